@@ -1,4 +1,4 @@
-//! How much processor time policies take: checking one, and authorising a caller. Prints a table; run it by
+//! Measures the CPU time that policies take: checking one, and authorising a caller. Prints a table. Run it with
 //! `cargo xtask bench policy`.
 
 use std::time::Duration;
@@ -58,7 +58,7 @@ fn caller() -> Caller {
     }
 }
 
-/// Five kinds of policies, each a little different in each role.
+/// Returns one of five kinds of policy, slightly different for each role.
 fn policy(role: u32, number: u32) -> String {
     match number % 5 {
         0 => TYPICAL.replace("checkout", &format!("checkout-{role}")),
@@ -71,7 +71,7 @@ fn policy(role: u32, number: u32) -> String {
     }
 }
 
-/// Near what the caps let through.
+/// Returns a policy close to the size limits.
 fn large() -> String {
     let parts: Vec<String> = (0..90)
         .map(|number| format!("SpanAttributes[\"key.{number}\"] == \"value {number}\" && Sampled"))
@@ -79,13 +79,13 @@ fn large() -> String {
     parts.join(" || ")
 }
 
-/// Processor time of the whole process: checking has a thread of its own.
+/// Returns the CPU time of the whole process, because checks run on a thread of their own.
 fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or_default())
 }
 
-/// Prints median and 99th percentile of one run's processor time, in microseconds.
+/// Prints the median and the 99th percentile of the CPU time of one run, in microseconds.
 fn measure(what: &str, runs: usize, mut work: impl FnMut() -> Result<(), Vec<Diagnostic>>) -> bool {
     let mut times = Vec::with_capacity(runs);
     for _ in 0..runs {

@@ -1,8 +1,9 @@
-//! What stored policies ask of spans for somebody, one by one: for explaining an access decision, and for counting what
-//! somebody would see.
+//! Applies each stored policy of a caller separately: to explain an access decision, and to count the traces that a
+//! caller would see.
 //!
-//! Nothing here is a right to read. Reading needs an [`AccessScope`](crate::AccessScope), which these have no way to
-//! become; whether the same policies would give one is asked of [`authorise`] itself, so that the two cannot disagree.
+//! Nothing here grants access. Reading needs an [`AccessScope`](crate::AccessScope), and these types cannot be
+//! converted to one. Whether the same policies would give a scope is computed by [`authorise`] itself, so the two
+//! cannot disagree.
 
 use std::sync::Arc;
 
@@ -19,36 +20,37 @@ use crate::predicate::work::Budget;
 /// A stored policy as it applies to one caller.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AppliedPolicy {
-    /// What a span must satisfy.
+    /// Predicate that a span must satisfy.
     pub predicate: Predicate,
-    /// Every field that its text names.
+    /// Fields that the policy's text names.
     pub fields: Vec<Arc<MarkedField>>,
 }
 
 impl AppliedPolicy {
-    /// Whether it names only fields that everybody may know of.
+    /// Whether the policy names only filterable fields, which all users may know of.
     pub fn is_of_filterable_fields(&self) -> bool {
         self.fields.iter().all(|field| field.filterable)
     }
 }
 
-/// The policies of one caller, in the order given, and what reading with them would come to.
+/// The policies of one caller, in the given order, and the result of authorising the caller with them.
 #[derive(Debug, Clone)]
 pub struct AppliedPolicies {
-    /// Each by itself; what is wrong with one that cannot be applied.
+    /// Each policy by itself, or the reason why it cannot be applied.
     pub policies: Vec<Result<AppliedPolicy, BrokenPolicy>>,
     /// The restriction of the caller's credential, if it has one.
     pub restriction: Option<Result<AppliedPolicy, BrokenPolicy>>,
-    /// Why every read of this caller is refused; `None` when it is not.
+    /// Why every read of this caller is rejected; `None` if reads are allowed.
     pub refused: Option<BrokenPolicy>,
-    /// The fields that reading rests on, as [`AccessScope::rests_on`](crate::AccessScope::rests_on) tells; none when it
-    /// is refused.
+    /// Fields that reads depend on, as returned by [`AccessScope::rests_on`](crate::AccessScope::rests_on). Empty if
+    /// reads are rejected.
     pub rests_on: Vec<Arc<MarkedField>>,
 }
 
 impl AppliedPolicies {
-    /// What opens traces to this caller: each of these by itself, none when reading is refused. What opens nothing is left
-    /// out, and what opens everything stands alone. The restriction is not looked at.
+    /// Returns the predicates that grant this caller access to traces, one per policy. Empty if reads are rejected. A
+    /// policy that matches no span is left out; if one policy matches every span, only that one is returned. Ignores
+    /// the restriction.
     pub fn opening(&self) -> Vec<&Predicate> {
         if self.refused.is_some() {
             return Vec::new();
@@ -61,7 +63,7 @@ impl AppliedPolicies {
     }
 }
 
-/// Applies stored policies to a caller, each by itself. The caller need not be who asks.
+/// Applies stored policies to a caller, each separately. The caller need not be the user who sends the request.
 pub fn apply<'a>(
     policies: impl IntoIterator<Item = RolePolicy<'a>>,
     restriction: Option<Restriction<'a>>,

@@ -1,4 +1,4 @@
-//! The one way to an access decision.
+//! The only place where access decisions are made.
 
 use std::sync::Arc;
 
@@ -12,10 +12,12 @@ use crate::parse::on_deep_stack;
 use crate::predicate::Predicate;
 use crate::predicate::work::Budget;
 
-/// Largest predicate of all policies of a caller together, in nodes as written. What is sent holds it a few times.
+/// Maximum size of the combined predicate of a caller's policies, in nodes as written. A query contains it a few
+/// times.
 const MAX_SCOPE_SIZE: u64 = 20_000;
 
-/// Most work for all policies of a caller together: what a few with very long lists take, or thousands of others.
+/// Maximum work for all policies of a caller together: enough for a few policies with very long lists, or thousands of
+/// ordinary ones.
 const MAX_SCOPE_WORK: u64 = 8 * lower::MAX_WORK;
 
 /// A stored policy of a role that the caller holds.
@@ -25,18 +27,18 @@ pub struct RolePolicy<'a> {
     pub role: &'a str,
     /// The policy's title.
     pub title: &'a str,
-    /// Its text.
+    /// Text of the policy.
     pub expression: &'a str,
 }
 
-/// A condition of the credential that a caller came with: a trace must satisfy it *too*, possibly by another span than
-/// the one that satisfies a policy. It only ever takes away.
+/// A condition of the caller's credential. A trace must satisfy it *in addition* to a policy, possibly with another
+/// span than the one that satisfies the policy. It can only reduce access.
 #[derive(Debug, Clone, Copy)]
 pub struct Restriction<'a> {
-    /// Its text.
+    /// Text of the condition.
     pub expression: &'a str,
-    /// Whether its author may know of fields that are policy inputs only. To others these do not exist, so that neither
-    /// an answer nor a suggestion tells what access is decided by.
+    /// Whether its author may know of fields that can only be used in policies. For other authors these fields do not
+    /// exist, so neither a response nor a suggestion reveals which fields decide access.
     pub knows_policy_fields: bool,
 }
 
@@ -54,37 +56,37 @@ pub enum PolicySource {
     Restriction,
 }
 
-/// A stored policy that cannot be applied. The whole request must be refused: leaving the policy out would show less
-/// than the administrator granted without anyone noticing, or more when it restricts; and guessing could show more.
+/// A stored policy that cannot be applied. The whole request must be rejected. Skipping the policy would silently show
+/// less than the administrator granted, or more if the policy is a restriction; guessing its meaning could show more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BrokenPolicy {
-    /// Which policy.
+    /// Source of the policy.
     pub source: PolicySource,
-    /// What keeps it from being applied.
+    /// Category of the failure.
     pub reason: BrokenReason,
-    /// What is wrong with it.
+    /// Diagnostics of the policy.
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// What keeps a stored policy from being applied.
+/// Reason why a stored policy cannot be applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum BrokenReason {
-    /// It names something that policies cannot use, or no longer: a field that is not marked for policies.
+    /// It names something that policies cannot use, or can no longer use: a field that is not marked for policies.
     UnknownName,
-    /// It uses a field of another type than the field has now.
+    /// It uses a field as a type that the field no longer has.
     WrongType,
-    /// It does not compile for another reason, as when the language has changed.
+    /// It does not compile for another reason, for example after a change of the policy language.
     NotCompiling,
-    /// With this caller's roles and attributes it is too large, of which long lists are written out.
+    /// It is too large with this caller's roles and attributes, because long lists are expanded.
     TooLargeForCaller,
-    /// All policies of this caller are too large together.
+    /// All policies of this caller together are too large.
     TooLargeTogether,
-    /// There was no thread to check it in.
+    /// No thread was available for the check.
     Unavailable,
 }
 
 impl BrokenReason {
-    /// Of a policy that does not compile: what its first diagnostic says.
+    /// Returns the reason for a policy that does not compile, from its first diagnostic.
     pub(crate) fn of(diagnostics: &[Diagnostic]) -> Self {
         match diagnostics.first().map(|diagnostic| diagnostic.code) {
             Some("unmarked_field" | "unknown_name") => Self::UnknownName,
@@ -95,11 +97,11 @@ impl BrokenReason {
     }
 }
 
-/// What a caller may see: a trace is open when any of its spans satisfies the scope's predicate, and any of its spans,
-/// the same or another, satisfies the scope's restriction.
+/// The traces that a caller may see: those with a span that satisfies the scope's predicate and a span, the same or
+/// another, that satisfies the scope's restriction.
 ///
-/// There is no constructor but [`authorise`], and none for "everything": whoever reads spans has gone through the
-/// caller's policies.
+/// [`authorise`] is the only constructor, and no constructor gives access to everything. So all code that reads spans
+/// has applied the caller's policies.
 #[derive(Debug, Clone)]
 pub struct AccessScope {
     predicate: Predicate,
@@ -113,55 +115,56 @@ impl AccessScope {
     fn new(predicate: Predicate, restriction: Option<Predicate>, rests_on: Vec<Arc<MarkedField>>) -> Self {
         match (predicate, restriction) {
             (Predicate::False, _) | (_, Some(Predicate::False)) => Self::NOTHING,
-            // Some span satisfies the predicate, so some span satisfies this.
+            // A trace in scope has at least one span, so a restriction that is always true has no effect.
             (predicate, None | Some(Predicate::True)) => Self { predicate, restriction: None, rests_on },
             (predicate, restriction) => Self { predicate, restriction, rests_on },
         }
     }
 
-    /// Every field that a policy names of which something is left in the scope. More than its predicates look at: what is
-    /// always there leaves no trace in them, and is not, once the column can be NULL.
+    /// Returns the fields named by the policies that contribute to the scope. These can be more than the fields in its
+    /// predicates: the test for a column that always has a value is omitted there, but it is needed if the column
+    /// becomes Nullable.
     pub fn rests_on(&self) -> &[Arc<MarkedField>] {
         &self.rests_on
     }
 
-    /// What some span of a trace must satisfy.
+    /// Returns the predicate that at least one span of a trace must satisfy.
     pub fn predicate(&self) -> &Predicate {
         &self.predicate
     }
 
-    /// What some span of a trace, the same or another, must satisfy besides.
+    /// Returns the predicate that at least one span of a trace, the same or another, must satisfy in addition.
     pub fn restriction(&self) -> Option<&Predicate> {
         self.restriction.as_ref()
     }
 
-    /// Whether no trace at all is open.
+    /// Whether the scope contains no traces.
     pub fn opens_nothing(&self) -> bool {
         matches!(self.predicate, Predicate::False)
     }
 
-    /// In nodes as written.
+    /// Returns the size in nodes as written.
     fn size(&self) -> u64 {
         self.predicate.size().saturating_add(self.restriction.as_ref().map_or(0, Predicate::size))
     }
 }
 
 impl Restriction<'_> {
-    /// Checks the text against the access model as its author may know it.
+    /// Checks the text against the access model, limited to the fields that its author may know of.
     ///
     /// # Errors
-    /// Those of [`check`](crate::check()).
+    /// The errors of [`check`](crate::check()).
     pub fn check(&self, model: &AccessModel) -> Result<Checked, Vec<Diagnostic>> {
         check(self.expression, &known(model, self.knows_policy_fields))
     }
 }
 
-/// Compiles the policies of all roles that the caller holds: their union, within the restriction of the caller's
-/// credential if it has one. Neither the order nor the repetition of policies matters.
+/// Compiles the policies of all roles that the caller holds: their union, limited by the restriction of the caller's
+/// credential if it has one. Order and repetition of policies do not matter.
 ///
 /// # Errors
-/// The first policy that does not compile under this model, or else the first that is too large for this caller unless
-/// another one opens every trace anyway.
+/// The first policy that does not compile under this model. Otherwise the first policy that is too large for this
+/// caller, unless another policy grants access to every trace.
 pub fn authorise<'a>(
     policies: impl IntoIterator<Item = RolePolicy<'a>>,
     restriction: Option<Restriction<'a>>,
@@ -181,7 +184,8 @@ pub fn authorise<'a>(
         diagnostics: vec![Diagnostic::new("", Span::default(), code, message)],
     };
     let work = || {
-        // All of them before the first verdict: whether a policy is broken must not hang on what others open.
+        // Compile all policies before lowering any: whether a policy is broken must not depend on the access that
+        // others grant.
         let granting = compiled.under(model, true);
         let granting: Vec<Stored<'_>> = policies
             .iter()
@@ -210,7 +214,7 @@ pub fn authorise<'a>(
     Ok(scope)
 }
 
-/// What any of these opens, and the fields that those name which open anything.
+/// Returns the union of the policies and the fields named by those that can match a span.
 fn union(
     policies: &[Stored<'_>],
     caller: &Caller,
@@ -219,8 +223,8 @@ fn union(
     let mut granted = Vec::with_capacity(policies.len());
     let mut rests_on = Vec::new();
     let mut too_large = None;
-    // The fields of the policy that opens every trace. Of several the one that rests on least, whatever their order: with
-    // another one a column that changed would deny what this one opens all the same.
+    // Fields of the policy that matches every span. If several do, take the one with the fewest fields, regardless of
+    // order. With another one, a changed column could deny access that this policy still grants.
     let mut opening: Option<Vec<Arc<MarkedField>>> = None;
     for policy in policies {
         match policy.lower(caller, work) {
@@ -244,12 +248,12 @@ fn union(
     match (opening, too_large) {
         (Some(fields), _) => Ok((Predicate::True, fields)),
         (None, Some(broken)) => Err(broken),
-        // What several roles say alike stands once.
+        // Simplification removes parts that several roles have in common.
         (None, None) => Ok((Predicate::any_simplified(granted, work), rests_on)),
     }
 }
 
-/// An order of lists of fields that does not depend on the order within them.
+/// Returns a sort key for lists of fields that does not depend on the order within the list.
 fn rank(fields: &[Arc<MarkedField>]) -> (usize, Vec<&FieldRef>) {
     let mut names: Vec<&FieldRef> = fields.iter().map(|field| &field.field).collect();
     names.sort();

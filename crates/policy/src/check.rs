@@ -1,4 +1,5 @@
-//! The type checker: every name is a marked field or the caller's, every operation has operands that it can have.
+//! The type checker. Every name must be a marked field or belong to the caller, and every operand must have a
+//! supported type.
 
 mod calls;
 mod comparisons;
@@ -28,24 +29,25 @@ use crate::syntax_errors::Advice;
 pub struct Checked {
     pub(crate) text: Arc<str>,
     pub(crate) root: Node,
-    /// Found when first asked for: deciding access needs no advice.
+    /// Computed on first use, because access decisions need no advice.
     warnings: OnceLock<Vec<Diagnostic>>,
 }
 
 impl Checked {
-    /// The marked fields that the policy names, as people write them, sorted.
+    /// Returns the names of the marked fields that the policy uses, as users write them, sorted.
     pub fn fields(&self) -> Vec<String> {
         let mut names: Vec<String> = self.root.fields().iter().map(|field| field.field.to_string()).collect();
         names.sort();
         names
     }
 
-    /// Advice; none of it keeps the policy from being stored.
+    /// Returns advice. Warnings do not prevent storing the policy.
     pub fn warnings(&self) -> &[Diagnostic] {
         self.warnings.get_or_init(|| lint::warnings(self))
     }
 
-    /// What a span must satisfy for this caller; `None` when that is too large to ask of the trace store.
+    /// Returns the predicate that a span must satisfy for this caller; `None` if it is too large to send to
+    /// ClickHouse.
     pub fn predicate(&self, caller: &Caller) -> Option<Predicate> {
         lower::lower(&self.root, caller, &Budget::of(lower::MAX_WORK)).ok()
     }
@@ -54,7 +56,7 @@ impl Checked {
 /// Checks a policy against the access model.
 ///
 /// # Errors
-/// Every error found, each with its place in the text; never empty.
+/// All errors found, each with its position in the text; never empty.
 pub fn check(expression: &str, model: &AccessModel) -> Result<Checked, Vec<Diagnostic>> {
     on_deep_stack(|| check_here(expression, model)).unwrap_or_else(|| {
         let message = "the policy could not be checked: no thread could be started";
@@ -62,7 +64,7 @@ pub fn check(expression: &str, model: &AccessModel) -> Result<Checked, Vec<Diagn
     })
 }
 
-/// [`check`] on the current stack.
+/// Runs [`check`] on the current stack.
 pub(crate) fn check_here(expression: &str, model: &AccessModel) -> Result<Checked, Vec<Diagnostic>> {
     let advice = |text: &str| match checked(text, model, &|_| Err(None)) {
         Ok(_) => Ok(()),
@@ -92,8 +94,8 @@ fn checked(expression: &str, model: &AccessModel, advice: &Advice<'_>) -> Result
     Ok(Checked { text: expression.into(), root, warnings: OnceLock::new() })
 }
 
-/// Lowers for made-up callers, since the real ones' lists are known only later: a policy that is too large even for
-/// small lists is better refused when it is saved than when someone is waiting for an answer.
+/// Lowers the policy for synthetic callers, because the attributes of real callers are known only at request time. A
+/// policy that is too large even for small lists is rejected when it is saved, not when a user waits for a response.
 fn worst_case_size(root: &Node) -> Result<(), TooLarge> {
     let names: Vec<&String> = root
         .walk()
@@ -109,7 +111,7 @@ fn worst_case_size(root: &Node) -> Result<(), TooLarge> {
         let attributes: BTreeMap<_, _> = names.iter().map(|name| ((*name).clone(), value.clone())).collect();
         let caller = Caller { username: "a".to_owned(), roles: ["a".to_owned()].into(), attributes };
         lower::lower(root, &caller, &budget)?;
-        // Nothing depends on the attributes.
+        // Without attributes all synthetic callers give the same result.
         if names.is_empty() {
             break;
         }
@@ -127,7 +129,7 @@ struct Checker<'a> {
 }
 
 impl Checker<'_> {
-    /// Reports an error; `None`, so that callers can return it.
+    /// Reports an error. Returns `None`, so that callers can return it.
     fn refuse<T>(
         &mut self,
         node: &IdedExpr,
@@ -147,7 +149,7 @@ impl Checker<'_> {
         Node { kind, ty, span: self.parsed.span(node) }
     }
 
-    /// An expression that must be a boolean.
+    /// Checks an expression that must be a boolean.
     fn condition(&mut self, node: &IdedExpr, place: &str) -> Option<Node> {
         let checked = self.expression(node)?;
         if checked.ty.may_be(Type::Bool) {
@@ -224,7 +226,7 @@ impl Checker<'_> {
             (operators::NEGATE, None, [inner]) => match &inner.expr {
                 Expr::Literal(LiteralValue::Int(value)) => match value.inner().checked_neg() {
                     Some(negated) => Some(self.typed(node, Type::Int, Kind::Known(Known::Int(negated)))),
-                    // An error in CEL, which opens nothing.
+                    // An integer overflow is an error in CEL, so such a policy would never match.
                     None => {
                         let message = format!("{} with its sign changed is no integer", value.inner());
                         let hint = format!("the largest integer is {}", i64::MAX);
@@ -257,7 +259,7 @@ impl Checker<'_> {
     }
 }
 
-/// The text of a string literal.
+/// Returns the text of a string literal.
 fn text_literal(node: &IdedExpr) -> Option<&str> {
     match &node.expr {
         Expr::Literal(LiteralValue::String(text)) => Some(text.inner()),

@@ -1,9 +1,9 @@
-//! Compiled policies, kept from request to request.
+//! Cache of compiled policies, shared by all requests.
 //!
-//! What is kept is what a text means under a model: nothing about a caller, and no decision. The key is everything that
-//! the meaning depends on: the model with all its fields — its version alone would not do, since a restored backup can
-//! bring another model under a number that was used before — whether fields are known that are policy inputs only, and
-//! the text. So there is nothing that could be out of date, and nothing to be told of changes.
+//! The cache holds the meaning of a text under a model: no data about callers, and no decisions. The key contains
+//! everything that the meaning depends on: the text, the model with all its fields, and whether the author knows of
+//! policy-only fields. The model's version alone is not enough, because a restored backup can bring another model
+//! under a version that was used before. So entries never become stale and need no invalidation.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -16,15 +16,15 @@ use crate::check::{Checked, check_here};
 use crate::diagnostics::Diagnostic;
 use crate::expression::{Kind, Known, Node};
 
-/// So many models are kept at once: the present one in its two forms, and the one before it while a change is on its
-/// way through requests that began earlier.
+/// Maximum number of cached models: the current one in its two forms, and the two forms of the previous one while
+/// requests that started before a change still run.
 const MAX_MODELS: usize = 4;
-/// Policies of one generation of one model. Each model has two generations.
+/// Maximum number of policies in one generation of one model. Each model has two generations.
 const MAX_POLICIES: usize = 4_096;
-/// Roughly how much memory one generation of one model may take.
+/// Approximate memory limit for one generation of one model, in bytes.
 const MAX_BYTES: usize = 8 * 1024 * 1024;
 
-/// Policies that were compiled before, for all requests of a process. Bounded; whatever falls out is compiled again.
+/// Bounded cache of compiled policies, for all requests of a process. Evicted policies are compiled again.
 #[derive(Debug, Default)]
 pub struct CompiledPolicies {
     /// Most recently added first.
@@ -33,28 +33,28 @@ pub struct CompiledPolicies {
     compiled: AtomicU64,
 }
 
-/// How often policies were there, since the beginning.
+/// Cache hits and misses since the process started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reuse {
-    /// Policies that had been compiled before.
+    /// Number of policies found in the cache.
     pub found: u64,
-    /// Policies that had to be compiled, successfully or not.
+    /// Number of policies that had to be compiled, successfully or not.
     pub compiled: u64,
 }
 
 impl CompiledPolicies {
-    /// None yet.
+    /// Creates an empty cache.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How often policies were there.
+    /// Returns the cache hits and misses.
     pub fn reuse(&self) -> Reuse {
         Reuse { found: self.found.load(Ordering::Relaxed), compiled: self.compiled.load(Ordering::Relaxed) }
     }
 
-    /// The policies of this model, as someone may know it who does or does not know of fields that are policy inputs
-    /// only.
+    /// Returns the policies of this model. `knows_policy_fields` says whether their author may know of policy-only
+    /// fields.
     pub(crate) fn under(&self, model: &AccessModel, knows_policy_fields: bool) -> Compiling<'_> {
         Compiling { counts: self, policies: self.under_model(model, knows_policy_fields) }
     }
@@ -63,7 +63,7 @@ impl CompiledPolicies {
         let find = |models: &[Arc<UnderModel>]| {
             models.iter().find(|kept| kept.is_for(model, knows_policy_fields)).cloned()
         };
-        // Whoever died while holding a lock left nothing half done: entries are inserted whole.
+        // A thread that panicked while it held the lock left no partial state: entries are inserted as a whole.
         if let Some(found) = find(&self.models.read().unwrap_or_else(PoisonError::into_inner)) {
             return found;
         }
@@ -90,10 +90,11 @@ pub(crate) struct Compiling<'a> {
 }
 
 impl Compiling<'_> {
-    /// The text compiled under the model. Call it inside [`on_deep_stack`](crate::parse::on_deep_stack).
+    /// Compiles the text under the model, or returns it from the cache. Call it inside
+    /// [`on_deep_stack`](crate::parse::on_deep_stack).
     ///
     /// # Errors
-    /// Those of [`check`](crate::check()). They are not kept.
+    /// The errors of [`check`](crate::check()). They are not cached.
     pub(crate) fn policy(&self, text: &str) -> Result<Arc<Checked>, Vec<Diagnostic>> {
         if let Some(found) = self.policies.find(text) {
             self.counts.found.fetch_add(1, Ordering::Relaxed);
@@ -106,7 +107,7 @@ impl Compiling<'_> {
     }
 }
 
-/// The model as someone may know it.
+/// Returns the model without the fields that the author must not know of.
 pub(crate) fn known(model: &AccessModel, knows_policy_fields: bool) -> Cow<'_, AccessModel> {
     if knows_policy_fields {
         return Cow::Borrowed(model);
@@ -119,13 +120,13 @@ pub(crate) fn known(model: &AccessModel, knows_policy_fields: bool) -> Cow<'_, A
 struct UnderModel {
     model: AccessModel,
     knows_policy_fields: bool,
-    /// The model as the authors of these policies may know it.
+    /// The model without the fields that the authors of these policies must not know of.
     known: AccessModel,
     generations: RwLock<Generations>,
 }
 
-/// What was used lately, and what was used before that: what is used moves to the front, and when the front is full,
-/// what was not used since it was last full is gone.
+/// Two-generation cache. A used entry moves to the young generation. When that is full, it becomes the old one, and
+/// the entries of the previous old generation are dropped.
 #[derive(Debug, Default)]
 struct Generations {
     young: HashMap<String, Arc<Checked>>,
@@ -167,11 +168,11 @@ impl UnderModel {
     }
 }
 
-/// How much a node takes besides its text: itself, and what its vectors and boxes leave unused.
+/// Approximate memory of a node without its text: the node itself, and unused capacity of its vectors and boxes.
 const NODE_BYTES: usize = 2 * size_of::<Node>();
 
 impl Checked {
-    /// Roughly how many bytes it takes.
+    /// Returns the approximate size in bytes.
     fn weight(&self) -> usize {
         let own = |node: &Node| match &node.kind {
             Kind::Known(Known::Text(text)) | Kind::Attribute(text) | Kind::HasAttribute(text) => text.len(),
@@ -232,7 +233,7 @@ mod tests {
             ("Field == \"\"", 3, field),
             ("Field.matches(\"^ab\")", 2, field + patterns),
         ] {
-            // Each node takes itself, and as much again.
+            // Each node counts twice its own size.
             let nodes = nodes * 2 * size_of::<Node>();
             assert_eq!(checked(expression).weight(), nodes + besides, "{expression}");
         }

@@ -1,5 +1,5 @@
-//! Filter conditions, lowered through the same predicates as policies, so that the two can never disagree about what
-//! an operator means. Only "is true" matters: a filter has no negation of its own.
+//! Lowers filter conditions to the same predicates as policies, so that operators mean the same in both. Only the "is
+//! true" predicate is needed, because filters have no negation.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use tracewarden_model::{Condition, Decimal, Operator, Test};
 use crate::lower::fields::{defined, present};
 use crate::predicate::{Array, Atom, Predicate, Relation, Text, TextFunction};
 
-/// The predicate that a span must satisfy to match the condition.
+/// Returns the predicate that a span must satisfy to match the condition.
 pub fn lower_condition(condition: &Condition) -> Predicate {
     let field = Arc::new(condition.field.clone());
     let text = || Text::Field(Arc::clone(&field));

@@ -1,24 +1,24 @@
-//! What is wrong with a policy's text, and where.
+//! Errors and warnings about a policy's text, with their positions.
 
 mod codes;
 pub(crate) mod render;
 
 pub use codes::{CODES, Code, Severity};
 
-/// An error or a warning about a policy, with its place in the text.
+/// An error or a warning about a policy, with its position in the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
     /// Line, from 1.
     pub line: u32,
     /// Column in code points, from 1.
     pub column: u32,
-    /// Length in code points, at least 1; may run over line ends.
+    /// Length in code points, at least 1. May include line breaks.
     pub length: u32,
-    /// Stable, machine-readable kind: one of [`CODES`].
+    /// Stable, machine-readable code: one of [`CODES`].
     pub code: &'static str,
-    /// Lower case, no final period, names in backticks.
+    /// Message in lower case, without a final period, with names in backticks.
     pub message: String,
-    /// How to write it instead, where possible in the policy's own words, so that it can be pasted.
+    /// Suggested correction, if possible in the policy's own words, so that it can be pasted.
     pub hint: Option<String>,
 }
 
@@ -34,7 +34,7 @@ impl Span {
         Self { start, end: end.max(start) }
     }
 
-    /// Line and column of the start in code points from 1, and the length in code points, at least 1.
+    /// Returns line and column of the start, in code points from 1, and the length in code points, at least 1.
     pub(crate) fn place(self, text: &str) -> (u32, u32, u32) {
         #[cfg(test)]
         assert!(text.get(self.start..self.end).is_some(), "{self:?} is no part of {text:?}");

@@ -1,7 +1,9 @@
-//! The reference evaluation: the CEL library decides, on one span at a time. Lowering is tested against it.
+//! The reference evaluator: evaluates policies with the CEL library, one span at a time. The lowering is tested
+//! against it.
 //!
-//! The library knows neither NULL columns, nor map values of chosen types, nor strings that are not UTF-8. They are
-//! put to it as what the language says of them: a value that is an error becomes a name that is not declared.
+//! The library does not support NULL columns, map values with a declared type, or strings that are not UTF-8. The
+//! values passed to it follow the policy language's rules for them: a value that is an error becomes an undeclared
+//! name.
 
 mod cost;
 mod decision;
@@ -32,27 +34,27 @@ pub(crate) use span_values::string_array;
 
 pub use decision::{Decision, Reading, Verdict, explain};
 
-/// What every context knows: the same for all spans.
+/// Environment of every context, the same for all spans.
 static STANDARD: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib()));
 
-/// What an expression evaluates to on one span. Only `True` satisfies a policy.
+/// Result of an expression on one span. Only `True` satisfies a policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is true.
+    /// The expression is true.
     True,
-    /// It is false.
+    /// The expression is false.
     False,
-    /// It is an error, with the reason.
+    /// Evaluation failed, with the reason.
     Error(String),
 }
 
-/// One span, by column; a column that is missing counts as NULL, a map as empty.
+/// One span, by column. A missing column counts as NULL, a missing map as empty.
 pub type Span = BTreeMap<String, FieldValue>;
 
-/// Evaluates a policy on spans, one by one.
+/// Evaluates a policy on each of the spans.
 ///
 /// # Errors
-/// When the policy is not valid under the model.
+/// The errors of the policy if it is not valid under the model.
 pub fn evaluate(
     expression: &str,
     model: &AccessModel,
@@ -76,7 +78,7 @@ fn evaluate_here(
     Ok(spans.iter().map(outcome).collect())
 }
 
-/// A policy as the library has it, and what does not change from span to span.
+/// A policy as the library represents it, with the data that is the same for all spans.
 struct Prepared<'a> {
     expression: &'a str,
     caller: &'a Caller,
@@ -87,7 +89,7 @@ struct Prepared<'a> {
 }
 
 impl<'a> Prepared<'a> {
-    /// `afford` may refuse what it would cost, before any pattern is compiled.
+    /// `afford` may reject the policy for its cost, before any pattern is compiled.
     fn new(
         expression: &'a str,
         model: &AccessModel,
@@ -101,7 +103,7 @@ impl<'a> Prepared<'a> {
         Ok(Self { expression, caller, checked, root, user: user_value(caller), patterns: patterns.compile() })
     }
 
-    /// Does `work` with the policy and the variables as they are on one span.
+    /// Calls `work` with the policy and the variables of one span.
     fn on<T>(&self, span: &Span, work: impl FnOnce(&IdedExpr, &Context<'_, '_>, &SpanValues) -> T) -> T {
         let fields: Vec<_> = self.checked.root.fields().into_iter().map(AsRef::as_ref).collect();
         let values = SpanValues::new(self.expression, self.caller, &fields, span);
@@ -113,7 +115,7 @@ impl<'a> Prepared<'a> {
             context.add_variable_from_value(name, value);
         }
         let invalid = values.invalid_block();
-        // Where the function is not known, whatever needs it is an error, and that opens nothing.
+        // If registration fails, calls of the function are errors, and an error grants no access.
         let block = invalid.clone();
         let _ = context.add_function(UTF8_ONLY, move |value: Value| utf8_only(value, invalid.clone()));
         let patterns = self.patterns.clone();
@@ -133,13 +135,13 @@ fn outcome(expression: &IdedExpr, context: &Context<'_, '_>) -> Outcome {
     }
 }
 
-/// Passes a value through unless it is a string that is not UTF-8.
+/// Passes a value through, unless it is a string that is not UTF-8.
 const UTF8_ONLY: &str = "@utf8";
 
-/// Whether a string has a part that matches the pattern of this number.
+/// Whether part of a string matches the pattern with this number.
 const MATCHES: &str = "@matches";
 
-/// Passes a value through, a string with a character for each of its bytes.
+/// Passes a value through; converts a string to one with a character for each of its bytes.
 const BYTES: &str = "@bytes";
 
 fn utf8_only(value: Value, invalid: Option<std::ops::Range<u32>>) -> Result<Value, ExecutionError> {
@@ -151,8 +153,8 @@ fn utf8_only(value: Value, invalid: Option<std::ops::Range<u32>>) -> Result<Valu
     Ok(value)
 }
 
-/// Where a string begins, ends or contains another is a matter of bytes as soon as one of them is not UTF-8: `\x80` is an
-/// end of `\u{10FF80}` then, as it is to the trace store.
+/// Prefix, suffix and substring tests compare bytes as soon as one string is not UTF-8: `\x80` is then a suffix of
+/// `\u{10FF80}`, as it is in ClickHouse.
 fn bytewise(value: Value, invalid: Option<std::ops::Range<u32>>) -> Value {
     match &value {
         Value::String(text) => {
@@ -193,7 +195,8 @@ fn user_value(caller: &Caller) -> HashMap<String, Value> {
     ])
 }
 
-/// Puts to the library what it cannot know: values that are errors, RE2's meaning of patterns, strings without order.
+/// Replaces expressions that the library does not support: values that are errors, RE2 patterns, and ordering of
+/// strings that are not UTF-8.
 fn rewrite(node: &mut IdedExpr, values: &SpanValues, patterns: &Compiled) {
     if references::rewrite(node, values) {
         return;
@@ -224,7 +227,7 @@ fn rewrite_call(call: &mut CallExpr, values: &SpanValues, patterns: &Compiled) {
         && let LiteralValue::String(text) = &*literal
         && let Ok(pattern) = Pattern::parse(text.inner())
     {
-        // In place of the pattern stands its number; one that has none is an error.
+        // The pattern's number replaces the pattern. A pattern without a number is an error.
         let number = patterns.number(&pattern.reference).unwrap_or(-1);
         *literal = LiteralValue::Int(number.into());
         call.func_name = MATCHES.to_owned();

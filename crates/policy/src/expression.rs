@@ -1,4 +1,4 @@
-//! Checked expressions: every name resolved, every type known as far as it can be before the caller is.
+//! Checked expressions: every name is resolved, every type is known as far as possible without the caller.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ pub(crate) enum Known {
     Bool(bool),
     Text(String),
     Int(i64),
-    /// Shared: a caller's list can be long.
+    /// Shared, because a caller's list can be long.
     List(Arc<Vec<Known>>),
 }
 
@@ -26,7 +26,7 @@ pub(crate) enum Type {
     Int,
     /// A list or an array.
     List,
-    /// A user attribute or a list's element, whose type only the request shows.
+    /// A user attribute or a list element. Its type is known only at request time.
     Dynamic,
 }
 
@@ -41,13 +41,13 @@ impl Type {
         }
     }
 
-    /// Whether a value of this type may turn out to be one of `other`.
+    /// Whether a value of this type may have type `other` at run time.
     pub(crate) fn may_be(self, other: Self) -> bool {
         self == other || self == Self::Dynamic || other == Self::Dynamic
     }
 }
 
-/// A checked expression with its place in the text.
+/// A checked expression with its position in the text.
 #[derive(Debug, Clone)]
 pub(crate) struct Node {
     pub(crate) kind: Kind,
@@ -61,13 +61,13 @@ pub(crate) enum Kind {
     List(Vec<Node>),
     Username,
     Roles,
-    /// `user.attributes.k`, an error when the caller lacks it.
+    /// `user.attributes.k`; an error if the caller lacks the attribute.
     Attribute(String),
-    /// `"k" in user.attributes`, `has(user.attributes.k)`.
+    /// `"k" in user.attributes` or `has(user.attributes.k)`.
     HasAttribute(String),
-    /// A column or a map's key.
+    /// A column, or a key of a map.
     Field(Arc<MarkedField>),
-    /// `"k" in M`, `has(M.k)`.
+    /// `"k" in M` or `has(M.k)`.
     HasKey(Arc<MarkedField>),
     /// The variable of an enclosing macro.
     Variable(u32),
@@ -89,7 +89,7 @@ pub(crate) enum Kind {
 }
 
 impl Node {
-    /// The direct children.
+    /// Returns the direct children.
     pub(crate) fn children(&self) -> Vec<&Node> {
         match &self.kind {
             Kind::List(elements) => elements.iter().collect(),
@@ -105,7 +105,7 @@ impl Node {
         }
     }
 
-    /// The node and all below it.
+    /// Returns the node and all its descendants.
     pub(crate) fn walk(&self) -> Vec<&Node> {
         let mut found = Vec::new();
         let mut stack = vec![self];
@@ -116,7 +116,7 @@ impl Node {
         found
     }
 
-    /// The marked fields that are named, without repetition, in no particular order.
+    /// Returns the marked fields that the expression names, without duplicates, in no particular order.
     pub(crate) fn fields(&self) -> Vec<&Arc<MarkedField>> {
         let mut found: Vec<&Arc<MarkedField>> = Vec::new();
         for node in self.walk() {

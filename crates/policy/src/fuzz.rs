@@ -1,4 +1,5 @@
-//! Policies and patterns of any bytes: answered soon, errors at places of the text, and what is accepted works.
+//! Fuzzes policies and patterns with arbitrary bytes. Each input is processed quickly, errors have valid positions in
+//! the text, and accepted inputs can be used.
 
 #[path = "../../testkit/src/fuzzing.rs"]
 mod fuzzing;
@@ -77,7 +78,7 @@ fn span() -> crate::Span {
     ])
 }
 
-/// The texts of the tests of diagnostics.
+/// Returns the policy texts of the diagnostics tests.
 fn written() -> Vec<Vec<u8>> {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/diagnostics");
     let mut seeds = Vec::new();
@@ -89,8 +90,8 @@ fn written() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// An error is of a kind that is documented, at a place of the text, and can be shown. A panic of the thread that the
-/// work is done on would be told as `unavailable`.
+/// Asserts that an error has a documented code and a position within the text, and that it can be rendered. A panic on
+/// the worker thread would be reported as `unavailable`.
 fn is_told(text: &str, error: &Diagnostic) {
     assert!(error.code != "unavailable" && CODES.iter().any(|code| code.code == error.code), "{error:?}");
     let line = text.split('\n').nth(error.line as usize - 1).unwrap_or_else(|| panic!("{error:?}"));
@@ -138,7 +139,7 @@ fn pattern(input: &[u8]) {
     match soon(|| Pattern::parse(text)) {
         Ok(pattern) => {
             soon(|| regex::Regex::new(&pattern.reference)).unwrap();
-            // What people are shown is the same pattern.
+            // The readable form is the same pattern.
             let shown = readable(&pattern.re2);
             let again = Pattern::parse(&shown).unwrap_or_else(|error| panic!("{shown:?}: {error:?}"));
             let (one, other) =

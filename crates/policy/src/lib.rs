@@ -1,10 +1,10 @@
-//! Policies: from CEL text to a checked expression, from that and a caller to a predicate over spans.
+//! Policies: compiles CEL text to a checked expression, and lowers it for a caller to a predicate over spans.
 //!
-//! A span satisfies a policy when its expression evaluates to `true`; `false` and an error both mean that it does not,
-//! and the difference matters under negation. So every expression is lowered to two ordinary two-valued predicates,
-//! "it is true" and "it is false"; an error is neither. See [`lower`](crate::lower).
+//! A span satisfies a policy if its expression evaluates to `true`. Both `false` and an error mean that it does not,
+//! but the difference matters under negation. So each expression is lowered to two ordinary two-valued predicates, "it
+//! is true" and "it is false"; if it is an error, neither holds. See [`lower`](crate::lower).
 //!
-//! Pure: no async, no I/O, no clock.
+//! This crate is pure: no async, no I/O, no clock.
 
 mod applied;
 mod authorise;

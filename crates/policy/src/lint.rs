@@ -1,6 +1,6 @@
-//! Warnings: policies that are valid and probably not what was meant.
+//! Warnings about policies that are valid but probably not intended.
 //!
-//! A warning is only given where it is certainly true: advice that is wrong once is not read again.
+//! A warning is only given if it is certainly correct: users stop reading advice that was wrong once.
 
 mod absent;
 mod canonical;
@@ -13,8 +13,8 @@ use crate::check::Checked;
 use crate::diagnostics::Diagnostic;
 use normal_form::{Effort, Sides, sides};
 
-/// Advice on the policies of one role, given with their titles: for each its own warnings, and those that only show
-/// beside the others, such as that another one makes it unnecessary.
+/// Returns the warnings for the policies of one role, given with their titles. For each policy: its own warnings, and
+/// those that depend on the other policies, for example that another policy makes it unnecessary.
 pub fn role_warnings(policies: &[(&str, &Checked)]) -> Vec<Vec<Diagnostic>> {
     let effort = Effort::new();
     let sides: Vec<Option<Sides>> =
@@ -29,7 +29,7 @@ pub fn role_warnings(policies: &[(&str, &Checked)]) -> Vec<Vec<Diagnostic>> {
     warnings
 }
 
-/// That another policy of the role opens everything that this one opens.
+/// Warns if another policy of the role matches every span that this policy matches.
 fn unnecessary(
     policies: &[(&str, &Checked)],
     sides: &[Option<Sides>],
@@ -42,7 +42,7 @@ fn unnecessary(
         let second = sides.get(second).and_then(Option::as_ref);
         first.zip(second).is_some_and(|(first, second)| first.is_true.implies(&second.is_true, effort))
     };
-    // Of one that opens nothing its own warnings tell.
+    // A policy that matches no span has warnings of its own.
     if sides.get(at)?.as_ref()?.is_true.is_never() {
         return None;
     }
@@ -58,7 +58,7 @@ fn unnecessary(
                 warning("shadowed", message).with_hint("leave this policy out, or narrow the other one"),
             );
         }
-        // Of several that say the same the first stays.
+        // Of several equivalent policies the first stays without a warning.
         if other < at {
             let message = format!("this policy says the same as `{title}`");
             return Some(warning("repeated", message).with_hint("leave one of them out"));
@@ -67,7 +67,7 @@ fn unnecessary(
     None
 }
 
-/// Everything worth a second look in one policy.
+/// Returns all warnings for one policy.
 pub(crate) fn warnings(checked: &Checked) -> Vec<Diagnostic> {
     let (text, root) = (&*checked.text, &checked.root);
     let effort = Effort::new();

@@ -1,9 +1,9 @@
-//! Lowering: a checked expression and a caller become two predicates, "it is true" and "it is false".
+//! Lowering: compiles a checked expression for a caller to two predicates, "it is true" and "it is false".
 //!
-//! What depends only on the caller is folded on the way. A value that depends on the span is lowered to where it is
-//! defined and what it is there; an operation on it is true or false only where all its operands are defined. CEL's
-//! `&&` and `||` absorb errors: `error || true` is true and `error && false` is false, which is what the rules below
-//! say when neither predicate of an error holds.
+//! Everything that depends only on the caller is folded to a constant. A value that depends on the span is lowered to
+//! the condition under which it is defined, and its value. An operation is true or false only where all its operands
+//! are defined. CEL's `&&` and `||` absorb errors: `error || true` is true and `error && false` is false. The rules
+//! below give the same result, because for an error neither predicate holds.
 
 #[cfg(feature = "testing")]
 pub(crate) mod alterations;
@@ -27,33 +27,34 @@ pub(crate) use truth::Truth;
 pub(crate) use values::Lowered;
 use work::Work;
 
-/// Largest predicate of one policy, in nodes as written. Generous: an ordinary policy has fewer than 50.
+/// Maximum size of one policy's predicate, in nodes as written. An ordinary policy has fewer than 50.
 pub(crate) const MAX_PREDICATE_SIZE: u64 = 10_000;
-/// Most work that lowering one policy may take with its simplification: what a list of ten thousand takes, and
-/// something besides. Nested macros and lists of conditionals multiply.
+/// Maximum work of lowering and simplifying one policy: enough for a list of ten thousand elements, with some reserve.
+/// Nested macros and lists of conditionals multiply.
 pub(crate) const MAX_WORK: u64 = 1_250_000;
-/// The same for the callers that the checker makes up, whose lists are small, together.
+/// The same limit for the checker's synthetic callers together. Their lists are small.
 pub(crate) const MAX_WORK_OF_SMALL_LISTS: u64 = 150_000;
-/// Largest predicate on the way to one that is small: what is shared counts as often as it would be written.
+/// Maximum size of an intermediate predicate, even if the result is small. Shared nodes count as often as they would
+/// be written.
 const MAX_INTERMEDIATE_SIZE: u64 = 1_000_000;
 
 /// The predicate would be too large to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TooLarge;
 
-/// "The policy is true", for this caller.
+/// Returns the predicate "the policy is true" for this caller.
 pub(crate) fn lower(node: &Node, caller: &Caller, budget: &Budget) -> Result<Predicate, TooLarge> {
     let truth = lower_within(budget, &RULES, node, caller)?;
     sized(&truth.is_true, budget)
 }
 
-/// The predicate written shorter, unless it is too large.
+/// Returns the simplified predicate, unless it is too large.
 pub(crate) fn sized(predicate: &Predicate, budget: &Budget) -> Result<Predicate, TooLarge> {
     let simple = predicate.simplified_within(budget);
     if budget.is_spent() || simple.size() > MAX_PREDICATE_SIZE { Err(TooLarge) } else { Ok(simple) }
 }
 
-/// Where the expression is true and where it is false, by these rules and before simplification.
+/// Returns where the expression is true and where it is false, under these rules and before simplification.
 pub(crate) fn lower_by(rules: &Rules, node: &Node, caller: &Caller) -> Result<Truth, TooLarge> {
     lower_within(&Budget::of(MAX_WORK), rules, node, caller)
 }
@@ -69,7 +70,8 @@ fn lower_within(budget: &Budget, rules: &Rules, node: &Node, caller: &Caller) ->
 struct Lowering<'a> {
     work: &'a Work<'a>,
     caller: &'a Caller,
-    /// The caller's attributes that were looked at: a macro may look at a long list for each element of another.
+    /// Cache of the caller's attributes that were lowered: a macro may use a long list for each element of another
+    /// list.
     attributes: HashMap<&'a str, Lowered>,
     /// Variables of the macros around the current expression, innermost last.
     bound: Vec<(u32, Lowered)>,
@@ -146,7 +148,7 @@ impl<'a> Lowering<'a> {
         Ok(self.node(node)?.truth(self.work))
     }
 
-    /// Refuses at once what must be written out in too many ways.
+    /// Rejects early a comparison that would expand to too many combinations.
     fn comparable(&self, left: &Lowered, right: &Lowered) -> Result<(), TooLarge> {
         if left.holds_array() || right.holds_array() {
             self.work.allows(left.combinations().saturating_mul(right.combinations()))?;
@@ -203,7 +205,7 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// A macro over a list whose elements are known one by one: its body for each of them.
+    /// Expands a macro over a list with known elements: lowers its body once for each element.
     fn written_out(
         &mut self,
         quantifier: Quantifier,

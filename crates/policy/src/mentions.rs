@@ -1,5 +1,5 @@
-//! Where a policy names attributes and roles of the caller, and what values it can use there: for advice that needs to
-//! know the users.
+//! Finds where a policy names attributes and roles of the caller, and which value types it can use there. Used for
+//! advice that depends on the known users.
 
 use tracewarden_model::AttributeKind;
 
@@ -18,13 +18,14 @@ pub struct AttributeUse {
     pub column: u32,
     /// Length in code points, at least 1.
     pub length: u32,
-    /// Whether only its presence is asked for, as by `has(user.attributes.team)`.
+    /// Whether the policy only tests the attribute's presence, as in `has(user.attributes.team)`.
     pub presence_only: bool,
-    /// The kinds of value that the place can use; with any other it is an error, or the same on every span.
+    /// Attribute types that can be used here. A value of any other type gives an error, or the same result on every
+    /// span.
     pub takes: &'static [AttributeKind],
 }
 
-/// A place where a policy looks for a role of the caller, as by `"oncall" in user.roles`.
+/// A place where a policy tests for a role of the caller, as in `"oncall" in user.roles`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RoleUse {
     /// The role's name.
@@ -38,7 +39,7 @@ pub struct RoleUse {
 }
 
 impl Checked {
-    /// The attributes of the caller that the policy names, in the order of the text.
+    /// Returns the caller's attributes that the policy names, in text order.
     pub fn attributes(&self) -> Vec<AttributeUse> {
         let found = attributes(&self.root).into_iter();
         let mut found: Vec<AttributeUse> = found
@@ -51,7 +52,7 @@ impl Checked {
         found
     }
 
-    /// The roles that the policy looks for by name, in the order of the text.
+    /// Returns the roles that the policy tests for by name, in text order.
     pub fn roles(&self) -> Vec<RoleUse> {
         let mut found = Vec::new();
         for node in self.root.walk() {
@@ -66,7 +67,7 @@ impl Checked {
         found
     }
 
-    /// Whether the policy names the caller at all; without, it means the same for everybody.
+    /// Whether the policy refers to the caller. If not, it has the same meaning for all callers.
     pub fn depends_on_caller(&self) -> bool {
         let of_caller = |kind: &Kind| {
             matches!(kind, Kind::Username | Kind::Roles | Kind::Attribute(_) | Kind::HasAttribute(_))
@@ -74,7 +75,7 @@ impl Checked {
         self.root.walk().into_iter().any(|node| of_caller(&node.kind))
     }
 
-    /// Its text.
+    /// Returns the policy's text.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -93,7 +94,7 @@ const TEXT: &[AttributeKind] = &[AttributeKind::String];
 const LIST: &[AttributeKind] = &[AttributeKind::Strings];
 const SIZED: &[AttributeKind] = &[AttributeKind::String, AttributeKind::Strings];
 
-/// The attributes that are named, in no particular order.
+/// Returns the attributes named below `root`, in no particular order.
 fn attributes(root: &Node) -> Vec<Mention<'_>> {
     let mut found = Vec::new();
     let mut left = vec![(root, BOOL)];
@@ -136,18 +137,19 @@ fn attributes(root: &Node) -> Vec<Mention<'_>> {
     found
 }
 
-/// What compares with this.
+/// Returns the attribute types that can be compared with `other`.
 fn like(other: &Node) -> &'static [AttributeKind] {
     match other.ty {
         Type::Bool => BOOL,
         Type::Text => TEXT,
         Type::List => LIST,
-        // An integer equals no attribute; the checker refuses what it can.
+        // No attribute is an integer, so such a comparison is never true. The checker rejects the cases that it can
+        // detect.
         Type::Int | Type::Dynamic => ANY,
     }
 }
 
-/// What may be an element of this.
+/// Returns the attribute types that an element of `list` can have.
 fn elements_of(list: &Node) -> &'static [AttributeKind] {
     match &list.kind {
         Kind::Field(_) | Kind::Roles | Kind::Attribute(_) => TEXT,

@@ -1,4 +1,4 @@
-//! The one place where the CEL library parses and evaluates text.
+//! The only place where the CEL library parses text.
 
 use std::sync::LazyLock;
 
@@ -9,18 +9,19 @@ use crate::diagnostics::{Diagnostic, Span};
 use crate::syntax_errors::{Advice, syntax_errors};
 use crate::tokens::{MAX_DEPTH, tokens, too_deep};
 
-/// Enough for the parser's recursion over the deepest text that the caps let through, in a debug build. The pages
-/// are only touched when they are needed.
+/// Enough stack for the parser's recursion on the deepest text within the limits, in a debug build. The operating
+/// system allocates the pages only when they are used.
 const STACK_BYTES: usize = 256 * 1024 * 1024;
 
-/// Without macros: `exists`, `all` and `has` stay the calls that were written, with their places in the text.
+/// Parser without macro expansion: `exists`, `all` and `has` remain calls as written, with their positions in the
+/// text.
 static UNEXPANDED: LazyLock<Env> =
     LazyLock::new(|| Env::default().with_optional_support(false).with_stdlib());
 
-/// With the standard macros, for evaluation.
+/// Parser with the standard macros, for evaluation.
 static EXPANDED: LazyLock<Env> = LazyLock::new(Env::stdlib);
 
-/// Runs `work` where deep recursion cannot overflow the stack. No thread to be had counts as a refusal.
+/// Runs `work` on a thread with a stack large enough for deep recursion. Returns `None` if no thread can be started.
 pub(crate) fn on_deep_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("policy".to_owned()).stack_size(STACK_BYTES);
@@ -28,7 +29,7 @@ pub(crate) fn on_deep_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Option<
     })
 }
 
-/// A parsed policy: the syntax tree as it was written and the places of its nodes.
+/// A parsed policy: the syntax tree as written and the positions of its nodes.
 pub(crate) struct Parsed<'a> {
     pub(crate) text: &'a str,
     pub(crate) root: IdedExpr,
@@ -36,10 +37,10 @@ pub(crate) struct Parsed<'a> {
     tokens: Vec<Span>,
 }
 
-/// Parses a policy within the caps. `advice` is asked about what could be written instead. Call it inside [`on_deep_stack`].
+/// Parses a policy within the limits. `advice` checks suggested corrections. Call it inside [`on_deep_stack`].
 ///
 /// # Errors
-/// Where the text is no CEL, or exceeds a cap.
+/// If the text is not valid CEL, or exceeds a limit.
 pub(crate) fn parse<'a>(text: &'a str, advice: &Advice<'_>) -> Result<Parsed<'a>, Vec<Diagnostic>> {
     let tokens = tokens(text).map_err(|error| vec![error])?;
     if tokens.is_empty() {
@@ -65,7 +66,7 @@ pub(crate) fn parse<'a>(text: &'a str, advice: &Advice<'_>) -> Result<Parsed<'a>
 /// Parses text that [`parse`] accepted, with macros expanded, for evaluation.
 ///
 /// # Errors
-/// When the library refuses after all.
+/// If the library nevertheless rejects the text.
 pub(crate) fn parse_expanded(text: &str) -> Result<IdedExpr, Vec<Diagnostic>> {
     EXPANDED
         .parser()
@@ -74,7 +75,7 @@ pub(crate) fn parse_expanded(text: &str) -> Result<IdedExpr, Vec<Diagnostic>> {
 }
 
 impl Parsed<'_> {
-    /// The text that a node covers, brackets included.
+    /// Returns the range of text that a node covers, including brackets.
     pub(crate) fn span(&self, node: &IdedExpr) -> Span {
         let mut low = usize::MAX;
         let mut high = 0;
@@ -101,7 +102,8 @@ impl Parsed<'_> {
             .unwrap_or_else(|| Span::new(start.min(self.text.len()), (stop + 1).min(self.text.len())))
     }
 
-    /// The parser places a call at its bracket and a selection at its dot: the name before or after belongs to it.
+    /// Extends a span by a name: the parser places a call at its bracket and a selection at its dot, so the name
+    /// before or after them is added.
     fn widened(&self, node: &IdedExpr, own: Span) -> Span {
         let at = self.tokens.iter().position(|token| token.start == own.start);
         let neighbour = |at: Option<usize>| at.and_then(|at| self.tokens.get(at)).copied();
@@ -117,8 +119,8 @@ impl Parsed<'_> {
         }
     }
 
-    /// Extends a span to the right until the brackets that it opens are closed: the parser places an index or a call
-    /// at its opening bracket. And to the left by the brackets that are closed in it: around `a` in `(a) && b`.
+    /// Extends a span to the right until the brackets that it opens are closed, because the parser places an index or
+    /// a call at its opening bracket. Also extends it to the left for brackets that it closes: for `a` in `(a) && b`.
     fn balanced(&self, span: Span) -> Span {
         let mut open = 0_i32;
         let mut unopened = 0_i32;
@@ -151,7 +153,7 @@ impl Parsed<'_> {
         Span::new(start, end)
     }
 
-    /// A tree deeper than the cap is refused here, with an explicit stack; whatever walks the tree later may recurse.
+    /// Rejects a tree that is deeper than the limit, using an explicit stack. Later tree walks may then recurse.
     fn refuse_deep_trees(&self) -> Result<(), Vec<Diagnostic>> {
         let mut stack = vec![(&self.root, 1_usize)];
         while let Some((node, depth)) = stack.pop() {
@@ -168,7 +170,7 @@ impl Parsed<'_> {
     }
 }
 
-/// The direct children of a node.
+/// Returns the direct children of a node.
 pub(crate) fn children(node: &IdedExpr) -> Vec<&IdedExpr> {
     match &node.expr {
         Expr::Call(call) => call.target.as_deref().into_iter().chain(&call.args).collect(),

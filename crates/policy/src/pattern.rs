@@ -1,7 +1,8 @@
-//! Patterns of `matches`: what ClickHouse's RE2 and the reference's engine both take to mean the same.
+//! Patterns of `matches`, limited to syntax that means the same in ClickHouse's RE2 and in the engine of the reference
+//! evaluator.
 //!
-//! The pattern is parsed and written again from its syntax tree, in a form for each engine. CEL's meaning is RE2's, so
-//! `\d \w \s \b` are those of ASCII. Everything that the engines could read differently is refused.
+//! The pattern is parsed and written again from its syntax tree, once for each engine. CEL uses RE2 semantics, so `\d
+//! \w \s \b` are ASCII-only. Syntax that the engines could interpret differently is rejected.
 
 mod error;
 mod prefix;
@@ -17,32 +18,32 @@ pub use error::PatternError;
 pub(crate) use readable::readable;
 use size::{expanded, nested_repeats};
 
-/// The largest bound of a repetition, and of repetitions within each other multiplied: RE2's own. It refuses more only
-/// when the pattern is first used, which would fail the queries of everyone with the role.
+/// Maximum count of a repetition, and of the product of nested repetitions: the limit of RE2. RE2 rejects larger
+/// counts only on first use of the pattern, which would fail the queries of every user with the role.
 const MAX_REPEAT: u32 = 1_000;
-/// How deep groups and repetitions may nest.
+/// Maximum nesting depth of groups and repetitions.
 const MAX_NESTING: u32 = 32;
-/// How many positions the pattern may have with its repetitions written out, in bytes of the text. Matching takes at most
-/// so many steps for each of them, on every span that is read; and both engines compile far more than this, so a pattern
-/// that was accepted never fails to compile later.
+/// Maximum number of positions of the pattern with its repetitions expanded. Matching takes at most that many steps
+/// per byte of text, on every span that is read. Both engines compile much larger patterns, so an accepted pattern
+/// never fails to compile later.
 const MAX_EXPANDED: u64 = 1_000;
 
-/// A pattern in the two dialects.
+/// A pattern in both dialects.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Pattern {
-    /// For ClickHouse's `match`.
+    /// Pattern for ClickHouse's `match`.
     pub re2: String,
-    /// For the reference evaluator.
+    /// Pattern for the reference evaluator.
     pub(crate) reference: String,
-    /// What every text that matches begins with, in this case.
+    /// Prefix, in this letter case, of every text that matches.
     pub(crate) prefix: Option<String>,
 }
 
 impl Pattern {
-    /// Reads a pattern.
+    /// Parses a pattern.
     ///
     /// # Errors
-    /// Why it is refused.
+    /// The reason for which the pattern is rejected.
     pub fn parse(text: &str) -> Result<Self, PatternError> {
         let parsed = ParserBuilder::new().nest_limit(MAX_NESTING).build().parse(text);
         let ast = parsed.map_err(|error| PatternError::syntax(text, &error))?;
@@ -55,7 +56,7 @@ impl Pattern {
             let message = format!("repetitions, also within each other, are at most {MAX_REPEAT}");
             return Err(PatternError::new(None, message, "use `+` or `*` in place of large counts"));
         }
-        // `.` crosses newlines in ClickHouse unless told otherwise.
+        // In ClickHouse, `.` matches newlines by default.
         let mut re2 = Writer { out: "(?-s)".to_owned(), boundary: "\\b", folded: false };
         re2.write(&ast)?;
         let mut reference = Writer { out: String::new(), boundary: "(?-u:\\b)", folded: false };
@@ -63,13 +64,13 @@ impl Pattern {
         Ok(Self { re2: re2.out, reference: reference.out, prefix: prefix::prefix(&ast) })
     }
 
-    /// Whether every text that matches begins with the same characters, in this case.
+    /// Whether every text that matches begins with the same characters, in the same letter case.
     pub(crate) fn begins_with_text(&self) -> bool {
         self.prefix.is_some()
     }
 }
 
-/// Writes a pattern again, in one of the dialects.
+/// Writes a pattern in one of the dialects.
 struct Writer {
     out: String,
     boundary: &'static str,
@@ -110,7 +111,7 @@ impl Writer {
                 ));
             }
             Ast::Repetition(repetition) => {
-                // RE2 refuses it; elsewhere `a++` means something else than `(a+)+`.
+                // RE2 rejects it, and in other engines `a++` does not mean `(a+)+`.
                 if matches!(*repetition.ast, Ast::Repetition(_)) {
                     return Err(PatternError::new(
                         Some(&repetition.op.span),
@@ -198,7 +199,7 @@ impl Writer {
 
     fn literal(&mut self, literal: &Literal) -> Result<(), PatternError> {
         let character = literal.c;
-        // The engines' tables of letter case are of different ages.
+        // The engines' case-folding tables come from different Unicode versions.
         if self.folded && !character.is_ascii() {
             return Err(PatternError::new(
                 Some(&literal.span),
@@ -220,7 +221,7 @@ impl Writer {
             AssertionKind::NotWordBoundary => {
                 return Err(PatternError::new(
                     Some(&assertion.span),
-                    // RE2 finds one between the bytes of a character beyond ASCII, the reference does not.
+                    // RE2 matches `\B` between the bytes of a non-ASCII character, the reference engine does not.
                     "`\\B` is not supported: engines differ about it",
                     "say which characters stand there, for instance `[A-Za-z0-9_]`",
                 ));
@@ -267,7 +268,8 @@ impl Writer {
     }
 }
 
-/// The ASCII meaning of `\d \s \w`, as the inside of a class; negated ones only where they are a class of their own.
+/// Returns the ASCII meaning of `\d \s \w` as the content of a class. Negated ones are only supported outside
+/// brackets.
 fn perl(class: &ClassPerl, alone: bool) -> Result<String, PatternError> {
     let inside = match class.kind {
         ClassPerlKind::Digit => "0-9",
@@ -304,7 +306,7 @@ fn ascii_name(kind: &ClassAsciiKind) -> &'static str {
     }
 }
 
-/// A character that neither engine reads as anything but itself.
+/// Escapes a character so that both engines read it literally.
 fn written(character: char) -> String {
     if character.is_ascii_alphanumeric() {
         character.to_string()

@@ -1,9 +1,9 @@
-//! Two-valued predicates over one span: what expressions and filter conditions are lowered to, and what the trace
-//! store writes as SQL.
+//! Two-valued predicates over one span. Expressions and filter conditions are lowered to them, and they are compiled
+//! to ClickHouse SQL.
 //!
-//! Every atom is true or false on every span, never NULL and never an error: a value is only looked at behind the
-//! [`Atom::Defined`] of its field. Nodes are shared, since "is true" and "is false" have most of their parts in
-//! common; [`Predicate::size`] is the size of the tree as it will be written.
+//! Every atom is true or false on every span, never NULL and never an error: a value is only read if the
+//! [`Atom::Defined`] of its field holds. Nodes are shared, because "is true" and "is false" have most of their parts
+//! in common; [`Predicate::size`] is the size of the tree as it will be written.
 
 mod fields;
 mod merge;
@@ -36,7 +36,7 @@ pub enum Relation {
 }
 
 impl Relation {
-    /// The relation that holds exactly when this one does not, for values that are ordered.
+    /// Returns the complementary relation, for ordered values.
     pub fn negated(self) -> Self {
         match self {
             Self::Eq => Self::Ne,
@@ -48,7 +48,7 @@ impl Relation {
         }
     }
 
-    /// The relation of the same values the other way round.
+    /// Returns the relation with its operands swapped.
     pub fn swapped(self) -> Self {
         match self {
             Self::Eq => Self::Eq,
@@ -60,7 +60,7 @@ impl Relation {
         }
     }
 
-    /// Whether the relation holds for values that compare like this.
+    /// Whether the relation holds for two values with this ordering.
     pub fn holds(self, ordering: std::cmp::Ordering) -> bool {
         match self {
             Self::Eq => ordering.is_eq(),
@@ -84,7 +84,7 @@ pub enum TextFunction {
     Contains,
 }
 
-/// How many elements must satisfy.
+/// How many elements must satisfy the body of a macro.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Quantifier {
     /// At least one.
@@ -95,14 +95,14 @@ pub enum Quantifier {
     ExistsOne,
 }
 
-/// A string of the span, or one given.
+/// A string of the span, or a literal.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Text {
-    /// Given.
+    /// A literal.
     Literal(String),
     /// The value of a field of type string.
     Field(Arc<MarkedField>),
-    /// An element of the array that an enclosing [`Atom::Quantified`] goes through.
+    /// An element of the array that an enclosing [`Atom::Quantified`] iterates over.
     Element(u32),
 }
 
@@ -111,63 +111,63 @@ pub enum Text {
 pub enum Array {
     /// The value of a field of type string_array.
     Field(Arc<MarkedField>),
-    /// Made of these.
+    /// An array of these elements.
     List(Vec<Text>),
 }
 
 /// An integer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Int {
-    /// Given.
+    /// A literal.
     Literal(i64),
-    /// Code points of a string.
+    /// Number of code points of a string.
     TextSize(Text),
-    /// Elements of an array.
+    /// Number of elements of an array.
     ArraySize(Array),
 }
 
 /// A test that is true or false on every span.
 #[derive(Debug, Clone, PartialEq, Hash)]
 pub enum Atom {
-    /// The key is in the map and not NULL; the column is not NULL.
+    /// The map contains the key and its value is not NULL, or the column is not NULL.
     Present(Arc<MarkedField>),
-    /// Present, and a value of the field's logical type.
+    /// The field is present and has a value of its logical type.
     Defined(Arc<MarkedField>),
     /// The string is UTF-8.
     Utf8(Text),
-    /// Strings compare by bytes, which for UTF-8 is by code points.
+    /// Compares strings by bytes. For UTF-8 this is the order of code points.
     CompareText(Relation, Text, Text),
-    /// The string is one of these; or none of these, when negated.
+    /// The string is one of these; if the flag is set, none of these.
     TextIn(Text, Vec<String>, bool),
     /// A function of two strings.
     TextCall(TextFunction, Text, Text),
-    /// The function of the string and any of these.
+    /// The function holds for the string and any of these.
     TextCallAny(TextFunction, Text, Vec<String>),
-    /// The pattern, in RE2's dialect, matches somewhere.
+    /// The pattern, in RE2's dialect, matches part of the string.
     Matches(Text, String),
-    /// The array has this element.
+    /// The array contains this element.
     ArrayHas(Array, Text),
-    /// The array has one of these elements.
+    /// The array contains at least one of these elements.
     ArrayHasAny(Array, Vec<String>),
-    /// The array has all of these elements.
+    /// The array contains all of these elements.
     ArrayHasAll(Array, Vec<String>),
     /// The arrays are equal.
     ArrayEq(Array, Array),
-    /// Integers compare.
+    /// Compares integers.
     CompareInt(Relation, Int, Int),
     /// The boolean field is true.
     Flag(Arc<MarkedField>),
-    /// The numeric field compares with a number.
+    /// Compares the numeric field with a number.
     CompareNumber(Relation, Arc<MarkedField>, Decimal),
-    /// So many elements satisfy `body`, in which they are `Text::Element(variable)`.
+    /// The required number of elements satisfies `body`, in which an element is `Text::Element(variable)`.
     Quantified {
-        /// How many.
+        /// Required number of elements.
         quantifier: Quantifier,
-        /// Of which array.
+        /// The array.
         array: Array,
-        /// The name of the element in `body`.
+        /// Number of the variable that stands for the element in `body`.
         variable: u32,
-        /// What they must satisfy.
+        /// Predicate for the elements.
         body: Predicate,
     },
     /// Exactly one of these holds.
@@ -175,7 +175,7 @@ pub enum Atom {
 }
 
 impl Atom {
-    /// What is tested, and the values of which any or all count, in no order.
+    /// Returns the test and its list of values, if the order of the values does not matter.
     fn listed(&self) -> Option<(Listed<'_>, &[String])> {
         Some(match self {
             Self::TextIn(text, values, none) => (Listed::In(text, *none), values),
@@ -186,7 +186,7 @@ impl Atom {
         })
     }
 
-    /// A hash that does not depend on the order of such values.
+    /// Returns a hash that does not depend on the order of listed values.
     fn fingerprint(&self) -> u64 {
         match self.listed() {
             Some((test, values)) => hash(&(test, values.iter().map(hash).fold(0, u64::wrapping_add))),
@@ -194,7 +194,7 @@ impl Atom {
         }
     }
 
-    /// Whether they are the same test, with such values in any order.
+    /// Whether both are the same test, ignoring the order of listed values.
     fn is_same(&self, other: &Self) -> bool {
         match (self.listed(), other.listed()) {
             (Some((test, values)), Some((other_test, other_values))) => {
@@ -205,7 +205,7 @@ impl Atom {
     }
 }
 
-/// A test of listed values, without them.
+/// A test of listed values, without the values.
 #[derive(PartialEq, Hash)]
 enum Listed<'a> {
     In(&'a Text, bool),
@@ -226,21 +226,21 @@ pub enum Predicate {
     True,
     /// Always false.
     False,
-    /// All of these.
+    /// All of these hold.
     And(Arc<Junction>),
-    /// At least one of these.
+    /// At least one of these holds.
     Or(Arc<Junction>),
-    /// Not this.
+    /// This does not hold.
     Not(Arc<Junction>),
     /// A test.
     Atom(Arc<Leaf>),
 }
 
-/// So many parts of a junction are compared with each other at once, to leave out what is repeated: presence of the
-/// same keys, mostly. [`Predicate::simplified`] finds all that is repeated.
+/// Number of parts of a junction that are compared with each other immediately, to remove duplicates: mostly presence
+/// tests of the same keys. [`Predicate::simplified`] finds all duplicates.
 const MAX_COMPARED_PARTS: usize = 16;
 
-/// A test, with what tells it from others quickly.
+/// A test with a fingerprint, for quick comparison.
 #[derive(Debug, Clone)]
 pub struct Leaf {
     atom: Atom,
@@ -261,12 +261,12 @@ impl PartialEq for Leaf {
     }
 }
 
-/// Predicates that belong together. A negation has exactly one.
+/// The parts of a conjunction, disjunction or negation. A negation has exactly one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Junction {
     parts: Vec<Predicate>,
     size: u64,
-    /// Of the parts in any order.
+    /// Independent of the order of the parts.
     fingerprint: u64,
 }
 
@@ -278,37 +278,37 @@ impl Junction {
         Arc::new(Self { parts, size, fingerprint })
     }
 
-    /// The parts.
+    /// Returns the parts.
     pub fn parts(&self) -> &[Predicate] {
         &self.parts
     }
 }
 
 impl Predicate {
-    /// A test.
+    /// Creates a predicate from a test.
     pub fn atom(atom: Atom) -> Self {
-        // What it takes to hash it: a field is a few strings.
+        // Cost of hashing it; a field consists of a few strings.
         charge(4 + atom.size());
         let fingerprint = atom.fingerprint();
         Self::Atom(Arc::new(Leaf { atom, fingerprint }))
     }
 
-    /// True or false.
+    /// Returns the constant `True` or `False`.
     pub fn constant(value: bool) -> Self {
         if value { Self::True } else { Self::False }
     }
 
-    /// All of `parts`, simplified.
+    /// Returns the conjunction of `parts`, simplified.
     pub fn all(parts: impl IntoIterator<Item = Self>) -> Self {
         Self::join(parts, true)
     }
 
-    /// At least one of `parts`, simplified.
+    /// Returns the disjunction of `parts`, simplified.
     pub fn any(parts: impl IntoIterator<Item = Self>) -> Self {
         Self::join(parts, false)
     }
 
-    /// Exactly one of `parts`, simplified.
+    /// Returns the predicate "exactly one of `parts` holds", simplified.
     pub fn exactly_one(parts: impl IntoIterator<Item = Self>) -> Self {
         let mut holding = 0_u32;
         let mut open = Vec::new();
@@ -327,17 +327,17 @@ impl Predicate {
         }
     }
 
-    /// `self` and `other`, simplified.
+    /// Returns the conjunction of `self` and `other`, simplified.
     pub fn and(self, other: Self) -> Self {
         Self::all([self, other])
     }
 
-    /// `self` or `other`, simplified.
+    /// Returns the disjunction of `self` and `other`, simplified.
     pub fn or(self, other: Self) -> Self {
         Self::any([self, other])
     }
 
-    /// The opposite. Sound because predicates have two values.
+    /// Returns the negation. Sound, because predicates have two values.
     pub fn negate(self) -> Self {
         match self {
             Self::True => Self::False,
@@ -347,7 +347,7 @@ impl Predicate {
         }
     }
 
-    /// Size of the tree when it is written out, in nodes and operands; saturating.
+    /// Returns the size of the tree as it is written, in nodes and operands; saturating.
     pub fn size(&self) -> u64 {
         match self {
             Self::True | Self::False => 1,
@@ -389,7 +389,7 @@ impl Predicate {
         matches!((self, value), (Self::True, true) | (Self::False, false))
     }
 
-    /// A hash that does not depend on the order of parts.
+    /// Returns a hash that does not depend on the order of parts.
     fn fingerprint(&self) -> u64 {
         match self {
             Self::True => 1,
@@ -401,8 +401,8 @@ impl Predicate {
         }
     }
 
-    /// Whether they are made of the same parts in any order. Exact, but for what is too large to be sent anyway: shared
-    /// trees can be far larger than the time there is.
+    /// Whether both have the same parts in any order. Exact, except for predicates that are too large to be sent
+    /// anyway: comparing shared trees node by node could take too long.
     fn is_same(&self, other: &Self) -> bool {
         if self.fingerprint() != other.fingerprint() {
             return false;
@@ -419,7 +419,7 @@ impl Predicate {
     }
 }
 
-/// Larger predicates are the same only when they are one.
+/// Larger predicates are equal only if they are the same allocation.
 const MAX_COMPARED_SIZE: u64 = 20_000;
 
 impl Junction {
@@ -456,12 +456,12 @@ fn hash(value: &impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// What a string weighs: a node, and one more for every 32 bytes.
+/// Weight of a string: one node, and one more for every 32 bytes.
 fn weight(text: &str) -> u64 {
     1 + text.len() as u64 / 32
 }
 
-/// What a list of strings weighs. A few are written out; thousands are one value, looked up in a set.
+/// Weight of a list of strings. Short lists are expanded; a list of thousands is one value that is looked up in a set.
 fn list_weight(lengths: impl ExactSizeIterator<Item = usize>) -> u64 {
     const WRITTEN_OUT: usize = 16;
     let count = lengths.len();

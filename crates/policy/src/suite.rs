@@ -1,4 +1,4 @@
-//! Tests of policies: what users are expected to see of traces, and what policies are expected to be on spans.
+//! Policy tests: which traces users are expected to see, and which outcome policies are expected to have on spans.
 
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
@@ -9,32 +9,32 @@ use crate::check::Checked;
 use crate::diagnostics::Diagnostic;
 use crate::evaluate::{Outcome, Span, Verdict, explain};
 
-/// Of a trace that is hidden against expectation, so many spans are shown for each policy.
+/// Number of spans listed for each policy when a trace is hidden although the test expects it to be visible.
 const SHOWN_SPANS: usize = 3;
 
-/// Policies and tests of them, under one access model.
+/// Policies and their tests, under one access model.
 #[derive(Debug)]
 pub struct Suite {
     /// The access model.
     pub model: AccessModel,
-    /// Policies of roles, and such that no role holds.
+    /// Policies of roles, and policies that belong to no role.
     pub policies: Vec<Rc<SuitePolicy>>,
     /// The tests.
     pub tests: Vec<Test>,
 }
 
-/// A policy of a role, or of none.
+/// A policy of a role, or a policy without a role.
 #[derive(Debug)]
 pub struct SuitePolicy {
-    /// The role.
+    /// The role; `None` if the policy belongs to no role.
     pub role: Option<String>,
-    /// What it is for.
+    /// The policy's title.
     pub title: String,
-    /// How tests and reports call it: `role/title`, or the title of one that no role holds.
+    /// Name in tests and reports: `role/title`, or only the title if the policy belongs to no role.
     pub label: String,
-    /// JSON Pointer to it within the file that it comes from.
+    /// JSON Pointer to the policy within its file.
     pub pointer: String,
-    /// Its text.
+    /// Text of the policy.
     pub expression: String,
     /// The text, checked under the suite's model.
     pub checked: Checked,
@@ -46,22 +46,22 @@ impl SuitePolicy {
     }
 }
 
-/// What is expected of a policy on a span.
+/// Expected outcome of a policy on a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expected {
-    /// The span satisfies it.
+    /// The span satisfies the policy.
     True,
-    /// The span does not.
+    /// The span does not satisfy the policy.
     False,
-    /// It cannot be told.
+    /// Evaluation fails with an error.
     Error,
 }
 
 impl Expected {
-    /// All of them.
+    /// All variants.
     pub const ALL: [Self; 3] = [Self::True, Self::False, Self::Error];
 
-    /// As files spell it.
+    /// Returns the spelling used in files.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::True => "true",
@@ -82,61 +82,62 @@ impl Expected {
 /// A test.
 #[derive(Debug)]
 pub struct Test {
-    /// What it shows.
+    /// Name of the test.
     pub name: String,
-    /// Who looks.
+    /// The user whose access is tested.
     pub user: Caller,
-    /// The trace; many tests may be about one.
+    /// Spans of the trace. Several tests may share them.
     pub spans: Rc<Vec<Span>>,
-    /// Whether the user is to see it.
+    /// Whether the user is expected to see the trace.
     pub visible: Option<bool>,
-    /// Policies, each with what it is to be on each span.
+    /// Policies with their expected outcome on each span.
     pub outcomes: Vec<(Rc<SuitePolicy>, Vec<Expected>)>,
 }
 
-/// Something that is not as expected.
+/// A difference between the expected and the actual result.
 #[derive(Debug)]
 pub struct Failure {
-    /// What it is about.
+    /// Subject of the failure.
     pub about: String,
-    /// What was expected.
+    /// Expected result.
     pub expected: &'static str,
-    /// What it is.
+    /// Actual result.
     pub got: String,
-    /// Why.
+    /// Reasons for the actual result.
     pub shown: Vec<Shown>,
 }
 
-/// A reason for what was found.
+/// A reason for an actual result.
 #[derive(Debug)]
 pub enum Shown {
-    /// What a policy is on a span, counted from 1.
+    /// Outcome of a policy on a span.
     Verdict {
         /// The policy.
         policy: Rc<SuitePolicy>,
-        /// Which span of the test.
+        /// Number of the span within the test, counted from 1.
         span: usize,
-        /// What decided.
+        /// The outcome and its explanation.
         verdict: Verdict,
     },
-    /// In words.
+    /// Plain text.
     Words(String),
 }
 
 /// A test that could not be run: it takes too long, or was stopped.
 #[derive(Debug)]
 pub struct Stuck {
-    /// The policy.
+    /// The policy that could not be evaluated.
     pub policy: Rc<SuitePolicy>,
-    /// Why.
+    /// Diagnostics of that policy.
     pub diagnostics: Vec<Diagnostic>,
 }
 
 impl Suite {
-    /// What is not as a test expects; empty when it passes. Ends soon, with an error, after `stopped` is set.
+    /// Runs a test and returns its failures; empty if the test passes. Setting `stopped` ends the run soon, with an
+    /// error.
     ///
     /// # Errors
-    /// [`Stuck`].
+    /// [`Stuck`], if a policy cannot be evaluated.
     pub fn run(&self, test: &Test, stopped: &AtomicBool) -> Result<Vec<Failure>, Stuck> {
         let mut failures = Vec::new();
         if let Some(visible) = test.visible {
@@ -158,7 +159,8 @@ impl Suite {
         Ok(failures)
     }
 
-    /// The service's rule: a trace is shown, whole, when any of its spans satisfies any policy of the user's roles.
+    /// Applies the service's rule: a user sees a whole trace if any of its spans satisfies any policy of the user's
+    /// roles.
     fn visibility(
         &self,
         test: &Test,
@@ -224,7 +226,7 @@ fn shown(policy: &Rc<SuitePolicy>, index: usize, verdict: Verdict) -> Shown {
     Shown::Verdict { policy: Rc::clone(policy), span: index + 1, verdict }
 }
 
-/// Why a user sees no trace at all.
+/// Explains why a user without policies sees no traces.
 fn holds_none(user: &Caller) -> String {
     let username = &user.username;
     if user.roles.is_empty() {

@@ -1,4 +1,4 @@
-//! What is wrong with text that is no CEL, in words for someone who knows another language better.
+//! Error messages for text that is not valid CEL, for users who know another language better.
 
 mod habits;
 
@@ -6,13 +6,13 @@ pub(crate) use habits::like_as_call;
 
 use crate::diagnostics::{Diagnostic, Span};
 
-/// Whether a text would be accepted as a policy; where it holds values of the wrong types, what is said of that instead.
-/// Nothing is offered that would be refused when it is pasted.
+/// Checks whether a text would be accepted as a policy. If it has type errors only, returns the hint to show instead.
+/// A suggestion is only offered if it would be accepted when pasted.
 pub(crate) type Advice<'a> = dyn Fn(&str) -> Result<(), Option<String>> + 'a;
 
-/// What is wrong with text that the parser refused, at a place as line and column in code points, both from 1. All
-/// of it where it is habits of other languages; otherwise the first error only, since what follows is mostly its
-/// consequence. `parses` says whether a text is CEL, `advice` what the checker says of it.
+/// Returns the errors of text that the parser rejected at `place`: line and column in code points, counted from one.
+/// Returns all errors that are common mistakes from other languages. Otherwise returns the first error only, since
+/// later ones are mostly its consequence. `parses` tells whether a text is CEL, `advice` returns the checker's result.
 pub(crate) fn syntax_errors(
     text: &str,
     tokens: &[Span],
@@ -25,7 +25,7 @@ pub(crate) fn syntax_errors(
         .unwrap_or_else(|| vec![syntax_error(text, tokens, place, message)])
 }
 
-/// The error at a place that the parser gave, as line and column in code points, both from 1.
+/// Returns the error at a place that the parser gave, as line and column in code points, both from 1.
 fn syntax_error(text: &str, tokens: &[Span], place: (isize, isize), message: &str) -> Diagnostic {
     let at = offset(text, place);
     let Some(token) = tokens.iter().find(|token| token.end > at).copied() else {
@@ -94,7 +94,7 @@ fn syntax_error(text: &str, tokens: &[Span], place: (isize, isize), message: &st
     }
 }
 
-/// Words that CEL keeps for itself.
+/// Reserved words of CEL.
 const RESERVED: [&str; 17] = [
     "as",
     "break",
@@ -119,8 +119,8 @@ fn is_name(token: &str) -> bool {
     token.starts_with(|first: char| first == '_' || first.is_ascii_alphabetic())
 }
 
-/// Text in which characters that cannot be seen, or that turn others around, are written as CEL's escapes, so that what
-/// is offered can still be pasted. Whatever belongs to people's scripts stays as it is.
+/// Replaces invisible characters and characters that change the text direction by CEL escapes, so that suggestions can
+/// still be pasted. Characters of ordinary scripts stay as they are.
 pub(crate) fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for character in text.chars() {
@@ -136,7 +136,7 @@ pub(crate) fn visible(text: &str) -> String {
     shown
 }
 
-/// For a character that cannot be seen, or cannot be told from a space: what it looks like.
+/// For a character that is invisible or looks like a space, returns the text that it looks like.
 pub(crate) fn hidden(character: char) -> Option<&'static str> {
     match character {
         '\u{a0}'
@@ -146,9 +146,9 @@ pub(crate) fn hidden(character: char) -> Option<&'static str> {
         | '\u{205f}'
         | '\u{3000}'
         | '\u{2800}' => Some(" "),
-        // Ends of lines that only some programs take for such.
+        // Line breaks that only some programs recognise.
         '\u{b}' | '\u{85}' | '\u{2028}' | '\u{2029}' => Some(" "),
-        // Joiners, marks of direction, fillers, tags.
+        // Joiners, direction marks, fillers, tags.
         '\u{ad}'
         | '\u{34f}'
         | '\u{600}'..='\u{605}'
@@ -172,7 +172,8 @@ pub(crate) fn hidden(character: char) -> Option<&'static str> {
     }
 }
 
-/// A closing bracket where none can stand: it closes nothing, something else, or what is not finished.
+/// Returns the error for an unexpected closing bracket: it has no opening bracket, closes a bracket of another kind,
+/// or closes an incomplete expression.
 fn closing_bracket(text: &str, tokens: &[Span], token: Span) -> Diagnostic {
     let written = |span: &Span| text.get(span.start..span.end).unwrap_or_default();
     let shown = written(&token);

@@ -1,5 +1,5 @@
-//! For tests of the lowering: both sides of a policy, by the right rules and by wrong ones. Only with the feature
-//! `testing`, which the service is built without.
+//! Access to both sides of a policy for tests of the lowering, with the correct rules and with altered ones. Only with
+//! the feature `testing`, which is disabled in the service.
 
 use tracewarden_model::Caller;
 
@@ -11,12 +11,13 @@ use crate::predicate::work::Budget;
 
 pub use crate::lower::alterations::Alteration;
 
-/// Where the policy is true and where it is false, simplified as it would be sent; `None` when that is too large.
+/// Returns where the policy is true and where it is false, simplified as it would be sent; `None` if that is too
+/// large.
 pub fn truth(checked: &Checked, caller: &Caller) -> Option<(Predicate, Predicate)> {
     by(&RULES, checked, caller)
 }
 
-/// [`truth`] by the rules with one of them wrong.
+/// Returns [`truth`] with one rule altered.
 pub fn truth_altered(
     checked: &Checked,
     caller: &Caller,
@@ -25,7 +26,7 @@ pub fn truth_altered(
     by(&alteration.rules(), checked, caller)
 }
 
-/// [`truth`] as the rules say it, before it is simplified.
+/// Returns [`truth`] before simplification.
 pub fn truth_unsimplified(checked: &Checked, caller: &Caller) -> Option<(Predicate, Predicate)> {
     let truth = lower_by(&RULES, &checked.root, caller).ok()?;
     Some((truth.is_true, truth.is_false))

@@ -1,22 +1,22 @@
-//! Caps against hostile text, applied before the CEL parser sees it.
+//! Size limits against hostile text, applied before the CEL parser reads it.
 //!
 //! The parser is recursive: 6 KB of `a.b.b…` or `1+1+…` abort a process with an ordinary stack. So the text is first
-//! split into tokens here, which takes time and memory linear in its length, and refused when it has too many of them
-//! or nests too deeply.
+//! split into tokens here, in time and memory linear in its length, and rejected if it has too many tokens or nests
+//! too deeply.
 
 use crate::diagnostics::{Diagnostic, Span};
 
-/// Longest accepted text, in bytes.
+/// Maximum length of the text, in bytes.
 pub const MAX_BYTES: usize = 8 * 1024;
-/// Most tokens accepted.
+/// Maximum number of tokens.
 pub const MAX_TOKENS: usize = 1_000;
-/// Deepest accepted nesting, of brackets here and of the syntax tree after parsing.
+/// Maximum nesting depth: of brackets here, and of the syntax tree after parsing.
 pub const MAX_DEPTH: usize = 64;
 
-/// Splits text into byte ranges of tokens, leaving out white space and comments.
+/// Splits text into byte ranges of tokens, without white space and comments.
 ///
 /// # Errors
-/// When a cap is exceeded.
+/// If a limit is exceeded.
 pub(crate) fn tokens(text: &str) -> Result<Vec<Span>, Diagnostic> {
     if text.len() > MAX_BYTES {
         let message = format!("a policy has at most {MAX_BYTES} bytes, this one has {}", text.len());
@@ -24,7 +24,7 @@ pub(crate) fn tokens(text: &str) -> Result<Vec<Span>, Diagnostic> {
             .with_hint("put long lists into a user attribute, or split the policy in two"));
     }
     if let Some(at) = text.find('\0') {
-        // Not every database can store it, and nobody can see it.
+        // Not every database can store it, and it is invisible.
         let message = "a policy cannot hold the character U+0000";
         return Err(Diagnostic::new(text, Span::new(at, at + 1), "syntax", message)
             .with_hint("in a string write `\\u0000`"));
@@ -69,7 +69,7 @@ pub(crate) fn tokens(text: &str) -> Result<Vec<Span>, Diagnostic> {
             {
                 at + 2
             }
-            // A character outside ASCII stays whole, so that every span lies on character boundaries.
+            // A non-ASCII character stays whole, so that every span lies on character boundaries.
             0x80.. => run(bytes, at + 1, |byte| (0x80..0xc0).contains(&byte)),
             _ => at + 1,
         };
@@ -93,7 +93,7 @@ pub(crate) fn tokens(text: &str) -> Result<Vec<Span>, Diagnostic> {
     Ok(found)
 }
 
-/// The refusal for text that nests too deeply at `span`.
+/// Returns the error for text that nests too deeply at `span`.
 pub(crate) fn too_deep(text: &str, span: Span) -> Diagnostic {
     let message = format!("a policy nests at most {MAX_DEPTH} levels deep");
     Diagnostic::new(text, span, "too_deep", message).with_hint("split the policy in several")
@@ -103,7 +103,7 @@ fn run(bytes: &[u8], from: usize, belongs: impl Fn(u8) -> bool) -> usize {
     bytes.iter().skip(from).position(|byte| !belongs(*byte)).map_or(bytes.len(), |length| from + length)
 }
 
-/// The end of the string literal whose opening quote is at `open`; the text's end when it is not closed.
+/// Returns the end of the string literal whose opening quote is at `open`; the end of the text if it is not closed.
 fn string_end(bytes: &[u8], open: usize, raw: bool) -> usize {
     let quote = bytes.get(open).copied().unwrap_or(b'"');
     let triple = bytes.get(open..open + 3).is_some_and(|three| three.iter().all(|byte| *byte == quote));

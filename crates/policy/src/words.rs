@@ -1,8 +1,8 @@
-//! What a predicate asks of a span, in words that can be read aloud.
+//! Describes in English which spans a predicate matches.
 //!
-//! The words say what the predicate says, with one thing left out: that a text must be UTF-8 to be ordered, measured or
-//! matched. Where a test holds only of a value that is there, as `is "prod"` does, that it is there is not said; where it
-//! could be taken to hold without one, as `is not "prod"` could, it is.
+//! The description is complete, with one omission: that a text must be UTF-8 to be ordered, measured or matched. A
+//! test that clearly needs a value, such as `is "prod"`, does not mention that the value must be present. A test that
+//! could be read as true without a value, such as `is not "prod"`, does.
 
 mod clauses;
 mod presence;
@@ -18,21 +18,23 @@ use crate::predicate::{Atom, Junction, Predicate, Text, TextFunction};
 use clauses::{Names, clause};
 use presence::{fields_of, implied};
 
-/// So many parts of a junction are said; of more, how many more there are.
+/// Maximum number of parts of a junction that are described. For the rest, their number is given.
 const MAX_PARTS: usize = 12;
-/// So deep do junctions nest in words.
+/// Maximum nesting depth of junctions in a description.
 const MAX_DEPTH: usize = 8;
-/// About as much is said as fits a screen; then only how much more there is.
+/// Approximate maximum length of a description, about one screen. After that, only the number of remaining parts is
+/// given.
 const MAX_CHARACTERS: usize = 1_500;
 
-/// Larger predicates are never sent to the store, so nobody is told of them.
+/// Larger predicates are never sent to ClickHouse, so they are not described.
 const MAX_SIZE: u64 = 100_000;
 
-/// In words, what a span must satisfy: one English clause, such as `ServiceName is "checkout" and SpanAttributes["team"]
-/// is one of "payments", "web"`; `every span` and `no span` where the span does not matter.
+/// Describes which spans match: one English clause, such as `ServiceName is "checkout" and SpanAttributes["team"] is
+/// one of "payments", "web"`; `every span` and `no span` if the result does not depend on the span.
 ///
-/// On one line, without characters that are not seen. At most a few thousand characters: long texts, lists and junctions
-/// are cut, and say by how much. Holds the values of the policy and of the caller that it was made for.
+/// The description is one line without invisible characters, and at most a few thousand characters long: long texts,
+/// lists and junctions are truncated, with the number of omitted items. It contains values of the policy and of the
+/// caller.
 pub fn in_words(predicate: &Predicate) -> String {
     match predicate {
         Predicate::True => "every span".to_owned(),
@@ -45,17 +47,17 @@ pub fn in_words(predicate: &Predicate) -> String {
     }
 }
 
-/// What is known where a predicate stands.
+/// Context of a part of the predicate.
 #[derive(Debug, Clone, Default)]
 struct Place<'a> {
     depth: usize,
     /// Fields that are known to have a value here.
     known: HashSet<&'a FieldRef>,
-    /// Of the elements that enclosing tests go through.
+    /// Names of the elements that enclosing tests iterate over.
     names: Names,
 }
 
-/// Words, before it is known where brackets must stand.
+/// Description of a predicate before brackets are added.
 #[derive(Debug)]
 enum Said {
     Clause(String),
@@ -66,12 +68,12 @@ enum Said {
 #[derive(Debug, Default)]
 struct Parts {
     said: Vec<Said>,
-    /// How many more there are.
+    /// Number of omitted parts.
     more: usize,
 }
 
 impl Parts {
-    /// Adds a part, the parts of one of the same kind in its place.
+    /// Adds a part. If it is a junction of the same kind, adds its parts instead.
     fn push(&mut self, part: Said, conjunction: bool) {
         match (part, conjunction) {
             (Said::All(parts), true) | (Said::Any(parts), false) => {
@@ -113,7 +115,7 @@ impl Said {
 }
 
 struct Speaker {
-    /// How many characters may still be said.
+    /// Number of characters that may still be written.
     left: usize,
 }
 
@@ -154,7 +156,7 @@ impl Speaker {
                 parts.more += junction.parts().len() - at;
                 break;
             }
-            // The other alternatives are only about spans that have a value.
+            // The other alternatives apply only to spans that have a value.
             let own = asks_for_absence(part);
             let mut known = place.known.clone();
             known.extend(absent.iter().filter(|field| own.as_ref() != Some(field)));
@@ -188,7 +190,7 @@ impl Speaker {
                 parts.more += kept.len() - at - done.iter().filter(|other| **other > at).count();
                 break;
             }
-            // `X is present and is not "prod"`: what is asked of the value stands right behind.
+            // `X is present and is not "prod"`: the test of the value follows directly.
             let about = asks_for_value(part).and_then(|field| {
                 let (other, test) = kept.iter().enumerate().find_map(|(other, test)| {
                     let test = leaf(test)?;
@@ -226,7 +228,7 @@ impl Speaker {
                 let (names, name) = place.names.with(*variable);
                 let inner = Place { depth: place.depth + 1, known: place.known.clone(), names };
                 let body = match self.say(body, &inner) {
-                    // Or what comes after would seem to be of the element too.
+                    // Without brackets, the text that follows could be read as part of the condition on the element.
                     Said::Clause(clause) => format!("({clause})"),
                     junction => junction.text(true),
                 };
@@ -255,7 +257,7 @@ impl Speaker {
     }
 }
 
-/// A test alone, and whether its opposite is asked for.
+/// Returns a single test, and whether it is negated.
 fn leaf(predicate: &Predicate) -> Option<(&Atom, bool)> {
     match predicate {
         Predicate::Atom(atom) => Some((atom, false)),
@@ -267,7 +269,7 @@ fn leaf(predicate: &Predicate) -> Option<(&Atom, bool)> {
     }
 }
 
-/// What is asked of an element, when it is one test but for the element being UTF-8.
+/// Returns the only test of an element besides the one that it is UTF-8; otherwise the whole body.
 fn sole(body: &Predicate) -> &Predicate {
     let Predicate::And(junction) = body else { return body };
     let mut others = junction
@@ -280,7 +282,7 @@ fn sole(body: &Predicate) -> &Predicate {
     }
 }
 
-/// The field that must have a value, when nothing else is asked.
+/// Returns the field that must have a value, if the predicate tests nothing else.
 fn asks_for_value(predicate: &Predicate) -> Option<&FieldRef> {
     match leaf(predicate)? {
         (Atom::Defined(field), false) => Some(&field.field),
@@ -288,7 +290,7 @@ fn asks_for_value(predicate: &Predicate) -> Option<&FieldRef> {
     }
 }
 
-/// The field that must have no value, when nothing else is asked.
+/// Returns the field that must have no value, if the predicate tests nothing else.
 fn asks_for_absence(predicate: &Predicate) -> Option<&FieldRef> {
     match leaf(predicate)? {
         (Atom::Defined(field), true) => Some(&field.field),
@@ -303,12 +305,13 @@ fn is_text_when_present(field: &MarkedField) -> bool {
     field.logical == LogicalType::String && field.source != FieldSource::JsonPath && !may_be_null
 }
 
-/// Whether it only asks for what others need.
+/// Whether the test is only a precondition of other tests.
 fn is_guard(part: &Predicate) -> bool {
     matches!(leaf(part), Some((Atom::Utf8(_) | Atom::Defined(_) | Atom::Present(_), _)))
 }
 
-/// What need not be said beside the other parts of a conjunction, of which these are those that `named` fields stand in.
+/// Whether the description can omit this part because of other parts of the conjunction. `named` are the fields that
+/// the other parts mention.
 fn is_left_out(
     part: &Predicate,
     all: &[&Predicate],
@@ -323,7 +326,7 @@ fn is_left_out(
             Text::Element(_) => all.iter().any(|other| !is_guard(other)),
             Text::Literal(_) => true,
         },
-        // A pattern says what it begins with.
+        // The description of a pattern shows its prefix.
         Some((Atom::TextCall(TextFunction::StartsWith, text, Text::Literal(start)), false)) => {
             all.iter().any(|other| match leaf(other) {
                 Some((Atom::Matches(matched, pattern), false)) => {

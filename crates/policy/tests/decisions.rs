@@ -1,4 +1,4 @@
-//! Which parts of a policy decide about a span, and why a part is an error.
+//! Tests which parts of a policy determine its outcome on a span, and the reasons of errors.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
 mod support;
@@ -29,7 +29,7 @@ fn span() -> Span {
     ])
 }
 
-/// Each line is a deciding part: its text, its outcome, and what it read.
+/// Each line of `expected` is a decisive part: its text, its outcome, and the values that it read.
 #[track_caller]
 fn is(expression: &str, expected: &str) {
     let verdict =

@@ -1,6 +1,6 @@
-//! What people are told about policies that are wrong, or probably not what was meant: each file of `diagnostics/` holds
-//! expressions and what is said of them. `UPDATE_DOCS=1 cargo test -p tracewarden-policy --test diagnostics` writes the
-//! files anew; read them with the eyes of someone who writes their first policy.
+//! Tests the messages about policies that are wrong or probably not intended. Each file in `diagnostics/` contains
+//! expressions and their diagnostics. `UPDATE_DOCS=1 cargo test -p tracewarden-policy --test diagnostics` updates the
+//! files; then read them as a user who writes a first policy would.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -51,7 +51,7 @@ fn files() -> Vec<PathBuf> {
     files
 }
 
-/// The cases of a file: one expression each, or several of one role.
+/// Returns the cases of a file: a single expression each, or several policies of one role.
 fn cases(text: &str) -> Vec<Vec<String>> {
     let mut cases: Vec<Vec<String>> = Vec::new();
     for line in text.lines() {
@@ -129,22 +129,22 @@ fn what_is_said_is_what_the_files_hold() {
             part(&current),
         );
     }
-    // The cases are those of the files: none may be lost unnoticed.
+    // The files contain the cases. Detect lost cases.
     assert!(all >= 350, "only {all} cases are left");
 }
 
-/// What hints offer in backticks.
+/// Returns the suggestions in backticks in a hint.
 fn offered(hint: &str) -> Vec<&str> {
     hint.split('`').skip(1).step_by(2).collect()
 }
 
-/// Signs and words that are offered for one sign or word, not for an expression.
+/// Tokens that replace a single token, not an expression.
 const SIGNS: [&str; 27] = [
     "==", "!=", ">=", "&&", "||", "!", "!(…)", "in", ".", "=", ",", "-", ")", "]", "}", "(", "\"", "'",
     "\\\\", "//", "^", "$", "\\", "has", "size", "policy", "_",
 ];
 
-/// Whether text is only there to show a form, such as `list.exists(v, …)`.
+/// Whether the text only shows a form, such as `list.exists(v, …)`.
 fn is_form(written: &str) -> bool {
     let quoted = written.replace("\"…\"", "");
     quoted.contains('…')
@@ -155,7 +155,7 @@ fn is_form(written: &str) -> bool {
         || quoted.contains("[\"key\"]")
 }
 
-/// Whether this is the name of a function by itself.
+/// Whether this is only the name of a function.
 fn is_function(written: &str) -> bool {
     let functions =
         ["startsWith", "endsWith", "contains", "matches", "size", "has", "exists", "all", "exists_one"];
@@ -166,7 +166,7 @@ fn is_unmarked(written: &str, model: &AccessModel) -> bool {
     check(written, model).is_err_and(|errors| errors.iter().all(|error| error.code == "unmarked_field"))
 }
 
-/// Whether text names or holds a value that is accepted, and is no condition: what it is compared with may not fit.
+/// Whether the text is an accepted value but not a condition. It need not fit the value that it is compared with.
 fn is_value(written: &str, model: &AccessModel) -> bool {
     check(written, model).is_err_and(|errors| {
         errors.iter().all(|error| error.message.starts_with("a policy must be a boolean"))
@@ -174,7 +174,7 @@ fn is_value(written: &str, model: &AccessModel) -> bool {
     })
 }
 
-/// The text with the place of a diagnostic replaced.
+/// Returns the text with the range of a diagnostic replaced.
 fn replaced(text: &str, line: u32, column: u32, length: u32, by: &str) -> String {
     let lines: usize =
         text.split_inclusive('\n').take(line as usize - 1).map(|line| line.chars().count()).sum();
@@ -184,8 +184,8 @@ fn replaced(text: &str, line: u32, column: u32, length: u32, by: &str) -> String
     format!("{before}{by}{after}")
 }
 
-/// Whatever a hint offers is accepted when it is pasted: as the whole policy, or in place of what is underlined, where
-/// fewer errors must be left.
+/// Every suggestion in a hint is accepted when pasted: as the whole policy, or in place of the underlined text, where
+/// it must reduce the number of errors.
 #[test]
 fn what_hints_offer_is_accepted() {
     let model = wide_model();
@@ -200,7 +200,8 @@ fn what_hints_offer_is_accepted() {
             let before = found.iter().filter(|found| found.severity() == Severity::Error).count();
             for diagnostic in found {
                 let hint = diagnostic.hint.clone().unwrap_or_default();
-                // A pattern's parts are no expressions, and a list of what can be named is no advice to name it here.
+                // Parts of a pattern are not expressions, and a list of usable fields is not a suggestion for this
+                // place.
                 if diagnostic.code == "invalid_pattern" || hint.starts_with("policies can name") {
                     continue;
                 }
@@ -211,7 +212,8 @@ fn what_hints_offer_is_accepted() {
                     if is_function(written) || is_value(written, &model) {
                         continue;
                     }
-                    // How to ask for what is not marked: the text must first be CEL for that to be told.
+                    // The suggestion is an unmarked field. The checker can report that only after the syntax is
+                    // corrected.
                     if diagnostic.code == "syntax" && is_unmarked(written, &model) {
                         continue;
                     }

@@ -1,5 +1,5 @@
-//! What the documentation shows is so: every line of its CEL is accepted without a warning, or is refused or warned of as
-//! the remark on it says; and every kind of diagnostic is explained.
+//! Tests the examples in the documentation: each line of CEL is accepted without a warning, or has the error or
+//! warning that its comment states. Every kind of diagnostic is documented.
 
 mod support;
 
@@ -14,7 +14,7 @@ fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
 }
 
-/// With the fields that the examples name.
+/// The test model with the fields used in the examples.
 fn documented_model() -> AccessModel {
     let mut model = model();
     for reference in [
@@ -28,7 +28,7 @@ fn documented_model() -> AccessModel {
     model
 }
 
-/// The lines of CEL in a document.
+/// Returns the lines of CEL in a document.
 fn examples(text: &str) -> Vec<&str> {
     let blocks = text.split("```cel\n").skip(1);
     let lines = blocks.flat_map(|block| block.split("```").next().unwrap_or_default().lines());
@@ -76,7 +76,7 @@ fn every_kind_of_diagnostic_is_explained() {
     }
 }
 
-/// A code that is used and not in the list would be taken for an error, whatever it is.
+/// An unlisted code would count as an error, even if it is a warning.
 #[test]
 fn every_code_that_is_used_is_in_the_list() {
     let mut pending = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/diagnostics")];

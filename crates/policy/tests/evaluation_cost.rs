@@ -1,4 +1,4 @@
-//! Whoever evaluates a policy on spans of their own cannot keep a processor busy.
+//! Clients that evaluate policies on their own spans cannot exhaust the CPU.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -16,7 +16,7 @@ use rustix::time::{ClockId, clock_gettime};
 use support::{caller, model};
 use tracewarden_policy::{FieldValue, Span, explain};
 
-/// Of this process, which runs one test.
+/// CPU time of this process, which runs a single test.
 fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec.try_into().unwrap(), time.tv_nsec.try_into().unwrap())
@@ -31,7 +31,7 @@ fn span(nick: &str, names: Vec<String>) -> Span {
     ])
 }
 
-/// Letters without a period.
+/// Returns a string of letters without a period.
 fn disorder(length: usize) -> String {
     let mut state = 1_u64;
     let mut letter = || {
@@ -41,10 +41,10 @@ fn disorder(length: usize) -> String {
     (0..length).map(|_| letter()).collect()
 }
 
-/// A policy and spans, as many or as long as the number says.
+/// A policy and spans whose number or length grows with the argument.
 type Shape = Box<dyn Fn(usize) -> (String, Vec<Span>)>;
 
-/// Shapes of requests that grow with a number, each costly in another way.
+/// Requests that grow with a number, each costly in a different way.
 fn shapes() -> Vec<(&'static str, Shape)> {
     let large = "(?:[^a]{20}|[ab]{400})$";
     let names = |count: usize| (0..count).map(|number| format!("y{number}")).collect::<Vec<_>>();
@@ -61,7 +61,7 @@ fn shapes() -> Vec<(&'static str, Shape)> {
         ),
         (
             "a large pattern on a long string",
-            // Which states the engine is in has no period: it finds none of them in its cache.
+            // The states of the engine have no period, so its cache never helps.
             Box::new(|n| ("Nick.matches(\"x[xy]{200}[zw]\")".to_owned(), vec![span(&disorder(n), vec![])])),
         ),
         (
@@ -139,7 +139,7 @@ fn what_is_not_refused_takes_seconds_at_most() {
                 refused = true;
             }
             println!("{name}, {size}: {took:?}{}", if refused { ", refused" } else { "" });
-            // Without a limit the largest of each shape takes minutes.
+            // Without a limit the largest request of each shape takes minutes.
             assert!(took < Duration::from_secs(6), "{name}, {size}: {took:?}");
             size *= 2;
         }

@@ -1,9 +1,9 @@
-//! Hostile text: whatever is sent as a policy is answered within a second, without an abort and in little memory.
+//! Hostile text: every text sent as a policy is processed within a second, without an abort and with little memory.
 //!
-//! The texts are put to the checker in a process of their own, so that an abort is seen together with the text that
-//! caused it. They come from a seed that is printed; `TRACEWARDEN_TEST_SEED` chooses another one. What is accepted is
-//! advised on, lowered for two callers and evaluated on two spans, each within a second. Time is that of the processor, so that a
-//! busy machine does not matter.
+//! The texts are checked in a separate process, so that an abort can be attributed to the text that caused it. They
+//! are generated from a seed that is printed; `TRACEWARDEN_TEST_SEED` sets another one. Accepted texts are linted,
+//! lowered for two callers and evaluated on two spans, each within a second. Times are CPU times, so that a busy
+//! machine has no effect.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -24,11 +24,11 @@ use support::{caller, model};
 use tracewarden_model::{AttributeValue, Caller};
 use tracewarden_policy::{FieldValue, check, explain, role_warnings};
 
-/// Texts from one seed.
+/// Number of texts generated from one seed.
 const GENERATED: usize = 10_000;
 const MAX_SECONDS: f64 = 1.0;
 const MAX_MEMORY_BYTES: u64 = 100 * 1024 * 1024;
-/// Says to a process of this test that it is the one that answers.
+/// Tells a process of this test that it is the worker.
 const ANSWERING: &str = "HOSTILE_ANSWERING";
 const SEED: &str = "TRACEWARDEN_TEST_SEED";
 
@@ -76,7 +76,7 @@ fn texts_of_a_seed_are_answered(seed: u64) {
     assert!(summary.starts_with(&format!("answered {} ", texts.len())), "{summary}");
 }
 
-/// Answers on a thread with the stack that threads have by default.
+/// Processes the texts on a thread with the default stack size.
 fn answer_all(seed: u64) {
     let worker = std::thread::spawn(move || {
         let mut out = std::io::stdout().lock();
@@ -103,13 +103,13 @@ fn answer_all(seed: u64) {
             memory / 1024 / 1024
         )
         .unwrap();
-        // Few of them are policies, and some are: what follows on acceptance is tried as well.
+        // Few generated texts are policies, but some must be, so that later steps are tested as well.
         assert!(accepted > texts.len() / 50, "{accepted}");
     });
     worker.join().unwrap();
 }
 
-/// Everything that is ever done with a text; whether it was accepted. `longest` is how long the longest answer took.
+/// Runs all operations on a text; returns whether it was accepted. `longest` is updated with the longest time taken.
 fn answer(text: &str, at: usize, longest: &mut f64) -> bool {
     let mut since = processor_seconds();
     let mut answered = || {
@@ -133,7 +133,7 @@ fn answer(text: &str, at: usize, longest: &mut f64) -> bool {
     };
     role_warnings(&[("one", &checked), ("other", &checked)]);
     answered();
-    // Long lists multiply, and every refusal of what they make takes as long as is allowed: not each time.
+    // Long lists multiply, and each rejection then takes the maximum time, so use them only sometimes.
     let length = if at.is_multiple_of(50) { 60 } else { 4 };
     let list = (0..length).map(|number| format!("value {number}")).collect();
     let with_lists = Caller {
@@ -146,7 +146,7 @@ fn answer(text: &str, at: usize, longest: &mut f64) -> bool {
         checked.predicate(&caller);
         answered();
         let spans = [BTreeMap::new(), span()];
-        // Refused where lists of this length multiply.
+        // Rejected if lists of this length multiply.
         if let Err(errors) = explain(text, &model, &caller, &spans, &AtomicBool::new(false)) {
             assert!(errors.iter().all(|error| error.code == "too_large"), "{errors:?}");
         }
@@ -174,7 +174,7 @@ fn span() -> BTreeMap<String, FieldValue> {
 }
 
 fn processor_seconds() -> f64 {
-    // In ticks, of which there are a hundred a second. The name before them may hold spaces.
+    // In ticks, one hundred per second. The process name in front of them may contain spaces.
     let stat = fs::read_to_string("/proc/self/stat").unwrap();
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
     (fields[11].parse::<f64>().unwrap() + fields[12].parse::<f64>().unwrap()) / 100.0
@@ -343,7 +343,7 @@ const PATTERNS: [&str; 24] = [
 ];
 
 impl Random {
-    /// splitmix64.
+    /// Returns the next number of splitmix64.
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -369,7 +369,7 @@ impl Random {
         }
     }
 
-    /// Mostly a well-formed condition.
+    /// Returns a condition, mostly a well-formed one.
     fn condition(&mut self, depth: usize) -> String {
         let (text, other) = (self.text(), self.text());
         if depth == 0 {
@@ -418,7 +418,7 @@ impl Random {
         }
     }
 
-    /// A list of conditionals.
+    /// Returns a list of conditionals.
     fn choices(&mut self) -> String {
         let elements: Vec<String> = (0..1 + self.below(12))
             .map(|at| format!("({} == \"{at}\" ? {} : {})", self.text(), self.text(), self.text()))
@@ -431,7 +431,7 @@ impl Random {
         format!("[{}]", elements.join(", "))
     }
 
-    /// A few changes somewhere.
+    /// Applies a few random changes.
     fn mutated(&mut self, text: String) -> String {
         let mut characters: Vec<char> = text.chars().collect();
         for _ in 0..1 + self.below(6) {
@@ -453,7 +453,7 @@ impl Random {
         characters.into_iter().collect()
     }
 
-    /// A few pieces again and again.
+    /// Repeats a few pieces many times.
     fn repeated(&mut self) -> String {
         let pieces = (0..1 + self.below(4)).map(|_| *self.pick(&PIECES)).collect::<String>();
         let times = [5, 60, 64, 200, 999, 3_000][self.below(6)];
@@ -520,7 +520,7 @@ fn made_by_hand() -> Vec<String> {
             "x in ".repeat(times),
         ]);
     }
-    // Lists of conditionals are written out when they meet an array, and macros over what is known always are.
+    // Lists of conditionals are expanded when compared with an array; macros over known lists are always expanded.
     let list = |parts: &dyn Fn(usize) -> String, count: usize| {
         format!("[{}]", (0..count).map(parts).collect::<Vec<_>>().join(","))
     };

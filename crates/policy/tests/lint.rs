@@ -1,4 +1,4 @@
-//! Warnings are certain, and rare: what they say of a policy is so on every span, and good policies get none.
+//! Warnings are correct and rare: each holds on every span, and good policies have none.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -68,7 +68,7 @@ fn good_policies_get_no_warning() {
     }
 }
 
-/// Every combination of a few values, hostile ones among them.
+/// Returns all combinations of a few values, including hostile ones.
 fn spans() -> Vec<Span> {
     let text = |text: &str| FieldValue::String(text.as_bytes().to_vec());
     let entry = |key: &str, value: &str| (key.as_bytes().to_vec(), text(value));
@@ -170,13 +170,13 @@ fn conditions() -> impl Strategy<Value = String> {
     })
 }
 
-/// The text that a warning is about.
+/// Returns the text that a warning refers to.
 fn covered(expression: &str, column: u32, length: u32) -> &str {
     let start = expression.char_indices().nth(column as usize - 1).unwrap().0;
     &expression[start..start + length as usize]
 }
 
-/// What one or two facts about a value say of a third, for all of a few.
+/// Checks all conclusions from one or two facts about a value to a third, for a few facts.
 #[test]
 fn what_follows_from_facts_about_a_value_is_so() {
     let mut facts = Vec::new();
@@ -221,7 +221,8 @@ fn what_follows_from_facts_about_a_value_is_so() {
     assert!(said[0] > 30 && said[1] > 500, "{said:?}");
 }
 
-/// Claims and offers about spans without a field: what was claimed is so, and what is offered says what it says it does.
+/// Checks warnings about spans without a field: the statement is true, and each suggestion has the effect that it
+/// names.
 fn negations_are_as_told(expression: &str, spans: &[Span]) -> u32 {
     let checked = check(expression, &model()).unwrap();
     let about = |checked: &Checked, field: &str| {
@@ -252,7 +253,7 @@ fn negations_are_as_told(expression: &str, spans: &[Span]) -> u32 {
         let never_true = !outcomes(part, &without).contains(&Outcome::True);
         let offers: Vec<&str> = warning.hint.as_deref().unwrap().split('`').skip(1).step_by(2).collect();
         let [absent, present] = offers[..] else {
-            // Something else in the chain may be true.
+            // Another part of the chain may be true.
             let alone = !warning.message.contains("these") || !part.contains("||");
             assert!(never_true || !alone, "{part}: {}", warning.message);
             continue;
@@ -288,7 +289,7 @@ fn negations_that_are_told_of_are_certain_and_offers_can_be_pasted() {
     let told = |expression: &str| negations_are_as_told(expression, &spans());
     let env = "SpanAttributes[\"env\"]";
     for (expression, expected) in [
-        // A part that is false makes the whole true, with or without the key.
+        // If one part is false, the negation is true, with or without the key.
         (format!("!({env} == \"a\" && ServiceName == \"b\")"), 0),
         (format!("!(Sampled ? {env} == \"a\" : ServiceName == \"b\")"), 0),
         (format!("!(Events.Name.exists(n, n == {env}))"), 0),
@@ -324,7 +325,7 @@ fn what_opens_everything_or_nothing_is_told_of_wherever_it_hides() {
         ("!(ServiceName != ServiceName)", "opens every trace"),
         ("1 == 1", "opens every trace"),
         ("\"a\" in user.roles || !(\"a\" in user.roles)", "opens every trace"),
-        // What is not UTF-8 has no size and matches nothing.
+        // A string that is not UTF-8 has no size and matches no pattern.
         ("ServiceName.matches(\"\")", "true wherever what it names has a value"),
         ("ServiceName.matches(\".*\")", "true wherever what it names has a value"),
         ("ServiceName.matches(\"^\")", "true wherever what it names has a value"),
@@ -357,7 +358,7 @@ proptest! {
 
     #[test]
     fn what_is_said_is_so_on_every_span(first in conditions(), second in conditions(), joined in 0..3) {
-        // What belongs together, so that there is something to be said.
+        // Combine related conditions, so that there is something to warn about.
         let second = match joined {
             0 => second,
             1 => format!("{first} && {second}"),
@@ -370,13 +371,13 @@ proptest! {
         for expression in [&first, &second] {
             for warning in checked(expression).warnings().iter().filter(|warning| warning.code == "constant") {
                 let part = covered(expression, warning.column, warning.length);
-                // What is said of the whole goes for it whatever the part is.
+                // A statement about the whole policy applies to it regardless of the part.
                 for (consequence, outcome) in [("opens nothing", false), ("opens every trace", true)] {
                     let said = warning.message.contains(consequence) && !warning.message.contains("or none");
                     let so = |of: &Outcome| (*of == Outcome::True) == outcome;
                     prop_assert!(!said || outcomes(expression, &spans).iter().all(so), "{expression}");
                 }
-                // The body of a macro means nothing without it.
+                // The body of a macro has no meaning without the macro.
                 if check(part, &model()).is_err() {
                     continue;
                 }

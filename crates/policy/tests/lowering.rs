@@ -1,7 +1,8 @@
-//! What a policy is lowered to holds on the spans on which the reference evaluation is true, and on no other: every
-//! operation on operands of every kind, each also negated, without a trace store.
+//! Checks that a policy's predicate holds on exactly the spans on which the reference evaluator returns true: every
+//! operation on operands of every kind, each also negated, without ClickHouse.
 //!
-//! The trace store's own tests compare what it answers, for random policies. These compare the predicates, in seconds.
+//! The ClickHouse crate's own tests compare query results for random policies. These tests compare predicates, in
+//! seconds.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
 mod support;
@@ -13,7 +14,7 @@ use support::{caller, field};
 use tracewarden_model::{AccessModel, FieldRef, FieldSource, LogicalType, MarkedField};
 use tracewarden_policy::{FieldValue, Outcome, Span, check, evaluate};
 
-/// Of each kind: known, of the caller, absent, always there, NULL, under a key, and one or the other.
+/// One text of each kind: literal, of the caller, absent, always present, NULL, under a key, conditional.
 const TEXTS: [&str; 9] = [
     "\"checkout\"",
     "ServiceName",
@@ -75,7 +76,7 @@ const INTEGERS: [&str; 10] = [
 
 const RELATIONS: [&str; 6] = ["==", "!=", "<", "<=", ">", ">="];
 
-/// The usual fields, and an array that may hold a NULL.
+/// The usual test model, and an array that can contain NULL.
 fn model() -> AccessModel {
     let mut model = support::model();
     let notes = FieldRef::column("Notes");
@@ -96,7 +97,7 @@ fn span(
     entries: &[(&str, &[u8])],
 ) -> Span {
     let nick = nick.map_or(FieldValue::Null, |nick| FieldValue::String(nick.to_vec()));
-    // Of the same strings, some with a NULL behind them.
+    // The same strings, on some spans followed by a NULL.
     let mut notes: Vec<FieldValue> = events.iter().map(|event| FieldValue::text(*event)).collect();
     notes.extend((!sampled).then_some(FieldValue::Null));
     BTreeMap::from([
@@ -154,7 +155,7 @@ fn spans() -> Vec<Span> {
     ]
 }
 
-/// What the trace store holds of a field, as the tests of predicates ask for it.
+/// Returns the value of a field as ClickHouse stores it, in the form that the predicate tests use.
 fn held(field: &MarkedField, span: &Span) -> Held {
     let FieldRef { map, name } = &field.field;
     let value = match map {
@@ -184,7 +185,7 @@ fn held(field: &MarkedField, span: &Span) -> Held {
                 Err(_) => held,
             }
         }
-        // The elements before a NULL, so that it matters that the array is not asked for any.
+        // Only the elements before a NULL, so that a test that reads them although the array is undefined is detected.
         (LogicalType::StringArray, Some(FieldValue::Array(elements))) => {
             let list: Vec<Vec<u8>> =
                 elements.iter().take_while(|element| **element != FieldValue::Null).map(bytes).collect();
@@ -198,8 +199,8 @@ fn stored(model: &AccessModel, span: &Span) -> Spans {
     model.fields.iter().map(|field| (field.field.name.clone(), held(field, span))).collect()
 }
 
-/// Compares each of these that the checker accepts, and its negation, which holds where the reference is false; at least
-/// so many must be accepted.
+/// Compares each expression that the checker accepts, and its negation, which must hold where the reference is false.
+/// At least `least` expressions must be accepted.
 #[track_caller]
 fn agree(expressions: impl IntoIterator<Item = String>, least: usize) {
     let (model, caller, spans) = (model(), caller(), spans());
@@ -264,7 +265,7 @@ fn of_a_string_and_a_pattern() {
     agree(pairs(&TEXTS, &patterns, &["$a.matches($b)"]), 45);
 }
 
-/// Which keys serve: see the trace store's tests of indexes.
+/// ClickHouse can use the table's key for it: see the index tests of the ClickHouse crate.
 #[test]
 fn a_pattern_with_one_beginning_asks_for_it_besides() {
     let begins = |expression: &str| {

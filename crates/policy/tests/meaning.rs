@@ -1,4 +1,4 @@
-//! What expressions mean on one span, by the reference evaluation.
+//! Tests the meaning of expressions on one span, with the reference evaluator.
 
 mod support;
 
@@ -51,7 +51,7 @@ fn is(expression: &str, expected: &str) {
     assert_eq!(outcome, expected, "{expression}");
 }
 
-/// To the library `type` and `string` are values that it has by itself.
+/// The library has built-in values named `type` and `string`.
 #[test]
 fn a_column_without_a_value_is_none_whatever_it_is_called() {
     let mut model = model();
@@ -146,7 +146,7 @@ fn refusals_have_places_and_hints() {
     assert_eq!(refused("Sampled < user.attributes.lead").0, "type_mismatch");
     assert_eq!(refused("user.attributes.lead >= Sampled").0, "type_mismatch");
     assert_eq!(refused("user.attributes.tenants < Events.Name").0, "type_mismatch");
-    // Errors in CEL, on every span.
+    // These are errors in CEL, on every span.
     assert_eq!(refused("-(-9223372036854775808) < 0").0, "unsupported");
     assert_eq!(refused("Events.Name.exists(.n, .n == \"a\")").0, "unsupported");
     assert_eq!(refused("Events.Name.exists(.ServiceName, .ServiceName == \"a\")").0, "unsupported");
@@ -186,7 +186,7 @@ fn hostile_text_is_refused_quickly() {
         assert!(took.as_secs_f64() < 1.0, "{took:?} for {text:.40}");
         assert!(outcome.is_err(), "{text:.40}");
     }
-    // The parser folds negations, and a long flat chain is no deep tree.
+    // The parser folds negations, and a long flat chain is not a deep tree.
     assert!(check(&("[".repeat(60) + &"]".repeat(60) + " == []"), &model()).is_ok());
     assert!(check(&("!".repeat(990) + "true"), &model()).is_ok());
     let flat = "ServiceName == \"a\"".to_owned() + &" || ServiceName == \"b\"".repeat(200);
@@ -232,7 +232,7 @@ fn a_restriction_takes_away_and_never_gives() {
     let narrowed = scope(granting, Some(restricting));
     assert_eq!(narrowed.predicate(), scope(granting, None).predicate());
     assert_eq!(narrowed.restriction(), Some(scope(restricting, None).predicate()));
-    // What holds for this caller on every span, or on none.
+    // Restrictions that hold for this caller on every span, or on none.
     assert!(scope(granting, Some("\"dev\" in user.roles")).restriction().is_none());
     assert!(scope(granting, Some("\"admin\" in user.roles")).opens_nothing());
     assert!(scope(granting, Some("user.attributes.missing")).opens_nothing());
@@ -253,7 +253,7 @@ fn a_restriction_that_does_not_compile_refuses_everything() {
             assert_eq!(broken.source, PolicySource::Restriction, "{expression}");
         }
     }
-    // Together they are too large, and neither is by itself.
+    // Together they are too large, but neither is on its own.
     let list = |prefix: usize| {
         let values: Vec<String> = (0..480).map(|number| format!("{}", 1_000 * prefix + number)).collect();
         format!("size(ServiceName) in [{}]", values.join(", "))
@@ -270,7 +270,7 @@ fn a_restriction_that_does_not_compile_refuses_everything() {
 
 #[test]
 fn a_scope_is_as_large_as_it_may_be_and_no_larger() {
-    // Each comparison with this text takes 10,000 nodes, the most for one policy.
+    // Each comparison with this text takes 10,000 nodes, the maximum for one policy.
     let caller = |text: usize| {
         let mut caller = caller();
         caller.attributes.insert("long".to_owned(), AttributeValue::String("a".repeat(text)));
@@ -316,7 +316,7 @@ fn fields_that_are_policy_inputs_only_do_not_exist_in_a_strangers_restriction() 
         assert!(!tells(false) && tells(true), "{misspelt}");
     }
     assert!(check("ServiceName == \"x\" && has(SpanAttributes.env)", true).is_ok());
-    // A name that hides something hidden is as good as any.
+    // A variable may shadow the name of a hidden field.
     assert!(check("Events.Name.exists(ServiceName, ServiceName == \"x\")", false).is_ok());
     assert!(check("Nick == \"x\"", false).is_ok());
     let expression = "ServiceName == \"x\"";
@@ -326,7 +326,7 @@ fn fields_that_are_policy_inputs_only_do_not_exist_in_a_strangers_restriction() 
     assert!(authorise([policy], restriction(false), &caller(), &model).is_err());
 }
 
-/// Where a string begins, ends or contains another is a matter of bytes, as it is to the trace store.
+/// Prefix, suffix and substring tests compare bytes, as ClickHouse does.
 #[test]
 fn parts_of_characters_are_compared_by_bytes() {
     let on = |bytes: &[u8], policy: &str| {
@@ -349,7 +349,7 @@ fn parts_of_characters_are_compared_by_bytes() {
 
 #[test]
 fn what_a_scope_rests_on_does_not_hang_on_the_order_of_policies() {
-    // Both are true on every span as long as the column is what it is.
+    // Both are true on every span as long as the column type stays the same.
     let names =
         ["!(ServiceName in [])", "!(ServiceName in []) || !Sampled || Sampled", "ServiceName == \"x\""];
     let rests_on = |order: &[usize]| {

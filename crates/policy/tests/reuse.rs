@@ -1,4 +1,4 @@
-//! Compiled policies that are kept: never one of another model, another view of it, or another text.
+//! The policy cache never returns a policy of another model, another view of the model, or another text.
 
 mod support;
 
@@ -36,24 +36,24 @@ fn another_model_under_the_same_version_is_another_model() {
     let before = model();
     let text = "SpanAttributes[\"flag\"]";
     let opens = opened(text, &before, &compiled).unwrap();
-    // As after a backup was restored and changed again: the number is the same, the key is now a string.
+    // As after restoring a backup and changing the model again: the version is the same, but the key is now a string.
     let mut restored = before.clone();
     let position = restored.fields.iter().position(|field| field.field.name == "flag").unwrap();
     restored.fields[position] = field(FieldRef::key("SpanAttributes", "flag"), LogicalType::String, "String");
     assert_eq!(restored.version, before.version);
     assert_eq!(opened(text, &restored, &compiled).unwrap_err().diagnostics[0].code, "type_mismatch");
-    // The mark is gone.
+    // The field is no longer marked.
     restored.fields.remove(position);
     assert_eq!(opened(text, &restored, &compiled).unwrap_err().diagnostics[0].code, "unmarked_field");
-    // It may no longer be a policy input.
+    // The field may no longer be used in policies.
     let mut unmarked = before.clone();
     unmarked.fields[position].policy = false;
     assert!(opened(text, &unmarked, &compiled).is_err());
-    // Its column has another type now.
+    // The field's column has another type.
     let mut nullable = before.clone();
     nullable.fields[position].column_type = tracewarden_model::ColumnType::parse("Nullable(String)");
     assert_ne!(opened(text, &nullable, &compiled).unwrap().predicate(), opens.predicate());
-    // A column was adopted in the place of its map.
+    // A column replaces the field's map key.
     let mut adopted = before.clone();
     adopted.fields[position].column = Some("SpanAttributes_flag".to_owned());
     assert_ne!(opened(text, &adopted, &compiled).unwrap().predicate(), opens.predicate());
@@ -111,7 +111,7 @@ fn callers_share_texts_and_nothing_else() {
 fn no_more_is_kept_than_there_is_room_for() {
     let compiled = CompiledPolicies::new();
     let texts: Vec<String> = (0..9_000).map(|number| format!("ServiceName == \"{number}\"")).collect();
-    // In requests of a hundred: together they are too large for one.
+    // In requests of a hundred, because all together are too large for one.
     let each = |texts: &[String]| {
         for some in texts.chunks(100) {
             let policies = some.iter().map(|expression| RolePolicy { role: "r", title: "t", expression });
@@ -120,7 +120,7 @@ fn no_more_is_kept_than_there_is_room_for() {
     };
     each(&texts);
     let before = compiled.reuse();
-    // The first are gone, the last are there.
+    // The first entries were evicted, the last ones are still cached.
     each(&texts[..100]);
     assert_eq!(compiled.reuse(), Reuse { compiled: before.compiled + 100, ..before });
     each(&texts[8_900..]);

@@ -1,5 +1,5 @@
-//! What becomes of each form of predicate when it is simplified, one by one. That it is the same predicate is tried on
-//! random ones in `simplify.rs`; a test that was forgotten here would only be written longer.
+//! Tests the simplified form of each kind of predicate. `simplify.rs` tests with random predicates that simplified
+//! ones are equivalent; a case missing here would only give a longer predicate.
 
 mod support;
 
@@ -11,7 +11,7 @@ use support::forms::{
 use tracewarden_policy::Predicate;
 use tracewarden_policy::predicate::{Array, Atom, Int, Quantifier, Relation, Text, TextFunction};
 
-/// Each of the first is written like the second.
+/// Each first predicate simplifies to the second.
 #[track_caller]
 fn become_<const N: usize>(cases: [(Predicate, Predicate); N]) {
     for (at, (predicate, expected)) in cases.into_iter().enumerate() {
@@ -20,7 +20,7 @@ fn become_<const N: usize>(cases: [(Predicate, Predicate); N]) {
     }
 }
 
-/// Each is written as it is.
+/// Each predicate is already simple.
 #[track_caller]
 fn stay<const N: usize>(predicates: [Predicate; N]) {
     become_(predicates.map(|predicate| (predicate.clone(), predicate)));
@@ -45,14 +45,14 @@ fn junctions_are_flat_and_hold_no_constants() {
     ] {
         assert_eq!(made, expected);
     }
-    // What is nested is no part of what is around it.
+    // Parts of a nested junction are not parts of the outer one.
     let parts = |predicate: Predicate| match predicate {
         Predicate::And(junction) | Predicate::Or(junction) => junction.parts().len(),
         _ => 1,
     };
     assert_eq!(parts(all([all([p.clone(), q.clone()]), r.clone()])), 3);
     assert_eq!(parts(all([any([p.clone(), q.clone()]), r.clone()])), 2);
-    // Of more than sixteen, what is repeated is left to simplification.
+    // With more than sixteen parts, duplicates are only removed by simplification.
     assert_eq!(parts(Predicate::any(many(16).chain([flag("15")]))), 17);
     assert_ne!(p, q);
     assert_ne!(is("a"), is("b"));
@@ -68,13 +68,13 @@ fn what_is_repeated_stands_once() {
         (all([p.clone(), q.clone(), p.clone()]), all([p.clone(), q.clone()])),
         (Predicate::any(many().chain(many())), Predicate::any(many())),
         (Predicate::all(many().chain(many())), Predicate::all(many())),
-        // The same in another order.
+        // The same parts in another order.
         (any([all([p.clone(), q.clone()]), all([q.clone(), p.clone()])]), all([p.clone(), q.clone()])),
         (
             any([not(all([p.clone(), q.clone()])), r.clone(), not(all([q.clone(), p.clone()]))]),
             any([not(all([p.clone(), q.clone()])), r.clone()]),
         ),
-        // Alternatives of alternatives, which one of them became.
+        // A part that becomes a disjunction is flattened.
         (
             any([r.clone(), one([all([p.clone(), not(p.clone())]), any([s.clone(), r.clone(), q.clone()])])]),
             any([r.clone(), s.clone(), q.clone()]),
@@ -101,7 +101,7 @@ fn a_part_and_its_opposite_decide() {
         (any([p.clone(), r.clone(), not(p.clone())]), Predicate::True),
         (all([both(), r.clone(), not(p.clone())]), Predicate::False),
         (any([both(), r.clone(), not(both())]), Predicate::True),
-        // What was decided is left out.
+        // Constants are removed.
         (all([any([p.clone(), not(p.clone())]), q.clone()]), q.clone()),
         (any([all([p.clone(), not(p.clone())]), q.clone()]), q.clone()),
         (all([any([p.clone(), not(p.clone())]), any([q.clone(), not(q.clone())])]), Predicate::True),
@@ -143,10 +143,10 @@ fn what_another_part_implies_is_left_out() {
             any([all([q.clone(), p.clone(), r.clone(), t.clone()]), s.clone()]),
         ),
     ]);
-    // However many there are.
+    // Regardless of the number of parts.
     let many = || (0..300).map(|number| flag(&number.to_string()));
     become_([(Predicate::any(many().chain([all([flag("0"), p.clone()])])), Predicate::any(many()))]);
-    // Neither is within the other.
+    // Neither contains the other.
     stay([any([all([p.clone(), q.clone(), r.clone()]), all([p, s.clone()]), all([t, s, r])])]);
 }
 
@@ -195,7 +195,7 @@ fn what_all_have_in_common_stands_before_them() {
             all([any([r.clone(), not(r.clone())]), any([p.clone(), q.clone()]), any([p.clone(), s.clone()])]),
             any([p.clone(), all([q.clone(), s.clone()])]),
         ),
-        // Again in what is left.
+        // Simplifies the remaining parts again.
         (
             any([
                 all([p.clone(), q.clone(), is("a")]),
@@ -243,7 +243,7 @@ fn alternatives_that_differ_in_one_test_are_one() {
                 s.clone(),
             ]),
         ),
-        // The largest group first.
+        // Merges the largest group first.
         (
             any([
                 all([is("x"), other_is("a")]),
@@ -254,7 +254,7 @@ fn alternatives_that_differ_in_one_test_are_one() {
             ]),
             any([all([is("x"), other_is("a")]), all([other_is("y"), one_of(&["a", "x", "b"])]), s.clone()]),
         ),
-        // What was made is another part, though it begins like the one in whose place it stands.
+        // A merged part is a new part, although it begins like the one that it replaces.
         (
             any([
                 all([other_is("u"), is("a"), p.clone()]),
@@ -269,7 +269,7 @@ fn alternatives_that_differ_in_one_test_are_one() {
                 s.clone(),
             ]),
         ),
-        // What was made can be merged again.
+        // Merged parts can be merged again.
         (
             any([
                 all([is("x"), other_is("a")]),
@@ -305,7 +305,7 @@ fn which_alternatives_become_one_does_not_hang_on_their_order() {
     for order in [[0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
         assert_eq!(left(order), first, "{order:?}");
     }
-    // Neither do the listed values of a test count by their order.
+    // The order of listed values has no effect either.
     for listing in [one_of, none_of, starts_any, has_any, has_all] {
         assert_eq!(listing(&["a", "b"]), listing(&["b", "a"]));
         assert_ne!(listing(&["a", "b"]), listing(&["a", "c"]));
@@ -337,7 +337,7 @@ fn values_of_one_string_are_one_list() {
         (all([one_of(&["a", "b", "c"]), one_of(&["b", "c", "d"])]), one_of(&["b", "c"])),
         (all([one_of(&["a", "b"]), is_not("b")]), is("a")),
         (all([not(one_of(&["a", "b"])), not(is("c"))]), none_of(&["a", "b", "c"])),
-        // Two fields, each by itself.
+        // Two fields, merged separately.
         (
             any([is("a"), other_is("x"), is("b"), other_is("y")]),
             any([one_of(&["a", "b"]), Predicate::atom(Atom::TextIn(text(1), owned(&["x", "y"]), false))]),
@@ -423,7 +423,7 @@ fn what_elements_must_satisfy_is_one_question() {
             all([every(a.clone()), p.clone(), every(b.clone())]),
             all([every(all([a.clone(), b.clone()])), p.clone()]),
         ),
-        // What indexes serve.
+        // The forms that indexes support.
         (exists(is_element("a")), has_any(&["a"])),
         (exists(not(others.clone())), has_any(&["a", "b"])),
         (every(not(is_element("a"))), not(has_any(&["a"]))),
@@ -431,7 +431,7 @@ fn what_elements_must_satisfy_is_one_question() {
         (exists(all([a.clone(), not(a.clone())])), Predicate::False),
         (exactly_one_element(all([a.clone(), not(a.clone())])), Predicate::False),
         (every(any([a.clone(), not(a.clone())])), Predicate::True),
-        // Whether there are elements.
+        // Whether the array has elements.
         (exists(any([a.clone(), not(a.clone())])), exists(Predicate::True)),
         (every(all([a.clone(), not(a.clone())])), every(Predicate::False)),
         (exactly_one_element(any([a.clone(), not(a.clone())])), exactly_one_element(Predicate::True)),
@@ -558,7 +558,7 @@ fn sizes_are_counted_in_nodes_and_operands() {
         (has(&"a".repeat(32)), 3),
         (Predicate::atom(Atom::Matches(text(0), "a".repeat(32))), 3),
         (present(0), 1),
-        // Of many, most count an eighth; and what they are in bytes.
+        // After the first 16, each value counts an eighth. The bytes are added.
         (texts(list(2, 15)), 3),
         (texts(list(2, 16)), 4),
         (texts(list(16, 0)), 17),

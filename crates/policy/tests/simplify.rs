@@ -1,4 +1,4 @@
-//! A simplified predicate is the same predicate: on every span, and never larger.
+//! A simplified predicate is equivalent on every span, and never larger.
 
 mod support;
 

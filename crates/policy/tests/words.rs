@@ -1,4 +1,5 @@
-//! What predicates are in words: each form of policy, no two meanings alike, never too long.
+//! Tests the English descriptions of predicates: each form of policy, different meanings have different descriptions,
+//! and the length is bounded.
 
 mod support;
 
@@ -12,7 +13,7 @@ use tracewarden_model::{AccessModel, Caller, FieldRef, FieldSource, LogicalType,
 use tracewarden_policy::predicate::{Atom, Int, Quantifier, Relation, Text};
 use tracewarden_policy::{Predicate, check, in_words};
 
-/// The bound that is promised.
+/// The documented maximum.
 const MAX_CHARACTERS: usize = 5_000;
 
 fn said_by(expression: &str, model: &AccessModel, caller: &Caller) -> String {
@@ -242,7 +243,7 @@ fn what_is_long_is_cut_and_says_by_how_much() {
     assert!(words.contains('…') && words.chars().count() < MAX_CHARACTERS, "{words}");
 }
 
-/// A test as lowering makes them: behind the values that it looks at.
+/// Returns a test as the lowering creates it: with the condition that its values are defined.
 fn guarded(atom: Atom, negated: bool) -> Predicate {
     let mut defined = Vec::new();
     let test = Predicate::atom(atom.clone());
@@ -274,7 +275,7 @@ fn test() -> impl Strategy<Value = Predicate> {
     prop_oneof![5 => plain, 2 => quantified]
 }
 
-/// How some tests are put together, with a place for one more.
+/// Returns a combination of tests, and how to add one more.
 fn context() -> impl Strategy<Value = (Vec<Predicate>, u32)> {
     (prop::collection::vec(test(), 0..4), 0..6_u32)
 }
@@ -298,14 +299,15 @@ fn within(context: &(Vec<Predicate>, u32), test: Predicate) -> Predicate {
     }
 }
 
-/// A string is present where it has a value, as in every table; a list need not be one.
+/// A string is present if and only if it has a value, as in every table; a list may be present without being a list of
+/// strings.
 fn sensible_spans() -> impl Strategy<Value = Vec<Spans>> {
     let held = |name: &'static str, is_list: bool| {
         let texts = prop::collection::vec(value(), 0..4);
         (0..3_u32, value(), texts).prop_map(move |(state, text, list)| {
             let present = state > 0;
             let defined = if is_list { state > 1 } else { present };
-            // Where there is no value, the store answers with an empty one.
+            // ClickHouse returns an empty value where there is none.
             let text = if defined { text } else { String::new() };
             let list = if defined { list } else { Vec::new() };
             (name.to_owned(), Held::texts(present, defined, text, list))
@@ -322,7 +324,7 @@ fn is_cut(words: &str) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 3_000, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Two predicates that differ in one test are said alike only where they are alike.
+    /// If two predicates that differ in one test have the same description, they are equivalent.
     #[test]
     fn the_same_words_mean_the_same(
         context in context(),
@@ -367,7 +369,7 @@ fn the_largest_predicates_are_said_quickly() {
         0 => inner.and(leaf(at)),
         _ => leaf(at).or(inner),
     });
-    // Shared: as a tree it is larger than any memory.
+    // Shared nodes: expanded, the tree is larger than any memory.
     let shared = (0..50).fold(leaf(0), |inner, at| {
         let size = Predicate::atom(Atom::CompareInt(
             Relation::Lt,

@@ -13,8 +13,8 @@ use crate::expression::{Kind, Node, Type};
 use crate::pattern::Pattern;
 use crate::predicate::{Quantifier, TextFunction};
 
-/// Macros within each other go through their lists as often as the lists' lengths multiplied, for every span that the
-/// trace store reads.
+/// Maximum nesting depth of macros. Nested macros multiply the lengths of their lists, for every span that ClickHouse
+/// reads.
 const MAX_NESTED_MACROS: usize = 4;
 
 impl Checker<'_> {
@@ -29,7 +29,7 @@ impl Checker<'_> {
             (_, Some(library), _) if self.namespace(library).is_some() => {
                 self.unknown_function(node, name, target, arguments)
             }
-            // `SpanAttributes.contains("env")` asks for a key.
+            // `SpanAttributes.contains("env")` is meant as a test for a key.
             (_, Some(map), [key]) if self.map_named(map).is_some() && text_literal(key).is_some() => {
                 self.unknown_function(node, name, target, arguments)
             }
@@ -71,7 +71,7 @@ impl Checker<'_> {
         }
     }
 
-    /// A value that must be a string; `instead` says what to write when it is a list.
+    /// Checks an expression that must be a string. `instead` gives the suggestion for a list.
     fn text(&mut self, node: &IdedExpr, place: &str, instead: impl Fn(&str) -> String) -> Option<Node> {
         let checked = self.expression(node)?;
         if checked.ty.may_be(Type::Text) {
@@ -135,8 +135,8 @@ impl Checker<'_> {
         }
     }
 
-    /// The part of a literal's text that a byte range of its value stands for; the whole literal where escapes stand
-    /// between the two.
+    /// Returns the part of a literal's text that corresponds to a byte range of its value. Returns the whole literal
+    /// if it contains escapes.
     fn within_literal(&self, literal: &IdedExpr, value: &str, place: Option<(usize, usize)>) -> Span {
         let whole = self.parsed.span(literal);
         let written = self.parsed.text.get(whole.start..whole.end).unwrap_or_default();
@@ -150,7 +150,7 @@ impl Checker<'_> {
         let unescaped = written.get(prefix..).is_some_and(|inner| inner.starts_with(value));
         match place {
             Some((start, end)) if unescaped && end <= value.len() => {
-                // Where something is missing, the character that stands there instead.
+                // For an empty range, where something is missing, take the next character.
                 let next = value.get(start..).and_then(|rest| rest.chars().next());
                 let end = end.max(start + next.map_or(0, char::len_utf8));
                 match start < end {
@@ -171,7 +171,7 @@ impl Checker<'_> {
                 let field = self.key(argument, &map, &select.field)?;
                 return Some(self.typed(node, Type::Bool, Kind::HasKey(field)));
             }
-            // A path of a JSON column, whose names are joined by dots.
+            // A path of a JSON column, with names separated by dots.
             if let Some(names) = path(argument)
                 && let [map, keys @ ..] = names.as_slice()
                 && self.is_json(map)
@@ -243,7 +243,7 @@ impl Checker<'_> {
             let message = format!("the first argument of `{name}` is a name for the element");
             return self.refuse(variable, "syntax", message, &hint);
         };
-        // `.n` is a name outside of every macro, which the body would not mean by it.
+        // `.n` is resolved outside of every macro, so the body could not refer to the element by it.
         if element.starts_with('.') {
             let message = format!("`{element}` cannot be the name of an element");
             let hint = format!("choose a name without a dot, for instance `{list}.{name}(v, …)`");

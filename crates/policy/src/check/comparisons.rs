@@ -1,4 +1,4 @@
-//! Operators: what their operands must be, and what was probably meant where they are not.
+//! Operators: checks the types of operands, and suggests what was probably intended if they are wrong.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ impl Checker<'_> {
         Some(self.typed(node, Type::Bool, kind))
     }
 
-    /// `x == "a" || "b"`, which many languages read as a list of alternatives.
+    /// Suggests a correction for `x == "a" || "b"`, which users write for a list of alternatives.
     fn also_compared(&self, conjunction: bool, left: &IdedExpr, right: &IdedExpr) -> Option<String> {
         text_literal(right)?;
         let Expr::Call(call) = &left.expr else { return None };
@@ -117,7 +117,7 @@ impl Checker<'_> {
         Some(self.typed(node, Type::Bool, kind))
     }
 
-    /// What was probably meant by a comparison of values of different types.
+    /// Suggests what was probably intended by a comparison of values of different types.
     fn of_one_type(
         &self,
         relation: Relation,
@@ -130,7 +130,7 @@ impl Checker<'_> {
             Relation::Ne => format!("!({positive})"),
             _ => positive,
         };
-        // Told from the left, with the sides exchanged where the right one is of the lower type.
+        // Returns both sides ordered by type, exchanged if necessary.
         let sides = |first: Type, second: Type| match (left_node.ty, right_node.ty) {
             (a, b) if a == first && b == second => Some(((left, left_node), (right, right_node))),
             (a, b) if b == first && a == second => Some(((right, right_node), (left, left_node))),
@@ -139,7 +139,7 @@ impl Checker<'_> {
         if let Some(((list, list_node), (element, element_node))) = sides(Type::List, Type::Text)
             && equality
         {
-            // `x == ["a", "b"]` asks for one of them; `list == x` for an element.
+            // `x == ["a", "b"]` means one of the elements; `list == x` means an element.
             let known = matches!(element_node.kind, Kind::Known(_));
             let about =
                 if matches!(list_node.kind, Kind::List(_)) && !known { "one of them" } else { "an element" };
@@ -222,7 +222,7 @@ impl Checker<'_> {
         if let Some(hint) = self.negated_side(node, needle) {
             return self.applied_first(node, needle, &hint);
         }
-        // A column may be called so; in a policy the name is the user's.
+        // A column may have the same name, but in a policy it refers to the user.
         let of_user = names::is_user_attributes(haystack);
         if let Some(map) = self.map_named(haystack).filter(|_| !of_user) {
             let Some(key) = text_literal(needle) else {
@@ -279,7 +279,7 @@ impl Checker<'_> {
             };
             return self.refuse(haystack, "type_mismatch", message, &hint);
         }
-        // One element of another type is never found, and would be there for nothing.
+        // An element of another type can never be found, so it has no effect.
         if let (Kind::List(elements), Expr::List(list)) = (&haystack_node.kind, &haystack.expr)
             && elements.iter().any(|element| element.ty.may_be(needle_node.ty))
             && let Some((odd, written)) =
@@ -336,7 +336,7 @@ impl Checker<'_> {
         Some(self.typed(node, Type::Bool, Kind::In(Box::new(needle_node), Box::new(haystack_node))))
     }
 
-    /// Arithmetic is refused; what looks like it is often a name with a hyphen, or text that is put together.
+    /// Rejects arithmetic. Often it is really a name with a hyphen, or text concatenation.
     pub(super) fn arithmetic(
         &mut self,
         node: &IdedExpr,
@@ -367,7 +367,7 @@ impl Checker<'_> {
         self.refuse(node, "unsupported", "arithmetic and concatenation are not supported in a policy", hint)
     }
 
-    /// What a name with a hyphen stands for: an attribute of the caller, a key, or text without its quotes.
+    /// Suggests the form with quotes of a name with a hyphen: an attribute of the caller, a key, or a text.
     fn in_quotes(&self, text: &str) -> String {
         if let Some(attribute) = text.strip_prefix("user.attributes.") {
             return format!("a name with a hyphen is written in quotes: `user.attributes[\"{attribute}\"]`");
@@ -388,7 +388,7 @@ impl Checker<'_> {
         }
     }
 
-    /// `null`, or what other languages call it.
+    /// Whether this is `null`, or its name in another language.
     fn is_null(&self, node: &IdedExpr) -> bool {
         match &node.expr {
             Expr::Literal(LiteralValue::Null) => true,
@@ -397,8 +397,8 @@ impl Checker<'_> {
         }
     }
 
-    /// `!x == y`, where `x` is no boolean: the whole with `!` before it. Only what is quickly looked at: a name, a key or
-    /// a literal.
+    /// For `!x == y` where `x` is not a boolean, suggests negating the whole comparison. Only for operands that are
+    /// cheap to inspect: a name, a key or a literal.
     fn negated_side(&mut self, node: &IdedExpr, left: &IdedExpr) -> Option<String> {
         let Expr::Call(call) = &left.expr else { return None };
         let [inner] = call.args.as_slice() else { return None };

@@ -1,4 +1,4 @@
-//! Functions that policies do not have, and known ones that are called wrongly.
+//! Reports functions that policies do not have, and wrong calls of known functions.
 
 use cel::IdedExpr;
 use cel::common::ast::Expr;
@@ -13,7 +13,7 @@ use crate::syntax_errors::like_as_call;
 const FUNCTIONS: [&str; 9] =
     ["startsWith", "endsWith", "contains", "matches", "size", "has", "exists", "all", "exists_one"];
 
-/// Names from other languages, in lower case without `_`, and what policies call it.
+/// Names from other languages, in lower case without `_`, and the function that policies have for them.
 const HABITS: [(&str, &[&str]); 7] = [
     ("startsWith", &["startswith", "hasprefix", "beginswith", "startwith", "prefix"]),
     ("endsWith", &["endswith", "hassuffix", "endwith", "suffix"]),
@@ -78,7 +78,7 @@ impl Checker<'_> {
             Some(full_name) => (full_name.as_str(), None),
             None => (name, target),
         };
-        // What it is called on and with may be wrong as well, except where it may be the name of an element.
+        // The operands may have errors of their own, except where one may be the name of an element.
         let value = target.filter(|target| {
             self.map_named(target).is_none()
                 && path(target).is_none_or(|names| {
@@ -90,7 +90,7 @@ impl Checker<'_> {
             types.push(value.and_then(|target| self.expression(target)).map(|checked| checked.ty));
         }
         let lower = lowered(name);
-        // `list.count(n, n == "x")`: whatever it is called, `n` is a name that it declares.
+        // `list.count(n, n == "x")`: whatever the function's name, `n` is a name that it declares.
         let declares = match arguments {
             [IdedExpr { expr: Expr::Ident(element), .. }, _] => target.is_some() && !self.is_known(element),
             _ => false,
@@ -115,7 +115,8 @@ impl Checker<'_> {
         None
     }
 
-    /// What was probably meant. `types` are those of what it is called on and of its arguments, where they are known.
+    /// Suggests what was probably intended. `types` are the types of the call's target and arguments, where they are
+    /// known.
     fn instead_of_call(
         &self,
         name: &str,
@@ -249,7 +250,7 @@ impl Checker<'_> {
         }
     }
 
-    /// How the function is called, with what stands there.
+    /// Suggests the correct call of the function, with the operands as written.
     fn right_call(
         &self,
         known: &str,
@@ -301,7 +302,7 @@ impl Checker<'_> {
             },
             "startsWith" | "endsWith" | "contains" | "matches" => match rest {
                 [] => format!("write `{}`", on_text("\"…\"")),
-                // The SQL form of a pattern is another one.
+                // SQL patterns have another syntax.
                 [argument] if written.to_lowercase().contains("like") => {
                     let folded = written.to_lowercase().contains("ilike");
                     let pattern = all.get(1).and_then(|node| text_literal(node));
@@ -340,7 +341,7 @@ impl Checker<'_> {
                     }
                     _ => "v == \"…\"",
                 };
-                // The element's name is what the condition does not know.
+                // The unknown name in the condition is the element.
                 let element: String =
                     condition.chars().take_while(|c| *c == '_' || c.is_ascii_alphanumeric()).collect();
                 let element =
@@ -351,7 +352,7 @@ impl Checker<'_> {
     }
 }
 
-/// Arguments as a list, which the only one may be already.
+/// Formats arguments as a list. A single argument may already be a list.
 fn listed(arguments: &[String]) -> String {
     match arguments {
         [list] if !list.starts_with(['"', '\'']) => list.clone(),
@@ -359,13 +360,13 @@ fn listed(arguments: &[String]) -> String {
     }
 }
 
-/// Whether a literal is what other languages take as flags of a pattern.
+/// Whether a literal looks like the flags of a pattern in other languages.
 fn is_flags(literal: &str) -> bool {
     let flags = literal.trim_matches(['"', '\'']);
     literal.starts_with(['"', '\'']) && flags.len() <= 4 && flags.chars().all(|flag| "gimsu".contains(flag))
 }
 
-/// The literal of a pattern with flags in it; those that make no difference are left out.
+/// Returns the literal of a pattern with flags added; flags without effect are left out.
 fn with_flags(pattern: &str, flags: &str) -> String {
     let flags: String = flags.chars().filter(|flag| "ims".contains(*flag)).collect();
     let Some(open) = pattern.find(['"', '\'']).filter(|_| !flags.is_empty()) else {
@@ -377,7 +378,7 @@ fn with_flags(pattern: &str, flags: &str) -> String {
     format!("{before}{quote}(?{flags}){rest}")
 }
 
-/// Without the differences in how languages join words.
+/// Normalises differences in case and underscores between languages.
 fn lowered(name: &str) -> String {
     name.to_lowercase().replace('_', "")
 }

@@ -1,4 +1,4 @@
-//! Functions that other CEL environments add: sets, lists, optional values, numbers, text, addresses, times.
+//! Suggestions for functions of other CEL environments: sets, lists, optional values, numbers, text, addresses, times.
 
 use cel::IdedExpr;
 use cel::common::ast::Expr;
@@ -6,14 +6,14 @@ use cel::common::ast::Expr;
 use crate::check::Checker;
 use crate::expression::Type;
 
-/// What stands before the dot of such functions, as in `sets.contains(a, b)`, and is no value.
+/// Prefixes of such functions, as in `sets.contains(a, b)`. They are not values.
 const NAMESPACES: [&str; 16] = [
     "sets", "lists", "maps", "strings", "math", "optional", "regex", "base64", "json", "cel", "ip", "cidr",
     "net", "url", "semver", "time",
 ];
 
 impl Checker<'_> {
-    /// The library that a call names, where that is no field.
+    /// Returns the library that a call names, unless it is a field.
     pub(super) fn namespace<'a>(&self, target: &'a IdedExpr) -> Option<&'a str> {
         match &target.expr {
             Expr::Ident(name) if NAMESPACES.contains(&name.as_str()) && !self.is_known(name) => Some(name),
@@ -21,8 +21,8 @@ impl Checker<'_> {
         }
     }
 
-    /// What policies write in place of a function of another environment: `lower` is its name in lower case, `all` what it
-    /// is called on and with, `types` their types, where these are known.
+    /// Suggests a replacement for a function of another environment. `lower` is its name in lower case, `all` its
+    /// target and arguments, `types` their types, where they are known.
     pub(super) fn instead_of_library(
         &self,
         lower: &str,
@@ -35,7 +35,7 @@ impl Checker<'_> {
         })
     }
 
-    /// Two lists compared as sets. A string counts as a list of one.
+    /// Functions that compare two lists as sets. A string counts as a list of one element.
     fn instead_of_sets(&self, lower: &str, all: &[&IdedExpr], types: &[Option<Type>]) -> Option<String> {
         let [one, other] = all else { return None };
         let set = |node: &IdedExpr, at: usize| Set {
@@ -68,7 +68,7 @@ impl Checker<'_> {
         })
     }
 
-    /// Values that may be absent.
+    /// Functions for values that may be absent.
     fn instead_of_optional(&self, lower: &str, all: &[&IdedExpr], first: &str) -> Option<String> {
         let presence = all.first().and_then(|node| self.presence(node));
         Some(match lower {
@@ -138,14 +138,14 @@ fn instead_of_others(lower: &str, first: &str) -> Option<String> {
     })
 }
 
-/// An operand of a comparison of sets.
+/// An operand of a set comparison.
 struct Set {
     text: String,
     is_one: bool,
 }
 
 impl Set {
-    /// Whether the two have an element in common.
+    /// Returns the condition that both have an element in common.
     fn shares(&self, other: &Self, element: &str) -> String {
         let Self { text, .. } = self;
         match (self.is_one, other.is_one) {
@@ -156,7 +156,7 @@ impl Set {
         }
     }
 
-    /// Whether all elements of this are in the other.
+    /// Returns the condition that all elements of this set are in the other.
     fn is_within(&self, other: &Self, element: &str) -> String {
         let Self { text, .. } = self;
         match (self.is_one, other.is_one) {

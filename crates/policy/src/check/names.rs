@@ -1,4 +1,4 @@
-//! Names: variables of macros, the caller's, and marked fields.
+//! Resolves names: variables of macros, members of the caller, and marked fields.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use tracewarden_model::{FieldRef, FieldSource, LogicalType, MarkedField, nearest
 use crate::check::{Checker, text_literal};
 use crate::expression::{Kind, Node, Type};
 
-/// How a field becomes one that policies can name.
+/// How an administrator makes a field available to policies.
 const MARK: &str = "an administrator can mark it with `policy` in the trace source's fields";
 
-/// The names of a chain of selections, outermost first: `a.b.c`.
+/// Returns the names of a chain of selections such as `a.b.c`, outermost first.
 pub(super) fn path(node: &IdedExpr) -> Option<Vec<&str>> {
     let mut names = Vec::new();
     let mut node = node;
@@ -43,14 +43,14 @@ impl Checker<'_> {
         self.scope.iter().rev().find(|(known, ..)| known == name).map(|(_, variable, ty)| (*variable, *ty))
     }
 
-    /// The name of the map column that this expression names, unless a variable hides it.
+    /// Returns the name of the map column that this expression refers to, unless a variable shadows it.
     pub(super) fn map_named(&self, node: &IdedExpr) -> Option<String> {
         let name = path(node)?.join(".");
         let known = self.model.fields.iter().any(|field| field.field.map.as_deref() == Some(name.as_str()));
         (known && self.variable(&name).is_none()).then_some(name)
     }
 
-    /// Whether a variable may not be called this, because it would hide something.
+    /// Whether a variable must not have this name, because it would shadow another name.
     pub(super) fn is_taken(&self, name: &str) -> bool {
         name == "user"
             || self.model.fields.iter().any(|field| {
@@ -64,18 +64,18 @@ impl Checker<'_> {
         self.source_of(map) == Some(FieldSource::JsonPath) && self.variable(map).is_none()
     }
 
-    /// Whether a single word means something by itself.
+    /// Whether a single word is a known name.
     pub(super) fn is_known(&self, name: &str) -> bool {
         self.variable(name).is_some() || self.is_taken(name)
     }
 
-    /// Where the values of a map column or of a JSON column's paths are.
+    /// Returns the source of values of a map column or of a JSON column's paths.
     pub(super) fn source_of(&self, map: &str) -> Option<FieldSource> {
         let mut fields = self.model.fields.iter();
         fields.find(|field| field.field.map.as_deref() == Some(map)).map(|field| field.source)
     }
 
-    /// An identifier or a chain of selections.
+    /// Checks an identifier or a chain of selections.
     pub(super) fn name(&mut self, node: &IdedExpr) -> Option<Node> {
         let Some(names) = path(node) else { return self.member(node) };
         let root = names.first().copied().unwrap_or_default();
@@ -139,7 +139,7 @@ impl Checker<'_> {
         self.field(node, &column)
     }
 
-    /// `SpanAttributes.tenant.id`, whose key has dots of its own; or a member of a key.
+    /// Checks `SpanAttributes.tenant.id`: a key that contains dots, or a member of a key.
     fn path_of_map(
         &mut self,
         node: &IdedExpr,
@@ -171,7 +171,7 @@ impl Checker<'_> {
         self.refuse(node, "unsupported", message, &hint)
     }
 
-    /// A selection from something that is no name: `SpanAttributes["env"].size`.
+    /// Checks a selection from an expression that is not a name: `SpanAttributes["env"].size`.
     fn member(&mut self, node: &IdedExpr) -> Option<Node> {
         let Expr::Select(select) = &node.expr else {
             return self.refuse(node, "unsupported", "this value has no members", "");
@@ -192,7 +192,7 @@ impl Checker<'_> {
         self.refuse(node, "unsupported", "this value has no members", &hint)
     }
 
-    /// `M["a"].b`, `M["a"]["b"]`: the key is probably `a.b`.
+    /// For `M["a"].b` and `M["a"]["b"]`, returns the key `a.b` that was probably intended.
     fn with_dots(&self, operand: &IdedExpr, last: &str) -> Option<FieldRef> {
         let Expr::Call(call) = &operand.expr else { return None };
         let [container, key] = call.args.as_slice() else { return None };
@@ -247,7 +247,7 @@ impl Checker<'_> {
         }
     }
 
-    /// `container[key]`.
+    /// Checks `container[key]`.
     pub(super) fn index(&mut self, node: &IdedExpr, container: &IdedExpr, key: &IdedExpr) -> Option<Node> {
         let literal = text_literal(key);
         if is_user_attributes(container) {
@@ -325,7 +325,7 @@ impl Checker<'_> {
         self.refuse(node, "unsupported", message, &hint)
     }
 
-    /// A marked field as a value.
+    /// Checks a marked field that is used as a value.
     pub(super) fn field(&mut self, node: &IdedExpr, reference: &FieldRef) -> Option<Node> {
         let field = self.marked(node, reference)?;
         let ty = match field.logical {
@@ -336,7 +336,7 @@ impl Checker<'_> {
         Some(self.typed(node, ty, Kind::Field(field)))
     }
 
-    /// The marked field, if policies may use it. The one place where that is decided.
+    /// Returns the marked field if policies may use it. Only this function decides that.
     pub(super) fn marked(&mut self, node: &IdedExpr, reference: &FieldRef) -> Option<Arc<MarkedField>> {
         match self.model.field(reference) {
             Some(field) if field.logical == LogicalType::Number => self.refuse(
@@ -360,7 +360,7 @@ impl Checker<'_> {
         }
     }
 
-    /// What to write instead of a field that is not there.
+    /// Suggests a replacement for a field that does not exist.
     fn instead_of(&self, reference: &FieldRef) -> String {
         if let Some(name) =
             self.of_caller(reference).or_else(|| self.lookalikes(reference).into_iter().next())
@@ -368,7 +368,7 @@ impl Checker<'_> {
             return format!("did you mean `{name}`?");
         }
         let mut named: Vec<String> = self.usable().map(|field| field.field.to_string()).collect();
-        // Those of the same map are likelier to be meant.
+        // Fields of the same map are more likely to be intended.
         named.sort_by_key(|name| {
             reference
                 .map
@@ -385,7 +385,7 @@ impl Checker<'_> {
         }
     }
 
-    /// `User.username`: a member of the caller, whose name is written in another case.
+    /// Recognises `User.username`: a member of the caller, written in another letter case.
     fn of_caller(&self, reference: &FieldRef) -> Option<String> {
         let column = reference.map.as_deref().unwrap_or(&reference.name);
         let (root, rest) = column.split_once('.')?;
@@ -405,8 +405,8 @@ impl Checker<'_> {
         })
     }
 
-    /// The fields whose names have the same letters and digits: `service.name` for `ServiceName`, `tenant_id` for
-    /// `SpanAttributes["tenant.id"]`, the key of another map.
+    /// Returns the fields whose names have the same letters and digits: `service.name` for `ServiceName`, `tenant_id`
+    /// for `SpanAttributes["tenant.id"]`, the key of another map.
     pub(super) fn same_letters(&self, reference: &FieldRef) -> Vec<String> {
         let wanted = squashed(&reference.name);
         if wanted.is_empty() {
@@ -416,10 +416,10 @@ impl Checker<'_> {
         same.map(|field| field.field.to_string()).collect()
     }
 
-    /// What a name that is not known resembles, best first.
+    /// Returns names that are similar to an unknown name, best first.
     pub(super) fn lookalikes(&self, reference: &FieldRef) -> Vec<String> {
         let mut found = self.same_letters(reference);
-        // A single letter resembles too much.
+        // Names of one or two letters are similar to too many others.
         if reference.name.len() > 2 {
             found.extend(self.model.suggest(reference, |field| field.policy));
         }
@@ -432,7 +432,7 @@ impl Checker<'_> {
     }
 }
 
-/// The member of the caller that a name stands for.
+/// Returns the member of the caller that a name probably means.
 fn caller_member(name: &str) -> Option<&'static str> {
     match squashed(name).as_str() {
         "name" | "login" | "user" | "id" | "userid" => return Some("username"),
@@ -445,17 +445,17 @@ fn caller_member(name: &str) -> Option<&'static str> {
     members.into_iter().find(|member| **member == close)
 }
 
-/// What other languages call a value that is not there.
+/// Whether this is the name of a null value in another language.
 pub(super) fn word_for_null(name: &str) -> bool {
     ["null", "none", "nil", "undefined"].iter().any(|null| name.eq_ignore_ascii_case(null))
 }
 
-/// Letters and digits only, without regard to case.
+/// Returns the ASCII letters and digits of a name, in lower case.
 fn squashed(name: &str) -> String {
     name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
 }
 
-/// How a function is called whose name stands behind a value like a member's.
+/// Suggests the call of a function that was written as a member of a value.
 fn called(value: &str, member: &str) -> Option<String> {
     let written = match squashed(member).as_str() {
         "size" | "length" | "len" | "count" => format!("size({value})"),
@@ -468,7 +468,7 @@ fn called(value: &str, member: &str) -> Option<String> {
     Some(format!("write `{written}`"))
 }
 
-/// The member in `user["member"]`.
+/// Returns the member in `user["member"]`.
 fn user_by_index(node: &IdedExpr) -> Option<&'static str> {
     let Expr::Call(call) = &node.expr else { return None };
     let [container, key] = call.args.as_slice() else { return None };

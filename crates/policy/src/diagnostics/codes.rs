@@ -1,22 +1,22 @@
-//! Every kind of diagnostic. Programs depend on the codes: they may be added to, and are never renamed.
+//! All kinds of diagnostics. Programs depend on the codes: new ones may be added, existing ones are never renamed.
 
 use crate::diagnostics::Diagnostic;
 
 /// Whether a policy can be stored in spite of a diagnostic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Severity {
-    /// It cannot.
+    /// The policy cannot be stored.
     Error,
-    /// It can; this is advice.
+    /// The policy can be stored; the diagnostic is advice.
     Warning,
 }
 
 /// A kind of diagnostic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Code {
-    /// As it stands in [`Diagnostic::code`].
+    /// Value of [`Diagnostic::code`].
     pub code: &'static str,
-    /// Whether it refuses the policy.
+    /// Whether the policy is rejected.
     pub severity: Severity,
 }
 
@@ -28,7 +28,7 @@ const fn warning(code: &'static str) -> Code {
     Code { code, severity: Severity::Warning }
 }
 
-/// All kinds; `docs/policies.md` says what each means.
+/// All kinds of diagnostics; `docs/policies.md` describes them.
 pub const CODES: &[Code] = &[
     error("syntax"),
     error("unsupported"),
@@ -58,7 +58,7 @@ pub const CODES: &[Code] = &[
 ];
 
 impl Diagnostic {
-    /// Whether it refuses the policy. A kind that is not known does.
+    /// Returns whether the diagnostic rejects the policy. An unknown code does.
     pub fn severity(&self) -> Severity {
         let known = CODES.iter().find(|known| known.code == self.code);
         known.map_or(Severity::Error, |known| known.severity)

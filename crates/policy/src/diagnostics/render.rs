@@ -1,4 +1,4 @@
-//! Diagnostics for people at a terminal, in the form that compilers made familiar.
+//! Renders diagnostics for a terminal, in the style of compiler messages.
 
 use std::ops::Range;
 
@@ -7,13 +7,13 @@ use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use crate::diagnostics::{Diagnostic, Severity};
 use crate::syntax_errors::visible;
 
-/// Longer lines are cut around what is underlined.
+/// Maximum width. Longer lines are truncated around the underlined part.
 pub(crate) const WIDTH_COLUMNS: usize = 120;
 
 impl Diagnostic {
-    /// The diagnostic with the line of `text` that it is about, what it is about underlined, and the hint. `text` is
-    /// what was checked; `origin` says where it comes from, such as a file's name. Characters that cannot be seen or
-    /// that turn others around are shown as what they are. Several lines without a final line end.
+    /// Renders the diagnostic with the affected line of `text`, the underlined part, and the hint. `text` is the
+    /// checked text; `origin` is its source, such as a file name. Invisible characters and characters that change the
+    /// text direction are shown as escapes. Returns several lines without a final line break.
     pub fn render(&self, text: &str, origin: Option<&str>) -> String {
         let level = match self.severity() {
             Severity::Error => Level::ERROR,
@@ -30,7 +30,7 @@ impl Diagnostic {
     }
 }
 
-/// The bytes of a place in `text`, which need not be what the place was found in.
+/// Returns the byte range of a position in `text`, which need not be the text that was checked.
 pub(crate) fn covered(text: &str, line: u32, column: u32, length: u32) -> Range<usize> {
     let lines = (line as usize).saturating_sub(1);
     let line: usize = text.split_inclusive('\n').take(lines).map(str::len).sum();

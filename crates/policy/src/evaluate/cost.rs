@@ -1,7 +1,8 @@
-//! What it costs at most to evaluate a policy on a span and to find what decided, told before it is done.
+//! Computes an upper limit for the cost of evaluating a policy on a span and explaining the result, before doing
+//! either.
 //!
-//! Whoever asks chooses the policy, the lists that its macros go through, the strings that it compares and the patterns:
-//! each multiplies what the others cost.
+//! The client chooses the policy, the lists that its macros iterate over, the strings that it compares, and the
+//! patterns. Their costs multiply.
 
 use std::collections::HashMap;
 
@@ -13,31 +14,33 @@ use crate::evaluate::span_values::string_array;
 use crate::evaluate::{FieldValue, Span};
 use crate::expression::{Kind, Known, Node};
 
-/// Most steps of one request. A step is about what a comparison of short strings takes: half a microsecond where nothing is optimised.
+/// Maximum number of steps per request. A step is about the cost of comparing short strings: half a microsecond
+/// without optimisation.
 pub(super) const MAX_STEPS: u64 = 6_000_000;
-/// So many elements of a list are compared, while anything else takes a step.
+/// Number of list elements that can be compared in one step. Any other operation takes at least one step.
 const ELEMENTS_PER_STEP: u64 = 8;
-/// So many bytes are copied, compared or searched in a step.
+/// Number of bytes that can be copied, compared or searched in one step.
 const BYTES_PER_STEP: u64 = 1_024;
-/// A pattern is compiled with so many steps for each of its states.
+/// Number of steps to compile a pattern, per state.
 const STEPS_PER_STATE: u64 = 8;
-/// Where the states of a pattern do not fit the engine's cache, each byte goes through all of them: so many in a step.
+/// If the states of a pattern do not fit into the engine's cache, each byte is matched against all of them: number of
+/// states per step.
 const STATES_PER_STEP: u64 = 8;
-/// So many bytes go through these in a step.
+/// Number of bytes per step in that case.
 const BYTES_PER_MATCH_STEP: u64 = 16;
-/// What a part costs once for each span, to put it as the library has it.
+/// Number of steps per node and span, to build the library's expression.
 const STEPS_PER_PART: u64 = 8;
 
-/// A value, at most.
+/// Upper limits of a value's size.
 #[derive(Debug, Clone, Copy, Default)]
 struct Size {
-    /// Of a list.
+    /// Number of elements of a list.
     elements: u64,
-    /// Of all of it.
+    /// Total number of bytes.
     bytes: u64,
-    /// Of its largest element.
+    /// Number of bytes of its largest element.
     element_bytes: u64,
-    /// Of its element with the most elements.
+    /// Largest number of elements in one of its elements.
     element_elements: u64,
 }
 
@@ -73,28 +76,28 @@ impl Size {
         }
     }
 
-    /// To copy it, compare it, or go through it.
+    /// Returns the cost of copying, comparing or iterating over the value.
     fn steps(self) -> u64 {
         self.bytes / BYTES_PER_STEP + self.elements / ELEMENTS_PER_STEP
     }
 }
 
-/// What a part costs.
+/// Cost of a node.
 #[derive(Debug, Clone, Copy, Default)]
 struct Cost {
     size: Size,
-    /// To evaluate it.
+    /// Cost of evaluating it.
     once: u64,
-    /// To find what decided it once it is evaluated, which evaluates its parts again.
+    /// Cost of explaining the result after evaluation, which evaluates the parts again.
     walk: u64,
 }
 
-/// What it costs to prepare a policy.
+/// Returns the cost of preparing a policy.
 pub(super) fn of_patterns(patterns: &Patterns) -> u64 {
     patterns.all_positions().saturating_mul(STEPS_PER_STATE)
 }
 
-/// What a policy costs on one span.
+/// Returns the cost of a policy on one span.
 pub(super) fn on_span(root: &Node, caller: &Caller, span: &Span, patterns: &Patterns) -> u64 {
     let mut costs = Costs { caller, span, patterns, variables: HashMap::new() };
     let whole = costs.of(root);
@@ -116,7 +119,7 @@ impl Costs<'_> {
             Kind::And(..) | Kind::Or(..) | Kind::Not(_) => {
                 let parts: Vec<Cost> = node.children().into_iter().map(|child| self.of(child)).collect();
                 let once = sum(&parts, |part| part.once);
-                // The sides of `a && b && c` are evaluated again once, whatever the brackets.
+                // The explanation evaluates each side of `a && b && c` once more, regardless of brackets.
                 let again =
                     node.children().into_iter().zip(&parts).filter(|(child, _)| !is_chained(node, child));
                 let again = again.map(|(_, part)| part.once).fold(0, u64::saturating_add);
@@ -138,7 +141,7 @@ impl Costs<'_> {
                 let body = self.of(body);
                 let bodies = body.once.saturating_add(2).saturating_mul(range.size.elements);
                 let once = range.once.saturating_add(bodies).saturating_add(1);
-                // The elements are gone through again, and one of them decided.
+                // The explanation iterates over the elements again, and explains one of them.
                 let walk = once.saturating_add(range.walk).saturating_add(body.walk);
                 Cost { size: Size::default(), once, walk }
             }
@@ -163,7 +166,7 @@ impl Costs<'_> {
                     }
                 };
                 let once = sum(&parts, |part| part.once).saturating_add(own).saturating_add(1);
-                // Of an error, each part is evaluated with and without what is put around it.
+                // For an error, each operand is evaluated with and without its wrapper function.
                 let walk = sum(&parts, |part| part.walk).saturating_add(once.saturating_mul(3));
                 Cost { size, once, walk }
             }
@@ -189,7 +192,7 @@ impl Costs<'_> {
     }
 }
 
-/// Whether a part is one of a chain with what is around it.
+/// Whether `inner` is part of the same chain of `&&` or `||` as `outer`.
 pub(super) fn is_chained(outer: &Node, inner: &Node) -> bool {
     matches!((&outer.kind, &inner.kind), (Kind::And(..), Kind::And(..)) | (Kind::Or(..), Kind::Or(..)))
 }
@@ -208,7 +211,7 @@ fn of_known(known: &Known) -> Size {
 
 fn of_field(field: &MarkedField, span: &Span) -> Size {
     match value_of(field, span) {
-        // A JSON array within a string.
+        // A string that contains a JSON array.
         Some(FieldValue::String(bytes)) if field.logical == LogicalType::StringArray => {
             let list = std::str::from_utf8(bytes).ok().and_then(string_array).unwrap_or_default();
             Size::list(list.iter().map(|text| Size::text(text.len()))).larger(Size::text(bytes.len()))

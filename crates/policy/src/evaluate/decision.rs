@@ -1,8 +1,8 @@
-//! Which parts of a policy decided about a span, and why a part is an error.
+//! Explains which parts of a policy determined its result on a span, and why a part is an error.
 //!
-//! The checked tree and the library's have the same shape, so both are gone through side by side: the first knows
-//! places and fields, and parts of the second are evaluated by the library, like the whole. Nothing here decides
-//! anything by itself; where the shapes do not fit, the part is told of as a whole.
+//! The checked tree and the library's tree have the same shape, so both are traversed in parallel: the first knows
+//! positions and fields, and the library evaluates parts of the second, as it does for the whole. This module makes no
+//! decisions of its own. Where the shapes differ, the explanation is for the node as a whole.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,37 +19,39 @@ use crate::expression::{Kind, Node};
 use crate::parse::on_deep_stack;
 use crate::predicate::Quantifier;
 
-/// What a policy is on one span, and what made it so.
+/// Outcome of a policy on one span, with its explanation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
-    /// What [`evaluate`](crate::evaluate()) says.
+    /// Result of [`evaluate`](crate::evaluate()).
     pub outcome: Outcome,
-    /// The sub-expressions that decided, in the order of the text; never empty.
+    /// The sub-expressions that determined the outcome, in text order; never empty.
     pub decided_by: Vec<Decision>,
 }
 
-/// A sub-expression that decided, with its own outcome: within a negation it is the opposite of the whole's.
+/// A sub-expression that determined the outcome, with its own outcome: inside a negation, the opposite of the whole's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
     /// Line, from 1.
     pub line: u32,
     /// Column in code points, from 1.
     pub column: u32,
-    /// Length in code points, at least 1; may run over line ends.
+    /// Length in code points, at least 1. May include line breaks.
     pub length: u32,
-    /// What it is; for an error with the reason, which names fields and attributes but no value of the span.
+    /// Outcome of the sub-expression. The reason of an error names fields and attributes, but contains no values of
+    /// the span.
     pub outcome: Outcome,
-    /// What it looked at. Data of the span: only for those who may see the span anyway.
+    /// Values that it read. These are data of the span: show them only to users who may see the span.
     pub read: Vec<Reading>,
 }
 
 impl Decision {
-    /// Why it is an error, and what it looked at, in words; `None` when there is nothing to say. Holds data of the span.
+    /// Returns the reason of an error and the values read, as text; `None` if there is neither. Contains data of the
+    /// span.
     pub fn detail(&self) -> Option<String> {
         let read: Vec<String> =
             self.read.iter().map(|Reading { name, value }| format!("`{name}` is {value}")).collect();
         match &self.outcome {
-            // That something is absent or NULL is the reason already.
+            // The reason already says that a value is absent or NULL.
             Outcome::Error(reason) if self.read.iter().all(Reading::is_missing) => Some(reason.clone()),
             Outcome::Error(reason) => Some(format!("{reason}: {}", read.join(", "))),
             _ if read.is_empty() => None,
@@ -58,12 +60,12 @@ impl Decision {
     }
 }
 
-/// A value that a sub-expression looked at.
+/// A value that a sub-expression read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reading {
-    /// The field, the caller's attribute, or a macro's variable, as policies name it.
+    /// Name in policy syntax of the field, the caller's attribute, or the variable of a macro.
     pub name: String,
-    /// The value in CEL's notation, cut when it is long; `absent` and `NULL` where there is none.
+    /// The value in CEL syntax, truncated if it is long; `absent` or `NULL` if there is no value.
     pub value: String,
 }
 
@@ -73,11 +75,11 @@ impl Reading {
     }
 }
 
-/// Evaluates a policy on spans like [`evaluate`](crate::evaluate()), and says what decided. Ends soon, with an error, after
-/// `stopped` is set.
+/// Evaluates a policy on spans like [`evaluate`](crate::evaluate()), and explains the outcomes. Setting `stopped` ends
+/// the evaluation soon, with an error.
 ///
 /// # Errors
-/// When the policy is not valid under the model, or when evaluating it on these spans takes too long.
+/// If the policy is not valid under the model, or evaluating it on these spans takes too long.
 pub fn explain(
     expression: &str,
     model: &AccessModel,
@@ -154,7 +156,7 @@ impl Found {
     }
 }
 
-/// The variable of a macro and the element that it stands for.
+/// The variable of a macro and its current element.
 struct Bound {
     variable: u32,
     name: String,
@@ -181,7 +183,7 @@ fn decided(outcome: &Outcome) -> Option<bool> {
 }
 
 impl Walk<'_> {
-    /// What a part is. Once the evaluation is stopped everything is an error, so that little is left to be done.
+    /// Evaluates a part. After `stopped` is set, every part is an error, so that little work remains.
     fn outcome(&self, tree: &IdedExpr, context: &Context<'_, '_>) -> Outcome {
         if self.stopped.load(Ordering::Relaxed) {
             return Outcome::Error("stopped".to_owned());
@@ -189,11 +191,12 @@ impl Walk<'_> {
         outcome(tree, context)
     }
 
-    /// What decided a condition that is `own`.
+    /// Explains the outcome `own` of a condition.
     fn condition(&mut self, node: &Node, tree: &IdedExpr, context: &Context<'_, '_>, own: Outcome) {
         let before = self.found.len();
         match &node.kind {
-            // Both sides of a true `&&` are true, and both of a false `||` false: then both decided.
+            // If `&&` is true, both sides are true; if `||` is false, both sides are false. Then both sides determine
+            // the outcome.
             Kind::And(..) | Kind::Or(..) => {
                 for (side, side_tree) in sides(node, tree) {
                     let outcome = self.outcome(side_tree, context);
@@ -239,7 +242,7 @@ impl Walk<'_> {
         self.found.push(Found { place: node.span, outcome, read });
     }
 
-    /// The elements that decided a macro: the first one that did, where one is enough.
+    /// Explains a macro by its elements: by the first decisive one, if one is enough.
     fn quantified(
         &mut self,
         node: &Node,
@@ -259,12 +262,13 @@ impl Walk<'_> {
             (Quantifier::Exists | Quantifier::All, [_, body]) | (Quantifier::ExistsOne, [body, ..]) => body,
             _ => return,
         };
-        // Of `exists` one true element decides, of `all` one false; of both, where none does, an error.
+        // One true element determines `exists`, one false element determines `all`. If there is none, an error
+        // determines either.
         let wanted = match (quantifier, decided(own)) {
             (Quantifier::Exists, Some(true)) | (Quantifier::ExistsOne, Some(true)) => Some(true),
             (Quantifier::All, Some(false)) => Some(false),
             (_, None) => None,
-            // All elements together, or there is none.
+            // All elements together determine the outcome, or the list is empty.
             _ => return self.add(node, own.clone()),
         };
         for element in elements.iter() {
@@ -281,7 +285,8 @@ impl Walk<'_> {
         }
     }
 
-    /// The innermost parts that are errors. With `condition`, a value that is no boolean is one too.
+    /// Finds the innermost parts that are errors. If `condition` is set, a value that is not a boolean also counts as
+    /// an error.
     fn error(&mut self, node: &Node, tree: &IdedExpr, context: &Context<'_, '_>, condition: bool) {
         let before = self.found.len();
         if let (Kind::Conditional(chooser, yes, no), [chooser_tree, yes_tree, no_tree]) =
@@ -324,7 +329,7 @@ impl Walk<'_> {
         self.add(node, Outcome::Error(reason));
     }
 
-    /// What a part looks at, in the order of the text.
+    /// Returns the values that a part reads, in text order.
     fn read(&self, node: &Node) -> Vec<Reading> {
         let mut nodes = node.walk();
         nodes.sort_by_key(|node| node.span.start);
@@ -345,12 +350,12 @@ impl Walk<'_> {
     }
 }
 
-/// Whether the parts of this part are conditions.
+/// Whether the parts of this node are conditions.
 fn is_condition(node: &Node) -> bool {
     matches!(&node.kind, Kind::And(..) | Kind::Or(..) | Kind::Not(_) | Kind::Macro { .. })
 }
 
-/// The sides of a chain of `&&` or of `||`, in order. Where the shapes differ there are none.
+/// Returns the sides of a chain of `&&` or of `||`, in order; empty if the shapes differ.
 fn sides<'a>(node: &'a Node, tree: &'a IdedExpr) -> Vec<(&'a Node, &'a IdedExpr)> {
     let (Kind::And(left, right) | Kind::Or(left, right), [left_tree, right_tree]) =
         (&node.kind, arguments(tree))
@@ -365,7 +370,7 @@ fn sides<'a>(node: &'a Node, tree: &'a IdedExpr) -> Vec<(&'a Node, &'a IdedExpr)
     found
 }
 
-/// The arguments of a call, in order.
+/// Returns the arguments of a call, in order.
 fn arguments(tree: &IdedExpr) -> &[IdedExpr] {
     match &tree.expr {
         Expr::Call(call) => &call.args,
@@ -373,7 +378,7 @@ fn arguments(tree: &IdedExpr) -> &[IdedExpr] {
     }
 }
 
-/// Without what is put around operands where a string is not UTF-8.
+/// Removes the wrapper function from an operand. Wrappers are added where a string is not UTF-8.
 fn bare(tree: &IdedExpr) -> &IdedExpr {
     match &tree.expr {
         Expr::Call(call) if [UTF8_ONLY, BYTES].contains(&call.func_name.as_str()) => {
@@ -383,7 +388,7 @@ fn bare(tree: &IdedExpr) -> &IdedExpr {
     }
 }
 
-/// The operands of a part that make it an error when they are one. Where the shapes differ there are none.
+/// Returns the operands whose errors make the node an error; empty if the shapes differ.
 fn operands<'a>(node: &'a Node, tree: &'a IdedExpr) -> Vec<(&'a Node, &'a IdedExpr)> {
     let trees: Vec<&IdedExpr> = match &tree.expr {
         Expr::Call(call) if call.func_name == operators::CONDITIONAL => Vec::new(),

@@ -1,4 +1,4 @@
-//! Verdicts for people at a terminal, in the form of diagnostics.
+//! Renders verdicts for a terminal, in the style of diagnostics.
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 
@@ -6,7 +6,7 @@ use crate::diagnostics::render::{WIDTH_COLUMNS, covered};
 use crate::evaluate::{Outcome, Verdict};
 
 impl Outcome {
-    /// `true`, `false` or `error`.
+    /// Returns `true`, `false` or `error`.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::True => "true",
@@ -17,9 +17,9 @@ impl Outcome {
 }
 
 impl Verdict {
-    /// The policy's text with the parts that decided underlined, each with what it is and what it looked at; `title`
-    /// stands above, and `origin` says where the text comes from. Holds data of the span. Several lines without a final
-    /// line end.
+    /// Renders the policy's text with the decisive parts underlined, each with its outcome and the values that it
+    /// read. `title` is the heading, `origin` the source of the text. Contains data of the span. Returns several lines
+    /// without a final line break.
     pub fn render(&self, title: &str, text: &str, origin: Option<&str>) -> String {
         let annotations = self.decided_by.iter().map(|decision| {
             let outcome = decision.outcome.as_str();

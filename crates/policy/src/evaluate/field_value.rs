@@ -7,33 +7,35 @@ use tracewarden_model::Number;
 pub enum FieldValue {
     /// NULL.
     Null,
-    /// A string, the name of an enumeration's value, or a UUID.
+    /// A string, the name of an enum value, or a UUID.
     String(Vec<u8>),
     /// A boolean.
     Bool(bool),
-    /// A number, or a time in seconds since the epoch: only filters compare it, with decimal operands.
+    /// A number, or a time in seconds since the epoch. Only filters compare it, with decimal operands.
     Number(Number),
     /// An array.
     Array(Vec<FieldValue>),
-    /// A map in the order of the column, perhaps with repeated keys; or what a JSON column holds, each value under its
-    /// path: names joined by dots.
+    /// A map in the order of the column, possibly with repeated keys. Also the content of a JSON column, with each
+    /// value under its path: names joined by dots.
     Map(Vec<(Vec<u8>, FieldValue)>),
-    /// A value of a type that no field has, such as a date or a number within JSON where a string is expected: as JSON.
+    /// A value of a type that fields cannot have, such as a date or a number inside JSON where a string is expected;
+    /// as JSON.
     Other(String),
 }
 
 impl FieldValue {
-    /// A string.
+    /// Creates a string.
     pub fn text(text: impl Into<String>) -> Self {
         Self::String(text.into().into_bytes())
     }
 
-    /// An array of strings.
+    /// Creates an array of strings.
     pub fn texts<T: Into<String>>(texts: impl IntoIterator<Item = T>) -> Self {
         Self::Array(texts.into_iter().map(Self::text).collect())
     }
 
-    /// What is under a key of a map, or at a path of a JSON column. A map may hold a key twice: the first one counts.
+    /// Returns the value of a key of a map, or at a path of a JSON column. If a map contains a key twice, returns the
+    /// first value.
     pub fn under(&self, key: &[u8]) -> Option<&Self> {
         match self {
             Self::Map(entries) => entries.iter().find(|(name, _)| name == key).map(|(_, value)| value),

@@ -1,4 +1,4 @@
-//! The patterns of a policy, each compiled once: the library would compile a pattern each time that it is matched.
+//! Compiles each pattern of a policy once. The library would compile a pattern each time it is matched.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,15 +10,15 @@ use regex_syntax::utf8::Utf8Sequences;
 
 use crate::expression::{Kind, Node};
 
-/// What a compiled pattern may take. More than what any pattern takes that a policy may hold: an accepted one compiles.
+/// Memory limit of a compiled pattern. Larger than any accepted pattern needs, so accepted patterns always compile.
 const COMPILED_BYTES: usize = 256 * 1024 * 1024;
 
-/// The patterns of a policy by their text, as the reference's engine reads it.
+/// The patterns of a policy, by their text for the reference evaluator's engine.
 pub(super) struct Patterns {
     positions: HashMap<String, u64>,
 }
 
-/// Patterns that are ready, by number.
+/// Compiled patterns, by number.
 #[derive(Clone)]
 pub(super) struct Compiled {
     numbers: HashMap<String, i64>,
@@ -38,12 +38,12 @@ impl Patterns {
         Self { positions }
     }
 
-    /// How many states a pattern has with its repetitions written out.
+    /// Returns the number of states of a pattern with its repetitions expanded.
     pub(super) fn positions(&self, pattern: &str) -> u64 {
         self.positions.get(pattern).copied().unwrap_or(u64::MAX)
     }
 
-    /// The states of all patterns together.
+    /// Returns the number of states of all patterns together.
     pub(super) fn all_positions(&self) -> u64 {
         self.positions.values().copied().fold(0, u64::saturating_add)
     }
@@ -64,7 +64,7 @@ impl Compiled {
         self.numbers.get(pattern).copied()
     }
 
-    /// Whether a string has a part that matches; anything but a string is an error, as for the library's `matches`.
+    /// Whether part of a string matches. A subject that is not a string is an error, as for the library's `matches`.
     pub(super) fn matches(&self, subject: &Value, number: i64) -> Result<Value, ExecutionError> {
         let regex = usize::try_from(number).ok().and_then(|number| self.regexes.get(number)?.as_ref());
         match (subject, regex) {
@@ -79,7 +79,7 @@ fn written_out(pattern: &str) -> u64 {
     regex_syntax::parse(pattern).map_or(u64::MAX, |parsed| states(&parsed))
 }
 
-/// Recursive: patterns nest only as deep as `Pattern::parse` allows.
+/// Recursive: `Pattern::parse` limits the nesting depth of patterns.
 fn states(hir: &Hir) -> u64 {
     match hir.kind() {
         HirKind::Empty | HirKind::Look(_) => 1,

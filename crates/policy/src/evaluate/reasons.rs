@@ -1,4 +1,4 @@
-//! Why a part of a policy is an error, in words, and what it looked at.
+//! Describes why a part of a policy is an error, and which values it read.
 
 use std::ops::Range;
 
@@ -12,21 +12,22 @@ use crate::evaluate::{FieldValue, Span};
 use crate::expression::{Kind, Node};
 use crate::predicate::{Relation, TextFunction};
 
-/// What is shown in place of a value that is not there.
+/// Text for an absent value.
 pub(super) const ABSENT: &str = "absent";
-/// What is shown for NULL.
+/// Text for NULL.
 pub(super) const NULL: &str = "NULL";
-/// Longer values are cut.
+/// Maximum length of a value; longer ones are truncated.
 const SHOWN_CHARS: usize = 120;
 
-/// What an operation was about, where none of its operands is an error.
+/// Values of an operation's operands, none of which is an error.
 pub(super) struct Operands<'a> {
     pub(super) span: &'a Span,
     pub(super) caller: &'a Caller,
     pub(super) values: &'a [Value],
 }
 
-/// Why this part is an error although none of its operands is, or why it has no value. No value of the span is named.
+/// Returns why a node is an error although none of its operands is, or why it has no value. Contains no values of the
+/// span.
 pub(super) fn of(node: &Node, operands: &Operands<'_>) -> Option<String> {
     let names: Vec<&str> = operands.values.iter().map(type_name).collect();
     match (&node.kind, names.as_slice()) {
@@ -48,12 +49,12 @@ pub(super) fn of(node: &Node, operands: &Operands<'_>) -> Option<String> {
     }
 }
 
-/// Why a value cannot be a condition.
+/// Returns the reason for a value that cannot be a condition.
 pub(super) fn not_a_boolean(value: &Value) -> String {
     format!("a condition must be a boolean, this is {}", type_name(value))
 }
 
-/// Why a range of a macro cannot be gone through.
+/// Returns the reason for a value that a macro cannot iterate over.
 pub(super) fn not_a_list(value: &Value) -> String {
     format!("macros go through a list, this is {}", type_name(value))
 }
@@ -89,7 +90,7 @@ fn called(function: TextFunction) -> &'static str {
     }
 }
 
-/// The value of a field as the span has it; `None` where it is absent.
+/// Returns the value of a field on the span; `None` if it is absent.
 pub(super) fn value_of<'a>(field: &MarkedField, span: &'a Span) -> Option<&'a FieldValue> {
     match &field.field.map {
         None => span.get(&field.field.name),
@@ -113,7 +114,7 @@ fn of_field(field: &MarkedField, span: &Span) -> String {
     }
 }
 
-/// What a part looks at, when it is a field or the caller's.
+/// Returns the value that a node reads, if it is a field or belongs to the caller.
 pub(super) fn reading(node: &Node, caller: &Caller, span: &Span) -> Option<Reading> {
     let (name, value) = match &node.kind {
         Kind::Field(field) => {
@@ -154,7 +155,7 @@ fn shown_attribute(value: &AttributeValue) -> String {
     }
 }
 
-/// A value of the library. Code points of `invalid` stand for bytes that are not UTF-8.
+/// Formats a value of the library. The code points in `invalid` represent bytes that are not UTF-8.
 pub(super) fn shown(value: &Value, invalid: Option<Range<u32>>) -> String {
     match value {
         Value::String(text) => cut(quoted(&bytes(text, invalid.as_ref()))),
@@ -184,9 +185,9 @@ fn listed<'a>(values: impl Iterator<Item = &'a [u8]>) -> String {
     text
 }
 
-/// A string in CEL's notation; bytes that are not UTF-8 as `\xNN`.
+/// Formats a string in CEL syntax, with bytes that are not UTF-8 as `\xNN`.
 fn quoted(bytes: &[u8]) -> String {
-    // More is cut anyway.
+    // The rest would be truncated later.
     let bytes = bytes.get(..8 * SHOWN_CHARS).unwrap_or(bytes);
     let mut text = String::from("\"");
     for chunk in bytes.utf8_chunks() {
@@ -202,7 +203,7 @@ fn quoted(bytes: &[u8]) -> String {
     text
 }
 
-/// Cut to what fits beside an underlined text, without characters that nobody sees or that turn others around.
+/// Truncates text to fit next to an underlined text, and escapes invisible characters and direction marks.
 fn cut(text: String) -> String {
     match text.char_indices().nth(SHOWN_CHARS) {
         Some((at, _)) => format!("{}…", visible(text.get(..at).unwrap_or_default())),
@@ -210,7 +211,7 @@ fn cut(text: String) -> String {
     }
 }
 
-/// What could deceive a reader is written as an escape.
+/// Escapes characters that could deceive a reader.
 fn visible(text: &str) -> String {
     let mut visible = String::with_capacity(text.len());
     for character in text.chars() {

@@ -1,18 +1,18 @@
-//! Names of fields in the library's tree, put in the one form in which the library can look them up.
+//! Rewrites references to fields in the library's tree to the one form in which the library can look them up.
 //!
 //! Policies write a key as `M["k"]` or `M.k`, a path as `J["a.b"]` or `J.a.b`, and a nested column as `Events.Name`,
-//! which the library would take for members of members. What is absent, and what follows from it, stays the library's
-//! to say: keys and paths are looked up in a map, and columns that are NULL are names that nothing declares.
+//! which the library would treat as chains of members. The library itself still handles absent values: keys and paths
+//! are looked up in a map, and columns that are NULL are undeclared names.
 
 use cel::IdedExpr;
 use cel::common::ast::{CallExpr, Expr, LiteralValue, SelectExpr, operators};
 
 use crate::evaluate::span_values::SpanValues;
 
-/// A name that no policy can write and no context declares.
+/// A name that policies cannot write and contexts do not declare.
 const UNDEFINED: &str = "@undefined";
 
-/// Rewrites a node that names a field or asks for a key; leaves any other as it is and says so.
+/// Rewrites a node that names a field or tests for a key, and returns `true`. Leaves any other node unchanged.
 pub(super) fn rewrite(node: &mut IdedExpr, values: &SpanValues) -> bool {
     let found = column(node, values).or_else(|| value(node, values)).or_else(|| presence(node, values));
     match found {
@@ -27,7 +27,7 @@ pub(super) fn rewrite(node: &mut IdedExpr, values: &SpanValues) -> bool {
 fn column(node: &IdedExpr, values: &SpanValues) -> Option<Expr> {
     let name = names(node)?.join(".");
     let declared = |name: String| {
-        // A name that is not declared may be one of the library's own: `type` and `string` are values to it.
+        // An undeclared name may be one of the library's own: `type` and `string` are values there.
         Expr::Ident(if values.has_value(&name) { name } else { UNDEFINED.to_owned() })
     };
     values.is_column(&name).then(|| declared(name))
@@ -61,7 +61,7 @@ fn presence(node: &IdedExpr, values: &SpanValues) -> Option<Expr> {
     values.is_key(&map, &key).then(|| call(operators::IN, text(key), Expr::Ident(map)))
 }
 
-/// A map and one of its keys among names that are joined by dots.
+/// Finds a map and one of its keys in names that are joined by dots.
 fn member(names: &[&str], values: &SpanValues) -> Option<(String, String)> {
     (1..names.len()).find_map(|at| {
         let (map, key) = names.split_at_checked(at)?;
@@ -70,7 +70,7 @@ fn member(names: &[&str], values: &SpanValues) -> Option<(String, String)> {
     })
 }
 
-/// The names of `a.b.c`, outermost first.
+/// Returns the names of `a.b.c`, outermost first.
 fn names(node: &IdedExpr) -> Option<Vec<&str>> {
     match &node.expr {
         Expr::Ident(name) => Some(vec![name]),

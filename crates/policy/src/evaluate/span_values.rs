@@ -1,4 +1,4 @@
-//! A span's values as the CEL library can hold them.
+//! Converts a span's values to values of the CEL library.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -9,7 +9,7 @@ use tracewarden_model::{AttributeValue, Caller, ColumnType, FieldSource, Logical
 
 use crate::evaluate::{FieldValue, Span};
 
-/// The span's columns as variables, and which keys and paths have a value that is an error.
+/// The span's columns as variables, and the keys and paths whose value is an error.
 pub(super) struct SpanValues {
     variables: BTreeMap<String, Value>,
     columns: BTreeSet<String>,
@@ -66,12 +66,12 @@ impl SpanValues {
         self.erroneous.contains(&(map.to_owned(), key.to_owned()))
     }
 
-    /// The code points that stand for bytes that are not UTF-8, if there are any.
+    /// Returns the code points that represent bytes that are not UTF-8, if there are any.
     pub(super) fn invalid_block(&self) -> Option<Range<u32>> {
         self.invalid.clone()
     }
 
-    /// A column; one without a value of its type stays undeclared.
+    /// Adds a column. A column without a value of its type stays undeclared.
     fn add_column(&mut self, field: &MarkedField, value: Option<&FieldValue>) {
         self.columns.insert(field.field.name.clone());
         if let Some(value) = value.and_then(|value| self.typed(field, value)) {
@@ -79,8 +79,8 @@ impl SpanValues {
         }
     }
 
-    /// What is under a key or at a path: `None` where it is absent. NULL under a key of a map is a value, though none of any
-    /// type; at a path it is absence.
+    /// Returns the value of a key or a path; `None` if it is absent. NULL under a key of a map is present but has no
+    /// type. At a path, NULL means absent.
     fn member(&mut self, map: &str, field: &MarkedField, column: Option<&FieldValue>) -> Option<Value> {
         let found = column.and_then(|column| column.under(field.field.name.as_bytes()));
         let counts = |value: &&FieldValue| **value != FieldValue::Null || field.source == FieldSource::MapKey;
@@ -94,10 +94,10 @@ impl SpanValues {
         }))
     }
 
-    /// A value of the field's logical type; `None` for any other.
+    /// Converts a value of the field's logical type; `None` for any other value.
     fn typed(&self, field: &MarkedField, value: &FieldValue) -> Option<Value> {
         let column_type = &field.column_type;
-        // The strings of a map can stand for values of the other types.
+        // A string in a map can represent a value of another type.
         let parsed = field.source == FieldSource::MapKey && column_type.is_text();
         match (field.logical, value) {
             (LogicalType::String, FieldValue::String(bytes)) => Some(self.text(&stored(column_type, bytes))),
@@ -129,8 +129,9 @@ impl SpanValues {
         }
     }
 
-    /// Text in which each byte that is not UTF-8 is a code point that occurs nowhere else. One to one; it keeps neither
-    /// length nor order, which are errors on such strings, nor what is a part of what: see `BYTES`.
+    /// Converts bytes to text. Each byte that is not UTF-8 becomes a code point that occurs nowhere else, so the
+    /// mapping is one-to-one. It does not preserve length and order, which are errors on such strings, or substrings;
+    /// for those see `BYTES`.
     fn text(&self, bytes: &[u8]) -> Value {
         let mut text = String::with_capacity(bytes.len());
         for chunk in bytes.utf8_chunks() {
@@ -144,8 +145,8 @@ impl SpanValues {
     }
 }
 
-/// What is at a path that a document does not have: nothing, unless the path's declared type has no NULL. Then the
-/// store holds the type's own default.
+/// Returns the value of a path that a document lacks: no value, unless the path's declared type is not Nullable. Then
+/// ClickHouse returns the type's default.
 fn missing(field: &MarkedField) -> Option<FieldValue> {
     if field.source != FieldSource::JsonPath || field.column_type.is_nullable() {
         return None;
@@ -159,7 +160,7 @@ fn missing(field: &MarkedField) -> Option<FieldValue> {
     })
 }
 
-/// The bytes that a text stands for, with the code points of `invalid` for those that are not UTF-8.
+/// Converts text back to bytes. The code points of `invalid` represent bytes that are not UTF-8.
 pub(super) fn bytes(text: &str, invalid: Option<&Range<u32>>) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     for character in text.chars() {
@@ -173,7 +174,7 @@ pub(super) fn bytes(text: &str, invalid: Option<&Range<u32>>) -> Vec<u8> {
     bytes
 }
 
-/// A string as a column of this type has it: a `FixedString` without the zero bytes that fill it up, a UUID in
+/// Returns a string as a column of this type returns it: a `FixedString` without its trailing zero bytes, a UUID in
 /// lower case.
 fn stored<'a>(column_type: &ColumnType, bytes: &'a [u8]) -> Cow<'a, [u8]> {
     match column_type.bare() {
@@ -186,12 +187,13 @@ fn stored<'a>(column_type: &ColumnType, bytes: &'a [u8]) -> Cow<'a, [u8]> {
     }
 }
 
-/// A JSON array of strings, and nothing else.
+/// Parses a JSON array of strings; `None` for any other text.
 pub(crate) fn string_array(text: &str) -> Option<Vec<String>> {
     serde_json::from_str(text).ok()
 }
 
-/// A block of 256 private code points that neither policy, caller nor span uses; `None` when all strings are UTF-8.
+/// Returns a block of 256 private-use code points that neither policy, caller nor span uses; `None` if all strings are
+/// UTF-8.
 fn free_block(expression: &str, caller: &Caller, span: &Span) -> Option<Range<u32>> {
     let mut strings: Vec<&[u8]> = vec![expression.as_bytes(), caller.username.as_bytes()];
     strings.extend(caller.roles.iter().map(String::as_bytes));

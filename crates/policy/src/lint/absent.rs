@@ -1,4 +1,5 @@
-//! Negations that most people read differently: over a key that may be absent, and over an attribute that may be a list.
+//! Warns about negations that are easily misread: over a key that may be absent, and over an attribute that may be a
+//! list.
 
 use std::sync::Arc;
 
@@ -11,10 +12,11 @@ use crate::lint::normal_form::{Effort, sides};
 use crate::lower::fields::present;
 use crate::predicate::{Predicate, Quantifier, Relation};
 
-/// Longer text is not repeated in a suggestion.
+/// Maximum length of text that a suggestion repeats.
 const MAX_SNIPPET_CHARS: usize = 120;
 
-/// On a span without the key a negation is an error like any condition on it, so the span does not match.
+/// Warns about negations over fields that may be absent. On a span without the key, a negation is an error like any
+/// other condition on the key, so the span does not match.
 pub(super) fn negations(text: &str, root: &Node, effort: &Effort) -> Vec<Diagnostic> {
     let mut reader = Reader { text, root, effort, found: Vec::new() };
     reader.visit(root, true, &[]);
@@ -30,7 +32,7 @@ struct Reader<'a> {
     found: Vec<Diagnostic>,
 }
 
-/// Parts of a chain that are negations over one field, with the parts between them.
+/// Parts of a chain that are negations over one field, and the other parts.
 struct Told<'a> {
     field: &'a Arc<MarkedField>,
     negations: Vec<&'a Node>,
@@ -39,7 +41,7 @@ struct Told<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// `settled` are the fields of which the policy says elsewhere what is to be where they are absent.
+    /// `settled` are the fields whose absence the policy handles elsewhere.
     fn visit(&mut self, node: &'a Node, positive: bool, settled: &[&'a Arc<MarkedField>]) {
         if positive {
             for field in self.unsettled(node, settled) {
@@ -73,7 +75,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Of negations over one field in a chain it is told once: what is written for one of them would leave the others.
+    /// Reports all negations over one field in a chain once, because a correction of one of them would leave the
+    /// others wrong.
     fn chain(&mut self, node: &'a Node, positive: bool, settled: &[&'a Arc<MarkedField>]) {
         let conjunction = matches!(node.kind, Kind::And(..));
         let parts = parts(node, conjunction);
@@ -108,7 +111,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The fields without which a negation is certainly not true, and of which nothing else is said.
+    /// Returns the fields that a negation needs to be true and whose absence the policy does not handle.
     fn unsettled(&self, node: &'a Node, settled: &[&'a Arc<MarkedField>]) -> Fields<'a> {
         let mut found = Vec::new();
         match (turned(node), &node.kind) {
@@ -124,13 +127,13 @@ impl<'a> Reader<'a> {
         if found.is_empty() {
             return found;
         }
-        // Below a negation a part of `&&`, a branch or the body of a macro may not matter.
+        // Inside a negation, a part of `&&`, a branch or the body of a macro may not affect the result.
         let sides = sides(node, self.effort);
         found.retain(|field| sides.as_ref().is_some_and(|sides| sides.is_true.need(field)));
         found
     }
 
-    /// Tells of negations over a field that may be absent; `node` is what the advice would replace.
+    /// Warns about negations over a field that may be absent. `node` is the text that the suggestion replaces.
     fn negations(&mut self, node: &'a Node, told: &Told<'a>) {
         let Told { field, negations, others, conjunction } = told;
         let field = &field.field;
@@ -167,7 +170,7 @@ impl<'a> Reader<'a> {
         self.tell(node.span, "negated_absent_key", message, hint);
     }
 
-    /// A condition as an operand of `&&` or `||`.
+    /// Returns a condition as an operand of `&&` or `||`.
     fn operand(&self, node: &Node) -> String {
         let text = self.snippet(node);
         match &node.kind {
@@ -176,7 +179,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// `x != user.attributes.team`: of unlike types they are unequal, so a list opens every span that has the field.
+    /// Warns about `x != user.attributes.team`. Values of different types are unequal, so if the attribute is a list,
+    /// every span that has the field matches.
     fn against_attribute(&mut self, node: &'a Node, left: &'a Node, right: &'a Node, unequal: bool) {
         let (value, attribute, name) = match (&left.kind, &right.kind) {
             (Kind::Field(_), Kind::Attribute(name)) if left.ty == Type::Text => (left, right, name),
@@ -205,7 +209,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The parts of a chain of `&&`, or of `||`.
+/// Returns the parts of a chain of `&&` or of `||`.
 pub(super) fn parts(node: &Node, conjunction: bool) -> Vec<&Node> {
     match (&node.kind, conjunction) {
         (Kind::And(left, right), true) | (Kind::Or(left, right), false) => {
@@ -217,7 +221,8 @@ pub(super) fn parts(node: &Node, conjunction: bool) -> Vec<&Node> {
     }
 }
 
-/// What a condition is turned from, and whether it says the same as that: `!a` and `a == false` do not.
+/// For a condition derived from another one, returns the other one, and whether both are equivalent. `!a` and `a ==
+/// false` are not equivalent to `a`.
 fn turned(node: &Node) -> Option<(&Node, bool)> {
     match &node.kind {
         Kind::Not(inner) => Some((inner, false)),
@@ -227,14 +232,15 @@ fn turned(node: &Node) -> Option<(&Node, bool)> {
                 (Kind::Known(Known::Bool(value)), _) => (right, *value),
                 _ => return None,
             };
-            // An attribute that is no boolean is unequal to both.
+            // An attribute that is not a boolean is unequal to both.
             (inner.ty == Type::Bool).then_some((&**inner, value == (*relation == Relation::Eq)))
         }
         _ => None,
     }
 }
 
-/// The fields whose absence alone decides a chain that `part` belongs to; or which something beside it asks for anyway.
+/// Returns the fields whose absence is handled: their absence alone determines the chain that contains `part`, or
+/// `part` needs them anyway.
 fn settled_by(part: &Node, conjunction: bool, positive: bool) -> Fields<'_> {
     if let Some((inner, same)) = turned(part) {
         return match (&inner.kind, same, conjunction) {
@@ -248,13 +254,13 @@ fn settled_by(part: &Node, conjunction: bool, positive: bool) -> Fields<'_> {
         Kind::And(left, right) if conjunction => {
             [settled_by(left, true, positive), settled_by(right, true, positive)].concat()
         }
-        // `SpanAttributes["env"].startsWith("p") && SpanAttributes["env"] != "prod"` needs the key, plainly.
+        // `SpanAttributes["env"].startsWith("p") && SpanAttributes["env"] != "prod"` obviously needs the key.
         _ if conjunction && positive => asked_for(part),
         _ => Vec::new(),
     }
 }
 
-/// The fields that a condition without a negation needs.
+/// Returns the fields that a condition without a negation needs.
 fn asked_for(node: &Node) -> Fields<'_> {
     if let Some((inner, same)) = turned(node) {
         return if same { asked_for(inner) } else { Vec::new() };
@@ -268,11 +274,11 @@ fn asked_for(node: &Node) -> Fields<'_> {
     }
 }
 
-/// The fields in a negation that may be absent and of which it is not said what is to be then.
+/// Collects the fields in a negation that may be absent and whose absence the policy does not handle.
 fn read<'a>(node: &'a Node, settled: Fields<'a>, found: &mut Fields<'a>) {
     match turned(node) {
         Some((inner, true)) => return read(inner, settled, found),
-        // Negated twice.
+        // Double negation.
         Some((_, false)) => return,
         None => {}
     }
@@ -295,7 +301,7 @@ fn read<'a>(node: &'a Node, settled: Fields<'a>, found: &mut Fields<'a>) {
                 read(part, settled, found);
             }
         }
-        // Negated twice.
+        // Double negation.
         Kind::Compare(Relation::Ne, ..) => {}
         _ => node.children().into_iter().for_each(|child| read(child, settled.clone(), found)),
     }

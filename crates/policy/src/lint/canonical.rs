@@ -1,11 +1,12 @@
-//! Expressions as text that is the same for what means the same: without places, names of variables and quoting.
+//! Writes expressions as canonical text, which is equal for equivalent expressions: without positions, variable names
+//! and quoting style.
 
 use std::fmt::Write;
 
 use crate::expression::{Kind, Known, Node};
 use crate::predicate::Relation;
 
-/// The canonical text of an expression.
+/// Returns the canonical text of an expression.
 pub(super) fn canonical(node: &Node) -> String {
     let mut written = String::new();
     write_node(node, &mut Vec::new(), &mut written);
@@ -28,7 +29,7 @@ fn write_node(node: &Node, bound: &mut Vec<u32>, out: &mut String) {
         Kind::And(left, right) => call("&&", &[left, right], bound),
         Kind::Or(left, right) => call("||", &[left, right], bound),
         Kind::Conditional(condition, yes, no) => call("?", &[condition, yes, no], bound),
-        // Equality has no direction, and `a > b` is `b < a`.
+        // Equality is symmetric, and `a > b` is `b < a`.
         Kind::Compare(relation @ (Relation::Eq | Relation::Ne), left, right) => {
             let mut sides = [left, right].map(|side| {
                 let mut written = String::new();
@@ -61,7 +62,7 @@ fn write_node(node: &Node, bound: &mut Vec<u32>, out: &mut String) {
             bound.pop();
             out.push(';');
         }
-        // Counted from the inside, whatever it is called.
+        // Variables are numbered from the innermost macro, regardless of their names.
         Kind::Variable(variable) => {
             let _ = match bound.iter().rev().position(|known| known == variable) {
                 Some(depth) => write!(out, "variable {depth}"),

@@ -1,4 +1,4 @@
-//! Conditions that are true everywhere, or nowhere.
+//! Warns about conditions that are always true, or never.
 
 use crate::diagnostics::Diagnostic;
 use crate::expression::{Kind, Known, Node, Type};
@@ -9,7 +9,7 @@ use crate::predicate::Relation;
 const ALWAYS: &str = "this is always true";
 const NEVER: &str = "this is never true";
 
-/// What is always the same.
+/// Returns warnings for conditions with a constant result.
 pub(super) fn constants(text: &str, root: &Node, whole: Option<&Sides>, effort: &Effort) -> Vec<Diagnostic> {
     let tell = |node: &Node, message: &str, hint: &str| {
         vec![Diagnostic::new(text, node.span, "constant", message).with_hint(hint)]
@@ -32,7 +32,7 @@ pub(super) fn constants(text: &str, root: &Node, whole: Option<&Sides>, effort: 
         }
         _ => return found,
     };
-    // Told where it comes from.
+    // Append the consequence to the warning about its cause.
     let at = found.iter().position(|warning| (warning.message == NEVER) == (consequence == "nothing"));
     if let Some(warning) = found.get_mut(at.unwrap_or(0)) {
         warning.message.push_str(", and the policy opens ");
@@ -41,7 +41,7 @@ pub(super) fn constants(text: &str, root: &Node, whole: Option<&Sides>, effort: 
     found
 }
 
-/// Tells of the smallest conditions that are always the same.
+/// Warns about the smallest conditions with a constant result.
 fn part(text: &str, node: &Node, effort: &Effort, found: &mut Vec<Diagnostic>) {
     let before = found.len();
     let tell = |node: &Node, message: &str, hint: &str| {

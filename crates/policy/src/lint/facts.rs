@@ -1,22 +1,22 @@
-//! What is certain about facts on one span: which exclude each other, and which follow from others.
+//! Relations between facts about one span: which facts exclude each other, and which imply others.
 //!
-//! Sound, not complete: whatever is said here is so on every span and for every caller; much that is so is not seen.
+//! Sound but not complete: each relation found holds on every span and for every caller, but many are not found.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use crate::predicate::TextFunction;
 
-/// Something that is true, false or an error on a span.
+/// A condition that is true, false or an error on a span.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Fact {
-    /// The value, by its canonical text, is one of these strings.
+    /// The value, given by its canonical text, is one of these strings.
     Among(String, BTreeSet<String>),
-    /// The value is text that begins with, ends with or contains this.
+    /// The value is text that begins with, ends with or contains this string.
     Fits(String, Function, String),
-    /// The field is present, whatever its value. Never an error.
+    /// The field is present, with any value. Never an error.
     Present(String),
-    /// Anything else, by its canonical text.
+    /// Any other condition, by its canonical text.
     Other(String),
 }
 
@@ -47,7 +47,7 @@ impl Function {
         }
     }
 
-    /// Whether a text of which the one is true makes the other true.
+    /// Whether every text that satisfies this function also satisfies the other.
     fn implies(self, argument: &str, other: Self, others: &str) -> bool {
         match (self, other) {
             (Self::StartsWith, Self::StartsWith) => argument.starts_with(others),
@@ -58,17 +58,17 @@ impl Function {
     }
 }
 
-/// A fact that is true, or one that is false; in neither case an error.
+/// A fact with its truth value. It is not an error.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Literal {
     pub(super) fact: Fact,
     pub(super) holds: bool,
-    /// Fields that are present wherever this is no error.
+    /// Fields that are present wherever this fact is not an error.
     pub(super) needs: BTreeSet<String>,
 }
 
 impl Literal {
-    /// Whether the value that it is about may be this.
+    /// Whether the fact permits this value of its subject.
     fn allows(&self, value: &str) -> bool {
         let says = match &self.fact {
             Fact::Among(_, values) => values.contains(value),
@@ -78,7 +78,7 @@ impl Literal {
         says == self.holds
     }
 
-    /// The value that it is about.
+    /// Returns the value that the fact refers to.
     fn subject(&self) -> Option<&str> {
         match &self.fact {
             Fact::Among(subject, _) | Fact::Fits(subject, ..) => Some(subject),
@@ -87,17 +87,17 @@ impl Literal {
     }
 }
 
-/// Facts that hold together.
+/// Facts that hold at the same time.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Conjunction(pub(super) BTreeSet<Rc<Literal>>);
 
 impl Conjunction {
-    /// What is said of a value.
+    /// Returns the facts about a value.
     fn about<'a>(&'a self, subject: &'a str) -> impl Iterator<Item = &'a Literal> {
         self.0.iter().map(AsRef::as_ref).filter(move |literal| literal.subject() == Some(subject))
     }
 
-    /// The values that are left for it, where only finitely many are.
+    /// Returns the remaining possible values of a subject, if they are finitely many.
     fn possible<'a>(&'a self, subject: &'a str) -> Option<Vec<&'a str>> {
         let values = self.about(subject).find_map(|literal| match &literal.fact {
             Fact::Among(_, values) if literal.holds => Some(values),
@@ -107,7 +107,7 @@ impl Conjunction {
         Some(left.filter(|value| self.about(subject).all(|literal| literal.allows(value))).collect())
     }
 
-    /// Whether this is so on no span at all.
+    /// Whether no span satisfies these facts.
     pub(super) fn is_impossible(&self) -> bool {
         let needed: BTreeSet<&String> = self.0.iter().flat_map(|literal| &literal.needs).collect();
         self.0.iter().any(|literal| {
@@ -141,7 +141,7 @@ impl Conjunction {
         })
     }
 
-    /// Whether `literal` is so wherever this is.
+    /// Whether these facts imply `literal`.
     pub(super) fn implies(&self, literal: &Literal) -> bool {
         if self.0.contains(literal) {
             return true;
@@ -152,7 +152,7 @@ impl Conjunction {
                 if let Some(left) = self.possible(subject) {
                     return left.iter().all(|value| values.contains(*value) == literal.holds);
                 }
-                // Without a list of what is left: none of the values may be among it, and the value must be no error.
+                // Without a finite list: each of the values must be excluded, and the value must not be an error.
                 let mut known = self.about(subject).peekable();
                 !literal.holds
                     && known.peek().is_some()

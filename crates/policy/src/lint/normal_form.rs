@@ -1,6 +1,7 @@
-//! Where an expression is true, and where it is false, as alternatives of facts that hold together.
+//! Disjunctive normal form: where an expression is true, and where it is false, as alternatives of facts.
 //!
-//! The rules are those of the lowering, for `&&`, `||`, `!` and `?:`; everything else is a fact. An error is neither.
+//! The rules for `&&`, `||`, `!` and `?:` are those of the lowering; every other condition is a fact. An error is on
+//! neither side.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -18,11 +19,11 @@ use crate::lower::lower_by;
 use crate::lower::rules::RULES;
 use crate::predicate::{Predicate, Quantifier, Relation};
 
-/// Of larger expressions nothing is said.
+/// Size limits. Larger expressions are not analysed.
 const MAX_ALTERNATIVES: usize = 32;
 const MAX_FACTS: usize = 64;
 
-/// How much thought may be given to the policies of a role; advice must not be what makes saving them slow.
+/// Limits the work of analysing the policies of a role, so that warnings do not make saving them slow.
 pub(super) struct Effort(Cell<usize>);
 
 impl Effort {
@@ -31,14 +32,14 @@ impl Effort {
         Self(Cell::new(COMPARISONS))
     }
 
-    /// `None` when it is used up.
+    /// Returns `None` if the limit is reached.
     fn spend(&self, comparisons: usize) -> Option<()> {
         self.0.set(self.0.get().checked_sub(comparisons)?);
         Some(())
     }
 }
 
-/// Alternatives; none of them is "never".
+/// Alternatives. An empty list means never.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Alternatives(Vec<Conjunction>);
 
@@ -100,12 +101,12 @@ impl Alternatives {
         (joined.len() <= MAX_ALTERNATIVES).then_some(Self(joined))
     }
 
-    /// Whether this is so on no span.
+    /// Whether no span satisfies any alternative.
     pub(super) fn is_never(&self) -> bool {
         self.0.iter().all(Conjunction::is_impossible)
     }
 
-    /// Whether this is so on no span where the field is absent.
+    /// Whether every span that satisfies this has the field.
     pub(super) fn need(&self, field: &MarkedField) -> bool {
         let field = field.field.to_string();
         let needs = |literal: &Literal| {
@@ -114,7 +115,7 @@ impl Alternatives {
         self.0.iter().all(|each| each.is_impossible() || each.0.iter().any(|literal| needs(literal)))
     }
 
-    /// Whether `other` is so wherever this is.
+    /// Whether every span that satisfies this also satisfies `other`.
     pub(super) fn implies(&self, other: &Self, effort: &Effort) -> bool {
         let facts = |alternatives: &Self| alternatives.0.iter().map(|each| each.0.len() + 1).sum::<usize>();
         if effort.spend(facts(self) * facts(other)).is_none() {
@@ -127,7 +128,7 @@ impl Alternatives {
     }
 }
 
-/// Two alternatives that are one fact each, about the same value, as one.
+/// Merges two alternatives if each is a single fact and both are about the same value.
 fn merge<'a>(known: &'a mut Conjunction, other: &Conjunction) -> Option<(&'a mut Conjunction, Conjunction)> {
     let only = |conjunction: &Conjunction| match conjunction.0.len() {
         1 => conjunction.0.first().cloned(),
@@ -146,7 +147,7 @@ fn merge<'a>(known: &'a mut Conjunction, other: &Conjunction) -> Option<(&'a mut
     }
 }
 
-/// Where a condition is true and where it is false; `None` when that is too much to say.
+/// Returns where a condition is true and where it is false; `None` if that is too large.
 pub(super) fn sides(node: &Node, effort: &Effort) -> Option<Sides> {
     let both = |is_true, is_false| Some(Sides { is_true, is_false });
     match &node.kind {
@@ -172,7 +173,7 @@ pub(super) fn sides(node: &Node, effort: &Effort) -> Option<Sides> {
     }
 }
 
-/// A condition that is no junction of others.
+/// Returns the sides of a condition that is not a junction.
 fn leaf(node: &Node, effort: &Effort) -> Option<Sides> {
     if let Some(sides) = written_out(node) {
         return Some(sides);
@@ -180,7 +181,7 @@ fn leaf(node: &Node, effort: &Effort) -> Option<Sides> {
     match &node.kind {
         Kind::Compare(Relation::Ne, left, right) => equality(left, right, effort).map(Sides::opposite),
         Kind::Compare(Relation::Eq, left, right) => equality(left, right, effort),
-        // All by "less": what has no order is an error in each of them.
+        // All four are expressed by `<`, because values without an order are errors in each of them.
         Kind::Compare(Relation::Lt, left, right) => Some(less(left, right)),
         Kind::Compare(Relation::Gt, left, right) => Some(less(right, left)),
         Kind::Compare(Relation::Ge, left, right) => Some(less(left, right).opposite()),
@@ -208,7 +209,7 @@ fn leaf(node: &Node, effort: &Effort) -> Option<Sides> {
     }
 }
 
-/// What depends on neither span nor caller, such as `1 == 1`.
+/// Returns the sides of a condition that depends on neither span nor caller, such as `1 == 1`.
 fn written_out(node: &Node) -> Option<Sides> {
     const MAX_NODES: usize = 64;
     let parts = node.walk();
@@ -237,7 +238,7 @@ fn written_out(node: &Node) -> Option<Sides> {
     Some(Sides { is_true: side(&truth.is_true)?, is_false: side(&truth.is_false)? })
 }
 
-/// Whether two expressions have the same value wherever they have one.
+/// Whether two expressions have the same value wherever both have one.
 fn same(left: &Node, right: &Node) -> bool {
     discriminant(&left.kind) == discriminant(&right.kind) && canonical(left) == canonical(right)
 }
@@ -246,7 +247,7 @@ fn is_empty_text(node: &Node) -> bool {
     matches!(&node.kind, Kind::Known(Known::Text(text)) if text.is_empty())
 }
 
-/// A condition that has this one value wherever it is no error.
+/// Returns the sides of a condition that has this value unless it is an error.
 fn surely(node: &Node, value: bool) -> Sides {
     let sides = fact(node, Fact::Other(canonical(node)));
     let is_true = match (value, may_err(node)) {
@@ -258,7 +259,7 @@ fn surely(node: &Node, value: bool) -> Sides {
     if value { sides } else { sides.opposite() }
 }
 
-/// Whether there may be spans or callers for which a condition is an error.
+/// Whether a condition is an error for some span or caller.
 pub(super) fn may_err(node: &Node) -> bool {
     node.walk().into_iter().any(|node| match &node.kind {
         Kind::Field(field) => defined(field) != Predicate::True,
@@ -269,7 +270,7 @@ pub(super) fn may_err(node: &Node) -> bool {
 }
 
 impl Sides {
-    /// The sides of all of these conditions together, or of at least one of them.
+    /// Returns the sides of the conjunction or disjunction of these conditions.
     pub(super) fn joined(nodes: &[&Node], conjunction: bool, effort: &Effort) -> Option<Self> {
         let mut joined = Self { is_true: Alternatives::always(), is_false: Alternatives::never() };
         for node in nodes {
@@ -319,7 +320,8 @@ fn equality(left: &Node, right: &Node, effort: &Effort) -> Option<Sides> {
     };
     match known {
         Known::Text(text) => Some(fact(value, Fact::Among(canonical(value), [text.clone()].into()))),
-        // Only of what is surely a boolean: of another type it would be false, and no error.
+        // Only for values that are certainly booleans: for a value of another type the comparison would be false, not
+        // an error.
         Known::Bool(true) if value.ty == Type::Bool => sides(value, effort),
         Known::Bool(false) if value.ty == Type::Bool => sides(value, effort).map(Sides::opposite),
         Known::Int(size) if *size < 0 && matches!(value.kind, Kind::Size(_)) => Some(surely(&node(), false)),
@@ -350,7 +352,7 @@ fn as_fact(node: &Node) -> Fact {
     }
 }
 
-/// The elements of a list that is written out and has nothing but strings.
+/// Returns the elements of a literal list that contains only strings.
 fn known_texts(list: &Node) -> Option<BTreeSet<String>> {
     let Kind::List(elements) = &list.kind else { return None };
     let text = |element: &Node| match &element.kind {
@@ -360,11 +362,11 @@ fn known_texts(list: &Node) -> Option<BTreeSet<String>> {
     elements.iter().map(text).collect()
 }
 
-/// The fields that are present wherever a value is no error.
+/// Returns the fields that are present wherever a value is not an error.
 fn needs(node: &Node) -> BTreeSet<String> {
     match &node.kind {
         Kind::Field(field) => [field.field.to_string()].into(),
-        // What is an error within these may be absorbed, or never looked at.
+        // An error inside these may be absorbed, or never evaluated.
         Kind::And(..) | Kind::Or(..) | Kind::Conditional(..) | Kind::HasKey(_) => BTreeSet::new(),
         Kind::Macro { range, .. } => needs(range),
         _ => node.children().into_iter().flat_map(needs).collect(),

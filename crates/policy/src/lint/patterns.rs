@@ -1,4 +1,4 @@
-//! Searches within texts that no index of the trace store can serve, where nothing else narrows what is read.
+//! Warns about text searches that no ClickHouse index supports, if no other condition reduces the data read.
 
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::Look;
@@ -9,8 +9,8 @@ use crate::lint::absent::parts;
 use crate::pattern::Pattern;
 use crate::predicate::{Quantifier, Relation, TextFunction};
 
-/// Whether a pattern is found in every text that is UTF-8: it is where it can match nothing at all, at the beginning or
-/// at the end.
+/// Whether a pattern matches every UTF-8 text. It does if it can match the empty string at the beginning or at the
+/// end.
 pub(super) fn matches_every_text(pattern: &Pattern) -> bool {
     let parsed = ParserBuilder::new().utf8(false).build().parse(&pattern.reference);
     parsed.is_ok_and(|parsed| {
@@ -20,14 +20,14 @@ pub(super) fn matches_every_text(pattern: &Pattern) -> bool {
     })
 }
 
-/// Searches for which the whole time range is read.
+/// Warns about searches that read the whole time range.
 pub(super) fn slow_patterns(text: &str, root: &Node) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     visit(text, root, false, None, &mut found);
     found
 }
 
-/// `around` is the macro around a condition on elements, with what it goes through.
+/// `around` is the macro around a condition on elements, with its list.
 fn visit(
     text: &str,
     node: &Node,
@@ -85,14 +85,14 @@ fn tell(text: &str, (node, subject): (&Node, &Node), hint: &str, found: &mut Vec
     let subject = snippet(subject).unwrap_or("the text");
     let message =
         format!("no index can serve this search: `{subject}` is read on every span of the time range");
-    // Which fields are marked is not known here, and the field that is searched would be no help.
+    // The marked fields are not known here, and the searched field would not help.
     let hint = format!(
         "{hint}, or join it by `&&` with a condition that an index serves, such as `==` on another field"
     );
     found.push(Diagnostic::new(text, node.span, "slow_pattern", message).with_hint(hint));
 }
 
-/// Whether a condition is such that an index can find the spans that satisfy it.
+/// Whether an index can find the spans that satisfy a condition.
 fn narrows(node: &Node) -> bool {
     match &node.kind {
         Kind::And(left, right) => narrows(left) || narrows(right),
@@ -107,7 +107,7 @@ fn narrows(node: &Node) -> bool {
     }
 }
 
-/// Whether a value is the span's: a field, or an element of one.
+/// Whether a value comes from the span: a field, or an element of one.
 fn of_the_span(node: &Node) -> bool {
     node.walk().into_iter().any(|node| matches!(node.kind, Kind::Field(_) | Kind::Variable(_)))
 }

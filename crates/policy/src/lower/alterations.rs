@@ -1,5 +1,6 @@
-//! Wrong rules, one at a time: mistakes that people make in a table like this one. A test that compares lowering with
-//! the reference must notice each of them; if it does not, it would not notice that mistake in the rules either.
+//! Altered rules for mutation tests: common mistakes in a table like this one, one at a time. A test that compares the
+//! lowering with the reference evaluator must detect each of them. Otherwise it would not detect the same mistake in
+//! the real rules.
 
 use super::rules::{self, Elements, RULES, Rules};
 use super::truth::Truth;
@@ -7,15 +8,14 @@ use super::{Lowered, fields};
 use crate::expression::Known;
 use crate::predicate::{Atom, Predicate, Quantifier, Relation};
 
-/// A rule and what is wrong with it. `T` is where the operation is true, `F` where it is false, `D` where its operands
-/// are defined.
+/// An altered rule. `T` is where the operation is true, `F` where it is false, `D` where its operands are defined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Alteration {
-    /// `!a`: T is "not true", which takes errors for false.
+    /// `!a`: T is "not true", which treats errors as false.
     NotTrueOfErrors,
     /// `!a`: F is "not false".
     NotFalseOfErrors,
-    /// `a && b`: T needs one of both.
+    /// `a && b`: T needs only one of both.
     AndTrueOfOne,
     /// `a && b`: F needs both.
     AndFalseOfBoth,
@@ -23,15 +23,15 @@ pub enum Alteration {
     AndFalseOfErrors,
     /// `a || b`: T needs both.
     OrTrueOfBoth,
-    /// `a || b`: F needs one of both.
+    /// `a || b`: F needs only one of both.
     OrFalseOfOne,
     /// `a || b`: F is the complement of T.
     OrFalseOfErrors,
-    /// `c ? a : b`: an error of `c` takes `b`.
+    /// `c ? a : b`: an error of `c` selects `b`.
     ConditionalErrorTakesElse,
     /// `c ? a : b`: F is the complement of T.
     ConditionalFalseOfErrors,
-    /// `c ? a : b`: the branches are swapped on the side of F.
+    /// `c ? a : b`: the branches are swapped for F.
     ConditionalFalseSwapped,
     /// A conditional in a list: it needs both branches.
     ConditionalNeedsBothBranches,
@@ -47,20 +47,20 @@ pub enum Alteration {
     ListDefinedByOne,
     /// A list: always defined.
     ListAlwaysDefined,
-    /// Order, patterns and sizes: of what is not UTF-8, too.
+    /// Order, patterns and sizes: also defined for strings that are not UTF-8.
     BrokenTextIsText,
-    /// A field is taken to have a value everywhere.
+    /// A field has a value on every span.
     FieldAlwaysDefined,
-    /// A field is taken to have a value wherever it is present, whatever its type.
+    /// A field has a value wherever it is present, regardless of its type.
     FieldDefinedWherePresent,
     /// A field is present only where it has a value of its type.
     FieldPresentWhereDefined,
-    /// An attribute that the caller does not have is an empty string.
+    /// An attribute that the caller lacks is an empty string.
     AbsentAttributeIsEmpty,
-    /// An attribute that the caller does not have is false.
+    /// An attribute that the caller lacks is false.
     AbsentAttributeIsFalse,
-    /// A boolean field: F without D. (T without D is no mistake that could be noticed: what stands where there is no
-    /// boolean is not `true`.)
+    /// A boolean field: F without D. (T without D would not be detectable: a value that is not a boolean is not
+    /// `true`.)
     BooleanFieldFalseUndefined,
     /// A boolean field: T and F swapped.
     BooleanFieldSwapped,
@@ -68,9 +68,9 @@ pub enum Alteration {
     AbsentKeyIsError,
     /// `"k" in m`: always true.
     KeyAlwaysPresent,
-    /// `==` of unlike values: an error.
+    /// `==` of values of different types: an error.
     UnlikeIsError,
-    /// `==` of unlike values: F without D.
+    /// `==` of values of different types: F without D.
     UnlikeUndefined,
     /// `!=`: T is the complement of the T of `==`.
     UnequalTrueOfErrors,
@@ -100,13 +100,13 @@ pub enum Alteration {
     OrderedTextsTrueUndefined,
     /// Order of strings: F without D.
     OrderedTextsFalseUndefined,
-    /// Order of strings: F is the opposite order, without what is equal.
+    /// Order of strings: F is the reversed relation, which excludes equal strings.
     OrderedTextsFalseReversed,
     /// Order of integers: T without D.
     OrderedIntegersTrueUndefined,
     /// Order of integers: F without D.
     OrderedIntegersFalseUndefined,
-    /// Order of integers: F is the opposite order, without what is equal.
+    /// Order of integers: F is the reversed relation, which excludes equal integers.
     OrderedIntegersFalseReversed,
     /// Order of booleans: true comes before false.
     OrderedBooleansReversed,
@@ -114,7 +114,7 @@ pub enum Alteration {
     InTextsTrueUndefined,
     /// `in` known strings: F without D.
     InTextsFalseUndefined,
-    /// `in` a list: without D, so that an element that is equal hides one that is an error.
+    /// `in` a list: without D, so that an equal element hides an element that is an error.
     InListUndefined,
     /// `in` a list: T needs all.
     InListAll,
@@ -146,7 +146,7 @@ pub enum Alteration {
     AllFalseUndefined,
     /// `all` over an array: T without D.
     AllTrueUndefined,
-    /// `exists_one` over an array: elements that are errors are passed over.
+    /// `exists_one` over an array: elements that are errors are ignored.
     ExistsOneOfErrors,
     /// `exists_one` over an array: T needs one or more.
     ExistsOneOfMany,
@@ -162,7 +162,7 @@ pub enum Alteration {
     ListAllTrueOfErrors,
     /// `all` over a list: without D.
     ListAllUndefined,
-    /// `exists_one` over a list: elements that are errors are passed over.
+    /// `exists_one` over a list: elements that are errors are ignored.
     ListExistsOneOfErrors,
     /// `exists_one` over a list: T needs one or more.
     ListExistsOneOfMany,
@@ -173,10 +173,10 @@ pub enum Alteration {
 macro_rules! alterations {
     ($($name:ident: $rule:ident = $wrong:expr;)*) => {
         impl Alteration {
-            /// Every one.
+            /// All alterations.
             pub const ALL: &[Self] = &[$(Self::$name),*];
 
-            /// The rules with this one wrong.
+            /// Returns the rules with this alteration.
             pub(crate) fn rules(self) -> Rules {
                 match self {
                     $(Self::$name => Rules { $rule: $wrong, ..RULES },)*
@@ -184,7 +184,7 @@ macro_rules! alterations {
             }
         }
 
-        /// The rules of which there is a wrong one, repeated as often.
+        /// Names of the altered rules, with repetitions.
         #[cfg(test)]
         const ALTERED: &[&str] = &[$(stringify!($rule)),*];
     };
@@ -364,17 +364,17 @@ alterations! {
     ListExistsOneUndefined: list_exists_one = |_, bodies| (RULES.list_exists_one)(Predicate::True, bodies);
 }
 
-/// F as the complement of T.
+/// Replaces F by the complement of T.
 fn complement(truth: Truth) -> Truth {
     Truth { is_false: truth.is_true.clone().negate(), is_true: truth.is_true }
 }
 
-/// T without D.
+/// Applies the rule with T without D.
 fn true_anywhere(defined: Predicate, rule: impl Fn(Predicate) -> Truth) -> Truth {
     Truth { is_true: rule(Predicate::True).is_true, is_false: rule(defined).is_false }
 }
 
-/// F without D.
+/// Applies the rule with F without D.
 fn false_anywhere(defined: Predicate, rule: impl Fn(Predicate) -> Truth) -> Truth {
     Truth { is_false: rule(Predicate::True).is_false, is_true: rule(defined).is_true }
 }
@@ -395,7 +395,7 @@ mod tests {
 
     macro_rules! names {
         ($($rule:ident)*) => {{
-            // A rule that is not named here does not compile.
+            // A rule that is missing here is a compile error.
             let Rules { $($rule: _),* } = RULES;
             [$(stringify!($rule)),*]
         }};

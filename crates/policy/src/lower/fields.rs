@@ -1,4 +1,4 @@
-//! Marked fields: where each has a value of its logical type, and what it is there.
+//! Marked fields: where each has a value of its logical type, and its value.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::lower::Lowered;
 use crate::lower::rules::Rules;
 use crate::predicate::{Array, Atom, Predicate, Text};
 
-/// The value of a field, defined where it has one of its logical type.
+/// Returns the value of a field, defined where it has its logical type.
 pub(crate) fn field_value(rules: &Rules, field: &Arc<MarkedField>) -> Lowered {
     let defined = (rules.field_defined)(field);
     let field = Arc::clone(field);
@@ -18,12 +18,12 @@ pub(crate) fn field_value(rules: &Rules, field: &Arc<MarkedField>) -> Lowered {
         LogicalType::Boolean => {
             Lowered::from((rules.boolean_field)(defined, Predicate::atom(Atom::Flag(field))))
         }
-        // The checker refuses numbers; nothing may follow from one that slipped through.
+        // The checker rejects numbers. If one gets here, it must not grant access.
         LogicalType::Number => Lowered::Error,
     }
 }
 
-/// Where a field has a value of its logical type: everywhere for a column that is not nullable.
+/// Returns where a field has a value of its logical type: everywhere for a column that is not Nullable.
 pub(crate) fn defined(field: &Arc<MarkedField>) -> Predicate {
     if always_present(field) && !may_hold_null(field) {
         Predicate::True
@@ -32,20 +32,19 @@ pub(crate) fn defined(field: &Arc<MarkedField>) -> Predicate {
     }
 }
 
-/// Where a field is present, whatever its value: a key of a map is where the map has it, be it with NULL. Of a column and of
-/// a path, NULL is absence.
+/// Returns where a field is present, with any value. A key of a map is present if the map contains it, even with NULL.
+/// A column or a path is absent if it is NULL.
 pub(crate) fn present(field: &Arc<MarkedField>) -> Predicate {
     if always_present(field) { Predicate::True } else { Predicate::atom(Atom::Present(Arc::clone(field))) }
 }
 
-/// Whether every row has a value: a path of a JSON column has one only where it has a declared type that is not
-/// nullable.
+/// Whether every row has a value. A path of a JSON column always has one only if its declared type is not Nullable.
 fn always_present(field: &MarkedField) -> bool {
     field.source != FieldSource::MapKey && !field.column_type.is_nullable()
 }
 
-/// Whether a predicate that was made of `made_of` means the same of `now`, the same field of a table whose columns have
-/// changed since: where it takes the value to be there without asking, the value has to be there.
+/// Whether a predicate compiled for the field `made_of` means the same for `now`, the same field after a change of the
+/// table's columns. If the predicate omits the presence test, `now` must always have a value.
 pub fn can_stand_in(now: &MarkedField, made_of: &MarkedField) -> bool {
     let taken_for_granted =
         |field: &MarkedField| (always_present(field), always_present(field) && !may_hold_null(field));
@@ -57,12 +56,12 @@ pub fn can_stand_in(now: &MarkedField, made_of: &MarkedField) -> bool {
         && now.logical == made_of.logical
         && (present_now || !present)
         && (defined_now || !defined)
-        // A path that gets a declared type has a value of it in every document, whatever was there: what was an error,
-        // and opened nothing, would be a string that a negation is true of.
+        // A path that gets a declared type has a value of that type in every document. A former error, which grants no
+        // access, would become a string for which a negation can be true.
         && (now.source != FieldSource::JsonPath || (present_now == present && untyped_now == untyped))
 }
 
-/// Whether the value may be an array with a NULL among its elements, which is no array of strings.
+/// Whether the value may be an array that contains NULL, which is not an array of strings.
 fn may_hold_null(field: &MarkedField) -> bool {
     matches!(field.column_type.bare(), ColumnType::Array(element) if element.is_nullable())
 }
@@ -87,7 +86,7 @@ mod tests {
             (true, (Column, String, "String"), (Column, String, "String")),
             (true, (Column, String, "String"), (Column, String, "Nullable(String)")),
             (false, (Column, String, "Nullable(String)"), (Column, String, "String")),
-            // An array with a NULL among its elements has no value, and is there.
+            // An array that contains NULL has no value of the type, but it is present.
             (true, (Column, StringArray, "Array(String)"), (Column, StringArray, "Array(Nullable(String))")),
             (false, (Column, StringArray, "Array(Nullable(String))"), (Column, StringArray, "Array(String)")),
             (
@@ -98,7 +97,7 @@ mod tests {
             (false, (Column, Boolean, "Nullable(String)"), (Column, String, "Nullable(String)")),
             (true, (MapKey, String, "String"), (MapKey, String, "LowCardinality(String)")),
             (false, (MapKey, String, "String"), (Column, String, "Nullable(String)")),
-            // A path that gets a declared type, or loses it, or is there in documents that do not have it.
+            // Paths that get or lose a declared type, or are present in documents that lack them.
             (true, (JsonPath, String, "Dynamic"), (JsonPath, String, "Dynamic")),
             (true, (JsonPath, String, "LowCardinality(String)"), (JsonPath, String, "String")),
             (false, (JsonPath, String, "String"), (JsonPath, String, "Dynamic")),

@@ -1,12 +1,12 @@
 //! The rules of lowering: for each operation, where it is true and where it is false.
 //!
-//! This table is the meaning of the language. Each rule is one function that says both sides, so that they can be read
-//! against each other: whatever is on neither side is an error, which opens nothing and is not turned by a negation.
-//! `D` is where the operands are defined. A side without its `D` opens traces: the store answers with an empty string
-//! where a key is absent.
+//! This table defines the semantics of the language. Each rule is one function that returns both sides, so that they
+//! can be compared: a span on neither side is an error, which grants no access and is not inverted by a negation. `D`
+//! is where the operands are defined. A side without its `D` grants access wrongly, because ClickHouse returns an
+//! empty string for an absent key.
 //!
-//! The rules are values so that tests can put a wrong one in place of a right one and see that it is noticed
-//! ([`testing`](crate::testing)). There is one table, and nothing but those tests knows another.
+//! The rules are values so that tests can replace one by an altered rule and check that the error is detected
+//! ([`testing`](crate::testing)). All other code uses this table only.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -24,15 +24,15 @@ pub(crate) struct Rules {
     pub(crate) not: fn(Truth) -> Truth,
     pub(crate) and: fn(Truth, Truth) -> Truth,
     pub(crate) or: fn(Truth, Truth) -> Truth,
-    /// `c ? a : b` of booleans.
+    /// `c ? a : b` for booleans.
     pub(crate) conditional: fn(&Truth, Truth, Truth) -> Truth,
-    /// Where `c ? a : b` is defined, by where `a` and `b` are.
+    /// Where `c ? a : b` is defined, given where `a` and `b` are.
     pub(crate) conditional_defined: fn(&Truth, Predicate, Predicate) -> Predicate,
     /// Where a boolean is defined.
     pub(crate) boolean_defined: fn(&Truth) -> Predicate,
     /// Where an operation on two values is defined.
     pub(crate) both_defined: fn(Predicate, Predicate) -> Predicate,
-    /// Where a list is defined, by where its elements are.
+    /// Where a list is defined, given where its elements are.
     pub(crate) list_defined: fn(Vec<Predicate>) -> Predicate,
     /// Where a string that must be UTF-8 is defined.
     pub(crate) utf8: fn(Predicate, &Text) -> Predicate,
@@ -40,38 +40,38 @@ pub(crate) struct Rules {
     pub(crate) field_defined: fn(&Arc<MarkedField>) -> Predicate,
     /// Where a field is present.
     pub(crate) field_present: fn(&Arc<MarkedField>) -> Predicate,
-    /// `user.attributes.k` of a caller who has no `k`.
+    /// `user.attributes.k` if the caller has no attribute `k`.
     pub(crate) absent_attribute: fn() -> Lowered,
-    /// A field of type boolean, by where it is defined and where its value is true.
+    /// A field of type boolean, given where it is defined and where its value is true.
     pub(crate) boolean_field: fn(Predicate, Predicate) -> Truth,
-    /// `"k" in m`, `has(m.k)`, by where the key is present.
+    /// `"k" in m` and `has(m.k)`, given where the key is present.
     pub(crate) has_key: fn(Predicate) -> Truth,
-    /// `==` of values of unlike types.
+    /// `==` of values of different types.
     pub(crate) unlike: fn(Predicate) -> Truth,
-    /// `!=`, by what `==` is.
+    /// `!=`, given the result of `==`.
     pub(crate) unequal: fn(Truth) -> Truth,
     pub(crate) equal_texts: fn(Predicate, Text, Text) -> Truth,
     pub(crate) equal_integers: fn(Predicate, Int, Int) -> Truth,
     pub(crate) equal_booleans: fn(Truth, Truth) -> Truth,
     pub(crate) equal_arrays: fn(Predicate, Array, Array) -> Truth,
-    /// `==` of lists of the same length, by what it is of each pair of elements.
+    /// `==` of lists of the same length, given the results of `==` for each pair of elements.
     pub(crate) equal_lists: fn(Predicate, Vec<Truth>) -> Truth,
     pub(crate) ordered_texts: fn(Predicate, Relation, Text, Text) -> Truth,
     pub(crate) ordered_integers: fn(Predicate, Relation, Int, Int) -> Truth,
     pub(crate) ordered_booleans: fn(Relation, &Truth, &Truth) -> Truth,
     /// `in` a list of known strings.
     pub(crate) in_texts: fn(Predicate, Text, Vec<String>) -> Truth,
-    /// `in` any other list, by what `==` is with each element.
+    /// `in` any other list, given the results of `==` for each element.
     pub(crate) in_list: fn(Predicate, Vec<Truth>) -> Truth,
     pub(crate) in_array: fn(Predicate, Array, Text) -> Truth,
     /// `startsWith`, `endsWith`, `contains`.
     pub(crate) text_call: fn(Predicate, TextFunction, Text, Text) -> Truth,
     pub(crate) matches: fn(Predicate, Text, &Pattern) -> Truth,
-    /// Macros over an array, by where it is defined and what the body is for an element.
+    /// Macros over an array, given where it is defined and the body for one element.
     pub(crate) exists: fn(Predicate, &Elements, Truth) -> Truth,
     pub(crate) all: fn(Predicate, &Elements, Truth) -> Truth,
     pub(crate) exists_one: fn(Predicate, &Elements, Truth) -> Truth,
-    /// Macros over a list, by where it is defined and what the body is for each of its elements.
+    /// Macros over a list, given where it is defined and the body for each of its elements.
     pub(crate) list_exists: fn(Predicate, Vec<Truth>) -> Truth,
     pub(crate) list_all: fn(Predicate, Vec<Truth>) -> Truth,
     pub(crate) list_exists_one: fn(Predicate, Vec<Truth>) -> Truth,
@@ -116,12 +116,12 @@ pub(crate) const RULES: Rules = Rules {
     list_exists_one,
 };
 
-/// An error stays one.
+/// The negation of an error is an error.
 fn not(a: Truth) -> Truth {
     Truth { is_true: a.is_false, is_false: a.is_true }
 }
 
-/// `error && false` is false: no side asks that both be defined.
+/// `error && false` is false, so neither side requires that both operands are defined.
 fn and(a: Truth, b: Truth) -> Truth {
     Truth { is_true: a.is_true.and(b.is_true), is_false: a.is_false.or(b.is_false) }
 }
@@ -131,7 +131,7 @@ fn or(a: Truth, b: Truth) -> Truth {
     Truth { is_true: a.is_true.or(b.is_true), is_false: a.is_false.and(b.is_false) }
 }
 
-/// An error of the condition is one of the whole; an error of the branch that is not taken is none.
+/// An error of the condition is an error of the whole. An error of the branch that is not taken has no effect.
 fn conditional(c: &Truth, a: Truth, b: Truth) -> Truth {
     Truth {
         is_true: (c.is_true.clone().and(a.is_true)).or(c.is_false.clone().and(b.is_true)),
@@ -151,12 +151,12 @@ fn both_defined(a: Predicate, b: Predicate) -> Predicate {
     a.and(b)
 }
 
-/// `[a, b]` is an error where `a` or `b` is, whether or not anything looks at that element.
+/// `[a, b]` is an error if `a` or `b` is, even if the element is never used.
 fn list_defined(elements: Vec<Predicate>) -> Predicate {
     Predicate::all(elements)
 }
 
-/// What is not UTF-8 has no size, no order and matches nothing.
+/// A string that is not UTF-8 has no size and no order, and matches no pattern.
 fn utf8(defined: Predicate, text: &Text) -> Predicate {
     match text {
         Text::Literal(_) => defined,
@@ -164,7 +164,7 @@ fn utf8(defined: Predicate, text: &Text) -> Predicate {
     }
 }
 
-/// Not an empty string: whoever has no team is in none, and not outside of every other.
+/// Not an empty string: a caller without a team is in no team, and must not match conditions that exclude other teams.
 fn absent_attribute() -> Lowered {
     Lowered::Error
 }
@@ -173,17 +173,17 @@ fn boolean_field(defined: Predicate, value: Predicate) -> Truth {
     Truth { is_true: value.clone(), is_false: value.negate() }.where_defined(&defined)
 }
 
-/// Never an error: this is what a policy asks before it looks at the value.
+/// Never an error, because policies use it to test for the key before reading the value.
 fn has_key(present: Predicate) -> Truth {
     Truth { is_true: present.clone(), is_false: present.negate() }
 }
 
-/// CEL's own rule: a string and a list are unequal, and comparing them is no error.
+/// As in CEL: a string and a list are unequal, and comparing them is not an error.
 fn unlike(defined: Predicate) -> Truth {
     Truth { is_true: Predicate::False, is_false: defined }
 }
 
-/// As `!(a == b)`: not where `a == b` is an error.
+/// Same as `!(a == b)`: an error where `a == b` is an error.
 fn unequal(equal: Truth) -> Truth {
     Truth { is_true: equal.is_false, is_false: equal.is_true }
 }
@@ -204,7 +204,7 @@ fn equal_integers(defined: Predicate, a: Int, b: Int) -> Truth {
     .where_defined(&defined)
 }
 
-/// Both true or both false; an error on either side is on neither of these.
+/// Both true or both false. An error of either operand is on neither side.
 fn equal_booleans(a: Truth, b: Truth) -> Truth {
     Truth {
         is_true: (a.is_true.clone().and(b.is_true.clone())).or(a.is_false.clone().and(b.is_false.clone())),
@@ -217,7 +217,7 @@ fn equal_arrays(defined: Predicate, a: Array, b: Array) -> Truth {
     Truth { is_true: equal.clone(), is_false: equal.negate() }.where_defined(&defined)
 }
 
-/// All pairs are equal; or one is not. All elements of both lists must be defined, whatever the others are.
+/// True if all pairs are equal, false if one is not. All elements of both lists must be defined.
 fn equal_lists(defined: Predicate, pairs: Vec<Truth>) -> Truth {
     every(pairs).where_defined(&defined)
 }
@@ -253,7 +253,7 @@ fn ordered_booleans(relation: Relation, a: &Truth, b: &Truth) -> Truth {
     }
 }
 
-/// Nothing is in an empty list, but asking is an error where the string is.
+/// No string is in an empty list, but the test is an error if the string is.
 fn in_texts(defined: Predicate, needle: Text, texts: Vec<String>) -> Truth {
     if texts.is_empty() {
         return Truth { is_true: Predicate::False, is_false: defined };
@@ -265,7 +265,8 @@ fn in_texts(defined: Predicate, needle: Text, texts: Vec<String>) -> Truth {
     .where_defined(&defined)
 }
 
-/// Equal to one of them; or to none. All of the list must be defined, even when an element before is equal.
+/// True if equal to one of them, false if equal to none. The whole list must be defined, even if an earlier element is
+/// equal.
 fn in_list(defined: Predicate, equal: Vec<Truth>) -> Truth {
     any(equal).where_defined(&defined)
 }
@@ -280,7 +281,8 @@ fn text_call(defined: Predicate, function: TextFunction, subject: Text, argument
     Truth { is_true: holds.clone(), is_false: holds.negate() }.where_defined(&defined)
 }
 
-/// Whatever matches begins as the pattern says, which keys serve; on the other side this would only be more to ask.
+/// A matching text begins with the pattern's prefix, and ClickHouse can use the table's key for that condition. On the
+/// false side the prefix would only add work.
 fn matches(defined: Predicate, subject: Text, pattern: &Pattern) -> Truth {
     let begins = match (&subject, &pattern.prefix) {
         (Text::Field(_), Some(prefix)) => {
@@ -293,14 +295,14 @@ fn matches(defined: Predicate, subject: Text, pattern: &Pattern) -> Truth {
     Truth { is_true: begins.and(holds.clone()), is_false: holds.negate() }.where_defined(&defined)
 }
 
-/// The elements of an array that a macro goes through.
+/// The elements of an array that a macro iterates over.
 pub(crate) struct Elements {
     pub(crate) array: Array,
     pub(crate) variable: u32,
 }
 
 impl Elements {
-    /// So many of the elements satisfy `body`.
+    /// Returns the condition that the required number of elements satisfies `body`.
     pub(crate) fn satisfy(&self, quantifier: Quantifier, body: Predicate) -> Predicate {
         match (quantifier, &body) {
             (Quantifier::Exists | Quantifier::ExistsOne, Predicate::False) => return Predicate::False,
@@ -312,7 +314,7 @@ impl Elements {
     }
 }
 
-/// As `p(x1) || p(x2) || …`: an element for which it is an error is absorbed by one for which it is true.
+/// Like `p(x1) || p(x2) || …`: an element for which the body is true hides the errors of others.
 fn exists(defined: Predicate, elements: &Elements, body: Truth) -> Truth {
     Truth {
         is_true: elements.satisfy(Quantifier::Exists, body.is_true),
@@ -321,7 +323,7 @@ fn exists(defined: Predicate, elements: &Elements, body: Truth) -> Truth {
     .where_defined(&defined)
 }
 
-/// As `p(x1) && p(x2) && …`: true of an empty array.
+/// Like `p(x1) && p(x2) && …`: true for an empty array.
 fn all(defined: Predicate, elements: &Elements, body: Truth) -> Truth {
     Truth {
         is_true: elements.satisfy(Quantifier::All, body.is_true),
@@ -330,7 +332,7 @@ fn all(defined: Predicate, elements: &Elements, body: Truth) -> Truth {
     .where_defined(&defined)
 }
 
-/// It counts, and no number comes of counting errors: so it must be decided for every element.
+/// Counts elements, and errors cannot be counted: the body must be true or false for every element.
 fn exists_one(defined: Predicate, elements: &Elements, body: Truth) -> Truth {
     let decided = elements.satisfy(Quantifier::All, body.decided());
     let one = elements.satisfy(Quantifier::ExistsOne, body.is_true);
@@ -351,7 +353,7 @@ fn list_exists_one(defined: Predicate, bodies: Vec<Truth>) -> Truth {
     Truth { is_true: one.clone(), is_false: one.negate() }.where_defined(&defined.and(decided))
 }
 
-/// `||` of all of these.
+/// Returns `||` of all of these.
 pub(crate) fn any(truths: Vec<Truth>) -> Truth {
     Truth {
         is_true: Predicate::any(truths.iter().map(|truth| truth.is_true.clone())),
@@ -359,7 +361,7 @@ pub(crate) fn any(truths: Vec<Truth>) -> Truth {
     }
 }
 
-/// `&&` of all of these.
+/// Returns `&&` of all of these.
 pub(crate) fn every(truths: Vec<Truth>) -> Truth {
     Truth {
         is_true: Predicate::all(truths.iter().map(|truth| truth.is_true.clone())),

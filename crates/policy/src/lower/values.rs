@@ -1,4 +1,4 @@
-//! Lowered values and the operations on them: which rule applies, and what is known before the span is.
+//! Lowered values and their operations: selects the rule to apply, and folds constants.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -9,21 +9,21 @@ use crate::expression::Known;
 use crate::pattern::Pattern;
 use crate::predicate::{Array, Int, Predicate, Relation, Text, TextFunction};
 
-/// So many bytes are copied or searched in a step.
+/// Number of bytes that are copied or searched in one step.
 const BYTES_PER_STEP: u64 = 256;
-/// So many elements of a known list are compared in a step.
+/// Number of elements of a known list that are compared in one step.
 const ELEMENTS_PER_STEP: u64 = 4;
-/// A copy of an element is kept for either side of a test, and takes memory rather than time.
+/// A copy of an element is kept for both sides of a test. The cost is memory rather than time.
 const STEPS_PER_COPY: u64 = 3;
-/// What a list costs beside its elements.
+/// Cost of a list in addition to its elements.
 const LIST_STEPS: u64 = 2;
 
-/// A value as far as it is known before the span is.
+/// A value, as far as it is known without the span.
 #[derive(Debug, Clone)]
 pub(crate) enum Lowered {
     /// An error on every span.
     Error,
-    /// The same on every span.
+    /// A constant on every span.
     Known(Known),
     Bool(Truth),
     Text {
@@ -38,9 +38,9 @@ pub(crate) enum Lowered {
         defined: Predicate,
         array: Array,
     },
-    /// A list with at least one element that depends on the span. Defined where all elements are.
+    /// A list with at least one element that depends on the span. Defined where all elements are defined.
     List(Vec<Lowered>),
-    /// One of two values, by a condition. Operations distribute over it.
+    /// One of two values, selected by a condition. Operations are applied to both.
     Choice {
         condition: Truth,
         yes: Box<Lowered>,
@@ -60,12 +60,12 @@ impl From<Truth> for Lowered {
 }
 
 impl Lowered {
-    /// A known string.
+    /// Creates a known string.
     pub(crate) fn known_text(text: &str) -> Self {
         Self::Known(Known::Text(text.to_owned()))
     }
 
-    /// A known list of strings.
+    /// Creates a known list of strings.
     pub(crate) fn known_texts<'a>(texts: impl Iterator<Item = &'a String>) -> Self {
         Self::Known(Known::List(Arc::new(texts.cloned().map(Known::Text).collect())))
     }
@@ -95,7 +95,7 @@ impl Lowered {
         }
     }
 
-    /// As a condition. A value that is no boolean is an error there, which `&&` and `||` absorb like any other.
+    /// Converts to a condition. A value that is not a boolean is an error, which `&&` and `||` absorb like any other.
     pub(crate) fn truth(&self, rules: &Work<'_>) -> Truth {
         match self {
             _ if !rules.step(1) => Truth::ERROR,
@@ -108,7 +108,7 @@ impl Lowered {
         }
     }
 
-    /// Where it is no error.
+    /// Returns where the value is not an error.
     pub(crate) fn defined(&self, rules: &Work<'_>) -> Predicate {
         match self {
             _ if !rules.step(1) => Predicate::False,
@@ -127,7 +127,7 @@ impl Lowered {
         }
     }
 
-    /// What [`Lowered::as_elements`] and splitting the elements takes.
+    /// Cost of [`Lowered::as_elements`] and of splitting the elements.
     fn copy_steps(&self) -> u64 {
         match self {
             Self::Known(Known::List(list)) => STEPS_PER_COPY.saturating_mul(list.len() as u64),
@@ -163,7 +163,7 @@ impl Lowered {
         matches!(self, Self::Bool(_) | Self::Known(Known::Bool(_)))
     }
 
-    /// The elements of a list that is not an array of the span.
+    /// Returns the elements of a list that is not an array of the span.
     fn as_elements(&self) -> Option<Vec<Self>> {
         match self {
             Self::Known(Known::List(elements)) => Some(elements.iter().cloned().map(Self::Known).collect()),
@@ -172,7 +172,7 @@ impl Lowered {
         }
     }
 
-    /// What it takes to copy it.
+    /// Cost of copying the value.
     pub(crate) fn weight(&self) -> u64 {
         match self {
             Self::Known(Known::Text(text)) => 1 + text.len() as u64 / BYTES_PER_STEP,
@@ -182,7 +182,7 @@ impl Lowered {
         }
     }
 
-    /// In how many ways this must be written out to be compared with an array: lists of choices multiply.
+    /// Number of combinations to expand for a comparison with an array: lists of choices multiply.
     pub(crate) fn combinations(&self) -> u64 {
         match self {
             Self::List(elements) => elements.iter().map(Self::combinations).fold(1, u64::saturating_mul),
@@ -200,7 +200,7 @@ impl Lowered {
         }
     }
 
-    /// Applies `operation` to both branches when either side is a choice.
+    /// Applies `operation` to both branches if either side is a choice.
     fn distributed(
         &self,
         rules: &Work<'_>,
@@ -258,9 +258,9 @@ impl Lowered {
         self.equals_as_list(rules, other, &defined)
     }
 
-    /// Equality where a side may be a list or an array.
+    /// Compares for equality where a side may be a list or an array.
     fn equals_as_list(&self, rules: &Work<'_>, other: &Self, defined: &Predicate) -> Truth {
-        // The elements of lists are copied, and those of one with choices once for each branch.
+        // The elements of lists are copied; for lists with choices, once for each branch.
         if !rules.step(self.copy_steps().saturating_add(other.copy_steps())) {
             return Truth::ERROR;
         }
@@ -393,7 +393,7 @@ impl Lowered {
         if let Some(truth) = self.distributed(rules, &Self::Error, |left, _| left.matches(rules, pattern)) {
             return truth;
         }
-        // A known string is matched by the store as well: one engine decides about all of them.
+        // ClickHouse also matches known strings, so that the same engine is used for all strings.
         match self.as_text() {
             Some((defined, text)) => (rules.matches)((rules.utf8)(defined, &text), text, pattern),
             None => Truth::ERROR,
@@ -405,7 +405,7 @@ impl Lowered {
             _ if !rules.step(self.size_steps()) => Self::Error,
             Self::Known(Known::Text(text)) => Self::Known(Known::Int(count(text.chars().count()))),
             Self::Known(Known::List(list)) => Self::Known(Known::Int(count(list.len()))),
-            // Its length is known; whether it is defined is not.
+            // Its length is known, but not whether it is defined.
             Self::List(list) => match self.defined(rules) {
                 Predicate::True => Self::Known(Known::Int(count(list.len()))),
                 defined => Self::Int { defined, int: Int::Literal(count(list.len())) },
@@ -424,7 +424,7 @@ impl Lowered {
     }
 }
 
-/// What it takes to compare all of a value with another.
+/// Cost of comparing a whole value with another.
 fn comparison_steps(known: &Known) -> u64 {
     match known {
         Known::Text(text) => 1 + text.len() as u64 / BYTES_PER_STEP,
@@ -437,7 +437,7 @@ fn count(value: usize) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-/// A list with a choice among its elements, as the two lists that it stands for.
+/// Splits a list at its first choice into the list for each branch.
 fn split_first_choice(elements: &[Lowered]) -> Option<(Truth, Vec<Lowered>, Vec<Lowered>)> {
     let at = elements.iter().position(|element| matches!(element, Lowered::Choice { .. }))?;
     let Some(Lowered::Choice { condition, yes, no }) = elements.get(at) else { return None };
@@ -525,7 +525,7 @@ mod tests {
         }
     }
 
-    /// What is refused anyway takes no more time, and is on neither side until it is.
+    /// After the budget is spent, operations do no more work, and their results are on neither side.
     #[test]
     fn nothing_holds_once_everything_is_spent() {
         let pattern = Pattern::parse("").unwrap();

@@ -1,4 +1,4 @@
-//! What lowering may cost.
+//! Limits the cost of lowering.
 
 use std::ops::Deref;
 
@@ -6,10 +6,10 @@ use super::TooLarge;
 use super::rules::Rules;
 use crate::predicate::work::{Budget, charge};
 
-/// The rules to lower by, and what may still be done. Predicates count what they cost themselves; what else takes time
-/// or memory takes steps here.
+/// The rules of lowering and the remaining budget. Predicates charge their own cost; other work is counted here as
+/// steps.
 ///
-/// Once it is spent, everything is an error, which costs nothing, and [`Work::check`] refuses what came of it.
+/// When the budget is spent, every result is an error, which costs nothing, and [`Work::check`] rejects the result.
 pub(crate) struct Work<'a> {
     rules: &'a Rules,
     budget: &'a Budget,
@@ -28,24 +28,24 @@ impl<'a> Work<'a> {
         Self { rules, budget }
     }
 
-    /// Counts what is about to be done; whether it may be.
+    /// Counts work before it is done. Returns whether the budget allows it.
     #[must_use]
     pub(crate) fn step(&self, steps: u64) -> bool {
         charge(steps);
         !self.budget.is_spent()
     }
 
-    /// Counts what is about to be done.
+    /// Counts work before it is done.
     pub(crate) fn steps(&self, steps: u64) -> Result<(), TooLarge> {
         if self.step(steps) { Ok(()) } else { Err(TooLarge) }
     }
 
-    /// Refuses at once what will take so much in any case.
+    /// Rejects work early if it would exceed the budget.
     pub(crate) fn allows(&self, steps: u64) -> Result<(), TooLarge> {
         if self.budget.allows(steps) { Ok(()) } else { Err(TooLarge) }
     }
 
-    /// Refuses what took too much.
+    /// Rejects the result if the budget was exceeded.
     pub(crate) fn check(&self) -> Result<(), TooLarge> {
         self.allows(0)
     }
@@ -80,7 +80,7 @@ mod tests {
         AccessModel { version: 1, binding: None, fields }
     }
 
-    /// What is refused is refused soon after the budget is spent, however much it would have been.
+    /// Lowering stops soon after the budget is spent, however large the remaining work is.
     #[test]
     fn no_more_is_done_than_may_be() {
         let list = |count: usize| {
@@ -98,7 +98,7 @@ mod tests {
         ] {
             let whole = Budget::of(u64::MAX);
             crate::check::check_here(&expression, &model()).map(drop).unwrap_err();
-            // Not nothing: what is refused before it is built was counted on the way there.
+            // Not zero: the work before the rejection was counted.
             assert!((1_000..most + slack).contains(&whole.done()), "{}: {expression}", whole.done());
         }
         let many = (0..10_000).map(|at| format!("team-{at}")).collect();
@@ -117,7 +117,7 @@ mod tests {
         }
     }
 
-    /// However little it took to make: what is sent, the trace store has to read.
+    /// The size limit also applies to predicates that are cheap to create, because ClickHouse has to parse them.
     #[test]
     fn what_is_too_large_to_send_is_refused() {
         let field = Arc::new(model().fields.remove(0));
@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(sized(&more, &Budget::of(MAX_WORK)), Err(TooLarge));
     }
 
-    /// What may be done is done before anybody knows how little comes of it.
+    /// The work is done before it is known that the result is small.
     #[test]
     fn what_took_too_much_is_refused_however_small_it_is() {
         let spent = Budget::of(0);

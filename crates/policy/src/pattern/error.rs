@@ -1,15 +1,15 @@
-//! Why a pattern is refused, in words for someone who knows another engine's patterns better.
+//! Explains why a pattern is rejected, for users who know the patterns of another engine better.
 
 use regex_syntax::ast;
 
-/// Why a pattern is refused.
+/// The reason for which a pattern is rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PatternError {
-    /// The bytes of the pattern that it is about; `None` for all of it.
+    /// Byte range within the pattern; `None` for the whole pattern.
     pub place: Option<(usize, usize)>,
-    /// Lower case, no final period.
+    /// Message in lower case, without a final period.
     pub message: String,
-    /// What to write instead.
+    /// Suggested correction.
     pub hint: String,
 }
 
@@ -19,7 +19,7 @@ impl PatternError {
         Self { place, message: message.into(), hint: hint.to_owned() }
     }
 
-    /// What the parser refused.
+    /// Returns the error for a pattern that the parser rejected.
     pub(super) fn syntax(text: &str, error: &ast::Error) -> Self {
         use ast::ErrorKind;
         let span = error.span();

@@ -1,13 +1,14 @@
-//! What every text that matches begins with.
+//! The prefix of every text that matches a pattern.
 //!
-//! The engine of the trace store reads no prefix from a pattern that begins with flags, as all do, or that is written
-//! in escapes. Told apart, the beginning is served by keys.
+//! ClickHouse's engine extracts no prefix from a pattern that begins with flags, as all patterns here do, or that
+//! contains escapes. As a separate condition, the prefix can use the table's key.
 
 use regex_syntax::ast::{AssertionKind, Ast};
 
-/// The characters after `^` that stand for themselves; `None` where a text that matches may begin in several ways.
+/// Returns the literal characters after `^`; `None` if matching texts can begin in different ways.
 pub(super) fn prefix(ast: &Ast) -> Option<String> {
-    // An alternation is none of these, and flags before the `^` could let it match within the text or in another case.
+    // Other patterns are excluded: an alternation, and flags before the `^`, with which it could match inside the text
+    // or in another letter case.
     let Ast::Concat(concat) = ast else { return None };
     let (first, rest) = concat.asts.split_first()?;
     match first {
@@ -15,7 +16,7 @@ pub(super) fn prefix(ast: &Ast) -> Option<String> {
             if matches!(assertion.kind, AssertionKind::StartLine | AssertionKind::StartText) => {}
         _ => return None,
     }
-    // What is repeated is no literal, but a repetition of one.
+    // A repeated literal is a repetition, not a literal.
     let literals = rest.iter().map_while(|part| match part {
         Ast::Literal(literal) => Some(literal.c),
         _ => None,

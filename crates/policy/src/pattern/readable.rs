@@ -1,12 +1,12 @@
-//! A pattern of the store's dialect as people write patterns.
+//! Formats a pattern of ClickHouse's dialect the way users write patterns.
 
 use crate::syntax_errors::hidden;
 
-/// So that the text stays on one line and ends where it seems to: these stay escapes.
+/// Characters that stay escaped, so that the text stays on one line and ends where it seems to end.
 const KEPT: [char; 1] = ['`'];
 
-/// The pattern without what only the engines need: escapes of characters that stand for themselves, groups around what
-/// is repeated alone, the flag that every pattern begins with. Reads as the same pattern.
+/// Removes syntax that only the engines need: escapes of literal characters, groups around a single repeated item, and
+/// the flag at the beginning of every pattern. The result parses to the same pattern.
 pub(crate) fn readable(re2: &str) -> String {
     let pattern = re2.strip_prefix("(?-s)").unwrap_or(re2);
     let characters: Vec<char> = pattern.chars().collect();
@@ -31,7 +31,7 @@ pub(crate) fn readable(re2: &str) -> String {
                 written.push(rest.iter().take(length).collect());
             }
             ('[', ..) => {
-                // One position of a repetition, as a character is.
+                // A class is one item for a repetition, like a character.
                 length = 1 + usize::from(rest.get(1) == Some(&'^'));
                 written.push(rest.iter().take(length).collect());
                 in_class = true;
@@ -57,7 +57,7 @@ pub(crate) fn readable(re2: &str) -> String {
                     _ => 1,
                 };
                 let opening: String = rest.iter().take(length).collect();
-                // Flags without a group of their own, `(?i)`, close themselves.
+                // Flags without a group, such as `(?i)`, need no closing bracket.
                 if !opening.ends_with(')') {
                     groups.push(written.len());
                 }
@@ -82,7 +82,7 @@ pub(crate) fn readable(re2: &str) -> String {
     written.concat()
 }
 
-/// Whether a repetition after it repeats all of it.
+/// Whether a repetition after this part repeats all of it.
 fn is_one(part: &str) -> bool {
     let mut characters = part.chars();
     match (characters.next(), characters.next()) {

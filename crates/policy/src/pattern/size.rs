@@ -1,11 +1,11 @@
-//! How large a pattern is for the engines, which compile counted repetitions written out and characters as bytes.
+//! Estimates the size of a pattern in the engines, which expand counted repetitions and compile characters to bytes.
 
 use regex_syntax::ast::{Ast, ClassSet, ClassSetItem, RepetitionKind, RepetitionRange};
 
-/// Positions of a character beyond ASCII, as UTF-8, of which nothing more is known.
+/// Positions of an arbitrary non-ASCII character in UTF-8.
 const ANY_CHARACTER: u64 = 4;
 
-/// The number of positions with counted repetitions written out, saturating.
+/// Returns the number of positions with counted repetitions expanded, saturating.
 pub(super) fn expanded(ast: &Ast) -> u64 {
     match ast {
         Ast::Repetition(repetition) => expanded(&repetition.ast).saturating_mul(bound(&repetition.op.kind)),
@@ -26,8 +26,8 @@ pub(super) fn expanded(ast: &Ast) -> u64 {
     }
 }
 
-/// Positions of what a class lists. Characters of ASCII are one byte, and all of them one position together; each of
-/// the others may need states of its own, so that a long list is as much as an alternation of its characters.
+/// Returns the positions of a class's items. All ASCII characters together are one position. Each other character may
+/// need states of its own, so a long class counts as much as an alternation of its characters.
 fn class_items(item: &ClassSetItem) -> u64 {
     match item {
         ClassSetItem::Literal(literal) if !literal.c.is_ascii() => ANY_CHARACTER,
@@ -37,7 +37,7 @@ fn class_items(item: &ClassSetItem) -> u64 {
     }
 }
 
-/// The largest product of bounds of repetitions within each other, saturating.
+/// Returns the largest product of the counts of nested repetitions, saturating.
 pub(super) fn nested_repeats(ast: &Ast) -> u64 {
     match ast {
         Ast::Repetition(repetition) => {
@@ -50,7 +50,7 @@ pub(super) fn nested_repeats(ast: &Ast) -> u64 {
     }
 }
 
-/// How often a counted repetition repeats; 1 for the others.
+/// Returns the maximum count of a counted repetition; 1 for the others.
 fn bound(kind: &RepetitionKind) -> u64 {
     match kind {
         RepetitionKind::Range(RepetitionRange::Exactly(n) | RepetitionRange::AtLeast(n)) => {

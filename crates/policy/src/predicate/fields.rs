@@ -1,4 +1,4 @@
-//! The fields that a predicate looks at.
+//! The fields that a predicate refers to.
 
 use std::sync::Arc;
 
@@ -6,11 +6,11 @@ use tracewarden_model::MarkedField;
 
 use super::{Array, Atom, Int, Junction, Predicate, Text};
 
-/// What to put in the place of a field.
+/// Returns the replacement of a field.
 type Change<'a> = &'a dyn Fn(&Arc<MarkedField>) -> Arc<MarkedField>;
 
 impl Predicate {
-    /// Calls `see` with every field, once for each place where it stands.
+    /// Calls `see` with every field, once for each occurrence.
     pub fn for_each_field(&self, see: &mut dyn FnMut(&Arc<MarkedField>)) {
         match self {
             Self::True | Self::False => {}
@@ -21,8 +21,8 @@ impl Predicate {
         }
     }
 
-    /// The same predicate with other fields in the place of its own. The caller answers for it that they have the same
-    /// values where both have one, and are defined where the predicate takes them to be.
+    /// Returns the same predicate with its fields replaced. The caller must ensure that both fields have the same
+    /// values where both have one, and that the new fields are defined where the predicate assumes it.
     #[must_use]
     pub fn with_fields(&self, change: Change<'_>) -> Self {
         let changed = |junction: &Junction| {

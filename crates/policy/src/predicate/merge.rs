@@ -1,4 +1,4 @@
-//! Tests of the same value, as one test.
+//! Merges tests of the same value into one test.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -7,15 +7,15 @@ use super::simplify::{Kind, joined};
 use super::work::{Budget, charge_each};
 use super::{Array, Atom, Predicate, Quantifier, Relation, Text, TextFunction};
 
-/// A test that may be merged with others of its form.
+/// A test that can be merged with others of its form.
 enum Form<'a> {
     /// The string is one of these, or none of these.
     Values { text: &'a Text, values: &'a [String], negated: bool },
-    /// The function of the string and any of these; or of none.
+    /// The function holds for the string and any of these, or for none of them.
     Calls { function: TextFunction, text: &'a Text, values: &'a [String], negated: bool },
-    /// The array has one of these, or all of these; or it does not.
+    /// The array contains one of these or all of these, or the negation.
     Elements { array: &'a Array, values: &'a [String], all: bool, negated: bool },
-    /// So many elements of the array satisfy this.
+    /// The required number of elements of the array satisfies the body.
     Bodies { array: &'a Array, variable: u32, body: &'a Predicate, quantifier: Quantifier },
 }
 
@@ -59,7 +59,7 @@ impl<'a> Form<'a> {
         })
     }
 
-    /// Whether several of this form are one when all, or any, of them must hold.
+    /// Whether several tests of this form can be merged when all, or any, of them must hold.
     fn merges(&self, kind: Kind) -> bool {
         match self {
             Self::Values { .. } => true,
@@ -107,12 +107,12 @@ impl<'a> Form<'a> {
     }
 }
 
-/// By what a test finds those that it merges with; `None` when it merges with none.
+/// Returns the key that is equal for tests that can be merged; `None` if the test cannot be merged.
 pub(super) fn key(kind: Kind, test: &Predicate) -> Option<u64> {
     Form::of(test).filter(|form| form.merges(kind)).map(|form| form.key())
 }
 
-/// Whether two tests that [`key`] has found are one.
+/// Whether two tests with the same [`key`] can be merged.
 pub(super) fn fit(kind: Kind, left: &Predicate, right: &Predicate) -> bool {
     match (Form::of(left), Form::of(right)) {
         (Some(left), Some(right)) => left.merges(kind) && right.merges(kind) && left.fits(&right),
@@ -120,8 +120,8 @@ pub(super) fn fit(kind: Kind, left: &Predicate, right: &Predicate) -> bool {
     }
 }
 
-/// All or any of these parts with those merged that can be, each in the place of the first of its kind. Tells whether
-/// there were any.
+/// Merges parts of a conjunction or disjunction where possible, each into the first of its group. The flag tells
+/// whether any were merged.
 pub(super) fn merged(kind: Kind, parts: Vec<Predicate>, budget: &Budget) -> (Vec<Predicate>, bool) {
     let mut groups: HashMap<u64, Vec<usize>> = HashMap::new();
     charge_each(2 * parts.len());
@@ -158,7 +158,7 @@ pub(super) fn merged(kind: Kind, parts: Vec<Predicate>, budget: &Budget) -> (Vec
     (slots.into_iter().flatten().collect(), any)
 }
 
-/// All or any of tests that fit.
+/// Merges the conjunction or disjunction of tests that fit.
 fn one<'a>(kind: Kind, tests: impl Iterator<Item = &'a Predicate>, budget: &Budget) -> Predicate {
     let forms: Vec<Form<'a>> = tests.filter_map(Form::of).collect();
     let Some(first) = forms.first() else { return Predicate::constant(kind == Kind::All) };
@@ -177,7 +177,7 @@ fn one<'a>(kind: Kind, tests: impl Iterator<Item = &'a Predicate>, budget: &Budg
         }
         Form::Elements { array, negated, .. } => {
             let values = distinct(all_values(&forms));
-            // All that it must have; or any, of which it must have none.
+            // Either the array must contain all values, or it must contain none of them.
             let elements = if negated == (kind == Kind::All) {
                 Atom::ArrayHasAny(array.clone(), values)
             } else {
@@ -211,9 +211,9 @@ fn distinct<'a>(values: impl Iterator<Item = &'a String>) -> Vec<String> {
     values.filter(|value| seen.insert(value.as_str())).cloned().collect()
 }
 
-/// All or any of several "one of these" and "none of these", as one of them.
+/// Merges the conjunction or disjunction of several "one of these" and "none of these" tests into one.
 fn values<'a>(kind: Kind, tests: impl Iterator<Item = (&'a [String], bool)>) -> (Vec<String>, bool) {
-    // "All of them" is "not any of their opposites".
+    // "All of them" is "not any of their negations".
     let turned = kind == Kind::All;
     let mut one_of: Vec<&String> = Vec::new();
     let mut none_of: Option<Vec<&String>> = None;
@@ -252,7 +252,7 @@ fn one_of(text: &Text, mut values: Vec<String>, negated: bool) -> Predicate {
 
 fn simple_call(function: TextFunction, text: &Text, mut values: Vec<String>) -> Predicate {
     if values.iter().any(String::is_empty) {
-        // Everything begins with, ends with and contains nothing.
+        // Every string begins with, ends with and contains the empty string.
         return Predicate::True;
     }
     match values.len() {
@@ -265,7 +265,7 @@ fn simple_call(function: TextFunction, text: &Text, mut values: Vec<String>) -> 
     }
 }
 
-/// The test written shorter; `None` when it is short.
+/// Returns a shorter form of the test; `None` if there is none.
 pub(super) fn simple_atom(atom: &Atom) -> Option<Predicate> {
     Some(match atom {
         Atom::Utf8(Text::Literal(_)) => Predicate::True,
@@ -304,14 +304,14 @@ pub(super) fn simple_atom(atom: &Atom) -> Option<Predicate> {
     })
 }
 
-/// So many elements of the array satisfy the body.
+/// Returns the condition that the required number of elements of the array satisfies the body.
 pub(super) fn quantified(quantifier: Quantifier, array: &Array, variable: u32, body: Predicate) -> Predicate {
     match (quantifier, &body) {
         (Quantifier::Exists | Quantifier::ExistsOne, Predicate::False) => return Predicate::False,
         (Quantifier::All, Predicate::True) => return Predicate::True,
         _ => {}
     }
-    // What indexes on arrays serve.
+    // Use the forms that array indexes support.
     let wanted = match Form::of(&body) {
         Some(Form::Values { text: Text::Element(element), values, negated }) if *element == variable => {
             Some((values.to_vec(), negated))
@@ -329,7 +329,7 @@ pub(super) fn quantified(quantifier: Quantifier, array: &Array, variable: u32, b
     }
 }
 
-/// The opposite, where there is a test that says it, and "not" where there is none.
+/// Returns the negation, as a single test if possible, otherwise with `Not`.
 pub(super) fn opposite(predicate: Predicate) -> Predicate {
     let turned = match &predicate {
         Predicate::Atom(atom) => match &***atom {
@@ -347,7 +347,7 @@ pub(super) fn opposite(predicate: Predicate) -> Predicate {
     turned.map_or_else(|| predicate.negate(), Predicate::atom)
 }
 
-/// The field has a value, given that this asks whether it is present.
+/// For a presence test of a field, returns the test that the field has a value.
 pub(super) fn defined_of_present(predicate: &Predicate) -> Option<Predicate> {
     match predicate {
         Predicate::Atom(atom) => match &***atom {
@@ -358,7 +358,7 @@ pub(super) fn defined_of_present(predicate: &Predicate) -> Option<Predicate> {
     }
 }
 
-/// The field is present, given that this asks whether it has a value.
+/// For a test that a field has a value, returns the presence test of the field.
 pub(super) fn present_of_defined(predicate: &Predicate) -> Option<Predicate> {
     match predicate {
         Predicate::Atom(atom) => match &***atom {

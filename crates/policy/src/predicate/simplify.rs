@@ -1,11 +1,12 @@
-//! The same predicate, written shorter.
+//! Simplifies predicates.
 //!
-//! Predicates have two values, so the laws of Boolean algebra hold for them without exception; that is what lowering to
-//! two sides is for. What is used of them: repeated parts stand once, a part and its opposite decide, `p || p && q` is
-//! `p`, what all alternatives have in common stands once before them, and tests of the same value become one ([`merge`]).
+//! Predicates have two values, so the laws of Boolean algebra hold without exception; this is why expressions are
+//! lowered to two sides. The laws used are: duplicate parts are removed; a part and its negation make a constant; `p
+//! || p && q` is `p`; parts that all alternatives have in common are factored out; tests of the same value are merged
+//! ([`merge`]).
 //!
-//! Every step makes the predicate smaller and takes time about linear in its size: parts are found again by their
-//! hashes and then compared, so that equal hashes alone never count.
+//! Every step makes the predicate smaller, in time approximately linear in its size. Parts are found by their hashes
+//! and then compared, so equal hashes alone never count as equality.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,14 +14,14 @@ use super::merge;
 use super::work::{Budget, charge_each};
 use super::{Atom, Junction, Predicate};
 
-/// Of so many alternatives, each is looked for in each other one; of more, only single parts are.
+/// Up to this number of alternatives, each is searched for in each other one. Above it, only single parts are.
 const MAX_PAIRED: usize = 256;
-/// So many sets are told apart by their hashes while anything else takes a unit of work.
+/// Number of sets that are distinguished by their hashes in one unit of work.
 const SETS_PER_UNIT: usize = 8;
-/// Merging can make parts that can be merged again, seldom more than once.
+/// Maximum number of rounds. Merged parts can often be merged again, but rarely more than once.
 const MAX_ROUNDS: usize = 8;
 
-/// All or any.
+/// Conjunction or disjunction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     All,
@@ -35,7 +36,7 @@ impl Kind {
         }
     }
 
-    /// The parts of a junction of this kind; a predicate that is none is its own only part.
+    /// Returns the parts of a junction of this kind. Any other predicate is its own only part.
     fn parts_of(self, predicate: &Predicate) -> &[Predicate] {
         match (self, predicate) {
             (Self::All, Predicate::And(junction)) | (Self::Any, Predicate::Or(junction)) => &junction.parts,
@@ -52,27 +53,27 @@ impl Kind {
 }
 
 impl Predicate {
-    /// The same predicate, written shorter.
+    /// Returns a simplified, equivalent predicate.
     #[must_use]
     pub fn simplified(&self) -> Self {
         self.simplified_within(&Budget::unlimited())
     }
 
-    /// The same predicate, written shorter as far as the budget goes.
+    /// Returns an equivalent predicate, simplified as far as the budget permits.
     pub(crate) fn simplified_within(&self, budget: &Budget) -> Self {
         Simplifier { budget, known: HashMap::new() }.simple(self)
     }
 
-    /// Any of these, each of which is simplified already, written shorter as far as the budget goes.
+    /// Returns the disjunction of simplified parts, simplified as far as the budget permits.
     pub(crate) fn any_simplified(parts: Vec<Self>, budget: &Budget) -> Self {
         joined(Kind::Any, parts, budget)
     }
 }
 
-/// What was simplified already: nodes are shared, and a tree of shared nodes can be far larger than they are.
+/// Caches simplified nodes: nodes are shared, so the expanded tree can be much larger than the number of nodes.
 struct Simplifier<'a> {
     budget: &'a Budget,
-    /// By address, with the original so that the address stays its own.
+    /// By address. The original is kept alive, so that its address is not reused.
     known: HashMap<usize, (Predicate, Predicate)>,
 }
 
@@ -114,7 +115,7 @@ impl Simplifier<'_> {
                 let one = Predicate::exactly_one(parts.iter().map(|part| self.simple(part)));
                 match &one {
                     Predicate::Atom(atom) if matches!(***atom, Atom::ExactlyOne(_)) => one,
-                    // Something was decided: what is left of it can be written shorter again.
+                    // Some parts became constants, so the rest may be simplified again.
                     other => self.simple(other),
                 }
             }
@@ -133,7 +134,7 @@ fn address(predicate: &Predicate) -> Option<usize> {
     }
 }
 
-/// All or any of these parts, which are simple themselves.
+/// Joins parts that are already simplified.
 pub(super) fn joined(kind: Kind, parts: Vec<Predicate>, budget: &Budget) -> Predicate {
     let mut parts = parts;
     for _ in 0..MAX_ROUNDS {
@@ -162,14 +163,15 @@ pub(super) fn joined(kind: Kind, parts: Vec<Predicate>, budget: &Budget) -> Pred
     kind.join(parts)
 }
 
-/// Parts without repetition, found again by their hashes.
+/// Parts without duplicates, indexed by hash.
 struct Distinct {
     parts: Vec<Predicate>,
     places: HashMap<u64, Vec<usize>>,
 }
 
 impl Distinct {
-    /// The parts, those of nested junctions among them. An error is the constant that they are altogether.
+    /// Returns the parts, including those of nested junctions. The error is the constant that they are equal to as a
+    /// whole.
     fn of(kind: Kind, parts: &[Predicate]) -> Result<Self, Predicate> {
         let neutral = Predicate::constant(kind == Kind::All);
         let absorbing = Predicate::constant(kind != Kind::All);
@@ -204,7 +206,7 @@ impl Distinct {
         })
     }
 
-    /// Leaves out what another part implies, or is implied by: `p || p && q` is `p`, `p && (p || q)` is `p`.
+    /// Removes parts that are redundant because of another part: `p || p && q` is `p`, `p && (p || q)` is `p`.
     fn absorb(&mut self, kind: Kind) {
         let inner = kind.dual();
         let holds_another = |part: &Predicate| {
@@ -215,7 +217,7 @@ impl Distinct {
         let mut absorbed: HashSet<usize> = HashSet::new();
         for (place, part) in self.parts.iter().enumerate() {
             let presence_is_said = match kind {
-                // Whoever asks for the value asks for presence.
+                // A test of the value includes the presence test.
                 Kind::All => merge::defined_of_present(part).is_some_and(|defined| self.contains(&defined)),
                 Kind::Any => {
                     let presence = |part: &Predicate| {
@@ -254,10 +256,10 @@ impl Distinct {
     }
 }
 
-/// Parts of a junction, for asking whether they are among another's.
+/// Parts of a junction, for subset tests.
 struct Set<'a> {
     parts: &'a [Predicate],
-    /// One bit for each hash: a part whose bit is not there is not there.
+    /// One bit for each hash modulo 64. A part whose bit is not set is not in the set.
     bits: u64,
 }
 
@@ -276,7 +278,7 @@ impl<'a> Set<'a> {
     }
 }
 
-/// What all parts have in common, before the rest of them: `p && q || p && r` is `p && (q || r)`.
+/// Factors out the common parts: `p && q || p && r` is `p && (q || r)`.
 fn factored(kind: Kind, parts: &[Predicate], budget: &Budget) -> Option<Predicate> {
     let inner = kind.dual();
     let (first, others) = parts.split_first()?;
@@ -306,8 +308,8 @@ fn factored(kind: Kind, parts: &[Predicate], budget: &Budget) -> Option<Predicat
     Some(joined(inner, whole, budget))
 }
 
-/// Parts that differ in one test only, which can be merged: `p && x == a || p && x == b` is `p && x in [a, b]`. Tells
-/// whether there were any.
+/// Merges parts that differ in one test only: `p && x == a || p && x == b` is `p && x in [a, b]`. The flag tells
+/// whether any were merged.
 fn merged_within(kind: Kind, parts: Vec<Predicate>, budget: &Budget) -> (Vec<Predicate>, bool) {
     let inner = kind.dual();
     let mut groups: HashMap<(u64, u64), Vec<(usize, usize)>> = HashMap::new();
@@ -325,8 +327,8 @@ fn merged_within(kind: Kind, parts: Vec<Predicate>, budget: &Budget) -> (Vec<Pre
             }
         }
     }
-    // The largest first, and then by what they hold, not by where: a part is in several, and which takes it must not
-    // hang on the order of the parts.
+    // The largest group first, then by content and not by position: a part can belong to several groups, and the
+    // result must not depend on the order of the parts.
     let mut groups: Vec<_> = groups.into_iter().filter(|(_, group)| group.len() > 1).collect();
     groups.sort_by_key(|(held, group)| (usize::MAX - group.len(), *held));
     let mut slots: Vec<Option<Predicate>> = parts.into_iter().map(Some).collect();
@@ -364,7 +366,7 @@ fn merged_within(kind: Kind, parts: Vec<Predicate>, budget: &Budget) -> (Vec<Pre
             *slot = Some(joined(inner, whole, budget));
         }
         any = true;
-        // What was made is looked at in the next round: places of tests in it are no longer what groups say.
+        // Merged parts are processed in the next round, because their positions in the groups are no longer valid.
     }
     (slots.into_iter().flatten().collect(), any)
 }

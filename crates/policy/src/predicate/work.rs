@@ -1,27 +1,27 @@
-//! How much was done: one counter, which everything that makes, compares or simplifies predicates adds to.
+//! Counts work: one counter for all code that creates, compares or simplifies predicates.
 //!
-//! What lowering does with a text is not seen from the text: macros, lists and conditionals multiply each other. So what
-//! was done is counted where it is done, and whoever lowers looks at the counter on the way.
+//! The cost of lowering a text cannot be seen from the text, because macros, lists and conditionals multiply. So work
+//! is counted where it is done, and the lowering checks the counter while it runs.
 
 use std::cell::Cell;
 
 thread_local! {
-    /// What this thread has done. It only ever grows, and nothing but a [`Budget`] looks at it.
+    /// Work done by this thread. Never decreases; only [`Budget`] reads it.
     static DONE: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Adds to what was done. A unit is about what a node of a predicate costs: half a microsecond where nothing is
-/// optimised, and at most some hundred bytes.
+/// Adds to the work done. A unit is about the cost of one predicate node: half a microsecond without optimisation, and
+/// at most some hundred bytes.
 pub(crate) fn charge(units: u64) {
     DONE.with(|done| done.set(done.get().saturating_add(units)));
 }
 
-/// [`charge`], for so many of anything.
+/// Calls [`charge`] with a count.
 pub(crate) fn charge_each(count: usize) {
     charge(count as u64);
 }
 
-/// What may be done from here on, on this thread.
+/// A limit for the work of this thread from now on.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Budget {
     from: u64,
@@ -29,32 +29,32 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// So many units from now on.
+    /// Creates a budget of this many units.
     pub(crate) fn of(units: u64) -> Self {
         Self { from: DONE.with(Cell::get), units }
     }
 
-    /// So much of it, or what is left.
+    /// Creates a budget of this many units, or of the remaining ones if they are fewer.
     pub(crate) fn at_most(&self, units: u64) -> Self {
         Self::of(units.min(self.units.saturating_sub(self.done())))
     }
 
-    /// As much as it takes.
+    /// Creates an unlimited budget.
     pub(crate) fn unlimited() -> Self {
         Self::of(u64::MAX)
     }
 
-    /// What was done since.
+    /// Returns the work done since the budget was created.
     pub(crate) fn done(&self) -> u64 {
         DONE.with(Cell::get).saturating_sub(self.from)
     }
 
-    /// Whether so much more may be done.
+    /// Whether the budget allows this much more work.
     pub(crate) fn allows(&self, units: u64) -> bool {
         self.done().saturating_add(units) <= self.units
     }
 
-    /// Whether more was done than may be. It stays so.
+    /// Whether the budget was exceeded. It then stays exceeded.
     pub(crate) fn is_spent(&self) -> bool {
         !self.allows(0)
     }
@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(work.done(), 10 + 2 + (1 + 2), "the parts are looked at, and put together");
     }
 
-    /// Written out they would have millions of nodes.
+    /// Expanded, they would have millions of nodes.
     #[test]
     fn what_is_shared_is_not_compared_part_by_part() {
         let shared = || {

@@ -1,7 +1,8 @@
-//! Habits from other languages: `=`, `and`, `LIKE`, `IS NULL`, quotes from a word processor.
+//! Common mistakes of users of other languages: `=`, `and`, `LIKE`, `IS NULL`, typographic quotes.
 //!
-//! Text that is no CEL is written anew with each habit in CEL's form. When that is CEL, the habits were all that is
-//! wrong: each is told, with what to write. Otherwise nothing is known about them, and nothing is said here.
+//! Text that is not valid CEL is rewritten with a correction for each common mistake. If the result is valid CEL,
+//! these were the only mistakes, and each is reported with its correction. Otherwise their meaning is uncertain, and
+//! none is reported.
 
 mod like;
 mod literals;
@@ -15,27 +16,27 @@ pub(crate) use like::like_as_call;
 use crate::diagnostics::{Diagnostic, Span};
 use crate::syntax_errors::{Advice, hidden, visible};
 
-/// Longer text is not repeated as a suggestion.
+/// Maximum length of text that a suggestion repeats.
 const MAX_SHOWN_CHARS: usize = 160;
 
-/// How often a text's parts are given to the checker: its time is bounded whatever the text holds.
+/// Maximum number of checks of parts of a text, so that the time is bounded for any text.
 const MAX_CHECKS: u32 = 24;
 
-/// A habit at a place, and CEL's form of it.
+/// A common mistake with its position and correction.
 struct Edit {
-    /// What is replaced.
+    /// The range to replace.
     span: Span,
     replacement: String,
-    /// What is underlined.
+    /// The range to underline.
     place: Span,
     message: String,
     hint: String,
-    /// Whether the text with the replacement says what was meant.
+    /// Whether the corrected text means what the user intended.
     faithful: bool,
 }
 
-/// The habits in a text, when they are all that is wrong with it. `parses` says whether a text is CEL, `advice` what the
-/// checker says of one.
+/// Returns the common mistakes in a text if there are no other errors. `parses` tells whether a text is CEL, `advice`
+/// returns the checker's result.
 pub(super) fn habits(
     text: &str,
     tokens: &[Span],
@@ -69,7 +70,7 @@ pub(super) fn habits(
     let accepted = reader.check(&written).is_ok();
     if !accepted {
         for edit in &mut edits {
-            // Written like this it would be refused: the checker knows better what was meant.
+            // The checker would reject this correction, and has a better one.
             if edit.hint == format!("write `{}`", edit.replacement)
                 && let Err(Some(better)) = reader.check(&edit.replacement)
             {
@@ -78,7 +79,7 @@ pub(super) fn habits(
         }
     }
     let faithful = accepted && edits.iter().all(|edit| edit.faithful);
-    // One mistake that was made all over the text.
+    // The same mistake can occur many times in the text.
     let mut unseen = false;
     edits.retain(|edit| {
         let again = unseen && edit.message == UNSEEN;
@@ -90,7 +91,7 @@ pub(super) fn habits(
         .into_iter()
         .map(|edit| Diagnostic::new(text, edit.place, "syntax", edit.message).with_hint(edit.hint))
         .collect();
-    // The whole, once, where it says more than the part.
+    // Add the whole corrected text once, unless a hint already contains it.
     if let Some(first) = found.first_mut()
         && let Some(hint) = &mut first.hint
         && faithful
@@ -102,7 +103,7 @@ pub(super) fn habits(
     Some(found)
 }
 
-/// What is said of characters that cannot be seen, once for all of them.
+/// Message about invisible characters, reported once for all of them.
 const UNSEEN: &str = "what stands here cannot be seen, or looks like a space and is none";
 
 struct Reader<'a> {
@@ -115,7 +116,7 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn check(&self, written: &str) -> Result<(), Option<String>> {
         self.checks.set(self.checks.get() + 1);
-        // Longer text is not offered, so nothing needs to be known about it.
+        // Longer text is not offered, so it need not be checked.
         let offered = written.chars().nth(MAX_SHOWN_CHARS).is_none();
         if offered && self.checks.get() <= MAX_CHECKS { (self.advice)(written) } else { Err(None) }
     }
@@ -135,7 +136,7 @@ impl Reader<'_> {
         self.text.get(span.start..span.end).unwrap_or_default()
     }
 
-    /// Whether nothing stands between a token and the next.
+    /// Whether a token and the next one are adjacent.
     fn adjacent(&self, at: usize) -> bool {
         match (self.tokens.get(at), self.tokens.get(at + 1)) {
             (Some(this), Some(next)) => this.end == next.start,
@@ -143,7 +144,8 @@ impl Reader<'_> {
         }
     }
 
-    /// The first token of the operand that ends with token `last`: a name with its members and keys, or a literal.
+    /// Returns the first token of the operand that ends with token `last`: a name with its members and keys, or a
+    /// literal.
     fn operand_before(&self, last: usize) -> Option<usize> {
         let mut at = last;
         loop {
@@ -169,7 +171,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The last token of the operand that begins with token `first`.
+    /// Returns the last token of the operand that begins with token `first`.
     fn operand_after(&self, first: usize) -> Option<usize> {
         let mut at = match self.token(first) {
             "(" | "[" => self.closing(first)?,
@@ -346,7 +348,7 @@ impl Reader<'_> {
                             format!("`{shown}` cannot stand here"),
                         ));
                     }
-                    // With what follows it, since `!` binds more closely than `not`.
+                    // Depends on what follows, because `!` has a higher precedence than `not`.
                     let ends = operand + 1 >= self.tokens.len()
                         || matches!(self.token(operand + 1), ")" | "&&" | "||" | "and" | "or" | "AND" | "OR");
                     let span = Span::new(here.start, self.span(at + 1, at + 1).start);
@@ -397,7 +399,8 @@ impl Reader<'_> {
         }
     }
 
-    /// `x LIKE-like "y"`, as a method; `last` is the last token of the operator at `at`.
+    /// Replaces an operator such as `LIKE` between two values by a method call. `last` is the last token of the
+    /// operator at `at`.
     fn method(&self, at: usize, last: usize, name: &str, shown: &str) -> Option<Edit> {
         let first = self.operand_before(at.checked_sub(1)?)?;
         let end = self.operand_after(last + 1)?;
@@ -413,7 +416,7 @@ impl Reader<'_> {
         })
     }
 
-    /// `x NOT IN list`, `x !in list`: `list` is the list's first token.
+    /// Replaces `x NOT IN list` and `x !in list`. `list` is the first token of the list.
     fn not_in(&self, at: usize, list: usize) -> Option<Edit> {
         let first = self.operand_before(at.checked_sub(1)?)?;
         let end = self.operand_after(list)?;
@@ -432,7 +435,7 @@ impl Reader<'_> {
         })
     }
 
-    /// Whether round brackets hold what can only be a list: several elements, or a single literal.
+    /// Whether round brackets can only contain a list: several elements, or a single literal.
     fn is_listed(&self, open: usize) -> bool {
         let Some(close) = self.closing(open) else { return false };
         let mut depth = 0_usize;
@@ -447,7 +450,7 @@ impl Reader<'_> {
         close <= open + 1 || (close == open + 2 && is_literal(self.token(open + 1)))
     }
 
-    /// What round brackets hold, as a list.
+    /// Returns the content of round brackets as a list.
     fn list_of(&self, open: usize, close: usize) -> String {
         let inner = if close > open + 1 { self.part(open + 1, close - 1) } else { "" };
         if self.is_listed(open) { format!("[{inner}]") } else { inner.to_owned() }

@@ -1,4 +1,4 @@
-//! One test in words: what it is about, and what is asked of that.
+//! Describes a single test: its subject, and the condition on the subject.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,17 +11,17 @@ use crate::pattern::{Pattern, readable};
 use crate::predicate::{Array, Atom, Int, Quantifier, Relation, Text, TextFunction};
 use crate::syntax_errors::visible;
 
-/// Longer names of fields, texts and patterns are cut.
+/// Maximum length of field names, texts and patterns; longer ones are truncated.
 const MAX_TEXT: usize = 80;
-/// So many of a list are said.
+/// Maximum number of list elements in a description.
 const MAX_LISTED: usize = 10;
 
-/// Names of elements that tests go through: `x`, `y`, `z`, `x4`, …
+/// Names of the elements that tests iterate over: `x`, `y`, `z`, `x4`, …
 #[derive(Debug, Clone, Default)]
 pub(super) struct Names(Vec<u32>);
 
 impl Names {
-    /// These and one more, with its name.
+    /// Adds a name. Returns all names and the new one.
     pub(super) fn with(&self, variable: u32) -> (Self, String) {
         let mut names = self.clone();
         names.0.push(variable);
@@ -40,13 +40,13 @@ impl Names {
     }
 }
 
-/// A test: `ServiceName`, `is "checkout"`.
+/// A test as subject and phrase: `ServiceName`, `is "checkout"`.
 pub(super) struct Clause {
     pub(super) subject: String,
     pub(super) phrase: String,
 }
 
-/// Whether the test is one of this field's value alone, so that what is said of the field can go on with it.
+/// Whether the test is about this field's value only, so that it can continue a description of the field.
 pub(super) fn is_about(atom: &Atom, field: &FieldRef) -> bool {
     match subject(atom) {
         Some(Subject::Text(Text::Field(of))) | Some(Subject::Field(of)) => &of.field == field,
@@ -54,7 +54,7 @@ pub(super) fn is_about(atom: &Atom, field: &FieldRef) -> bool {
     }
 }
 
-/// Whether the test is one of this element alone, so that the element needs no name.
+/// Whether the test is about this element only, so that the element needs no name.
 pub(super) fn is_about_element(atom: &Atom, variable: u32) -> bool {
     let element = Text::Element(variable);
     let other = match atom {
@@ -64,7 +64,7 @@ pub(super) fn is_about_element(atom: &Atom, variable: u32) -> bool {
     matches!(subject(atom), Some(Subject::Text(text)) if *text == element) && other != Some(&element)
 }
 
-/// What a test is about.
+/// Subject of a test.
 enum Subject<'a> {
     Text(&'a Text),
     Field(&'a Arc<MarkedField>),
@@ -89,7 +89,7 @@ fn subject(atom: &Atom) -> Option<Subject<'_>> {
     }
 }
 
-/// The test, or its opposite, in words. `known` are fields that are known to have a value.
+/// Describes the test or its negation. `known` are fields that are known to have a value.
 pub(super) fn clause(atom: &Atom, negated: bool, known: &HashSet<&FieldRef>, names: &Names) -> Clause {
     let is = if negated { "is not" } else { "is" };
     let text = |text: &Text| text_words(text, names);
@@ -151,7 +151,7 @@ pub(super) fn clause(atom: &Atom, negated: bool, known: &HashSet<&FieldRef>, nam
             said(name(field), value.to_owned())
         }
         Atom::CompareNumber(relation, field, number) => {
-            // Not a number is not equal to itself and not less than anything: an opposite is no other relation.
+            // NaN is not equal to itself and not less than any number, so the negation is not another relation.
             let not = match (negated, relation) {
                 (true, Relation::Eq) => return said(name(field), compare_number(Relation::Ne, number)),
                 (true, Relation::Ne) => return said(name(field), compare_number(Relation::Eq, number)),
@@ -160,7 +160,7 @@ pub(super) fn clause(atom: &Atom, negated: bool, known: &HashSet<&FieldRef>, nam
             };
             said(name(field), format!("{not}{}", compare_number(*relation, number)))
         }
-        // Made of other predicates; said where those are.
+        // These consist of other predicates and are described by the caller.
         Atom::Quantified { .. } | Atom::ExactlyOne(_) => said("something".to_owned(), "holds".to_owned()),
     }
 }
@@ -169,7 +169,7 @@ fn turned(relation: Relation, negated: bool) -> Relation {
     if negated { relation.negated() } else { relation }
 }
 
-/// `is present`, or for what may be present without having a value of its type, which.
+/// Returns `is present`, or, for a field that can be present without a value of its type, the type that it must have.
 fn value_of_type(field: &MarkedField, negated: bool) -> String {
     if is_text_when_present(field) {
         return if negated { "is absent" } else { "is present" }.to_owned();
@@ -199,7 +199,7 @@ fn compare_text(relation: Relation, other: &Text, names: &Names) -> String {
     }
 }
 
-/// `is one of "a", "b"`.
+/// Describes list membership: `is one of "a", "b"`.
 fn one_of(values: &[String], negated: bool) -> String {
     match (values, negated) {
         ([value], false) => format!("is {}", quoted(value)),
@@ -278,7 +278,7 @@ fn number_relation(relation: Relation) -> &'static str {
     }
 }
 
-/// `some element of Events.Name`.
+/// Describes elements: `some element of Events.Name`.
 pub(super) fn elements(quantifier: Quantifier, array: &Array, negated: bool, names: &Names) -> String {
     let many = match (quantifier, negated) {
         (Quantifier::Exists, false) => "some",
@@ -291,7 +291,7 @@ pub(super) fn elements(quantifier: Quantifier, array: &Array, negated: bool, nam
     format!("{many} element of {}", array_words(array, names))
 }
 
-/// Whether all that the pattern matches is known to begin like this.
+/// Whether all texts that match the pattern are known to begin with `start`.
 pub(super) fn begins_with(pattern: &str, start: &str) -> bool {
     let prefix = Pattern::parse(&readable(pattern)).ok().and_then(|pattern| pattern.prefix);
     prefix.is_some_and(|prefix| prefix.starts_with(start))
@@ -305,7 +305,7 @@ fn text_words(text: &Text, names: &Names) -> String {
     }
 }
 
-/// After a verb that a text follows: a field is told from a text by words, not by quotes alone.
+/// Describes an operand of a text function. Words, not only quotes, distinguish a field from a text.
 fn argument_words(text: &Text, names: &Names) -> String {
     match text {
         Text::Field(_) => format!("the value of {}", text_words(text, names)),
@@ -324,7 +324,7 @@ fn name(field: &MarkedField) -> String {
     cut(&visible(&field.field.to_string()), MAX_TEXT)
 }
 
-/// A text as CEL writes it, without what is not seen.
+/// Formats a text in CEL syntax, with invisible characters escaped.
 fn quoted(text: &str) -> String {
     let mut short = String::new();
     for character in text.chars() {

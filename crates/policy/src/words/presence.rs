@@ -1,4 +1,4 @@
-//! Which tests are understood to hold only of a value that is there.
+//! Determines which tests imply that a field has a value.
 
 use std::collections::HashSet;
 
@@ -7,11 +7,11 @@ use tracewarden_model::FieldRef;
 use super::MAX_DEPTH;
 use crate::predicate::{Array, Atom, Int, Predicate, Quantifier, Relation, Text};
 
-/// The fields of which a reader takes for granted that they have a value, once told that this holds.
+/// Returns the fields that a reader of the description assumes to have a value, if the predicate holds.
 pub(super) fn implied(predicate: &Predicate, depth: usize) -> HashSet<&FieldRef> {
     let mut fields = HashSet::new();
     match predicate {
-        // What is nested deeper is not said.
+        // Deeper parts are not described.
         _ if depth > MAX_DEPTH => {}
         Predicate::True | Predicate::False => {}
         Predicate::And(junction) => {
@@ -84,7 +84,7 @@ fn of_atom<'a>(atom: &'a Atom, depth: usize, fields: &mut HashSet<&'a FieldRef>)
     }
 }
 
-/// Whether something must be there to be counted.
+/// Whether the comparison requires at least one element or character.
 fn at_least_one(relation: Relation, bound: i64) -> bool {
     match relation {
         Relation::Eq | Relation::Ge => bound >= 1,
@@ -107,7 +107,7 @@ fn elements(array: &Array) -> Vec<&FieldRef> {
     }
 }
 
-/// All fields that any of these looks at.
+/// Returns all fields that the predicates refer to.
 pub(super) fn fields_of<'a>(predicates: impl Iterator<Item = &'a Predicate>) -> HashSet<FieldRef> {
     let mut fields = HashSet::new();
     for predicate in predicates {

@@ -1,4 +1,4 @@
-//! Predicates over two strings and an array, written briefly.
+//! Short constructors of predicates over two strings and an array.
 #![allow(dead_code, missing_docs)]
 
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tracewarden_policy::predicate::{Array, Atom, Quantifier, Relation, Text, Tex
 use super::field;
 use super::predicates::marked;
 
-/// A test that merges with no other.
+/// Returns a test that does not merge with any other.
 pub fn flag(name: &str) -> Predicate {
     let field = field(FieldRef::key("SpanAttributes", name), LogicalType::Boolean, "String");
     Predicate::atom(Atom::Flag(Arc::new(field)))
@@ -108,7 +108,7 @@ pub fn exactly_one_element(body: Predicate) -> Predicate {
     quantified(Quantifier::ExistsOne, 1, body)
 }
 
-/// A test of the element that the array has no test for.
+/// Returns a test of an element for which arrays have no test of their own.
 pub fn element(function: TextFunction, value: &str) -> Predicate {
     Predicate::atom(Atom::TextCall(function, Text::Element(1), literal(value)))
 }

@@ -1,4 +1,4 @@
-//! An access model shaped like the OpenTelemetry exporter's table, for tests.
+//! An access model like the table of the OpenTelemetry exporter, for tests.
 #![allow(dead_code, missing_docs)]
 
 pub mod forms;

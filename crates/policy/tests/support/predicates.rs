@@ -1,4 +1,4 @@
-//! Random predicates over two strings and an array, and what they are on spans that are made up.
+//! Random predicates over two strings and an array, and their values on synthetic spans.
 #![allow(dead_code, missing_docs)]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -14,7 +14,7 @@ use crate::support::field;
 
 const VALUES: [&str; 5] = ["", "a", "b", "ab", "ba"];
 
-/// What one span holds for one field: strings need not be UTF-8.
+/// Value of one field on one span. Strings need not be UTF-8.
 #[derive(Debug, Clone, Default)]
 pub struct Held {
     pub present: bool,
@@ -35,7 +35,7 @@ pub type Spans = HashMap<String, Held>;
 
 type Elements = HashMap<u32, Vec<u8>>;
 
-/// Two strings and an array.
+/// Returns one of the fields: two strings and an array.
 pub fn marked(at: usize) -> Arc<MarkedField> {
     let key = |name| FieldRef::key("SpanAttributes", name);
     Arc::new(match at {
@@ -70,7 +70,7 @@ fn call(function: TextFunction, subject: &[u8], argument: &[u8]) -> bool {
     }
 }
 
-/// What the trace store makes of it, for the tests that policies consist of.
+/// Evaluates a predicate as ClickHouse would, for the tests that policies use.
 pub fn holds(predicate: &Predicate, span: &Spans, elements: &Elements) -> bool {
     let text = |text: &Text| text_of(text, span, elements);
     let list = |array: &Array| list_of(array, span, elements);

@@ -1,11 +1,11 @@
-//! `LIKE` and its pattern.
+//! `LIKE` and its patterns.
 
 use tracewarden_model::field::escape;
 
 use super::{Edit, Reader};
 
 impl Reader<'_> {
-    /// `x LIKE "a%"`: `pattern` is the token of the pattern.
+    /// Replaces `x LIKE "a%"`. `pattern` is the token of the pattern.
     pub(super) fn like(&self, at: usize, pattern: usize, negated: bool) -> Option<Edit> {
         let first = self.operand_before(at.checked_sub(1)?)?;
         let written = self.token(pattern);
@@ -41,8 +41,8 @@ impl Reader<'_> {
     }
 }
 
-/// What `LIKE` says, in a policy's functions; `None` where every text is like that. In the pattern `%` stands for any
-/// text, `_` for a character, and a backslash before a character for the character.
+/// Converts a `LIKE` pattern to functions of policies; `None` if every text matches. In the pattern `%` matches any
+/// text, `_` any character, and a backslash escapes the next character.
 pub(crate) fn like_as_call(subject: &str, pattern: &str, folded: bool) -> Option<String> {
     enum Piece {
         Plain(char),
@@ -94,7 +94,7 @@ pub(crate) fn like_as_call(subject: &str, pattern: &str, folded: bool) -> Option
         }
     }
     written.push_str(if ends { "$" } else { "" });
-    // A backslash is itself in a raw string.
+    // A raw string does not need escaped backslashes.
     let raw = written.contains('\\') && !written.contains('"') && !written.contains(char::is_control);
     Some(match raw {
         true => format!("{subject}.matches(r\"{written}\")"),

@@ -1,4 +1,4 @@
-//! Strings and remarks as other languages and programs write them.
+//! Strings and comments in the syntax of other languages and programs.
 
 use tracewarden_model::field::escape;
 
@@ -7,7 +7,7 @@ use crate::diagnostics::Span;
 use crate::syntax_errors::visible;
 
 impl Reader<'_> {
-    /// Text in the quotes of a word processor.
+    /// Replaces typographic quotes.
     pub(super) fn curly_string(&self, open: Span) -> Option<Edit> {
         let closing: &[char] = match self.text.get(open.start..open.end)? {
             "\u{2018}" | "\u{2019}" | "\u{201a}" => &['\u{2019}', '\u{2018}'],
@@ -31,7 +31,7 @@ impl Reader<'_> {
         })
     }
 
-    /// A remark up to the end of the line; the tokens from `first` to `last` begin it.
+    /// Replaces a comment up to the end of the line. The tokens from `first` to `last` begin it.
     pub(super) fn remark(&self, first: usize, last: usize) -> Edit {
         let place = self.span(first, last);
         let rest = self.text.get(place.end..).unwrap_or_default();
@@ -60,7 +60,7 @@ impl Reader<'_> {
         })
     }
 
-    /// A string with characters as JSON and JavaScript escape them: `\ud83d\ude00` and `\u{1F600}` for `\U0001F600`.
+    /// Replaces escapes of JSON and JavaScript in a string: `\ud83d\ude00` and `\u{1F600}` by `\U0001F600`.
     pub(super) fn surrogates(&self, at: usize) -> Option<Edit> {
         let written = self.token(at);
         if !written.starts_with(['"', '\'']) {
@@ -112,7 +112,7 @@ impl Reader<'_> {
         })
     }
 
-    /// A string with an escape that CEL does not know, as patterns have them.
+    /// Replaces a string that contains an escape unknown in CEL, as in patterns.
     pub(super) fn raw_string(&self, at: usize) -> Option<Edit> {
         let written = self.token(at);
         if !written.starts_with(['"', '\'']) || !written.ends_with(['"', '\'']) || written.len() < 2 {
@@ -146,8 +146,8 @@ impl Reader<'_> {
     }
 }
 
-/// An escape of JSON or JavaScript that CEL does not have, at the beginning of this text: its length, and its character.
-/// Half of a surrogate pair is no character.
+/// Parses an escape of JSON or JavaScript that CEL does not have, at the beginning of `text`. Returns its length and
+/// its character; half of a surrogate pair has no character.
 fn foreign_escape(text: &str) -> Option<(usize, Option<char>)> {
     let unit = |text: &str| u32::from_str_radix(text.strip_prefix("\\u")?.get(..4)?, 16).ok();
     if let Some(braced) = text.strip_prefix("\\u{") {

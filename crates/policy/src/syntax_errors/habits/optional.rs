@@ -1,26 +1,26 @@
-//! CEL's optional values, which policies do not have: `m[?"k"].orValue("") == "x"`, `m.?k.hasValue()`.
+//! CEL's optional values, which policies do not support: `m[?"k"].orValue("") == "x"`, `m.?k.hasValue()`.
 
 use super::{Edit, Reader, is_string, is_word};
 
 const COMPARISONS: [&str; 7] = ["==", "!=", "<", "<=", ">", ">=", "in"];
 
-/// A value that may be absent, as far as a text goes on about it.
+/// A value that may be absent, with the calls that follow it in the text.
 struct Optional {
-    /// How to ask whether it is there.
+    /// The presence test.
     presence: String,
-    /// The value, with what is called on it.
+    /// The value.
     value: String,
-    /// What stands in its place where it is absent.
+    /// The default for an absent value.
     default: Option<String>,
-    /// What is called on it, with a leading dot; or nothing.
+    /// Calls on the value, with a leading dot; may be empty.
     rest: String,
-    /// Its first and last token.
+    /// First token of the expression.
     first: usize,
     last: usize,
 }
 
 impl Reader<'_> {
-    /// The token at `at` is the bracket or the dot before a question mark.
+    /// Replaces an optional value. The token at `at` is the bracket or the dot before a question mark.
     pub(super) fn optional(&self, at: usize) -> Option<Edit> {
         let first = self.operand_before(at.checked_sub(1)?)?;
         let map = self.part(first, at - 1);
@@ -37,7 +37,7 @@ impl Reader<'_> {
         };
         let presence = format!("{key} in {map}");
         let edit = |first: usize, last: usize, replacement: String, faithful: bool| {
-            // `!` binds more closely than what stands here now.
+            // `!` has a higher precedence than the replacement.
             let negated = first.checked_sub(1).is_some_and(|before| self.token(before) == "!");
             let replacement = if negated { format!("({replacement})") } else { replacement };
             Edit {
@@ -69,7 +69,7 @@ impl Reader<'_> {
             optional.rest = self.part(optional.last + 1, last).to_owned();
             optional.last = last;
         }
-        // A cause of its own beneath another: each is logged.
+        // Another optional value in the chain, or `or(…)`: only suggests how to write the value.
         if optional.rest.contains('?') || optional.rest.starts_with(".or(") {
             let mut edit = edit(at + 1, at + 1, String::new(), false);
             edit.hint =
@@ -85,7 +85,7 @@ impl Reader<'_> {
         Some(edit(first, last, replacement, faithful))
     }
 
-    /// The last token of the calls, members and keys that follow the token at `end`.
+    /// Returns the last token of the calls, members and keys that follow the token at `end`.
     fn chain_end(&self, end: usize) -> usize {
         let mut at = end;
         loop {
@@ -100,7 +100,8 @@ impl Reader<'_> {
         }
     }
 
-    /// The condition that the text makes of an optional value: its tokens, what to write, and whether that is the same.
+    /// Returns the condition on an optional value: its first and last token, the replacement, and whether it is
+    /// equivalent.
     fn condition_on(&self, optional: &Optional) -> Option<(usize, usize, String, bool)> {
         let Optional { presence, value, default, rest, first, last } = optional;
         let (first, last) = (*first, *last);
@@ -147,7 +148,7 @@ impl Reader<'_> {
                 Some(default) => literal(default) && literal(operand),
                 None => inner.is_some(),
             };
-        // What the condition is where the value is absent.
+        // Result of the condition if the value is absent.
         let absent = match operator {
             "==" if known => Some(equal),
             "!=" if known => Some(!equal),
@@ -160,7 +161,7 @@ impl Reader<'_> {
         })
     }
 
-    /// Whether what is called on the default is certainly not satisfied.
+    /// Whether the calls on the default certainly return `false`.
     fn is_false_where_absent(&self, optional: &Optional) -> bool {
         let on_empty_text = [".startsWith(", ".endsWith(", ".contains("];
         match optional.default.as_deref() {

@@ -1,9 +1,9 @@
-//! Questions for null, as SQL and programming languages ask them.
+//! Tests for null in the syntax of SQL and programming languages.
 
 use super::{Edit, Reader};
 
 impl Reader<'_> {
-    /// `x IS NULL`, `x IS NOT NULL`, `x is "y"`.
+    /// Replaces `x IS NULL`, `x IS NOT NULL`, `x is "y"`.
     pub(super) fn is(&self, at: usize) -> Option<Edit> {
         let negated = self.token(at + 1).eq_ignore_ascii_case("not");
         let value = at + 1 + usize::from(negated);
@@ -24,11 +24,11 @@ impl Reader<'_> {
         self.presence(at, value, negated)
     }
 
-    /// `x IS NULL`, `x = NULL` and their opposites: the operator is at `at`, the word for null at `value`.
+    /// Replaces `x IS NULL`, `x = NULL` and their negations. The operator is at `at`, the word for null at `value`.
     pub(super) fn presence(&self, at: usize, value: usize, negated: bool) -> Option<Edit> {
         let first = self.operand_before(at.checked_sub(1)?)?;
         let subject = self.part(first, at - 1);
-        // Which of its names are the map's and which the key's, only the access model shows.
+        // Only the access model tells which names belong to the map and which to the key.
         let key_of = || {
             let splits = subject.match_indices('.').take(8);
             let asked = splits.map(|(dot, _)| {
@@ -37,7 +37,7 @@ impl Reader<'_> {
             });
             let mut asked = asked.peekable();
             let likely = asked.peek().cloned();
-            // Of what is not known at all, the checker tells when the key is asked for.
+            // If the name is unknown, the checker reports that for the presence test.
             let unknown = || self.check(subject) == Err(None);
             asked.find(|asked| self.check(asked).is_ok()).or_else(|| likely.filter(|_| unknown()))
         };
