@@ -1,4 +1,4 @@
-//! Every state of binding and marked fields; the one with the highest number is in force.
+//! Versions of the binding and the marked fields. The version with the highest number is current.
 
 use futures::stream::{BoxStream, StreamExt as _};
 use sqlx::any::AnyRow;
@@ -11,22 +11,22 @@ use crate::rows;
 
 const IN_FORCE: &str = "SELECT version, document FROM access_models ORDER BY version DESC LIMIT 1";
 
-/// The same with the number of the last change: by one statement, so that both are of one state.
+/// [`IN_FORCE`] with the number of the last change, in one statement, so that both belong to the same state.
 const CURRENT: &str = "SELECT (SELECT MAX(number) FROM changes) AS last_change, latest.version, latest.document \
      FROM (SELECT 1 AS always) AS one LEFT JOIN \
      (SELECT version, document FROM access_models ORDER BY version DESC LIMIT 1) AS latest ON one.always = 1";
 
-/// The access model in force.
+/// The current access model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CurrentModel {
-    /// The version of the whole access model: the number of its last change, whether of binding, fields, roles or tests.
+    /// Version of the whole access model: the number of the last change to the binding, fields, roles or tests.
     pub version: u64,
-    /// Binding and marked fields. Its own number counts changes of these alone.
+    /// The binding and the marked fields. Their own version number counts only changes to them.
     pub model: AccessModel,
 }
 
 fn current(row: &AnyRow) -> Result<CurrentModel, DbError> {
-    // The step of the schema that makes the history makes its first change.
+    // The migration that creates the history also inserts its first change.
     let number = rows::optional_integer(row, "last_change")?
         .and_then(|number| u64::try_from(number).ok())
         .ok_or_else(|| DbError::Corrupt("the history has no change".to_owned()))?;
@@ -42,7 +42,7 @@ fn model(row: &AnyRow) -> Result<AccessModel, DbError> {
 }
 
 impl AppDb {
-    /// The access model in force with its version, where nothing else is read with it.
+    /// Returns the current access model with its version, outside a transaction.
     ///
     /// # Errors
     /// [`DbError`] when the database fails or the document cannot be read.
@@ -51,7 +51,8 @@ impl AppDb {
         current(&sqlx::query(CURRENT).fetch_one(glance.statement()).await?)
     }
 
-    /// The access model in force, where nothing else is read with it; the empty one of version 0 before the first.
+    /// Returns the current access model, outside a transaction; an empty model with version 0 before the first version
+    /// exists.
     ///
     /// # Errors
     /// [`DbError`] when the database fails or the document cannot be read.
@@ -63,7 +64,7 @@ impl AppDb {
 }
 
 impl ReadTx {
-    /// The access model in force with its version.
+    /// Returns the current access model with its version.
     ///
     /// # Errors
     /// [`DbError`] when the database fails or the document cannot be read.
@@ -71,10 +72,10 @@ impl ReadTx {
         current(&sqlx::query(CURRENT).fetch_one(self.statements()).await?)
     }
 
-    /// The states of binding and fields with numbers from `from` to `through`, in order and one after another: each can be
-    /// large.
+    /// Streams the versions of binding and fields from `from` through `through`, in order. One version can be large, so
+    /// they are not collected.
     pub fn access_models(&mut self, from: u64, through: u64) -> BoxStream<'_, Result<AccessModel, DbError>> {
-        // What is beyond is none of ours.
+        // No version has a number above `i64::MAX`.
         let bound = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         sqlx::query("SELECT version, document FROM access_models WHERE version >= $1 AND version <= $2 ORDER BY version")
             .bind(bound(from))
@@ -84,7 +85,7 @@ impl ReadTx {
             .boxed()
     }
 
-    /// The access model in force; the empty one of version 0 before the first.
+    /// Returns the current access model; an empty model with version 0 before the first version exists.
     ///
     /// # Errors
     /// [`DbError`] when the database fails or the document cannot be read.
@@ -93,7 +94,7 @@ impl ReadTx {
         row.as_ref().map_or_else(|| Ok(AccessModel::default()), model)
     }
 
-    /// One earlier version.
+    /// Returns one earlier version.
     ///
     /// # Errors
     /// [`DbError`] when the database fails or the document cannot be read.
@@ -107,7 +108,7 @@ impl ReadTx {
 }
 
 impl WriteTx {
-    /// Adds a version, made by the user with this id and name.
+    /// Adds a version created by the user with this id and name.
     ///
     /// # Errors
     /// [`DbError::Conflict`] when the version exists.

@@ -37,7 +37,7 @@ pub(crate) fn api_key(row: &AnyRow) -> Result<ApiKey, DbError> {
 }
 
 impl ReadTx {
-    /// The key with this id, expired or not.
+    /// Returns the key with this id, expired or not.
     ///
     /// # Errors
     /// [`DbError`] when the database fails or the row cannot be read.
@@ -47,7 +47,7 @@ impl ReadTx {
         row.as_ref().map(api_key).transpose()
     }
 
-    /// A user's keys, newest first.
+    /// Returns a user's keys, newest first.
     ///
     /// # Errors
     /// [`DbError`] when the database fails or a row cannot be read.
@@ -99,7 +99,7 @@ impl WriteTx {
         Ok(())
     }
 
-    /// Deletes one key of a user; whether it existed.
+    /// Deletes one key of a user. Returns whether the key existed.
     ///
     /// # Errors
     /// [`DbError`] when the database fails.
@@ -112,7 +112,7 @@ impl WriteTx {
         Ok(done.rows_affected() > 0)
     }
 
-    /// Deletes a user's keys and says how many.
+    /// Deletes a user's keys and returns their number.
     ///
     /// # Errors
     /// [`DbError`] when the database fails.

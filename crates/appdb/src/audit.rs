@@ -1,4 +1,4 @@
-//! Appending to the audit log.
+//! Appends records to the audit log.
 
 use tracewarden_model::Timestamp;
 
@@ -7,13 +7,13 @@ use crate::database::WriteTx;
 use crate::error::DbError;
 use crate::rows;
 
-/// An audit record before it has its place in the chain.
+/// An audit record before it is appended to the chain.
 #[derive(Debug, Clone)]
 pub struct NewAuditRecord<'a> {
-    /// The record that this one completes: a record of something that takes time is written before it begins, with the
-    /// outcome `unknown`, and is completed by a second one.
+    /// Sequence number of the record that this one completes. An operation that takes time is recorded before it
+    /// begins, with the outcome `unknown`; a second record completes it.
     pub completes: Option<u64>,
-    /// Now.
+    /// Current time.
     pub at: Timestamp,
     /// The user's id.
     pub actor_id: Option<&'a str>,
@@ -21,33 +21,33 @@ pub struct NewAuditRecord<'a> {
     pub actor_name: Option<&'a str>,
     /// Id of the session or key.
     pub credential_id: Option<&'a str>,
-    /// `session`, `api_key`, `mcp`, or `service` for what the service does by itself.
+    /// `session`, `api_key`, `mcp`, or `service` for actions of the service itself.
     pub via: &'a str,
-    /// What was done, such as `role.put`.
+    /// The action, such as `role.put`.
     pub action: &'a str,
     /// `success`, `failed`, `denied`, `aborted` or `unknown`.
     pub outcome: &'a str,
-    /// The request.
+    /// Id of the request.
     pub request_id: &'a str,
     /// Address of the client.
     pub client_ip: Option<&'a str>,
     /// User agent of the client.
     pub user_agent: Option<&'a str>,
-    /// What it was done to.
+    /// Target of the action.
     pub target: Option<&'a str>,
     /// Details, a JSON object as text. Never span data, never secrets.
     pub detail: &'a str,
 }
 
 impl WriteTx {
-    /// Appends a record at the end of the chain and gives its sequence number, from 1.
+    /// Appends a record to the chain and returns its sequence number, which starts at 1.
     ///
     /// # Errors
-    /// [`DbError`] when the database fails; [`DbError::Conflict`] when the record to complete was completed before.
+    /// [`DbError`] when the database fails; [`DbError::Conflict`] when the record to complete is already completed.
     pub async fn append_audit(&mut self, record: &NewAuditRecord<'_>) -> Result<u64, DbError> {
         self.measured.appended = self.measured.appended.saturating_add(1);
-        // Writers come one after another, so that no two records follow the same one. Were it otherwise, this row's lock
-        // would still keep the chain from forking.
+        // Writers are serialized, so two records never follow the same record. Even without that, the lock on this row
+        // would keep the chain from forking.
         sqlx::query("UPDATE audit_head SET sequence = sequence + 1 WHERE id = 1")
             .execute(self.statements())
             .await?;

@@ -1,6 +1,6 @@
-//! The hash chain over audit records: each record's hash covers its content and the hash before it, so that a changed,
-//! inserted, removed or reordered row shows. Whoever can rewrite the whole table can also rewrite the chain; an anchor
-//! kept elsewhere (the head's hash) shows that too.
+//! The hash chain over audit records. Each record's hash covers its content and the previous hash, so verification
+//! detects a changed, inserted, removed or reordered row. An attacker who can rewrite the whole table can also rewrite
+//! the chain; an anchor kept elsewhere (the hash of the head) detects that too.
 
 use crate::audit::NewAuditRecord;
 use crate::database::ReadTx;
@@ -9,10 +9,11 @@ use crate::migrations;
 use crate::rows;
 use sha2::{Digest as _, Sha256};
 
-/// The hash before the first record.
+/// Hash that precedes the first record.
 pub const GENESIS_HASH: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
-/// SHA-256 over every member with its length before it, so that no two different records have the same input.
+/// Returns the SHA-256 over all members. Each member is preceded by its length, so different records never have the
+/// same input.
 pub(crate) fn hash(previous: &str, sequence: u64, record: &NewAuditRecord<'_>) -> String {
     let mut hasher = Sha256::new();
     let mut member = |value: Option<&str>| match value {
@@ -43,12 +44,12 @@ pub(crate) fn hash(previous: &str, sequence: u64, record: &NewAuditRecord<'_>) -
     hex::encode(hasher.finalize())
 }
 
-/// The row is there from the first step of the schema on, and nothing of ours removes it.
+/// Error for a missing row. The first migration inserts the row, and the program never removes it.
 fn without_row(table: &str) -> DbError {
     DbError::Corrupt(format!("the one row of `{table}` is missing"))
 }
 
-/// A part of the log that is gone is not a database that is away.
+/// A missing audit table means that data is corrupt, not that the database is unavailable.
 pub(crate) fn without_table(table: &str, error: sqlx::Error) -> DbError {
     if migrations::is_missing_table(&error) {
         return DbError::Corrupt(format!("the table `{table}` is missing"));
@@ -57,7 +58,7 @@ pub(crate) fn without_table(table: &str, error: sqlx::Error) -> DbError {
 }
 
 impl ReadTx {
-    /// The number and hash of the last record: 0 and [`GENESIS_HASH`] before the first.
+    /// Returns sequence number and hash of the last record; 0 and [`GENESIS_HASH`] before the first record.
     ///
     /// # Errors
     /// [`DbError`] when the database fails or the row cannot be read.
@@ -70,8 +71,8 @@ impl ReadTx {
         Ok((rows::unsigned(&row, "sequence")?, rows::text(&row, "hash")?))
     }
 
-    /// The number and hash of the last record that was removed for its age; 0 and [`GENESIS_HASH`] before the first.
-    /// The oldest record follows it.
+    /// Returns sequence number and hash of the newest record that was pruned because of its age; 0 and [`GENESIS_HASH`]
+    /// before the first pruning. The oldest kept record follows it.
     ///
     /// # Errors
     /// [`DbError`] when the database fails or the row cannot be read.
@@ -84,7 +85,7 @@ impl ReadTx {
         Ok((rows::unsigned(&row, "sequence")?, rows::text(&row, "hash")?))
     }
 
-    /// The hash of one record that is kept.
+    /// Returns the hash of one kept record.
     ///
     /// # Errors
     /// [`DbError`] when the database fails or the row cannot be read.

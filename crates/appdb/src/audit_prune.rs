@@ -1,5 +1,5 @@
-//! Removing the oldest audit records. The chain then begins later: its new beginning is kept as the anchor, and the
-//! record of the removal, which the caller appends in the same transaction, confirms the anchor from inside the chain.
+//! Removes the oldest audit records. The chain then begins later. Its new beginning is stored as the anchor. The caller
+//! appends a record of the removal in the same transaction, and that record confirms the anchor from inside the chain.
 
 use sqlx::any::AnyRow;
 use tracewarden_model::Timestamp;
@@ -9,33 +9,33 @@ use crate::database::WriteTx;
 use crate::error::DbError;
 use crate::rows;
 
-/// The action of the record that a removal leaves behind.
+/// Action of the record that documents a removal.
 pub const AUDIT_PRUNE: &str = "audit.prune";
 
-/// How much older than the bound a record must be that was begun and never completed. It may be running still, and its
-/// completion must find it; after this long it never comes.
+/// Additional age, beyond the bound, that a record must have if it was begun and never completed. The operation may
+/// still be running, and its completion must find the record. After this time no completion arrives.
 const OPEN_GRACE_NANOS: i64 = 3_600 * 1_000_000_000;
 
-/// Each member of a record's detail may have 64 KiB, and there are a few.
+/// Records per query. A record's detail has a few members of up to 64 KiB each.
 const PAGE: i64 = 100;
 
-/// So many bytes of details go in one call, and the record with which there are as many: all of it is read and hashed while
-/// everybody else who writes waits.
+/// Limit on the bytes of details removed in one call. The record that reaches the limit is still removed. All details
+/// are read and hashed while other writers wait.
 const BYTES_AT_ONCE: usize = 16 * 1024 * 1024;
 
-/// What was removed: every record up to `through`. The detail of the record with the action [`AUDIT_PRUNE`] has members
-/// of these names, and may have more, such as `before`, the time from which on records were kept.
+/// The removed records: every record up to `through`. The detail of the [`AUDIT_PRUNE`] record has members with these
+/// names. It may have others, such as `before`, the time from which records were kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PrunedAudit {
-    /// The last record removed.
+    /// Sequence number of the last record removed.
     pub through: u64,
-    /// Its hash, which the first record kept follows.
+    /// Hash of that record, which the first kept record follows.
     pub hash: String,
-    /// How many.
+    /// Number of records removed.
     pub removed: u64,
 }
 
-/// How far the log may be removed.
+/// State of a scan for removable records.
 struct Sweep {
     before: Timestamp,
     open_since: Timestamp,
@@ -43,19 +43,21 @@ struct Sweep {
     limit: u64,
     /// Bytes of the details so far.
     bytes: usize,
-    /// The last record that may go, and its hash; at first the anchor's.
+    /// Sequence number and hash of the last removable record; at first those of the anchor.
     last: u64,
     previous: String,
 }
 
 impl Sweep {
-    /// Takes the next record; whether to go on.
+    /// Processes the next record. Returns whether to continue.
     ///
-    /// A completion may be left behind by its beginning: it is no entry by itself, and goes when it is next. To keep the two
-    /// together, a log in which reads always overlap could never be cut.
+    /// A completion may remain in the log after its beginning is removed. It is not an entry by itself and goes with a
+    /// later removal. If both had to be removed together, a log with overlapping reads at all times could never be
+    /// pruned.
     fn next(&mut self, row: &AnyRow) -> Result<bool, DbError> {
         let sequence = rows::unsigned(row, "sequence")?;
-        // What was tampered with must not vanish as if it had become too old: not even its time can be believed before.
+        // Pruning must not remove tampered records as if they were old. Until the hash is verified, not even a record's
+        // time is trustworthy.
         if let Some(reason) = audit_verify::check_link(row, sequence, self.last, &self.previous)? {
             return Err(DbError::Corrupt(format!(
                 "the audit log is broken at record {sequence}: {reason}; nothing is removed from it, verify it"
@@ -79,13 +81,12 @@ impl Sweep {
 }
 
 impl WriteTx {
-    /// Removes the oldest records up to the first one from `before` or later, `limit` at most, and fewer where they are large.
-    /// `None`: there was nothing to remove. Otherwise the caller appends a record with the action [`AUDIT_PRUNE`] and the result as
-    /// its detail before it commits.
+    /// Removes the oldest records up to the first one at or after `before`: at most `limit` records, and fewer if they
+    /// are large. Returns `None` if there was nothing to remove. Otherwise the caller must append a record with the
+    /// action [`AUDIT_PRUNE`] and the result as its detail before it commits.
     ///
     /// # Errors
-    /// [`DbError::Corrupt`] when the records to remove are not the unbroken chain that was written, else as the database
-    /// fails.
+    /// [`DbError::Corrupt`] when the chain of the records to remove is broken; otherwise the error of the database.
     pub async fn prune_audit(
         &mut self,
         before: Timestamp,

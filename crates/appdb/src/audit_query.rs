@@ -1,4 +1,4 @@
-//! Reading the audit log: one entry for each thing that was done, with its completion joined to it.
+//! Reads the audit log: one entry for each action, joined with its completion.
 
 use sqlx::AssertSqlSafe;
 use sqlx::any::AnyRow;
@@ -8,14 +8,14 @@ use crate::database::ReadTx;
 use crate::error::DbError;
 use crate::rows;
 
-/// Which entries to read. Absent members admit everything.
+/// Filter for entries. An absent member matches everything.
 #[derive(Debug, Clone, Default)]
 pub struct AuditFilter<'a> {
-    /// Begun at or after.
+    /// Entries that began at or after this time.
     pub from: Option<Timestamp>,
-    /// Begun before.
+    /// Entries that began before this time.
     pub to: Option<Timestamp>,
-    /// Name of the user, in upper or lower case, or id. Of a user who was deleted, the name as it was written.
+    /// Name (in any case) or id of the user. For a deleted user, the name exactly as recorded.
     pub actor: Option<&'a str>,
     /// The action.
     pub action: Option<&'a str>,
@@ -28,11 +28,11 @@ pub struct AuditFilter<'a> {
 /// An entry of the audit log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditRecord {
-    /// Place in the chain.
+    /// Position in the chain.
     pub sequence: u64,
-    /// When it began.
+    /// Time when the action began.
     pub at: Timestamp,
-    /// When it was complete, for what takes time.
+    /// Time when the action completed, if it has a separate completion.
     pub completed_at: Option<Timestamp>,
     /// The user's id.
     pub actor_id: Option<String>,
@@ -42,23 +42,23 @@ pub struct AuditRecord {
     pub credential_id: Option<String>,
     /// `session`, `api_key`, `mcp` or `service`.
     pub via: String,
-    /// What was done.
+    /// The action.
     pub action: String,
-    /// `success`, `failed`, `denied`, `aborted`; `unknown` when it never came to an end.
+    /// `success`, `failed`, `denied` or `aborted`; `unknown` if the action was never completed.
     pub outcome: String,
-    /// The request.
+    /// Id of the request.
     pub request_id: String,
     /// Address of the client.
     pub client_ip: Option<String>,
     /// User agent of the client.
     pub user_agent: Option<String>,
-    /// What it was done to.
+    /// Target of the action.
     pub target: Option<String>,
     /// Details, a JSON object as text.
     pub detail: String,
     /// Details of the completion, a JSON object as text.
     pub completion_detail: Option<String>,
-    /// The hash over this record and all before it.
+    /// Hash over this record and all records before it.
     pub hash: String,
 }
 
@@ -93,7 +93,7 @@ fn text(text: &str) -> Value {
 }
 
 impl ReadTx {
-    /// At most `limit` entries, newest first.
+    /// Returns at most `limit` entries, newest first.
     ///
     /// # Errors
     /// [`DbError`] when the database fails or a row cannot be read.
@@ -102,9 +102,9 @@ impl ReadTx {
         filter: &AuditFilter<'_>,
         limit: u32,
     ) -> Result<Vec<AuditRecord>, DbError> {
-        // Only the conditions that were asked for: with a parameter for each absent one, no index would serve those
-        // that are there. The `+` keeps SQLite from taking the index of `completes`, by which it would fetch half the log
-        // and sort it for every page.
+        // The statement contains only the conditions of the filter: with a parameter for each absent condition, no
+        // index would serve the present ones. The `+` keeps SQLite from choosing the index on `completes`, with which
+        // it would fetch half the log and sort it for every page.
         let mut statement = String::from(
             "SELECT begun.sequence, begun.at, ended.at AS completed_at, begun.actor_id, begun.actor_name, \
              begun.credential_id, begun.via, begun.action, COALESCE(ended.outcome, begun.outcome) AS outcome, \
@@ -115,8 +115,8 @@ impl ReadTx {
         );
         let mut values = vec![Value::Number(filter.before.map_or(Ok(i64::MAX), rows::signed)?)];
         if let Some(actor) = filter.actor {
-            // Records bear the name as its user writes it. Folding it in each of them would read the whole log, and the
-            // two databases do not fold alike.
+            // Records contain the user name in the user's own spelling. Folding the name of every record would read the
+            // whole log, and the two databases fold differently.
             let known = self.user_by_name(actor).await?.map(|user| [user.id, user.username]);
             let words = known.into_iter().flatten().chain([actor.to_owned()]);
             let first = values.len();
@@ -152,7 +152,8 @@ impl ReadTx {
     }
 }
 
-/// Rounded up: stored times are whole microseconds, and `at >= from` must not admit one before `from`.
+/// Converts to microseconds, rounded up: stored times are whole microseconds, and `at >= from` must not match a time
+/// before `from`.
 fn micros_up(at: Timestamp) -> i64 {
     let micros = at.as_micros();
     if Timestamp::from_micros(micros) < at { micros.saturating_add(1) } else { micros }

@@ -1,4 +1,4 @@
-//! Verifying the audit chain from its anchor to its head.
+//! Verifies the audit chain from its anchor to its head.
 
 use sqlx::any::AnyRow;
 use tracewarden_model::Timestamp;
@@ -11,58 +11,59 @@ use crate::documents;
 use crate::error::DbError;
 use crate::rows;
 
-/// Records may be 64 KiB each.
+/// Records per query. A record may have 64 KiB.
 const PAGE: i64 = 250;
 
-/// Where the chain breaks.
+/// A break in the chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChainFault {
-    /// The first record that does not fit.
+    /// Sequence number of the first record that does not match.
     pub sequence: u64,
-    /// How.
+    /// Reason.
     pub reason: &'static str,
 }
 
-/// A record's place in the log.
+/// Position of a record in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AuditPlace {
-    /// Its number.
+    /// Sequence number.
     pub sequence: u64,
-    /// Its time.
+    /// Time.
     pub at: Timestamp,
 }
 
-/// A removal of old records, as its own record tells.
+/// A removal of old records, as documented by its audit record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditRemoval {
-    /// The record of it.
+    /// Position of that audit record.
     pub recorded: AuditPlace,
-    /// What was removed.
+    /// The removed records.
     pub removed: PrunedAudit,
-    /// The time from which on records were kept, when the record says it.
+    /// Time from which records were kept, if the audit record contains it.
     pub before: Option<Timestamp>,
 }
 
-/// An unbroken chain.
+/// Summary of an unbroken chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VerifiedAudit {
-    /// How many records there are.
+    /// Number of records.
     pub records: u64,
-    /// The oldest.
+    /// The oldest record.
     pub first: Option<AuditPlace>,
-    /// The newest.
+    /// The newest record.
     pub last: Option<AuditPlace>,
-    /// Number and hash of the newest, as the head says: what to keep elsewhere.
+    /// Sequence number and hash of the newest record, from the head. Operators keep this value elsewhere.
     pub head: (u64, String),
-    /// Number and hash of the last record that was removed for its age; 0 and [`GENESIS_HASH`] before the first.
+    /// Sequence number and hash of the newest record pruned because of its age; 0 and [`GENESIS_HASH`] before the first
+    /// pruning.
     pub anchor: (u64, String),
-    /// How many of the records tell of a removal. Those of earlier removals become old themselves, and go.
+    /// Number of records that document a removal. Records of earlier removals are pruned in turn.
     pub removals: u64,
-    /// The newest of them, which made the anchor.
+    /// The newest removal, which set the anchor.
     pub newest_removal: Option<AuditRemoval>,
 }
 
-/// The chain as far as it has been verified.
+/// State of a verification.
 struct Walk {
     last: u64,
     previous: String,
@@ -74,7 +75,7 @@ struct Walk {
 }
 
 impl Walk {
-    /// Takes the next record, or says why it is not the next one.
+    /// Processes the next record, or returns the reason why it does not continue the chain.
     fn next(&mut self, row: &AnyRow) -> Result<Result<(), ChainFault>, DbError> {
         let sequence = rows::unsigned(row, "sequence")?;
         if let Some(reason) = check_link(row, sequence, self.last, &self.previous)? {
@@ -97,8 +98,9 @@ impl Walk {
         Ok(Ok(()))
     }
 
-    /// Whether the removals that the log records led to this anchor. Whoever cuts off the beginning by hand and moves
-    /// the anchor leaves no such record; the record of the last removal is newer than all that it removed, and so kept.
+    /// Whether the recorded removals led to this anchor. An attacker who cuts off the beginning by hand and moves the
+    /// anchor leaves no such record. The record of the last removal is always kept, because it is newer than all
+    /// records that it removed.
     fn confirms(&self, anchor: &(u64, String)) -> bool {
         match &self.newest_removal {
             Some(newest) => (newest.removed.through, &newest.removed.hash) == (anchor.0, &anchor.1),
@@ -108,8 +110,8 @@ impl Walk {
 }
 
 impl ReadTx {
-    /// Checks the whole chain, and gives what it holds or the first fault. `progress` is told now and then how many
-    /// records have been checked, of how many.
+    /// Checks the whole chain and returns its summary or the first fault. `progress` is called from time to time with
+    /// the number of records checked and the total number.
     ///
     /// # Errors
     /// [`DbError`] when the database fails or a row cannot be read.
@@ -166,7 +168,7 @@ impl ReadTx {
         Ok(Ok(VerifiedAudit { records, first, last, head, anchor, removals, newest_removal }))
     }
 
-    /// A record at or before the anchor, where none can be.
+    /// Returns the sequence number of a record at or before the anchor, where no record may be.
     async fn audit_record_before(&mut self, anchor: u64) -> Result<Option<u64>, DbError> {
         let row = sqlx::query("SELECT sequence FROM audit WHERE sequence <= $1 ORDER BY sequence LIMIT 1")
             .bind(rows::signed(anchor)?)
@@ -178,8 +180,7 @@ impl ReadTx {
     }
 }
 
-/// Why a record with all its columns is not the next one after `last`; `None` when it is, with the content that was
-/// written.
+/// Returns why a record with all its columns is not the unchanged successor of `last`; `None` if it is.
 pub(crate) fn check_link(
     row: &AnyRow,
     sequence: u64,

@@ -1,5 +1,5 @@
-//! Who asks: a credential with its user and the user's roles, by one statement. Every request begins with it, and a
-//! statement sees one moment by itself: it needs no transaction around it.
+//! Looks up the caller: a credential with its user and the user's roles, in one statement. Every request begins with
+//! this lookup. One statement sees one consistent state, so it needs no transaction.
 
 use crate::api_keys::{api_key, key_columns};
 use crate::database::AppDb;
@@ -9,7 +9,8 @@ use crate::sessions::{session, session_columns};
 use crate::users::{user, user_columns};
 
 impl AppDb {
-    /// The session that a token opens, and whose it is. It shows everything that any replica committed before this call.
+    /// Returns the session of a token with its user. It reflects everything that any replica committed before this
+    /// call.
     ///
     /// # Errors
     /// [`DbError`] when the database fails or the row cannot be read.
@@ -26,8 +27,8 @@ impl AppDb {
         row.map(|row| Ok((session(&row)?, user(&row)?))).transpose()
     }
 
-    /// The key that a token is, expired or not, and whose it is. It shows everything that any replica committed before
-    /// this call.
+    /// Returns the API key of a token, expired or not, with its user. It reflects everything that any replica committed
+    /// before this call.
     ///
     /// # Errors
     /// [`DbError`] when the database fails or the row cannot be read.

@@ -1,4 +1,4 @@
-//! Opening the database, and its transactions.
+//! Opens the database and begins its transactions.
 
 use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
@@ -19,8 +19,8 @@ use crate::statements::Statements;
 use crate::turns::{Turn, Turns};
 use crate::{postgres, sqlite};
 
-/// Which database is underneath. The statements are the same for both; what differs is how one connects, how a
-/// transaction begins, and a few steps of the schema.
+/// The kind of database. Both run the same statements; they differ in how to connect, how a transaction begins, and in
+/// a few migrations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Backend {
     Sqlite,
@@ -37,7 +37,7 @@ impl Backend {
 
     fn answer_limit(self) -> Option<Duration> {
         match self {
-            // A file does not vanish behind a network, and a statement that waits for a lock has its own limit.
+            // A file has no network that can fail, and a statement that waits for a lock has its own limit.
             Self::Sqlite => None,
             Self::Postgres => Some(postgres::ANSWER_LIMIT),
         }
@@ -63,52 +63,52 @@ impl Address {
     }
 }
 
-/// The service's own database. Cheap to clone.
+/// The application database. Cheap to clone.
 #[derive(Clone)]
 pub struct AppDb {
     pool: AnyPool,
     backend: Backend,
-    // SQLite lets one writer in and is not fair about whom; waiting here instead keeps the order of arrival. On
-    // PostgreSQL writers of other replicas wait in the server's own queue, and those of this one take no connection
-    // from the readers while they wait.
+    // SQLite admits one writer at a time and its choice is not fair; this mutex keeps the order of arrival. On
+    // PostgreSQL, writers of other replicas wait in the server's queue, and waiting writers of this process take no
+    // connection from its readers.
     writers: Arc<Mutex<()>>,
     turns: Turns,
     metrics: Metrics,
 }
 
-/// One consistent snapshot for reading.
+/// A consistent snapshot for reading.
 pub struct ReadTx {
     inner: Transaction<'static, Any>,
     pub(crate) measured: Measured,
     limit: Option<Duration>,
 }
 
-/// One statement that reads: one snapshot without the round trips of a transaction.
+/// A connection for one read statement: one snapshot without the round trips of a transaction.
 pub(crate) struct Glance {
     inner: PoolConnection<Any>,
     measured: Measured,
     limit: Option<Duration>,
 }
 
-/// A transaction that writes. Writers of all replicas are served one after another, so that what one reads stays true
-/// until it commits (the last administrator, the end of the audit chain). Dropped without [`WriteTx::commit`], it
-/// changes nothing; after a failed statement it can only be dropped.
+/// A write transaction. Writers of all replicas are serialized, so data that one of them reads stays true until it
+/// commits (the last administrator, the end of the audit chain). Dropped without [`WriteTx::commit`], it changes
+/// nothing. After a failed statement it can only be dropped.
 #[must_use = "a transaction that is not committed changes nothing"]
 pub struct WriteTx {
     read: ReadTx,
     backend: Backend,
     _turn: OwnedMutexGuard<()>,
-    /// Given back last: whoever waits for it is behind those who wait for the other.
+    /// Released last: waiters for it wait for the writers' lock afterwards.
     _own_turn: Option<Turn>,
 }
 
 impl AppDb {
-    /// Opens `sqlite:PATH` (the file is created with mode 0600 when it is missing) or `postgres://…`, and brings the
-    /// schema up to date.
+    /// Opens `sqlite:PATH` (the file is created with mode 0600 if it is missing) or `postgres://…` and applies missing
+    /// migrations.
     ///
     /// # Errors
-    /// [`DbError::Configuration`] for an address of another kind, or a file or server that cannot be used,
-    /// [`DbError::Migration`] when the schema is not what this program knows, else [`DbError::Unavailable`].
+    /// [`DbError::Configuration`] for another kind of address, or a file or server that cannot be used;
+    /// [`DbError::Migration`] when this program does not know the schema; otherwise [`DbError::Unavailable`].
     pub async fn open(url: &str, now: Timestamp) -> Result<Self, DbError> {
         let db = Self::connect(url, true).await?;
         db.migrate_with(migrations::MIGRATIONS, now).await?;
@@ -116,10 +116,10 @@ impl AppDb {
         Ok(db)
     }
 
-    /// Opens a database whose schema is up to date; creates and changes nothing.
+    /// Opens a database whose schema is up to date. Creates and changes nothing.
     ///
     /// # Errors
-    /// As [`AppDb::open`]; [`DbError::Migration`] also when steps of the schema are missing.
+    /// As [`AppDb::open`]; also [`DbError::Migration`] when migrations are missing.
     pub async fn open_existing(url: &str) -> Result<Self, DbError> {
         let db = Self::connect(url, false).await?;
         let mut tx = db.begin_read().await?;
@@ -128,7 +128,7 @@ impl AppDb {
         Ok(db)
     }
 
-    /// Checks an address without connecting. Errors do not show it, since it may hold a password.
+    /// Checks an address without connecting. Errors do not contain the address, since it may hold a password.
     ///
     /// # Errors
     /// [`DbError::Configuration`].
@@ -155,23 +155,24 @@ impl AppDb {
         migrations: &'static [Migration],
         now: Timestamp,
     ) -> Result<(), DbError> {
-        // The write lock lets one of several replicas that start together apply the steps; the others find them done.
+        // Of several replicas that start together, the write lock lets one apply the migrations; the others find them
+        // applied.
         let mut tx = self.begin_write().await?;
         tx.read.limit = None;
         migrations::migrate(&mut tx, self.backend, migrations, now).await?;
         tx.commit().await
     }
 
-    /// Begins a snapshot: it shows everything that any replica committed before this call.
+    /// Begins a snapshot. It reflects everything that any replica committed before this call.
     ///
     /// # Errors
     /// [`DbError::Unavailable`].
     pub async fn begin_read(&self) -> Result<ReadTx, DbError> {
         let begin = async {
             match self.backend {
-                // In WAL mode all statements of a deferred transaction see one state.
+                // In WAL mode, all statements of a deferred transaction see one state.
                 Backend::Sqlite => self.pool.begin().await,
-                // By default each statement would see another state, and decisions rest on several statements.
+                // By default each statement would see another state, and access decisions use several statements.
                 Backend::Postgres => self.pool.begin_with(postgres::BEGIN_READ).await,
             }
         };
@@ -181,7 +182,8 @@ impl AppDb {
         Ok(ReadTx { inner, measured, limit: self.backend.answer_limit() })
     }
 
-    /// A connection for one statement that reads; like a snapshot, it shows what was committed before this call.
+    /// Acquires a connection for one read statement. Like a snapshot, it reflects everything committed before this
+    /// call.
     ///
     /// # Errors
     /// [`DbError::Unavailable`].
@@ -192,7 +194,7 @@ impl AppDb {
         Ok(Glance { inner, measured, limit: self.backend.answer_limit() })
     }
 
-    /// Begins a transaction that writes; waits for the writers before it.
+    /// Begins a write transaction, after the writers before it.
     ///
     /// # Errors
     /// [`DbError::Unavailable`], also when the wait is too long.
@@ -200,8 +202,8 @@ impl AppDb {
         self.write_once(async { Ok(None) }).await
     }
 
-    /// The same for one of many writes that somebody may ask for: of those under one name, one at a time stands among the
-    /// writers. The others wait for it, for so long at most.
+    /// Begins a write transaction for one of many writes that users can request. Of the writes with the same name, only
+    /// one at a time waits among all writers. The others wait for it, at most for `patience`.
     ///
     /// # Errors
     /// As [`AppDb::begin_write`].
@@ -213,7 +215,7 @@ impl AppDb {
         self.write_once(own_turn).await
     }
 
-    /// Begins a transaction that writes once the caller's own turn has come.
+    /// Begins a write transaction after `own_turn` has completed.
     async fn write_once(
         &self,
         own_turn: impl Future<Output = Result<Option<Turn>, DbError>>,
@@ -222,9 +224,10 @@ impl AppDb {
             let turn = Arc::clone(&self.writers).lock_owned().await;
             let connection = self.pool.acquire().await?;
             let writing = begin_undisturbed(connection, self.backend, turn);
-            // A statement waits less, unless the server has vanished without a word.
+            // A statement has a shorter limit. This one matters only when the server vanished without closing the
+            // connection.
             let begun = tokio::spawn(timeout(2 * self.backend.patience(), writing)).await;
-            // The error of a task has the text of a panic.
+            // The error of a task contains the text of a panic.
             begun
                 .map_err(|_| DbError::Unavailable("the beginning of a transaction ended early".to_owned()))?
                 .map_err(|_| busy())?
@@ -241,17 +244,17 @@ impl AppDb {
         Ok(WriteTx { read, backend: self.backend, _turn: turn, _own_turn: own_turn })
     }
 
-    /// How long a transaction that writes may take to begin.
+    /// Time-out for the beginning of a write transaction.
     pub fn patience(&self) -> Duration {
         self.backend.patience()
     }
 
-    /// Names the counts of this database in a registry.
+    /// Registers the metrics of this database.
     pub fn register_metrics(&self, registry: &mut Registry) {
         self.metrics.register(registry);
     }
 
-    /// Whether the database answers.
+    /// Checks that the database answers.
     ///
     /// # Errors
     /// [`DbError::Unavailable`].
@@ -261,22 +264,24 @@ impl AppDb {
         Ok(())
     }
 
-    /// Closes all connections; for an orderly shutdown.
+    /// Closes all connections, for a graceful shutdown.
     pub async fn close(&self) {
         self.pool.close().await;
     }
 }
 
-/// Begins a transaction that writes, in a task that goes on when its caller has given up. A statement that waits for another
-/// process keeps its connection until it has waited long enough, whoever has gone. The turn stays with it, so that it is one
-/// connection that readers have to do without; else each further writer would take another.
+/// Begins a write transaction in a task that continues after its caller has given up. A statement that waits for the
+/// lock of another process keeps its connection until its own time-out. The task also keeps the writers' lock, so that
+/// waiting writers never occupy more than one connection; otherwise each further writer would take another one from the
+/// readers.
 async fn begin_undisturbed(
     connection: PoolConnection<Any>,
     backend: Backend,
     turn: OwnedMutexGuard<()>,
 ) -> Result<(Transaction<'static, Any>, OwnedMutexGuard<()>), DbError> {
     let statement = match backend {
-        // A deferred transaction that reads first and writes later fails at once when another process wrote between.
+        // A deferred transaction that reads first and writes later fails immediately if another process wrote in
+        // between.
         Backend::Sqlite => "BEGIN IMMEDIATE",
         Backend::Postgres => postgres::BEGIN_WRITE,
     };
@@ -308,13 +313,13 @@ impl ReadTx {
 }
 
 impl WriteTx {
-    /// Makes the changes durable.
+    /// Commits the changes.
     ///
     /// # Errors
-    /// [`DbError::OutcomeUnknown`] when the connection was lost on the way: the changes hold in full or not at all, and
-    /// only reading them tells. Any other error: nothing has changed.
+    /// [`DbError::OutcomeUnknown`] when the connection was lost during the commit: either all changes or none were
+    /// made, and only reading them tells. Any other error: nothing has changed.
     pub async fn commit(self) -> Result<(), DbError> {
-        // In this order: the last is given back first.
+        // The order of the bindings decides the order of release: the last one is released first.
         let Self { read, backend, _own_turn, _turn } = self;
         let ReadTx { inner, measured, .. } = read;
         if !measured.sound {

@@ -1,5 +1,5 @@
-//! The JSON documents that rows hold. Their shapes are private to this crate and refuse members that they do not know:
-//! a document of a newer version must not be read as less than it says.
+//! The JSON documents that rows contain. Their types are private to this crate and reject unknown members: a document
+//! of a newer version must not be read as if it said less.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -63,12 +63,12 @@ struct FieldDocument {
     name: String,
     logical: String,
     column_type: String,
-    /// Documents of earlier versions have none: their maps are maps.
+    /// Absent in documents of earlier versions, in which every map is a `Map` column.
     #[serde(default)]
     source: Option<String>,
     filterable: bool,
     policy: bool,
-    /// Absent where none is adopted, as in documents of earlier versions.
+    /// Absent if no column is adopted, and in documents of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     column: Option<String>,
 }
@@ -80,7 +80,7 @@ struct ModelDocument {
     fields: Vec<FieldDocument>,
 }
 
-/// In the detail of an audit record, which may say more.
+/// Detail of an audit record, which may contain more members.
 #[derive(Deserialize)]
 struct PrunedDocument {
     through: u64,
@@ -133,13 +133,14 @@ pub(crate) fn read_preview(text: &str) -> Result<Preview, DbError> {
     let document: PreviewDocument = serde_json::from_str(text).map_err(|error| corrupt("preview", error))?;
     let PreviewDocument { roles, attributes, username, user_id } = document;
     if username.is_some() {
-        // What an earlier version copied from the user is not what the user has now: without the id it opens nothing.
+        // Earlier versions copied the user's roles and attributes, which may be outdated. Without the user's id the
+        // preview grants no access.
         return Ok(Preview { username, user_id, ..Preview::default() });
     }
     Ok(Preview { roles, attributes: attributes_from_document(attributes), username, user_id })
 }
 
-/// What was removed, and the time from which on records were kept, when it is said.
+/// Returns the removed records and, if recorded, the time from which records were kept.
 pub(crate) fn read_pruned(text: &str) -> Result<(PrunedAudit, Option<Timestamp>), DbError> {
     let what = "removal of audit records";
     let document: PrunedDocument = serde_json::from_str(text).map_err(|error| corrupt(what, error))?;
@@ -221,7 +222,7 @@ pub(crate) fn read_model(version: u64, text: &str) -> Result<AccessModel, DbErro
                 None if field.map.is_some() => FieldSource::MapKey,
                 None => FieldSource::Column,
             };
-            // What is read must be what is named: a key that was read as a column would be another field.
+            // The source must match the name: a key that is read as a column would be another field.
             if (source == FieldSource::Column) != field.map.is_none() {
                 return Err(corrupt("access model", format!("`{}` is no {}", field.name, source.as_str())));
             }

@@ -1,29 +1,30 @@
-//! What can go wrong with the service's own data.
+//! Errors of the application database.
 
 use sqlx::error::DatabaseError;
 
-/// A failure of the service's own database.
+/// An error of the application database.
 #[derive(Debug, thiserror::Error)]
 pub enum DbError {
-    /// The database cannot be reached, is locked for too long, or fails at a statement.
+    /// The database cannot be reached, is locked for too long, or fails to run a statement.
     #[error("own database unavailable: {0}")]
     Unavailable(String),
-    /// The connection, or the disk, failed during a commit: the change holds in full or not at all, and nobody knows which.
+    /// The connection or the disk failed during a commit. Either all changes or none were made, and it is unknown
+    /// which.
     #[error("own database unavailable during a commit, so that it is unknown whether the change holds: {0}")]
     OutcomeUnknown(String),
-    /// A unique name or version exists already.
+    /// A unique name or version already exists.
     #[error("duplicate key in the own database: {0}")]
     Conflict(String),
-    /// A value that the database cannot store, such as a text with U+0000 on PostgreSQL.
+    /// The database cannot store a value, such as a text with U+0000 on PostgreSQL.
     #[error("the own database cannot store the value: {0}")]
     Value(String),
-    /// A stored row cannot be read as what it should be.
+    /// A stored row cannot be decoded.
     #[error("unreadable row in the own database: {0}")]
     Corrupt(String),
-    /// The schema is not the one that this program knows.
+    /// The schema is not the one that this program expects.
     #[error("own database schema: {0}")]
     Migration(String),
-    /// The database's address, file or server cannot be used.
+    /// The address, file or server of the database cannot be used.
     #[error("own database: {0}")]
     Configuration(String),
 }
@@ -37,7 +38,7 @@ impl From<sqlx::Error> for DbError {
             sqlx::Error::Database(inner) if sqlstate(inner.as_ref()).is_some_and(|code| code.starts_with("22")) => {
                 Self::Value(text)
             }
-            // No right, or no schema that it may use: not mended by waiting.
+            // `insufficient_privilege` or `invalid_schema_name`: waiting does not help.
             sqlx::Error::Database(inner)
                 if sqlstate(inner.as_ref()).is_some_and(|code| matches!(code.as_str(), "42501" | "3F000")) =>
             {
@@ -48,7 +49,7 @@ impl From<sqlx::Error> for DbError {
             | sqlx::Error::ColumnNotFound(_)
             | sqlx::Error::TypeNotFound { .. }
             | sqlx::Error::Decode(_)
-            // Asked for where a row exists always.
+            // Returned only by queries for rows that always exist.
             | sqlx::Error::RowNotFound => Self::Corrupt(text),
             sqlx::Error::Configuration(_) => Self::Configuration(text),
             sqlx::Error::PoolTimedOut => {
@@ -60,20 +61,21 @@ impl From<sqlx::Error> for DbError {
 }
 
 impl DbError {
-    /// What a failed `COMMIT` means on a server that may have carried it out before its answer was lost.
+    /// Converts the error of a failed `COMMIT` on a server, which may have committed before its response was lost.
     pub(crate) fn from_commit(error: sqlx::Error) -> Self {
         let code = error.as_database_error().and_then(|inner| inner.code()).map(String::from);
-        // A constraint that does not hold (23) or a conflict (40) is the server's word that nothing has changed.
+        // Class 23 (constraint violation) or 40 (transaction rollback): the server confirms that nothing has changed.
         match code.as_deref().and_then(|code| code.get(..2)) {
             Some("23" | "40") => Self::from(error),
             _ => Self::OutcomeUnknown(message(&error)),
         }
     }
 
-    /// What a failed `COMMIT` means on SQLite. When the change is in the file and only its sync, or something after it, failed,
-    /// it is gone for this process and there for the next one that opens the file after a crash.
+    /// Converts the error of a failed `COMMIT` on SQLite. If the change is in the file and only its sync or a later
+    /// step failed, the change is lost for this process, but visible to the next process that opens the file after a
+    /// crash.
     pub(crate) fn from_commit_to_file(error: sqlx::Error) -> Self {
-        /// `SQLITE_IOERR` and `SQLITE_FULL`, of which the codes are subdivided above their lowest byte.
+        /// `SQLITE_IOERR` and `SQLITE_FULL`. Extended codes use the bits above the lowest byte.
         const IO_ERROR: u32 = 10;
         const FULL: u32 = 13;
         let code = error.as_database_error().and_then(|inner| inner.code());
@@ -84,8 +86,8 @@ impl DbError {
     }
 }
 
-/// What the database said. The driver adds "at line N" to PostgreSQL's messages, a line of the server's own source code,
-/// which reads like one of the operator's files.
+/// Returns the message of the database. The driver appends "at line N" to PostgreSQL's messages. That is a line of the
+/// server's source code, but operators would take it for a line of one of their files.
 pub(crate) fn message(error: &sqlx::Error) -> String {
     match error {
         sqlx::Error::Database(inner) if sqlstate(inner.as_ref()).is_some() => {
@@ -95,7 +97,7 @@ pub(crate) fn message(error: &sqlx::Error) -> String {
     }
 }
 
-/// PostgreSQL's code of an error, five characters. SQLite's codes are plain numbers.
+/// Returns PostgreSQL's error code, which has five characters. SQLite's codes are plain numbers.
 fn sqlstate(error: &dyn DatabaseError) -> Option<String> {
     error.code().filter(|code| code.len() == 5).map(String::from)
 }

@@ -1,4 +1,4 @@
-//! Documents that rows hold, and addresses of databases.
+//! Fuzz targets for the documents in rows and for database addresses.
 
 #[path = "../../testkit/src/fuzzing.rs"]
 mod fuzzing;
@@ -11,7 +11,7 @@ use crate::documents::{
 };
 use crate::{DbError, postgres, sqlite};
 
-/// What cannot be read is corrupt, and nothing else.
+/// Runs a decoder whose only permitted error is [`DbError::Corrupt`].
 fn read<T>(read: impl FnOnce() -> Result<T, DbError>) -> Option<T> {
     match soon(read) {
         Ok(value) => Some(value),
@@ -32,7 +32,8 @@ fn documents() {
             assert_eq!(read_attributes(&written).unwrap(), attributes);
         }
         if let Some(preview) = read(|| read_preview(text)) {
-            // Who is named is looked up; what they had once opens nothing.
+            // A preview of a user contains only a reference; roles and attributes stored by earlier versions grant no
+            // access.
             assert!(
                 preview.username.is_none() || (preview.roles.is_empty() && preview.attributes.is_empty())
             );
@@ -43,7 +44,7 @@ fn documents() {
             assert_eq!(read_tools(&write_tools(&tools).unwrap()).unwrap(), tools);
         }
         if let Some(model) = read(|| read_model(3, text)) {
-            // What no field is made of may be written in another way, once.
+            // A type that no field can have may be written differently the first time.
             let written = write_model(&model).unwrap();
             let again = read_model(3, &written).unwrap();
             assert_eq!((again.version, &again.binding), (3, &model.binding));
@@ -69,7 +70,7 @@ fn documents() {
     target!(seeds, check);
 }
 
-/// An error tells nothing of the password, and what is accepted is what the driver is given.
+/// Errors do not contain the password, and the driver receives exactly the accepted address.
 #[test]
 fn addresses() {
     const PASSWORD: &str = "kqzj8vxw";

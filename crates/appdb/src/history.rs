@@ -1,5 +1,6 @@
-//! The history of the whole access model: binding, marked fields, roles with their policies, and the tests kept with them.
-//! A change holds what it wrote, in full; the state as of a change is the last of everything up to it.
+//! The history of the whole access model: binding, marked fields, roles with their policies, and the tests stored with
+//! them. A change contains everything that it wrote, in full. The state as of a change consists of the last version of
+//! each part up to it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,55 +16,55 @@ use crate::roles;
 use crate::row_batches::Value;
 use crate::rows;
 
-/// A change before it has its number.
+/// A change before it has a number.
 #[derive(Debug, Clone, Copy)]
 pub struct NewChange<'a> {
-    /// Now.
+    /// Current time.
     pub at: Timestamp,
-    /// Id and name of the user who made it.
+    /// Id and name of the user who made the change.
     pub by: (&'a str, &'a str),
-    /// What was done, as in the audit log.
+    /// The action, as in the audit log.
     pub action: &'a str,
-    /// What it was done to.
+    /// Target of the action.
     pub target: Option<&'a str>,
-    /// The version of binding and fields from this change on.
+    /// Version of binding and fields from this change on.
     pub model_version: u64,
 }
 
-/// A change as stored.
+/// A stored change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// Its number, from 1, each one more than the one before.
+    /// Number of the change: consecutive, starting at 1.
     pub number: u64,
-    /// When it was made.
+    /// Time of the change.
     pub at: Timestamp,
     /// Id of the user who made it; empty for the service itself.
     pub by_id: String,
     /// Name of that user at the time; empty for the service itself.
     pub by_name: String,
-    /// What was done, as in the audit log.
+    /// The action, as in the audit log.
     pub action: String,
-    /// What it was done to.
+    /// Target of the action.
     pub target: Option<String>,
-    /// The version of binding and fields from this change on.
+    /// Version of binding and fields from this change on.
     pub model_version: u64,
 }
 
-/// The whole access model at one time.
+/// The whole access model at one point in time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelState {
-    /// Binding and marked fields.
+    /// The binding and the marked fields.
     pub model: AccessModel,
-    /// Policies of all roles, in their order, by the role's name.
+    /// Policies of all roles, in order, by role name.
     pub roles: BTreeMap<String, Vec<Policy>>,
-    /// The tests kept with the model, a JSON document; empty for none.
+    /// The tests stored with the model, as a JSON document; empty if there are none.
     pub tests: String,
 }
 
 const ONE: &str =
     "SELECT number, at, by_id, by_name, action, target, model_version FROM changes WHERE number = $1";
 
-/// The last that the history says of each role.
+/// The last version of each role up to a change.
 const POLICIES_AS_OF: &str = "SELECT written.role, written.deleted, policies.title, policies.expression, \
      policies.description FROM role_changes AS written \
      JOIN (SELECT role, MAX(change) AS change FROM role_changes WHERE change <= $1 GROUP BY role) AS latest \
@@ -83,7 +84,7 @@ fn change(row: &AnyRow) -> Result<Change, DbError> {
     })
 }
 
-/// Roles from rows with their policies, or with none.
+/// Collects roles from rows; a role without policies has one row without a policy.
 fn roles_of(found: &[AnyRow]) -> Result<BTreeMap<String, Vec<Policy>>, DbError> {
     let mut by_role: BTreeMap<String, Vec<Policy>> = BTreeMap::new();
     for row in found {
@@ -99,12 +100,12 @@ fn roles_of(found: &[AnyRow]) -> Result<BTreeMap<String, Vec<Policy>>, DbError> 
 }
 
 impl WriteTx {
-    /// Adds a change to the history and gives its number. `roles` are those that it wrote, each once, with all their policies;
-    /// `None` for one that it deleted. `tests` is the new document of tests where it wrote one. Whoever writes a role or a
-    /// version of binding and fields records it here in the same transaction.
+    /// Adds a change to the history and returns its number. `roles` contains each role that the change wrote once, with
+    /// all its policies; `None` marks a deleted role. `tests` is the new document of tests, if the change wrote one.
+    /// Callers that write a role or a version of binding and fields must record the change in the same transaction.
     ///
     /// # Errors
-    /// [`DbError`] when the database fails; [`DbError::Conflict`] when a role is named twice.
+    /// [`DbError`] when the database fails; [`DbError::Conflict`] when a role occurs twice.
     pub async fn record_change(
         &mut self,
         change: &NewChange<'_>,
@@ -112,7 +113,7 @@ impl WriteTx {
         tests: Option<&str>,
     ) -> Result<u64, DbError> {
         let NewChange { at, by, action, target, model_version } = *change;
-        // Writers come one after another, and no change is ever removed.
+        // Writers are serialized, and changes are never removed.
         let number = self.change_number().await?.saturating_add(1);
         let signed = rows::signed(number)?;
         sqlx::query(
@@ -164,13 +165,14 @@ impl WriteTx {
 }
 
 impl AppDb {
-    /// Takes into the history what was written past it, by a program from before it that ran on beside this one: a role is
-    /// else told and restored as it was before. Whether there was something.
+    /// Records changes that bypassed the history because an older version of the program, without history, ran
+    /// alongside this one. Otherwise the history would show and restore outdated roles. Returns whether there were such
+    /// changes.
     ///
     /// # Errors
     /// [`DbError`] when the database fails.
     pub async fn catch_up(&self, now: Timestamp) -> Result<bool, DbError> {
-        // What cannot be read denies access where it is needed, and must not keep the service from being started.
+        // Unreadable data denies access where it is used. It must not prevent the service from starting.
         let unread = |error| if matches!(error, DbError::Corrupt(_)) { Ok(false) } else { Err(error) };
         let mut tx = self.begin_read().await?;
         match tx.past_the_history().await {
@@ -205,7 +207,7 @@ impl AppDb {
 }
 
 impl ReadTx {
-    /// What the history tells and what is in force, when they differ.
+    /// Returns the state according to the history and the current state, if they differ.
     async fn past_the_history(&mut self) -> Result<Option<[ModelState; 2]>, DbError> {
         let last = self.change_number().await?;
         let told = self.model_state(Some(last)).await?;
@@ -213,7 +215,7 @@ impl ReadTx {
         Ok(told.zip(is).filter(|(told, is)| told != is).map(|(told, is)| [told, is]))
     }
 
-    /// The number of the last change.
+    /// Returns the number of the last change.
     ///
     /// # Errors
     /// [`DbError`] when the database fails.
@@ -221,12 +223,12 @@ impl ReadTx {
         let row = sqlx::query("SELECT number FROM changes ORDER BY number DESC LIMIT 1")
             .fetch_optional(self.statements())
             .await?
-            // The step of the schema that makes the table makes the first, and nothing of ours removes one.
+            // The migration that creates the table inserts the first change, and the program never removes one.
             .ok_or_else(|| DbError::Corrupt("the history has no change".to_owned()))?;
         rows::unsigned(&row, "number")
     }
 
-    /// Changes with numbers below `before`, or all, the newest first, at most `limit`.
+    /// Returns at most `limit` changes, newest first: those with numbers below `before`, or all.
     ///
     /// # Errors
     /// [`DbError`] when the database fails or a row cannot be read.
@@ -242,19 +244,19 @@ impl ReadTx {
         found.iter().map(change).collect()
     }
 
-    /// One change.
+    /// Returns one change.
     ///
     /// # Errors
     /// [`DbError`] when the database fails or the row cannot be read.
     pub async fn change(&mut self, number: u64) -> Result<Option<Change>, DbError> {
-        // Asked for by callers, in any size.
+        // The number comes from the request and can have any value.
         let Ok(number) = i64::try_from(number) else { return Ok(None) };
         let found = sqlx::query(ONE).bind(number).fetch_optional(self.statements()).await?;
         found.as_ref().map(change).transpose()
     }
 
-    /// The whole access model as of a change; with `None` as it is now, read from where access is decided. `None` when there
-    /// is no such change.
+    /// Returns the whole access model as of a change; for `None`, the current one, read from the tables that decide
+    /// about access. Returns `None` if there is no such change.
     ///
     /// # Errors
     /// [`DbError`] when the database fails or a row cannot be read.
@@ -275,9 +277,9 @@ impl ReadTx {
         Ok(Some(ModelState { model, roles, tests: self.tests_as_of(signed).await? }))
     }
 
-    /// The model before and after a change, of the roles only those that it wrote, and the tests only where it wrote them:
-    /// what it costs to read this does not grow with the model. `None` when there is no such change; before the first one
-    /// there is nothing.
+    /// Returns the model before and after a change, with only the roles that the change wrote, and with the tests only
+    /// if it wrote them. The cost does not grow with the model. Returns `None` if there is no such change. Before the
+    /// first change, the model is empty.
     ///
     /// # Errors
     /// [`DbError`] when the database fails or a row cannot be read.
@@ -310,7 +312,7 @@ impl ReadTx {
         Ok(Some(sides))
     }
 
-    /// Binding and fields as of a change.
+    /// Returns binding and fields as of a change.
     async fn model_of(&mut self, change: &Change) -> Result<AccessModel, DbError> {
         let Change { number, model_version, .. } = *change;
         if model_version == 0 {

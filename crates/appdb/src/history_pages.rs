@@ -1,5 +1,5 @@
-//! What many changes did, one after another: a constant number of statements for a page of the history, and no more than one
-//! change's documents at a time.
+//! The effects of many consecutive changes: a page of the history takes a constant number of statements and holds the
+//! documents of one change at a time.
 
 use std::collections::BTreeMap;
 
@@ -16,13 +16,13 @@ use crate::{roles, rows};
 pub struct WrittenRoles {
     /// The number of the change.
     pub change: u64,
-    /// Policies of each of them before the change; a role that was not there before is missing.
+    /// Policies of each role before the change. A role that did not exist is missing.
     pub before: BTreeMap<String, Vec<Policy>>,
-    /// The same after the change; a role that it deleted is missing.
+    /// Policies of each role after the change. A role that the change deleted is missing.
     pub after: BTreeMap<String, Vec<Policy>>,
 }
 
-/// Of each role that a change wrote: the policies that it wrote, and those that the last change of the role before it wrote.
+/// For each role that a change wrote: the policies that it wrote, and those that the previous change of the role wrote.
 const ROLES: &str = "SELECT written.change, written.role, CAST(1 AS BIGINT) AS is_after, written.deleted, \
      policies.position, policies.title, policies.expression, policies.description FROM role_changes AS written \
      LEFT JOIN role_change_policies AS policies ON policies.role = written.role AND policies.change = written.change \
@@ -36,11 +36,11 @@ const ROLES: &str = "SELECT written.change, written.role, CAST(1 AS BIGINT) AS i
      WHERE written.change >= $1 AND written.change <= $2 \
      ORDER BY 1, 2, 3, 5";
 
-/// Documents of tests of these changes and of the last one before them, by whether there is anything in them.
+/// For the test documents of these changes and the last document before them: whether they are non-empty.
 const TESTS: &str = "SELECT change, CAST(CASE WHEN document = '' THEN 0 ELSE 1 END AS BIGINT) AS present FROM test_changes \
      WHERE (change >= $1 AND change <= $2) OR change = (SELECT MAX(change) FROM test_changes WHERE change < $1) ORDER BY change";
 
-/// What is beyond is the number of no change.
+/// No change has a number above `i64::MAX`.
 fn bound(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
@@ -56,7 +56,7 @@ impl WrittenRoles {
         }
         let side = if rows::boolean(row, "is_after")? { &mut self.after } else { &mut self.before };
         let policies = side.entry(rows::text(row, "role")?).or_default();
-        // A role without policies has one row without any.
+        // A role without policies has one row with NULL columns.
         if rows::optional_text(row, "title")?.is_some() {
             policies.push(roles::policy(row)?);
         }
@@ -65,7 +65,8 @@ impl WrittenRoles {
 }
 
 impl ReadTx {
-    /// The roles that the changes with numbers from `from` to `through` wrote, by number; a change that wrote none is left out.
+    /// Streams the roles that the changes from `from` through `through` wrote, by number. Changes that wrote no role
+    /// are left out.
     pub fn written_roles(&mut self, from: u64, through: u64) -> BoxStream<'_, Result<WrittenRoles, DbError>> {
         let found = sqlx::query(ROLES).bind(bound(from)).bind(bound(through)).fetch(self.statements());
         let state = (found.map_err(DbError::from).fuse(), None::<WrittenRoles>);
@@ -92,7 +93,8 @@ impl ReadTx {
         changes.boxed()
     }
 
-    /// The changes with numbers from `from` to `through` that wrote tests, with whether there were any before and after each.
+    /// Returns the changes from `from` through `through` that wrote tests, with whether tests existed before and after
+    /// each.
     ///
     /// # Errors
     /// [`DbError`] when the database fails or a row cannot be read.

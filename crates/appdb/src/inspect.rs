@@ -1,4 +1,4 @@
-//! A look at a database before the service uses it: what it is, whether its schema fits, who else could read along.
+//! Inspects a database before the service uses it: its product, its schema, its encryption and missing privileges.
 
 use std::path::PathBuf;
 
@@ -10,49 +10,50 @@ use crate::migrations::{self, MIGRATIONS};
 use crate::rows;
 use crate::sqlite;
 
-/// What the service does with its tables.
+/// Privileges that the service needs on its tables.
 const TABLE_RIGHTS: [&str; 4] = ["SELECT", "INSERT", "UPDATE", "DELETE"];
 
-/// What a database is.
+/// Properties of a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DbInspection {
-    /// Its kind and version, such as `PostgreSQL 15.8`.
+    /// Product and version, such as `PostgreSQL 15.8`.
     pub product: String,
-    /// How its schema stands to this program.
+    /// State of the schema.
     pub schema: SchemaState,
-    /// Whether the connection is encrypted; `None` when it does not leave the machine.
+    /// Whether the connection is encrypted; `None` if it does not leave the machine.
     pub encrypted: Option<bool>,
     /// Whether the user that the service connects as is a superuser of the server.
     pub superuser: bool,
-    /// Statements that give that user what it lacks; one who may must run them.
+    /// Statements that grant the service's user its missing privileges. A user with sufficient privileges must run
+    /// them.
     pub missing_rights: Vec<String>,
 }
 
-/// How a schema stands to this program.
+/// State of a schema relative to this program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SchemaState {
-    /// There is none; the next start makes it.
+    /// There is none. The next start creates it.
     Absent,
-    /// It is the one that this program knows.
+    /// The schema is current.
     Current,
-    /// So many steps are missing; the next start applies them.
+    /// This number of migrations is missing. The next start applies them.
     Older(usize),
-    /// It is another program's, or a newer one; the reason.
+    /// The schema belongs to another or a newer program; with the reason.
     Foreign(String),
-    /// There is one, which must not be read.
+    /// There is one, but the user has no permission to read it.
     Hidden,
 }
 
 impl AppDb {
-    /// The file of an SQLite address; `None` for a server.
+    /// Returns the file of an SQLite address; `None` for a server.
     pub fn file(url: &str) -> Option<PathBuf> {
         sqlite::path(url.strip_prefix("sqlite:")?).ok()
     }
 
-    /// Connects and looks, without creating or changing anything.
+    /// Connects and inspects, without creating or changing anything.
     ///
     /// # Errors
-    /// [`DbError::Configuration`] and [`DbError::Unavailable`] as [`AppDb::open`], and for an SQLite file that is missing.
+    /// [`DbError::Configuration`] and [`DbError::Unavailable`] as for [`AppDb::open`], also for a missing SQLite file.
     pub async fn inspect(url: &str) -> Result<DbInspection, DbError> {
         let db = Self::connect(url, false).await?;
         let inspection = db.inspection().await;
@@ -69,7 +70,8 @@ impl AppDb {
                 (format!("SQLite {}", row.try_get::<String, _>(0)?), None, false)
             }
             Backend::Postgres => {
-                // Without addresses the connection is a local socket; with equal ones both ends are on one machine.
+                // Without addresses the connection is a local socket; with equal addresses both ends are on one
+                // machine.
                 let row = sqlx::query(
                     "SELECT current_setting('server_version'), \
                      coalesce((SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()), false), \
@@ -116,7 +118,7 @@ fn is_forbidden(error: &sqlx::Error) -> bool {
     error.as_database_error().and_then(|inner| inner.code()).is_some_and(|code| code == CODE)
 }
 
-/// Asks a PostgreSQL server for what the service would be refused.
+/// Returns statements that grant the privileges that the service lacks on a PostgreSQL server.
 async fn missing_rights(tx: &mut ReadTx, schema: &SchemaState) -> Result<Vec<String>, DbError> {
     let mut statements = Vec::new();
     let row = sqlx::query(
@@ -130,7 +132,7 @@ async fn missing_rights(tx: &mut ReadTx, schema: &SchemaState) -> Result<Vec<Str
     if changes && !rows::boolean(&row, "may_create")? {
         statements.push(format!("GRANT USAGE, CREATE ON SCHEMA {place} TO {role}"));
     }
-    // Those that are not there yet are made by the service and so its own.
+    // The service creates missing tables itself and so owns them.
     let tables: Vec<&str> = migrations::tables().collect();
     let found = sqlx::query(
         "SELECT name, CAST(pg_has_role(relowner, 'USAGE') AS INT)::BIGINT AS own, \

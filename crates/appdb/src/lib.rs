@@ -1,8 +1,8 @@
-//! The service's own data on SQLite or PostgreSQL, by the same statements: users, roles, sessions, keys, the access
-//! model, audit. Several processes may use one PostgreSQL database at once.
+//! The application database on SQLite or PostgreSQL, with the same statements: users, roles, sessions, API keys, the
+//! access model, the audit log. Several processes may share one PostgreSQL database.
 //!
-//! A repository value is a transaction: [`ReadTx`] is one consistent snapshot, [`WriteTx`] changes nothing until it is
-//! committed. A row that cannot be read in full is an error, never a default: whoever decides about access denies.
+//! Repository values are transactions: [`ReadTx`] is one consistent snapshot, and [`WriteTx`] changes nothing until it
+//! is committed. A row that cannot be read in full is an error, never a default, so that access decisions fail closed.
 
 mod access_models;
 mod api_keys;

@@ -1,4 +1,4 @@
-//! Counts of transactions and audit records.
+//! Metrics of transactions and audit records.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,15 +9,15 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-/// From a look-up in a file to the longest wait, in seconds.
+/// Histogram buckets in seconds, from a look-up in a file to the longest wait.
 const SECONDS: [f64; 12] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 2.5, 10.0];
 
-/// What a transaction may do.
+/// Kind of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Only read.
+    /// Only reads.
     Read,
-    /// Write, too.
+    /// Also writes.
     Write,
 }
 
@@ -32,8 +32,8 @@ impl Kind {
     }
 }
 
-/// Where a transaction failed: there was no connection, or the writers before took too long; at a statement, or given up
-/// during one; at the end.
+/// Step at which a transaction failed. `begin`: no connection was available, or the wait for other writers was too
+/// long. `statement`: a statement failed, or the transaction was abandoned during one. `commit`: the commit failed.
 const BEGIN: AtStep = AtStep { step: "begin" };
 const STATEMENT: AtStep = AtStep { step: "statement" };
 const COMMIT: AtStep = AtStep { step: "commit" };
@@ -50,7 +50,7 @@ struct AtStep {
 
 type Durations = Family<OfKind, Histogram, fn() -> Histogram>;
 
-/// Counts of a database's transactions. Cheap to clone; clones count together.
+/// Metrics of a database. Cheap to clone; clones share their counters.
 #[derive(Debug, Clone)]
 pub(crate) struct Metrics(Arc<Inner>);
 
@@ -79,7 +79,7 @@ impl Default for Metrics {
             audit_pruned: Counter::default(),
             audit_prune_refusals: Counter::default(),
         };
-        // What has not happened yet shows as zero: an alert on a rate sees the first time, too.
+        // Counters start at zero, so that an alert on a rate also detects the first event.
         for kind in [Kind::Read, Kind::Write] {
             drop(inner.wait.get_or_create(&kind.label()));
             drop(inner.transaction.get_or_create(&kind.label()));
@@ -145,12 +145,12 @@ impl Metrics {
         );
     }
 
-    /// Statements sent so far.
+    /// Number of statements sent so far.
     pub(crate) fn statements(&self) -> &Counter {
         &self.0.statements
     }
 
-    /// Measures how long a transaction takes to begin, and then the transaction.
+    /// Starts to measure the time until a transaction begins, and then the transaction itself.
     pub(crate) fn waiting(&self, kind: Kind) -> Waiting {
         Waiting { metrics: self.clone(), kind, since: Instant::now() }
     }
@@ -180,26 +180,26 @@ impl Waiting {
     }
 }
 
-/// A transaction under way; counted when it is dropped.
+/// A running transaction; recorded when it is dropped.
 pub(crate) struct Measured {
     pub(crate) metrics: Metrics,
     kind: Kind,
     since: Instant,
     /// False while a statement runs and after one failed.
     pub(crate) sound: bool,
-    /// Audit records written in it, and not yet known to be durable.
+    /// Audit records written in the transaction, not yet known to be durable.
     pub(crate) appended: u64,
-    /// Audit records removed in it.
+    /// Audit records removed in the transaction.
     pub(crate) pruned: u64,
 }
 
 impl Measured {
-    /// Counts that old records were kept because the log is broken.
+    /// Counts a pruning that was refused because the log is broken.
     pub(crate) fn refused_to_prune(&self) {
         self.metrics.0.audit_prune_refusals.inc();
     }
 
-    /// Counts what the end of the transaction made of it.
+    /// Records the result of a commit.
     pub(crate) fn committed<T, E>(mut self, result: Result<T, E>) -> Result<T, E> {
         if result.is_ok() {
             let Inner { audit_records, audit_pruned, .. } = self.metrics.0.as_ref();

@@ -1,4 +1,4 @@
-//! The schema's history, embedded, and its check at every start.
+//! Embedded migrations of the schema, checked at every start.
 
 use sha2::{Digest as _, Sha256};
 use tracewarden_model::Timestamp;
@@ -8,12 +8,12 @@ use crate::error::DbError;
 use crate::rows;
 use crate::statements::Statements;
 
-/// A step of the schema. Released steps never change: a database that was made by another text has another shape.
+/// A migration. Released migrations never change: a database that was made with another text has another schema.
 pub(crate) struct Migration {
     pub(crate) version: i64,
     pub(crate) name: &'static str,
     pub(crate) sql: &'static str,
-    /// What only PostgreSQL needs, after the rest.
+    /// Statements for PostgreSQL only, after the others.
     pub(crate) postgres: &'static str,
 }
 
@@ -50,7 +50,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     },
 ];
 
-/// Brings the schema up to date inside `tx`, or refuses when what was applied is not what this program knows.
+/// Applies missing migrations inside `tx`. Fails if the applied migrations are not those that this program knows.
 pub(crate) async fn migrate(
     tx: &mut WriteTx,
     backend: Backend,
@@ -67,11 +67,11 @@ pub(crate) async fn migrate(
     }
     let missing = missing(tx.statements(), backend, migrations).await?;
     if backend == Backend::Postgres && !missing.is_empty() {
-        // A step over a large table takes the time that it takes.
+        // A migration of a large table may take any amount of time.
         sqlx::query("SET LOCAL statement_timeout = 0").execute(tx.statements()).await?;
     }
     for migration in missing {
-        // First, so that a step can tell the time.
+        // Recorded before its statements run, so that they can read the time.
         sqlx::query(
             "INSERT INTO schema_migrations (version, name, sha256, applied_at) VALUES ($1, $2, $3, $4)",
         )
@@ -88,8 +88,8 @@ pub(crate) async fn migrate(
     Ok(())
 }
 
-/// Whether the table of the steps is there. `CREATE TABLE IF NOT EXISTS` would ask PostgreSQL for the right to create even
-/// where there is nothing to create, and have it say at every start that it skipped it.
+/// Whether the table of migrations exists. `CREATE TABLE IF NOT EXISTS` would require PostgreSQL's privilege to create
+/// tables even if nothing has to be created, and would log a notice at every start.
 async fn has_history(tx: &mut WriteTx, backend: Backend) -> Result<bool, DbError> {
     let look = match backend {
         Backend::Sqlite => {
@@ -101,7 +101,7 @@ async fn has_history(tx: &mut WriteTx, backend: Backend) -> Result<bool, DbError
     Ok(rows::integer(&row, "found")? > 0)
 }
 
-/// The tables that the steps make.
+/// Returns the names of the tables that the migrations create.
 pub(crate) fn tables() -> impl Iterator<Item = &'static str> {
     let statements = MIGRATIONS.iter().flat_map(|step| step.statements(Backend::Postgres));
     let made = statements.filter_map(|statement| {
@@ -110,7 +110,7 @@ pub(crate) fn tables() -> impl Iterator<Item = &'static str> {
     std::iter::once("schema_migrations").chain(made)
 }
 
-/// Refuses a database that has another schema than this program's, or none.
+/// Fails if the schema is missing or is not that of this program.
 pub(crate) async fn require_current(
     statements: Statements<'_>,
     backend: Backend,
@@ -125,7 +125,7 @@ pub(crate) async fn require_current(
     }
 }
 
-/// The steps still to apply. Refuses when those that were applied are not the first ones of `migrations`.
+/// Returns the migrations still to apply. Fails if the applied ones are not the first ones of `migrations`.
 pub(crate) async fn missing(
     statements: Statements<'_>,
     backend: Backend,
@@ -167,7 +167,7 @@ fn no_schema() -> DbError {
 }
 
 pub(crate) fn is_missing_table(error: &sqlx::Error) -> bool {
-    /// `undefined_table` of PostgreSQL, and SQLite's `SQLITE_ERROR` for a statement that cannot be prepared.
+    /// PostgreSQL's `undefined_table`, and SQLite's `SQLITE_ERROR` for a statement that cannot be prepared.
     const CODES: [&str; 2] = ["42P01", "1"];
     let code = error.as_database_error().and_then(|inner| inner.code());
     code.is_some_and(|code| CODES.contains(&code.as_ref()))
@@ -191,7 +191,8 @@ impl Migration {
     }
 }
 
-/// Statements end at a semicolon at the end of a line, so that no driver needs to accept several at once.
+/// Splits the text into statements, which end with a semicolon at the end of a line. Drivers need not accept several
+/// statements at once.
 fn statements(sql: &'static str) -> impl Iterator<Item = &'static str> {
     sql.split(";\n").map(str::trim).filter(|statement| {
         statement.lines().any(|line| !line.trim().is_empty() && !line.trim_start().starts_with("--"))

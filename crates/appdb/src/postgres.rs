@@ -1,4 +1,4 @@
-//! A database on a PostgreSQL server, which several replicas of the service share.
+//! A database on a PostgreSQL server that several replicas of the service share.
 
 use std::str::FromStr as _;
 use std::time::Duration;
@@ -11,41 +11,43 @@ use url::Url;
 
 use crate::error::{DbError, message};
 
-/// How long a caller waits for a connection, for the writers before it, and for the transaction to begin, all together.
+/// Total time-out for acquiring a connection, waiting for other writers, and beginning the transaction.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
-/// How long an answer may take; longer than the server lets a statement run, so that the server's own word comes first.
+/// Time-out for a response. Longer than the server's statement time-out, so that the server's own error arrives first.
 pub(crate) const ANSWER_LIMIT: Duration = Duration::from_secs(20);
-/// At the start a server far away, or one that wakes up for the first connection, is given more time to let us in.
+/// Time-out at start: a distant server, or one that wakes up for the first connection, needs more time to accept it.
 const START_PATIENCE: Duration = Duration::from_secs(10);
 const CONNECTIONS_MAX: u32 = 8;
 const VERSION_MIN: i64 = 130_000;
 
-/// All modes are named: what the server's, the database's or the role's defaults say must not decide here.
+/// All modes are explicit, so that the defaults of the server, database or role do not matter.
 pub(crate) const BEGIN_READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY";
-/// Not a stricter level: its snapshot would be taken by the statement that waits for the lock, and so show the state
+/// Not a stricter level: the statement that waits for the lock would take the snapshot, which would then show the state
 /// before the writers that it waited for.
 pub(crate) const BEGIN_WRITE: &str = "BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE";
-/// One writer at a time among all replicas. The number is `TRACEWRD` in ASCII; it belongs to the database, not to a
-/// schema in it.
+/// Serializes the writers of all replicas. The number is `TRACEWRD` in ASCII. The lock belongs to the database, not to
+/// a schema in it.
 pub(crate) const LOCK: &str = "SELECT pg_advisory_xact_lock(6075990604458185284)";
 
-/// A replica that hangs while it holds the lock, or vanishes without a word, loses it with its session; one that waits
-/// for the lock gives up; a statement that runs away ends. What a server defaults to is not known, so all are set. A
-/// statement by itself names no mode: at a stricter one it could fail for what others do at the same time.
+/// Settings of each session. A replica that hangs while it holds the lock, or vanishes without closing the connection,
+/// loses the lock with its session. A replica that waits for the lock gives up. A runaway statement is cancelled. The
+/// defaults of the server are unknown, so all settings are explicit. A statement outside a transaction names no
+/// isolation level; with a stricter default, concurrent changes could make it fail.
 const SESSION: &str = "SET statement_timeout = '15s'; SET lock_timeout = '2s'; \
                        SET idle_in_transaction_session_timeout = '5s'; SET standard_conforming_strings = on; \
                        SET default_transaction_isolation = 'read committed'; \
                        SELECT set_config('synchronous_commit', 'on', false) \
                        WHERE current_setting('synchronous_commit') = 'off'";
 
-/// Whether a connection is in no transaction: in one, `now()` is when it began, and one that reads has a level that sessions
-/// do not have. The driver does not know of one whose beginning was given up before the answer came. Whoever got that
-/// connection next would be shown its snapshot, and be let in by what has been taken away since.
+/// Whether a connection is outside a transaction. Inside one, `now()` is the time when it began, and a read transaction
+/// has another isolation level than the session. The driver does not know about a transaction whose `BEGIN` was
+/// abandoned before the response arrived. The next user of that connection would see its old snapshot and could get
+/// access that has since been revoked.
 const IS_OUTSIDE: &str = "SELECT now() = statement_timestamp() \
                           AND current_setting('transaction_isolation') = 'read committed'";
 
-/// What the driver understands, or what is without meaning here. Another one is refused instead of ignored: who writes
-/// `channel_binding=require` must not be left without.
+/// Parameters that the driver understands or that have no effect here. Other parameters are rejected instead of
+/// ignored: an operator who writes `channel_binding=require` must not be left without it.
 const PARAMETERS: &[&str] = &[
     "sslmode",
     "ssl-mode",
@@ -78,8 +80,9 @@ const WITHOUT_MEANING: &[&str] = &[
     "tcp_user_timeout",
 ];
 
-/// A user without a host is common where `host` names a socket's directory, but no URL by the book. What looks like one
-/// further behind, such as in a password among the parameters, is none.
+/// Inserts a host into a URL that has a user but no host. Such URLs are common if `host` names the directory of a
+/// socket, but they are not valid. Only the authority is changed, not a similar text further on, such as a password in
+/// the parameters.
 fn with_host(url: &str) -> String {
     let begin = url.find("://").map_or(0, |at| at + 3);
     let end = url.find("@/").map(|at| at + 1);
@@ -92,11 +95,11 @@ fn with_host(url: &str) -> String {
     }
 }
 
-/// The address as the driver takes it. Errors never show it: it may hold a password.
+/// Returns the address in the driver's form. Errors never contain the address, because it may hold a password.
 pub(crate) fn address(url: &str) -> Result<String, DbError> {
     let refuse = |why: String| DbError::Configuration(format!("the PostgreSQL address {why}"));
     let mut parsed = Url::parse(&with_host(url)).map_err(|error| refuse(format!("is not a URL: {error}")))?;
-    // Without `//` nothing of it would be a host, and the user and the password would be a path.
+    // Without `//` the URL has no host, and user and password would be parsed as a path.
     if !matches!(parsed.scheme(), "postgres" | "postgresql") || parsed.cannot_be_a_base() {
         return Err(refuse("does not begin with `postgres://` or `postgresql://`".to_owned()));
     }
@@ -119,17 +122,17 @@ pub(crate) fn address(url: &str) -> Result<String, DbError> {
     Ok(parsed.into())
 }
 
-/// Connects to an address that [`address`] gave, and refuses a server on which the service would not be safe.
+/// Connects to an address from [`address`]. Rejects a server that is not suitable for the service.
 pub(crate) async fn connect(address: &str) -> Result<AnyPool, DbError> {
     check_server(address).await?;
     let pool = AnyPoolOptions::new()
         .max_connections(CONNECTIONS_MAX)
-        // For the first connections. Later ones are waited for as long as the transaction that needs them may wait.
+        // Applies to the first connections. Later ones are limited by the time-out of the transaction that needs them.
         .acquire_timeout(START_PATIENCE)
         .after_connect(|connection, _| {
             Box::pin(async move {
                 connection.execute(SESSION).await?;
-                // After a failover an address may lead to a server that only follows: its answers are of the past.
+                // After a failover an address may lead to a standby, whose data is outdated.
                 let row = connection.fetch_one("SELECT pg_is_in_recovery()").await?;
                 if row.try_get::<bool, _>(0)? {
                     return Err(sqlx::Error::Configuration(STANDBY.into()));
@@ -137,8 +140,8 @@ pub(crate) async fn connect(address: &str) -> Result<AnyPool, DbError> {
                 Ok(())
             })
         })
-        // Waits for the rollback that a dropped transaction left behind. A server that vanished would keep the
-        // connection, and its place in the pool, for as long as the network believes in it.
+        // Waits for the rollback of a dropped transaction. If the server has vanished, the connection would otherwise
+        // keep its slot in the pool until the TCP connection times out.
         .after_release(|connection, _| {
             Box::pin(async move {
                 let looked = async { connection.fetch_one(IS_OUTSIDE).await?.try_get::<bool, _>(0) };
@@ -147,7 +150,7 @@ pub(crate) async fn connect(address: &str) -> Result<AnyPool, DbError> {
             })
         })
         .connect_lazy(address)?;
-    // Two, since one is still on its way back into the pool when the next transaction of the start begins.
+    // Two, since one is still being returned to the pool when the next transaction of the start begins.
     drop(tokio::try_join!(pool.acquire(), pool.acquire())?);
     let back = async {
         while pool.num_idle() < 2 {
@@ -197,13 +200,13 @@ async fn check_server(address: &str) -> Result<(), DbError> {
         Ok(())
     };
     timeout(START_PATIENCE, checks).await.map_err(|_| silent())??;
-    // The checks are done; how the farewell goes does not matter.
+    // The checks are done; an error while closing does not matter.
     let _ = timeout(PATIENCE, connection.close()).await;
     Ok(())
 }
 
-/// A wrong password, a database that does not exist or a missing certificate is for the operator to mend, not to wait
-/// for.
+/// Converts an error of the first connection. The operator must correct a wrong password, a missing database or a
+/// missing certificate; waiting does not help.
 fn refused(error: sqlx::Error, address: &str) -> DbError {
     if matches!(error, sqlx::Error::Tls(_)) {
         return DbError::Configuration(message(&error));
@@ -220,7 +223,8 @@ fn refused(error: sqlx::Error, address: &str) -> DbError {
     }
 }
 
-/// Other missing rights are read from the server's catalogues; this one keeps everybody from them.
+/// Returns the statement that grants `CONNECT`. Other missing privileges are read from the server's catalogues, which
+/// are not accessible without `CONNECT`.
 fn grant_connect(address: &str) -> Option<String> {
     let options = PgConnectOptions::from_str(address).ok()?;
     let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
@@ -263,7 +267,7 @@ mod tests {
         }
     }
 
-    /// Passes connections on to the server, each after a pause.
+    /// Proxies connections to the server, each after a pause.
     async fn slow(server: String, pause: Duration) -> std::net::SocketAddr {
         let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();

@@ -1,14 +1,14 @@
-//! The records as plain values.
+//! Records as plain values.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use tracewarden_model::{AttributeKind, AttributeValue, Timestamp};
 
-/// The built-in role that gives administration; it exists always.
+/// The built-in role that grants administration. It always exists.
 pub const ADMIN_ROLE: &str = "admin";
 
-/// The form under which a user name is unique.
+/// Returns the form under which a user name is unique.
 pub fn fold_username(username: &str) -> String {
     username.to_lowercase()
 }
@@ -23,7 +23,7 @@ impl fmt::Debug for PasswordHash {
     }
 }
 
-/// SHA-256 of a session's or key's token. Tokens are random, so that an unsalted digest gives nothing away.
+/// SHA-256 of a session's or API key's token. Tokens are random, so an unsalted digest reveals nothing.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct TokenDigest(pub [u8; 32]);
 
@@ -39,22 +39,22 @@ impl fmt::Debug for TokenDigest {
     }
 }
 
-/// A user with the roles that are assigned.
+/// A user with the assigned roles.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct User {
     /// Opaque id.
     pub id: String,
-    /// The name as it was written at creation; unique without regard to case.
+    /// The name as written at creation; unique regardless of case.
     pub username: String,
     /// The password's PHC string.
     pub password_hash: PasswordHash,
-    /// Whether the password must be changed before anything else.
+    /// Whether the user must change the password before any other request.
     pub must_change_password: bool,
-    /// Whether the user may not log in nor use keys.
+    /// Whether the user is barred from signing in and from using API keys.
     pub disabled: bool,
     /// When the user was created.
     pub created_at: Timestamp,
-    /// When the user last logged in with the password.
+    /// When the user last signed in with the password.
     pub last_login_at: Option<Timestamp>,
     /// Attributes that policies read.
     pub attributes: BTreeMap<String, AttributeValue>,
@@ -65,22 +65,22 @@ pub struct User {
 /// The attributes that users have, without their values.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KnownAttributes {
-    /// By the attribute's name.
+    /// Kinds of each attribute, by the attribute's name.
     pub kinds: BTreeMap<String, AttributeKinds>,
-    /// Users who hold the role that was asked about.
+    /// Number of users who hold the given role.
     pub holders: u64,
 }
 
-/// The kinds of value that an attribute has.
+/// The kinds of values of an attribute.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AttributeKinds {
-    /// Of any user.
+    /// Kinds among all users.
     pub all: BTreeSet<AttributeKind>,
-    /// Of the users who hold the role that was asked about.
+    /// Kinds among the users who hold the given role.
     pub of_holders: BTreeSet<AttributeKind>,
 }
 
-/// What a new user needs.
+/// Data of a new user.
 #[derive(Debug, Clone)]
 pub struct NewUser<'a> {
     /// Opaque id.
@@ -89,9 +89,9 @@ pub struct NewUser<'a> {
     pub username: &'a str,
     /// The password's PHC string.
     pub password_hash: &'a PasswordHash,
-    /// Whether the password must be changed first.
+    /// Whether the user must change the password first.
     pub must_change_password: bool,
-    /// Now.
+    /// Current time.
     pub created_at: Timestamp,
     /// Attributes.
     pub attributes: &'a BTreeMap<String, AttributeValue>,
@@ -119,22 +119,22 @@ pub struct Role {
     pub policies: Vec<Policy>,
     /// Increases with each change.
     pub revision: u64,
-    /// Creation.
+    /// Time of creation.
     pub created_at: Timestamp,
-    /// Last change.
+    /// Time of the last change.
     pub updated_at: Timestamp,
 }
 
-/// Roles and attributes under which an administrator reads traces for a while.
+/// Roles and attributes with which an administrator temporarily reads traces ("view as").
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Preview {
-    /// Roles. Stored as empty when a user is previewed, whose roles they are at each request.
+    /// Roles. Stored as empty for a preview of a user, whose current roles apply at each request.
     pub roles: BTreeSet<String>,
-    /// Attributes, as the roles.
+    /// Attributes; stored as empty like the roles.
     pub attributes: BTreeMap<String, AttributeValue>,
-    /// Name of the user whose access is previewed, when it is one user's.
+    /// Name of the previewed user, if the preview is of a user.
     pub username: Option<String>,
-    /// That user's id: somebody else may get the name later.
+    /// Id of that user: another user may have the name later.
     pub user_id: Option<String>,
 }
 
@@ -145,19 +145,19 @@ pub struct Session {
     pub id: String,
     /// The user.
     pub user_id: String,
-    /// Log-in.
+    /// Time of the sign-in.
     pub created_at: Timestamp,
-    /// Last request, to about a minute.
+    /// Time of the last request, accurate to about a minute.
     pub last_seen_at: Timestamp,
-    /// Address at log-in.
+    /// Client address at sign-in.
     pub client_ip: Option<String>,
-    /// User agent at log-in.
+    /// User agent at sign-in.
     pub user_agent: Option<String>,
-    /// Preview, if one is set.
+    /// Current preview.
     pub preview: Option<Preview>,
 }
 
-/// What a new session needs.
+/// Data of a new session.
 #[derive(Debug, Clone)]
 pub struct NewSession<'a> {
     /// Opaque id.
@@ -166,9 +166,9 @@ pub struct NewSession<'a> {
     pub token: TokenDigest,
     /// The user.
     pub user_id: &'a str,
-    /// Now.
+    /// Current time.
     pub created_at: Timestamp,
-    /// Address.
+    /// Client address.
     pub client_ip: Option<&'a str>,
     /// User agent.
     pub user_agent: Option<&'a str>,
@@ -185,19 +185,19 @@ pub struct ApiKey {
     pub name: String,
     /// The owner.
     pub user_id: String,
-    /// Creation.
+    /// Time of creation.
     pub created_at: Timestamp,
-    /// From when the key is dead, if ever.
+    /// Expiry time, if any.
     pub expires_at: Option<Timestamp>,
-    /// Last use, to about a minute.
+    /// Time of the last use, accurate to about a minute.
     pub last_used_at: Option<Timestamp>,
-    /// CEL expression that a trace must satisfy besides the owner's policies, if the key is narrowed.
+    /// CEL expression that a trace must satisfy besides the owner's policies, if the key is scoped.
     pub policy: Option<String>,
-    /// Names of the only tools that the key may use, if it is narrowed.
+    /// Names of the only tools that the key may use, if it is scoped.
     pub tools: Option<Vec<String>>,
 }
 
-/// What a new key needs.
+/// Data of a new API key.
 #[derive(Debug, Clone)]
 pub struct NewApiKey<'a> {
     /// Opaque id.
@@ -210,9 +210,9 @@ pub struct NewApiKey<'a> {
     pub name: &'a str,
     /// Owner.
     pub user_id: &'a str,
-    /// Now.
+    /// Current time.
     pub created_at: Timestamp,
-    /// Expiry.
+    /// Expiry time.
     pub expires_at: Option<Timestamp>,
     /// CEL expression that a trace must satisfy besides the owner's policies.
     pub policy: Option<&'a str>,
@@ -220,13 +220,13 @@ pub struct NewApiKey<'a> {
     pub tools: Option<&'a [String]>,
 }
 
-/// Failed log-ins counted for one bucket (an address, or an account at an address).
+/// Counter of failed sign-ins for one bucket (an address, or an account at an address).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Throttle {
-    /// Attempts counted within the window.
+    /// Attempts within the window.
     pub failures: u32,
-    /// When the window began.
+    /// Start of the window.
     pub window_start: Timestamp,
-    /// Until when attempts are refused.
+    /// Time until which attempts are rejected.
     pub blocked_until: Timestamp,
 }

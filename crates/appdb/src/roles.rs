@@ -45,7 +45,7 @@ fn assemble(roles: &[AnyRow], policies: &[AnyRow]) -> Result<Vec<Role>, DbError>
 }
 
 impl ReadTx {
-    /// All roles by name.
+    /// Returns all roles, ordered by name.
     ///
     /// # Errors
     /// [`DbError`] when the database fails or a row cannot be read.
@@ -61,7 +61,7 @@ impl ReadTx {
         assemble(&roles, &policies)
     }
 
-    /// Names of all roles, in order.
+    /// Returns the names of all roles, in order.
     ///
     /// # Errors
     /// [`DbError`] when the database fails.
@@ -70,7 +70,7 @@ impl ReadTx {
         names.iter().map(|row| rows::text(row, "name")).collect()
     }
 
-    /// The stored spelling of a role's name, found without regard to the case of `A` to `Z`.
+    /// Returns the stored spelling of a role's name. The search ignores the case of `A` to `Z`.
     ///
     /// # Errors
     /// [`DbError`] when the database fails.
@@ -82,7 +82,7 @@ impl ReadTx {
         found.as_ref().map(|row| rows::text(row, "name")).transpose()
     }
 
-    /// The roles that a user holds, by name.
+    /// Returns the roles that a user holds, ordered by name.
     ///
     /// # Errors
     /// [`DbError`] when the database fails or a row cannot be read.
@@ -105,7 +105,7 @@ impl ReadTx {
         assemble(&roles, &policies)
     }
 
-    /// The stored spellings of those of the named roles that exist, found without regard to the case of `A` to `Z`.
+    /// Returns the stored spellings of the named roles that exist. The search ignores the case of `A` to `Z`.
     ///
     /// # Errors
     /// [`DbError`] when the database fails.
@@ -116,7 +116,7 @@ impl ReadTx {
         found.iter().map(|row| rows::text(row, "name")).collect()
     }
 
-    /// Those of the named roles that exist, by name.
+    /// Returns the named roles that exist, ordered by name.
     ///
     /// # Errors
     /// [`DbError`] when the database fails or a row cannot be read.
@@ -130,7 +130,7 @@ impl ReadTx {
         Ok(roles)
     }
 
-    /// One role.
+    /// Returns one role.
     ///
     /// # Errors
     /// [`DbError`] when the database fails or a row cannot be read.
@@ -154,7 +154,7 @@ impl ReadTx {
         Ok(Some(role))
     }
 
-    /// Names of the users who hold a role, in order.
+    /// Returns the names of the users who hold a role, in order.
     ///
     /// # Errors
     /// [`DbError`] when the database fails.
@@ -171,7 +171,7 @@ impl ReadTx {
 }
 
 impl ReadTx {
-    /// Names of the users who hold each of these roles, in order. Of a role that nobody holds there is no entry.
+    /// Returns the names of the users who hold each of these roles, in order. A role without users has no entry.
     ///
     /// # Errors
     /// [`DbError`] when the database fails.
@@ -192,7 +192,7 @@ impl ReadTx {
 }
 
 impl WriteTx {
-    /// Creates or replaces a role and gives its new revision, which no role has had before.
+    /// Creates or replaces a role and returns its new revision, which no role has had before.
     ///
     /// # Errors
     /// [`DbError`] when the database fails.
@@ -200,10 +200,11 @@ impl WriteTx {
         self.put_roles(&[(name, policies)], at).await
     }
 
-    /// Creates or replaces roles, each named once, and gives the revision of the last; those of the others come before it.
+    /// Creates or replaces roles, each named once, and returns the revision of the last one. The others have the
+    /// preceding revisions.
     ///
     /// # Errors
-    /// [`DbError`] when the database fails, or a role is named twice.
+    /// [`DbError`] when the database fails or a role is named twice.
     pub async fn put_roles(&mut self, roles: &[(&str, &[Policy])], at: Timestamp) -> Result<u64, DbError> {
         let count = rows::signed(u64::try_from(roles.len()).unwrap_or(u64::MAX))?;
         sqlx::query("UPDATE role_revision SET last = last + $1 WHERE id = 1")
@@ -244,7 +245,7 @@ impl WriteTx {
         Ok(last)
     }
 
-    /// Deletes a role with its assignments; whether it existed.
+    /// Deletes a role with its assignments. Returns whether the role existed.
     ///
     /// # Errors
     /// [`DbError`] when the database fails.
@@ -252,7 +253,7 @@ impl WriteTx {
         Ok(self.delete_roles(&[name]).await? > 0)
     }
 
-    /// Deletes roles with their assignments; how many existed.
+    /// Deletes roles with their assignments. Returns the number of roles that existed.
     ///
     /// # Errors
     /// [`DbError`] when the database fails.

@@ -1,4 +1,4 @@
-//! Writing and finding many rows with few statements: on a server each statement is a round trip, and other writers wait.
+//! Writes and finds many rows with few statements: on a server each statement is a round trip, and other writers wait.
 
 use sqlx::AssertSqlSafe;
 use sqlx::any::AnyRow;
@@ -6,8 +6,8 @@ use sqlx::any::AnyRow;
 use crate::database::{ReadTx, WriteTx};
 use crate::error::DbError;
 
-/// Parameters of one statement, below the 32,766 that SQLite takes and the 65,535 of PostgreSQL. More rows than that, as the
-/// largest model files have, take several statements.
+/// Maximum number of parameters of one statement, below the 32,766 of SQLite and the 65,535 of PostgreSQL. More rows,
+/// as the largest model files have, take several statements.
 const PARAMETERS_MAX: usize = 30_000;
 
 /// A value of a row.
@@ -15,7 +15,7 @@ const PARAMETERS_MAX: usize = 30_000;
 pub(crate) enum Value<'a> {
     Number(i64),
     Text(&'a str),
-    /// A text that is absent: an absent number would need its type.
+    /// An absent text. An absent number would need a type of its own.
     NoText,
 }
 
@@ -26,8 +26,8 @@ impl<'a> Value<'a> {
 }
 
 impl WriteTx {
-    /// Inserts rows into `place`: a table and its columns, `table (a, b)`, in the order of the values. `conflict` says what
-    /// happens to rows that exist; empty for an error.
+    /// Inserts rows into `place`, a table and its columns (`table (a, b)`), in the order of the values. `conflict` is
+    /// the `ON CONFLICT` clause for rows that exist; empty for an error.
     pub(crate) async fn insert_rows<const WIDTH: usize>(
         &mut self,
         place: &'static str,
@@ -36,7 +36,7 @@ impl WriteTx {
     ) -> Result<(), DbError> {
         for chunk in rows.chunks(PARAMETERS_MAX / WIDTH.max(1)) {
             let places: Vec<String> = (0..chunk.len()).map(|row| parameters(row, WIDTH)).collect();
-            // Nothing of the rows is in the text.
+            // The text contains no values.
             let statement = format!("INSERT INTO {place} VALUES {} {conflict}", places.join(", "));
             let mut query = sqlx::query(AssertSqlSafe(statement));
             for value in chunk.iter().flatten() {
@@ -51,8 +51,8 @@ impl WriteTx {
         Ok(())
     }
 
-    /// Deletes the rows whose column is one of `names`; `which` is the statement up to that column, with it. Gives how many
-    /// there were.
+    /// Deletes the rows whose column is one of `names`. `which` is the statement up to and including that column.
+    /// Returns the number of deleted rows.
     pub(crate) async fn delete_named(&mut self, which: &'static str, names: &[&str]) -> Result<u64, DbError> {
         let mut deleted = 0_u64;
         for chunk in names.chunks(PARAMETERS_MAX) {
@@ -68,8 +68,8 @@ impl WriteTx {
 }
 
 impl ReadTx {
-    /// The rows whose column is one of `names`, each named once; `which` is the statement up to that column, with it, and
-    /// `order` what follows. More names than fit one statement are looked for in several, one after another.
+    /// Returns the rows whose column is one of `names`, each named once. `which` is the statement up to and including
+    /// that column, and `order` the rest of it. More names than fit one statement are split into several.
     pub(crate) async fn select_named(
         &mut self,
         which: &'static str,
@@ -89,7 +89,7 @@ impl ReadTx {
     }
 }
 
-/// The parameters of row number `row`, in parentheses: `($1, $2)` for the first of two values.
+/// Returns the parameters of row number `row` in parentheses: `($1, $2)` for the first of two values.
 fn parameters(row: usize, width: usize) -> String {
     let first = row.saturating_mul(width).saturating_add(1);
     let names: Vec<String> = (first..).take(width).map(|number| format!("${number}")).collect();

@@ -1,4 +1,4 @@
-//! Reading columns strictly: a missing, NULL or mistyped value is an error.
+//! Reads columns strictly: a missing, NULL or mistyped value is an error.
 
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
@@ -26,7 +26,7 @@ pub(crate) fn unsigned(row: &AnyRow, column: &str) -> Result<u64, DbError> {
     u64::try_from(integer(row, column)?).map_err(|_| DbError::Corrupt(format!("`{column}` is negative")))
 }
 
-/// Only 0 and 1 are booleans: any other number in `disabled` must not read as "not disabled".
+/// Accepts only 0 and 1: another number in `disabled` must not be read as "not disabled".
 pub(crate) fn boolean(row: &AnyRow, column: &str) -> Result<bool, DbError> {
     match integer(row, column)? {
         0 => Ok(false),
@@ -43,7 +43,7 @@ pub(crate) fn optional_time(row: &AnyRow, column: &str) -> Result<Option<Timesta
     Ok(optional_integer(row, column)?.map(Timestamp::from_micros))
 }
 
-/// A number as the databases store it.
+/// Converts a number to the databases' type.
 pub(crate) fn signed(value: u64) -> Result<i64, DbError> {
     i64::try_from(value).map_err(|_| DbError::Corrupt(format!("{value} does not fit a BIGINT")))
 }

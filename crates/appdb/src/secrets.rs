@@ -1,11 +1,11 @@
-//! Secrets that all replicas share and the first one makes.
+//! Secrets that all replicas share. The first replica creates them.
 
 use crate::database::{ReadTx, WriteTx};
 use crate::error::DbError;
 use crate::rows;
 
 impl ReadTx {
-    /// The secret of this name.
+    /// Returns the secret with this name.
     ///
     /// # Errors
     /// [`DbError`] when the database fails or the value cannot be read.
@@ -23,7 +23,7 @@ impl ReadTx {
 }
 
 impl WriteTx {
-    /// Stores `candidate` unless another replica was first, and gives what is stored.
+    /// Stores `candidate` unless another replica has stored a value before. Returns the stored value.
     ///
     /// # Errors
     /// [`DbError`] when the database fails or the value cannot be read.

@@ -35,7 +35,7 @@ pub(crate) fn session(row: &AnyRow) -> Result<Session, DbError> {
 }
 
 impl ReadTx {
-    /// The session with this id.
+    /// Returns the session with this id.
     ///
     /// # Errors
     /// [`DbError`] when the database fails or the row cannot be read.
@@ -45,7 +45,7 @@ impl ReadTx {
         row.as_ref().map(session).transpose()
     }
 
-    /// A user's sessions, newest first.
+    /// Returns a user's sessions, newest first.
     ///
     /// # Errors
     /// [`DbError`] when the database fails or a row cannot be read.
@@ -117,7 +117,7 @@ impl WriteTx {
         Ok(())
     }
 
-    /// Ends one session of a user; whether it existed.
+    /// Ends one session of a user. Returns whether the session existed.
     ///
     /// # Errors
     /// [`DbError`] when the database fails.
@@ -130,7 +130,7 @@ impl WriteTx {
         Ok(done.rows_affected() > 0)
     }
 
-    /// Ends a user's sessions but `keep`, and says how many.
+    /// Ends a user's sessions except `keep`, and returns their number.
     ///
     /// # Errors
     /// [`DbError`] when the database fails.
@@ -147,8 +147,8 @@ impl WriteTx {
         Ok(done.rows_affected())
     }
 
-    /// Ends those of a user's sessions that were not used for longest, so that `kept` are left, and says which. At most a hundred
-    /// at a time.
+    /// Ends the least recently used sessions of a user, so that `kept` remain, and returns their ids. At most a hundred
+    /// per call.
     ///
     /// # Errors
     /// [`DbError`] when the database fails.
@@ -164,7 +164,8 @@ impl WriteTx {
         ended.iter().map(|row| rows::text(row, "id")).collect()
     }
 
-    /// Ends the sessions that began before `created_before` or were last used before `seen_before`, and says how many.
+    /// Ends the sessions that began before `created_before` or were last used before `seen_before`, and returns their
+    /// number.
     ///
     /// # Errors
     /// [`DbError`] when the database fails.
@@ -173,7 +174,7 @@ impl WriteTx {
         created_before: Option<Timestamp>,
         seen_before: Option<Timestamp>,
     ) -> Result<u64, DbError> {
-        // No time is before the smallest number, which so stands for a limit that is not set.
+        // No time is before `i64::MIN`, which therefore represents an absent limit.
         let micros = |limit: Option<Timestamp>| limit.map_or(i64::MIN, Timestamp::as_micros);
         let done = sqlx::query("DELETE FROM sessions WHERE created_at < $1 OR last_seen_at < $2")
             .bind(micros(created_before))

@@ -9,18 +9,19 @@ use tokio::time::{Instant, sleep};
 
 use crate::error::DbError;
 
-/// How long a statement waits for another process's lock, and a caller for a connection.
+/// Time-out for a statement that waits for another process's lock, and for acquiring a connection.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 const CONNECTIONS_MAX: u32 = 8;
 
-/// Between two looks at whether the file is free.
+/// Pause between two attempts to change the journal mode.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Without the journal's mode, which the file keeps: one that turns out to be somebody else's must stay as it is.
+/// Settings of each connection. They do not include the journal mode, which the file stores: a file that belongs to
+/// another program must not be changed.
 const SETUP: &str = "PRAGMA busy_timeout = 5000; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; \
                      PRAGMA trusted_schema = OFF";
 
-/// Opens the file, which exists, or is created with mode 0600 when `create`.
+/// Opens the file. It must exist, unless `create` is set: then it is created with mode 0600.
 pub(crate) async fn connect(path: &Path, create: bool) -> Result<AnyPool, DbError> {
     if create {
         create_private(path)?;
@@ -28,7 +29,7 @@ pub(crate) async fn connect(path: &Path, create: bool) -> Result<AnyPool, DbErro
         return Err(DbError::Configuration(format!("there is no file `{}`", path.display())));
     }
     let url = file_url(path)?;
-    // The pool tries until its time is over and then does not say what was wrong.
+    // The pool retries until its time-out and then does not report the cause.
     let mut first = AnyConnection::connect(&url).await?;
     first.execute(SETUP).await.map_err(|error| unusable(path, error))?;
     if create {
@@ -38,7 +39,7 @@ pub(crate) async fn connect(path: &Path, create: bool) -> Result<AnyPool, DbErro
     let pool = AnyPoolOptions::new()
         .max_connections(CONNECTIONS_MAX)
         .acquire_timeout(PATIENCE)
-        // What ends a connection to a file ends it while it works, and it is looked at when it comes back.
+        // A file connection fails only while it runs a statement, and `after_release` checks it when it is returned.
         .test_before_acquire(false)
         .after_connect(|connection, _| {
             Box::pin(async move {
@@ -46,15 +47,15 @@ pub(crate) async fn connect(path: &Path, create: bool) -> Result<AnyPool, DbErro
                 Ok(())
             })
         })
-        // When the disk is full or fails, SQLite gives a transaction up by itself. The rollback that follows then fails, and
-        // the driver believes in the transaction for ever: nobody could write with this connection any more, and who reads
-        // with it would stay at one snapshot and so be let in by what has long been taken away.
+        // When the disk is full or fails, SQLite rolls the transaction back by itself. The driver's own rollback then
+        // fails, and the driver considers the transaction open for ever: this connection could no longer write, and
+        // readers on it would stay at one snapshot and could get access that has long been revoked.
         .after_release(|connection, _| {
             Box::pin(async move {
                 if !connection.is_in_transaction() {
                     return Ok(true);
                 }
-                // The answer comes after the rollback that a dropped transaction left behind.
+                // The response arrives after the rollback of a dropped transaction.
                 connection.ping().await?;
                 Ok(!connection.is_in_transaction())
             })
@@ -64,8 +65,8 @@ pub(crate) async fn connect(path: &Path, create: bool) -> Result<AnyPool, DbErro
     Ok(pool)
 }
 
-/// Readers then never wait for the writer. Of several processes that start together each asks for it, and changing the
-/// mode takes the file for itself without waiting, whatever `busy_timeout` says.
+/// Switches to WAL mode, in which readers never wait for the writer. Several processes that start together may all do
+/// this. Changing the mode takes an exclusive lock without waiting, regardless of `busy_timeout`.
 async fn keep_a_log_ahead(connection: &mut AnyConnection) -> Result<(), sqlx::Error> {
     let begun = Instant::now();
     loop {
@@ -77,7 +78,7 @@ async fn keep_a_log_ahead(connection: &mut AnyConnection) -> Result<(), sqlx::Er
 }
 
 fn is_busy(error: &sqlx::Error) -> bool {
-    /// `SQLITE_BUSY`, in the lowest byte of each of its kinds.
+    /// `SQLITE_BUSY`, which is the lowest byte of each extended code.
     const BUSY: u32 = 5;
     let code = error.as_database_error().and_then(|inner| inner.code());
     code.and_then(|code| code.parse::<u32>().ok()).is_some_and(|code| code & 0xFF == BUSY)
@@ -93,7 +94,7 @@ fn unusable(path: &Path, error: sqlx::Error) -> DbError {
     DbError::from(error)
 }
 
-/// The path in `sqlite:PATH`, absolute.
+/// Returns the path in `sqlite:PATH`, made absolute.
 pub(crate) fn path(rest: &str) -> Result<PathBuf, DbError> {
     let path = rest.strip_prefix("//").unwrap_or(rest);
     if path.is_empty() || path.starts_with(":memory:") {
@@ -107,9 +108,10 @@ pub(crate) fn path(rest: &str) -> Result<PathBuf, DbError> {
     std::path::absolute(path).map_err(|error| DbError::Configuration(error.to_string()))
 }
 
-/// The file holds password and token hashes: it must not be readable by others even for a moment, and SQLite gives its
-/// side files the same mode. It appears under its name only after it is closed: closing a file gives up all locks that the
-/// process holds on it, so opening one that other connections of this process have open already would take theirs away.
+/// Creates the file with mode 0600. It holds password and token hashes, so other users must never be able to read it;
+/// SQLite gives its side files the same mode. The file gets its name only after it is closed: closing a file releases
+/// all locks that the process holds on it, so opening a file that other connections of this process use would release
+/// their locks.
 fn create_private(path: &Path) -> Result<(), DbError> {
     let refuse = |error: std::io::Error| DbError::Configuration(format!("{}: {error}", path.display()));
     if !path.try_exists().map_err(refuse)? {
@@ -159,14 +161,14 @@ mod tests {
         (directory, path, pool)
     }
 
-    /// Waits until all connections are back, so that the next one to be taken is not a new one.
+    /// Waits until all connections are back in the pool, so that the next one acquired is not new.
     async fn returned(pool: &AnyPool) {
         while pool.num_idle() < pool.size() as usize {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }
 
-    /// Fills the database, as far as the connection knows. SQLite then gives the transaction up by itself.
+    /// Makes the database full, as far as the connection knows. SQLite then rolls the transaction back by itself.
     async fn fill(pool: &AnyPool) {
         let mut tx = pool.begin_with("BEGIN IMMEDIATE").await.unwrap();
         sqlx::query("PRAGMA max_page_count = 3").execute(&mut *tx).await.unwrap();
@@ -206,7 +208,7 @@ mod tests {
         }
     }
 
-    /// As replicas and tests do. Each holds its locks and writes while others still arrive.
+    /// As replicas and tests do. Each task holds its locks and writes while others still open the file.
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn many_may_open_a_new_file_at_once() {
         sqlx::any::install_default_drivers();

@@ -1,4 +1,4 @@
-//! How statements reach the connection: with a limit on how long they may take, and remembering whether one failed.
+//! Runs statements on a connection: limits their duration and records failures.
 
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ use tokio::time::timeout;
 #[derive(Debug)]
 pub(crate) struct Statements<'c> {
     pub(crate) connection: &'c mut AnyConnection,
-    /// Cleared while a statement runs and after one failed. After a failure PostgreSQL ignores what follows, answers
-    /// `COMMIT` with a rollback and calls that a success; SQLite goes on and commits the rest. Neither may pass for the
-    /// change that was asked for.
+    /// Cleared while a statement runs and after one failed. After a failure PostgreSQL ignores further statements,
+    /// answers `COMMIT` with a rollback and reports success; SQLite continues and commits the rest. Neither may be
+    /// taken for a successful commit of the whole change.
     pub(crate) sound: &'c mut bool,
-    /// A server that vanished without a word answers never.
+    /// Time-out: a server that vanished without closing the connection never answers.
     pub(crate) limit: Option<Duration>,
-    /// Counts statements: on a server each one is a round trip.
+    /// Number of statements: on a server each one is a round trip.
     pub(crate) executed: &'c Counter,
 }
 

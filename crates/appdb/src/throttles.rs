@@ -1,4 +1,4 @@
-//! Counters of failed log-ins, shared by all replicas.
+//! Counters of failed sign-ins, shared by all replicas.
 
 use tracewarden_model::Timestamp;
 
@@ -8,7 +8,7 @@ use crate::records::Throttle;
 use crate::rows;
 
 impl ReadTx {
-    /// The counter of a bucket.
+    /// Returns the counter of a bucket.
     ///
     /// # Errors
     /// [`DbError`] when the database fails or the row cannot be read.
@@ -50,7 +50,7 @@ impl WriteTx {
         Ok(())
     }
 
-    /// Forgets a bucket.
+    /// Deletes a bucket.
     ///
     /// # Errors
     /// [`DbError`] when the database fails.
@@ -62,8 +62,8 @@ impl WriteTx {
         Ok(())
     }
 
-    /// Forgets buckets whose window began before `before` and that block nobody any more, so that the table does not
-    /// grow with every address that ever tried.
+    /// Deletes buckets whose window began before `before` and that no longer block any client. Otherwise the table
+    /// would grow with every address that ever tried.
     ///
     /// # Errors
     /// [`DbError`] when the database fails.

@@ -1,16 +1,17 @@
-//! Whoever writes much stands among the writers once. Writers are served one after another, and each waits for so long at
-//! most: without this, one caller with many requests would have everybody else wait too long for a turn.
+//! A fair queue for writers: a user with many writes has only one of them among all writers at a time. Writers are
+//! served one after another with a time-out; without this queue, the requests of one user would make all others time
+//! out.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{Mutex as Queue, OwnedMutexGuard};
 
-/// Queues by name. That of a name that nobody holds or waits for is not there, so that there are never more of them than callers.
+/// Queues by name. A queue that is neither held nor waited for is removed, so there are never more queues than callers.
 #[derive(Clone, Default)]
 pub(crate) struct Turns(Arc<Mutex<HashMap<String, Arc<Queue<()>>>>>);
 
-/// A name's turn, given back when it is dropped.
+/// A permit for a name, released on drop.
 pub(crate) struct Turn {
     turns: Turns,
     name: String,
@@ -18,10 +19,10 @@ pub(crate) struct Turn {
 }
 
 impl Turns {
-    /// The turn of a name, once those before it have been given back.
+    /// Acquires the permit of a name, after the waiters before it.
     pub(crate) async fn of(&self, name: &str) -> Turn {
         let queue = Arc::clone(self.queues().entry(name.to_owned()).or_default());
-        // Before waiting, so that whoever gives up leaves nothing behind either.
+        // Created before waiting, so that a caller that gives up leaves no queue behind.
         let mut turn = Turn { turns: self.clone(), name: name.to_owned(), held: None };
         turn.held = Some(queue.lock_owned().await);
         turn
@@ -36,7 +37,7 @@ impl Drop for Turn {
     fn drop(&mut self) {
         let mut queues = self.turns.queues();
         self.held = None;
-        // Only the map has it: nobody holds it, and nobody waits.
+        // Only the map refers to the queue: it is neither held nor waited for.
         if queues.get(&self.name).is_some_and(|queue| Arc::strong_count(queue) == 1) {
             queues.remove(&self.name);
         }

@@ -21,8 +21,9 @@ macro_rules! select_users {
     };
 }
 
-/// A user with roles, beside `user_id`. Names that others have, too, are told apart, so that a credential can stand in the
-/// same row. What divides the roles is in the name of none: those are `a-z`, `0-9`, `.`, `_` and `-`.
+/// Columns of a user with roles, besides `user_id`. Column names that other tables share get an alias, so that a
+/// credential can be in the same row. Role names consist of `a-z`, `0-9`, `.`, `_` and `-`, so they never contain the
+/// separator.
 macro_rules! user_columns {
     () => {
         "username, password_hash, must_change_password, disabled, users.created_at AS user_created_at, last_login_at, \
@@ -31,8 +32,8 @@ macro_rules! user_columns {
 }
 pub(crate) use user_columns;
 
-/// Users after a name in order, up to so many, and of these as many as have no more than so many characters of attributes before
-/// them. Only names and lengths are gone through for that.
+/// Selects at most a given number of users after a name, in order, and of these only as many as have no more than a
+/// given number of characters of attributes before them. To compute that, the statement reads only names and lengths.
 macro_rules! piece_of {
     ($from:literal) => {
         concat!(
@@ -68,7 +69,7 @@ pub(crate) fn user(row: &AnyRow) -> Result<User, DbError> {
 }
 
 impl ReadTx {
-    /// The user with this id.
+    /// Returns the user with this id.
     ///
     /// # Errors
     /// [`DbError`] when the database fails or the row cannot be read.
@@ -78,7 +79,7 @@ impl ReadTx {
         row.as_ref().map(user).transpose()
     }
 
-    /// The user with this name, without regard to case.
+    /// Returns the user with this name, regardless of case.
     ///
     /// # Errors
     /// [`DbError`] when the database fails or the row cannot be read.
@@ -90,7 +91,7 @@ impl ReadTx {
         row.as_ref().map(user).transpose()
     }
 
-    /// At most `limit` users by folded name, from after the folded name `after`.
+    /// Returns at most `limit` users by folded name, after the folded name `after`.
     ///
     /// # Errors
     /// [`DbError`] when the database fails or a row cannot be read.
@@ -104,7 +105,7 @@ impl ReadTx {
         found.iter().map(user).collect()
     }
 
-    /// At most `limit` of the users who hold a role, by name.
+    /// Returns at most `limit` of the users who hold a role, ordered by name.
     ///
     /// # Errors
     /// [`DbError`] when the database fails or a row cannot be read.
@@ -120,8 +121,9 @@ impl ReadTx {
         found.iter().map(user).collect()
     }
 
-    /// At most `limit` users by folded name, from after the folded name `after`, and no more than whose attributes have about
-    /// `bytes` characters together, but at least one: for going through all of them in bounded pieces. The last piece is empty.
+    /// Returns at most `limit` users by folded name, after the folded name `after`, whose attributes together have
+    /// about `bytes` characters, but at least one user. Callers read all users in bounded pieces with it; an empty
+    /// piece is the last.
     ///
     /// # Errors
     /// [`DbError`] when the database fails or a row cannot be read.
@@ -129,7 +131,7 @@ impl ReadTx {
         self.piece(USERS_PIECE, after, limit, bytes, None).await
     }
 
-    /// The same of the users who hold a role.
+    /// Like [`ReadTx::users_piece`], for the users who hold a role.
     ///
     /// # Errors
     /// [`DbError`] when the database fails or a row cannot be read.
@@ -159,7 +161,7 @@ impl ReadTx {
         query.fetch_all(self.statements()).await?.iter().map(user).collect()
     }
 
-    /// The password hashes of at most `limit` users by folded name, from after the folded name `after`, with that name.
+    /// Returns the folded names and password hashes of at most `limit` users, after the folded name `after`.
     ///
     /// # Errors
     /// [`DbError`] when the database fails.
@@ -180,7 +182,7 @@ impl ReadTx {
         found.iter().map(hash).collect()
     }
 
-    /// How many users are not disabled, of all or of those who hold a role.
+    /// Returns the number of enabled users, of all or of those who hold a role.
     ///
     /// # Errors
     /// [`DbError`] when the database fails.
@@ -196,8 +198,8 @@ impl ReadTx {
         rows::unsigned(&row, "enabled")
     }
 
-    /// The names and kinds of the attributes that users have, and of those that the users with `role` have; `None` when users
-    /// have more than `limit` different sets of attributes. The values are read one user after another and not kept.
+    /// Returns names and kinds of the attributes of all users, and of the users with `role`; `None` if users have more
+    /// than `limit` different sets of attributes. The values are read row by row and not kept.
     ///
     /// # Errors
     /// [`DbError`] when the database fails or a row cannot be read.
@@ -230,8 +232,8 @@ impl ReadTx {
         Ok((sets <= limit).then_some(known))
     }
 
-    /// Whether anything that access rests on was written since the audit record with this number: users, roles or the access
-    /// model. Each such change is recorded in the transaction that makes it.
+    /// Whether users, roles or the access model have changed since the audit record with this number. Each such change
+    /// is recorded in the transaction that makes it.
     ///
     /// # Errors
     /// [`DbError`] when the database fails.
@@ -248,7 +250,7 @@ impl ReadTx {
         Ok(rows::unsigned(&row, "changes")? > 0)
     }
 
-    /// How many users that are not disabled hold the role `admin`.
+    /// Returns the number of enabled users who hold the role `admin`.
     ///
     /// # Errors
     /// [`DbError`] when the database fails.
@@ -263,7 +265,7 @@ impl ReadTx {
         rows::unsigned(&row, "administrators")
     }
 
-    /// Whether this password hash was taken from the configuration before; `digest` is its SHA-256 in hex.
+    /// Whether this password hash was already taken from the configuration. `digest` is its SHA-256 in hex.
     ///
     /// # Errors
     /// [`DbError`] when the database fails.
@@ -277,7 +279,7 @@ impl ReadTx {
 }
 
 impl WriteTx {
-    /// Creates a user with roles that exist.
+    /// Creates a user with existing roles.
     ///
     /// # Errors
     /// [`DbError::Conflict`] when the name is taken.
@@ -298,7 +300,7 @@ impl WriteTx {
         self.set_user_roles(user.id, user.roles).await
     }
 
-    /// Replaces a user's roles; they must exist.
+    /// Replaces a user's roles with existing roles.
     ///
     /// # Errors
     /// [`DbError`] when the database fails.
@@ -360,7 +362,7 @@ impl WriteTx {
         Ok(())
     }
 
-    /// Records a log-in.
+    /// Records a sign-in.
     ///
     /// # Errors
     /// [`DbError`] when the database fails.
@@ -373,7 +375,7 @@ impl WriteTx {
         Ok(())
     }
 
-    /// Deletes a user with sessions, keys and assignments.
+    /// Deletes a user with their sessions, API keys and role assignments.
     ///
     /// # Errors
     /// [`DbError`] when the database fails.
@@ -382,7 +384,7 @@ impl WriteTx {
         Ok(())
     }
 
-    /// Remembers a password hash that came from the configuration; `digest` is its SHA-256 in hex.
+    /// Records a password hash that came from the configuration. `digest` is its SHA-256 in hex.
     ///
     /// # Errors
     /// [`DbError`] when the database fails.

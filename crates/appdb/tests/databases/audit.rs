@@ -52,7 +52,7 @@ async fn appends_at_once_make_one_chain(fixture: &Fixture) {
             tokio::spawn(async move {
                 let mut tx = db.begin_write().await.unwrap();
                 tx.append_audit(&record("burst", time, None, "success")).await.unwrap();
-                // Every fourth gives up, which must not tear the chain.
+                // Every fourth writer rolls back, which must not break the chain.
                 if time % 4 != 0 {
                     tx.commit().await.unwrap();
                 }

@@ -1,5 +1,5 @@
-//! A process that is killed while it writes: what it acknowledged is there, nothing is half done, and every change has
-//! its audit record.
+//! A process that is killed while it writes. Acknowledged changes must exist, no change may be partial, and every
+//! change must have its audit record.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Stdio};
@@ -20,7 +20,7 @@ fn change(number: u64) -> String {
     format!("role{number:06}")
 }
 
-/// The process to be killed: this same test program, which does nothing here unless it was told where to write.
+/// The process to kill: this same test program. The test does nothing unless the environment variable names a database.
 #[tokio::test]
 async fn writer() {
     let Ok(url) = std::env::var(URL) else { return };
@@ -69,11 +69,11 @@ async fn killed_while_writing(fixture: &Fixture) {
             .unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let done = lines.map_while(Result::ok).filter_map(|line| {
-            // The first line shares its row with the test program's own output.
+            // The test program's own output precedes the first message on its line.
             line.split_once("done ").map(|(_, name)| name.to_owned())
         });
         let before = acknowledged.len();
-        // Another number of changes in each round, and a little time that is no multiple of one change.
+        // A different number of changes in each round, and a short delay that is no multiple of the time of one change.
         for name in done {
             acknowledged.push(name);
             if acknowledged.len() - before > round % 7 {

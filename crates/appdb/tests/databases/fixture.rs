@@ -1,4 +1,4 @@
-//! An empty database of either kind, and what tests put into it.
+//! An empty database of either kind, and test data.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,7 +34,7 @@ impl Fixture {
         AppDb::open(&self.url(), at(0)).await.unwrap()
     }
 
-    /// Past the service, as somebody with access to the database would.
+    /// Connects directly to the database, bypassing the service, as a user with access to the database could.
     pub async fn connect(&self) -> AnyConnection {
         sqlx::any::install_default_drivers();
         let url = match self {
@@ -46,7 +46,7 @@ impl Fixture {
         AnyConnection::connect(&url).await.unwrap()
     }
 
-    /// Runs statements past the service. Creates an SQLite file.
+    /// Runs statements that bypass the service. Creates the SQLite file if necessary.
     pub async fn run(&self, statements: &[&str]) {
         match self {
             Self::Sqlite { path, .. } => {

@@ -1,4 +1,5 @@
-//! The history of the access model: what it tells is what the tables held, whatever was written in whichever order.
+//! The history of the access model must reproduce the state of the tables after every change, for random sequences of
+//! changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -23,7 +24,7 @@ on_both!(
     a_large_change_is_quick,
 );
 
-/// Changes of one run; each run is another sequence.
+/// Number of changes in a run. Each run is another sequence.
 const CHANGES: usize = 60;
 const RUNS: u64 = 3;
 
@@ -35,7 +36,7 @@ fn policies(random: &mut ChaCha8Rng) -> Vec<Policy> {
     let long = "x".repeat(5_000);
     let texts = ["true", "ServiceName == \"a'; --\"", "", "ü\n$1", long.as_str()];
     let text = |random: &mut ChaCha8Rng| texts[random.random_range(0..texts.len())].to_owned();
-    // More than one statement's worth now and then.
+    // Sometimes more policies than fit one statement.
     let count = if random.random_bool(0.05) { 250 } else { random.random_range(0..4) };
     (0..count)
         .map(|_| Policy {
@@ -63,7 +64,8 @@ async fn now(db: &AppDb) -> ModelState {
     db.begin_read().await.unwrap().model_state(None).await.unwrap().unwrap()
 }
 
-/// One change of a random kind: one role, several with deletions among them, another model, other tests, all at once.
+/// Makes a random change: one role, several roles with deletions among them, another model, other tests, or all at
+/// once.
 async fn change(db: &AppDb, random: &mut ChaCha8Rng, time: i64) {
     const NAMES: [&str; 5] = ["admin", "a", "B-like", "a.b", "zebra"];
     let mut tx = db.begin_write().await.unwrap();
@@ -97,7 +99,7 @@ async fn change(db: &AppDb, random: &mut ChaCha8Rng, time: i64) {
     let tests = tests.map(|tests| if random.random_bool(0.2) { String::new() } else { tests });
     let roles: Vec<_> = written.iter().map(|(name, policies)| (*name, policies.as_deref())).collect();
     tx.record_change(&by(time, "schema.import", None, version), &roles, tests.as_deref()).await.unwrap();
-    // Some change their mind at the last moment.
+    // Some transactions are rolled back.
     if random.random_bool(0.8) {
         tx.commit().await.unwrap();
     }
@@ -106,7 +108,7 @@ async fn change(db: &AppDb, random: &mut ChaCha8Rng, time: i64) {
 async fn it_tells_what_the_tables_held(fixture: &Fixture) {
     let mut held: Vec<ModelState> = Vec::new();
     for seed in 0..RUNS {
-        // Each run goes on with another process's connections.
+        // Each run continues with the connections of another process.
         let db = fixture.open().await;
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         if held.is_empty() {
@@ -147,7 +149,8 @@ async fn it_tells_what_the_tables_held(fixture: &Fixture) {
     assert!(changes > 100, "{changes}");
 }
 
-/// What is told of a change is what differs between the states around it; roles that it wrote as they were may be told, too.
+/// The reported sides of a change must match the states around it wherever these differ. The report may also contain
+/// roles that the change wrote without modifying them.
 async fn told_of_one_change(tx: &mut ReadTx, number: u64, sides: &[ModelState]) {
     let [before, after] = tx.change_sides(number).await.unwrap().unwrap();
     for (told, held) in [(&before, &sides[0]), (&after, &sides[1])] {
@@ -169,7 +172,7 @@ async fn told_of_one_change(tx: &mut ReadTx, number: u64, sides: &[ModelState]) 
     }
 }
 
-/// The entry of a change among many is the same as that of the change alone.
+/// The entry of a change in a range must equal the entry of that change alone.
 async fn told_of_many_changes(tx: &mut ReadTx, held: &[ModelState]) {
     let last = u64::try_from(held.len()).unwrap();
     for (from, through) in [(1, last), (2, last / 2), (last / 2, last), (last, last), (last + 1, u64::MAX)] {
@@ -279,7 +282,7 @@ async fn what_was_written_past_it_is_taken_in_at_the_next_start(fixture: &Fixtur
         ])
         .await;
     for start in 5..7 {
-        // The second start finds nothing more.
+        // The second start finds no further changes.
         let db = AppDb::open(&fixture.url(), at(start)).await.unwrap();
         let mut tx = db.begin_read().await.unwrap();
         let [newest] = <[Change; 1]>::try_from(tx.changes(None, 1).await.unwrap()).unwrap();
@@ -310,7 +313,7 @@ async fn what_cannot_be_read_keeps_nobody_from_starting(fixture: &Fixture) {
 async fn members_of_several_roles_are_found_at_once(fixture: &Fixture) {
     let db = fixture.open().await;
     let mut tx = db.begin_write().await.unwrap();
-    // More than one statement takes.
+    // More names than fit one statement.
     let names: Vec<String> = (0..10_050).map(|number| format!("r{number:05}")).collect();
     let roles: Vec<(&str, &[Policy])> = names.iter().map(|name| (name.as_str(), &[][..])).collect();
     tx.put_roles(&roles, at(1)).await.unwrap();
@@ -329,7 +332,7 @@ async fn members_of_several_roles_are_found_at_once(fixture: &Fixture) {
     assert!(tx.members_of_roles(&[]).await.unwrap().is_empty());
 }
 
-/// A list of changes must not cost what their tests do: one that cannot be read at all is told of.
+/// Listing changes must not read the documents of tests: a change is listed even if its document is unreadable.
 #[tokio::test]
 async fn documents_of_tests_are_not_read_for_a_list() {
     let fixture = Fixture::sqlite();
@@ -340,7 +343,7 @@ async fn documents_of_tests_are_not_read_for_a_list() {
         tx.commit().await.unwrap();
     }
     db.close().await;
-    // A number of its own type is no text.
+    // A BLOB, which cannot be decoded as text.
     fixture.run(&["UPDATE test_changes SET document = x'ff00' WHERE document <> ''"]).await;
     let db = fixture.open().await;
     let mut tx = db.begin_read().await.unwrap();
@@ -353,7 +356,8 @@ async fn documents_of_tests_are_not_read_for_a_list() {
     assert!(tx.change_sides(3).await.is_err(), "there is something to be read");
 }
 
-/// What a hundred records take this machine now, each written by itself and all in one transaction.
+/// Measures how long this machine currently takes to write a hundred records, one statement at a time, in one
+/// transaction.
 async fn a_hundred_records(db: &AppDb) -> Duration {
     let begun = Instant::now();
     let mut tx = db.begin_write().await.unwrap();
@@ -364,8 +368,8 @@ async fn a_hundred_records(db: &AppDb) -> Duration {
     begun.elapsed()
 }
 
-/// The figures are for people to look at; the bar is only against a transaction in which others give up waiting. A machine
-/// that is slow at everything has ten times what a hundred records take it.
+/// Prints the figures. The assertion only detects transactions so long that other writers time out. On a slow machine
+/// the limit is ten times the time for a hundred records.
 async fn a_large_change_is_quick(fixture: &Fixture) {
     let db = fixture.open().await;
     let policies: Vec<Policy> = (0..5)

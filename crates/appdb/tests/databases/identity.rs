@@ -1,4 +1,4 @@
-//! Users, roles, sessions, keys, and what replicas share.
+//! Users, roles, sessions, API keys, and data that replicas share.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -95,7 +95,8 @@ async fn users_and_roles(fixture: &Fixture) {
     assert_eq!(tx.enabled_administrators().await.unwrap(), 0);
 }
 
-/// All users in pieces, each bounded by users and by the size of their attributes, in order and each once.
+/// All users in pieces, each bounded by the number of users and the size of their attributes: in order, and each user
+/// once.
 async fn users_in_pieces(fixture: &Fixture) {
     let db = fixture.open().await;
     let mut tx = db.begin_write().await.unwrap();
@@ -141,7 +142,7 @@ async fn users_in_pieces(fixture: &Fixture) {
     }
 }
 
-/// What access rests on is changed by requests that are recorded with it; reads and refusals change nothing.
+/// Only successful changes of users, roles or the access model count; reads and denials do not.
 async fn changes_of_access_are_noticed(fixture: &Fixture) {
     let db = fixture.open().await;
     let append = async |action: &str, outcome: &str| {
@@ -213,7 +214,7 @@ async fn credentials(fixture: &Fixture) {
     assert_eq!(tx.session_by_id("s1").await.unwrap().unwrap(), session);
     assert_eq!(tx.session_by_id("s2").await.unwrap().unwrap().preview, Some(of_bob.clone()));
     drop(tx);
-    // As an earlier version kept it: a copy of the user's roles, which opens nothing.
+    // As an earlier version stored it: a copy of the user's roles, which grants no access.
     let earlier = r#"UPDATE sessions SET preview = '{"roles":["reader"],"attributes":{"team":"blue"},"username":"bob"}' WHERE id = 's3'"#;
     fixture.run(&[earlier]).await;
     let mut tx = db.begin_read().await.unwrap();
@@ -331,7 +332,7 @@ async fn the_idlest_sessions_make_room(fixture: &Fixture) {
 }
 
 async fn order_is_bytewise(fixture: &Fixture) {
-    // Each two of them stand the other way round in some language: punctuation, case, accents.
+    // Names that some languages sort differently than bytewise: punctuation, case, accents.
     let names =
         ["ab", "a-b", "a_b", "a.c", "B", "b-a", "z", "é", "e", "f", "Zed", "ä", "ß", "ss", "a b", "10", "9"];
     let db = fixture.open().await;

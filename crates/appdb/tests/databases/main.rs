@@ -1,4 +1,4 @@
-//! What the service's own data must do on either database: the same tests run on both, and a few on one alone.
+//! Tests of the application database. Most run on both databases, a few on one of them.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 

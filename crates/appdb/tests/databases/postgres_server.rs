@@ -1,4 +1,4 @@
-//! What concerns a server that stops, hangs, or is not fit for the service; and values that it cannot store.
+//! A server that stops, hangs, or is not suitable for the service; and values that it cannot store.
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -32,7 +32,7 @@ async fn a_server_that_comes_back_is_used_at_once() {
         let database = server.database().unwrap();
         let db = AppDb::open(&database.url(), at(0)).await.unwrap();
         put_role(&db, "kept").await.unwrap();
-        // All connections of the pool, so that the first calls afterwards meet dead ones.
+        // Uses all connections of the pool, so that the first calls afterwards get dead connections.
         let mut open = Vec::new();
         for _ in 0..8 {
             open.push(db.begin_read().await.unwrap());
@@ -106,8 +106,8 @@ async fn what_the_server_cannot_store_is_no_outage() {
     db.ping().await.unwrap();
 }
 
-/// Polls a call so often at most, and then gives it up: while the answer that it waits for is on its way, or when it has come.
-/// Timers do not get between the steps of a call, which are shorter than their milliseconds.
+/// Polls a call at most `polls` times and then drops it: right after the last poll, or (`when_woken`) once the next
+/// response has arrived. Timers have a resolution of milliseconds and cannot interrupt a call between such short steps.
 async fn leave<T>(call: impl Future<Output = T>, polls: usize, when_woken: bool) -> Option<T> {
     let mut call = pin!(call);
     let mut left = polls;
@@ -131,7 +131,7 @@ async fn a_dropped_call_leaves_nothing_behind() {
     let db = AppDb::open(&database.url(), at(0)).await.unwrap();
     for when_woken in [false, true] {
         let (mut finished, mut given_up) = (0, 0);
-        // A few more than the first that comes to its end: not all take the same number of steps.
+        // Continues until several calls have completed: not all calls take the same number of steps.
         for polls in 0.. {
             let name = format!("w{polls}{when_woken}");
             match leave(put_role(&db, &name), polls, when_woken).await {
@@ -148,7 +148,7 @@ async fn a_dropped_call_leaves_nothing_behind() {
                 break;
             }
         }
-        // At the least before it begins, and while it waits for the server; what comes in one piece takes one step.
+        // At least before it begins, and while it waits for the server. Responses that arrive together take one step.
         assert!(given_up >= 2, "{given_up} were given up");
     }
     put_role(&db, "after").await.unwrap();
@@ -188,10 +188,10 @@ async fn a_server_that_is_not_fit_is_refused() {
     }
 }
 
-/// How long answers are on their way from [`far_away`].
+/// Delay of responses from [`far_away`].
 const ON_ITS_WAY: Duration = Duration::from_millis(20);
 
-/// Passes connections on to a server whose answers come late.
+/// Proxies connections to a server and delays its responses.
 async fn far_away(server: String) -> SocketAddr {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -214,8 +214,8 @@ async fn far_away(server: String) -> SocketAddr {
     address
 }
 
-/// A snapshot that was begun for somebody who has gone must not be shown to those who come after: they would be let in by what has
-/// been taken away since.
+/// A snapshot whose caller has gone must not be reused by later callers, who could get access that has since been
+/// revoked.
 #[tokio::test]
 async fn a_beginning_that_nobody_waited_for_shows_nobody_the_past() {
     let database = postgres::database().unwrap();
@@ -230,16 +230,16 @@ async fn a_beginning_that_nobody_waited_for_shows_nobody_the_past() {
         futures::future::join_all(looks).await
     };
     for version in 0..3 {
-        // The first answer is that the connection works, the second that the snapshot is begun.
+        // The first response confirms the connection, the second one that the snapshot has begun.
         assert!(timeout(ON_ITS_WAY * 3 / 2, db.begin_read()).await.is_err());
-        // The answer has come, and the connection is back among the others.
+        // The response has arrived, and the connection is back in the pool.
         tokio::time::sleep(ON_ITS_WAY * 5).await;
         assert_eq!(look().await, [version; 2]);
         let mut tx = replica.begin_write().await.unwrap();
         let model = AccessModel { version: version + 1, ..AccessModel::default() };
         tx.insert_access_model(&model, at(1), ("u1", "Ada")).await.unwrap();
         tx.commit().await.unwrap();
-        // Those that have just been used are back, too: else others are made.
+        // The connections just used are back in the pool, too; otherwise the pool would open new ones.
         tokio::time::sleep(ON_ITS_WAY * 5).await;
         assert_eq!(look().await, [version + 1; 2], "what has been replaced");
         assert_eq!(db.begin_read().await.unwrap().access_model().await.unwrap(), model);

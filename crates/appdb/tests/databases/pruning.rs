@@ -1,4 +1,4 @@
-//! Removing old audit records.
+//! Tests of pruning the audit log.
 
 use tracewarden_appdb::{AUDIT_PRUNE, AppDb, AuditFilter, DbError, NewAuditRecord, PrunedAudit};
 
@@ -25,7 +25,7 @@ async fn append(db: &AppDb, record: NewAuditRecord<'_>) -> u64 {
     sequence
 }
 
-/// Removes as the service does; what was removed.
+/// Prunes as the service does. Returns the removed records.
 async fn prune(db: &AppDb, before: i64, limit: u32) -> Result<Option<PrunedAudit>, DbError> {
     let mut tx = db.begin_write().await?;
     let Some(pruned) = tx.prune_audit(at(before), limit).await? else { return Ok(None) };
@@ -39,7 +39,7 @@ async fn prune(db: &AppDb, before: i64, limit: u32) -> Result<Option<PrunedAudit
     Ok(Some(pruned))
 }
 
-/// Numbers of the entries that the log still shows, oldest first, without removals; the chain must hold.
+/// Returns the numbers of the entries still in the log, oldest first, without removals. Also checks the chain.
 async fn left(db: &AppDb) -> Vec<u64> {
     let mut tx = db.begin_read().await.unwrap();
     let verified = tx.verify_audit(|_, _| ()).await.unwrap().unwrap();
@@ -57,7 +57,7 @@ async fn left(db: &AppDb) -> Vec<u64> {
 async fn only_a_whole_beginning_goes(fixture: &Fixture) {
     let db = fixture.open().await;
     assert_eq!(prune(&db, 10, 100).await.unwrap(), None, "nothing in an empty log");
-    // Clocks of several replicas: a newer record may stand before an older one.
+    // The clocks of replicas differ: a newer record may precede an older one.
     for time in [1, 2, 9, 3, 10] {
         append(&db, record("done", time, None, "success")).await;
     }
@@ -68,7 +68,7 @@ async fn only_a_whole_beginning_goes(fixture: &Fixture) {
     assert_eq!(prune(&db, 5, 100).await.unwrap(), None);
     assert_eq!(prune(&db, 10, 100).await.unwrap().unwrap().through, 4);
     assert_eq!(left(&db).await, [5]);
-    // Everything but the record of this very removal may go.
+    // All records may be removed except that of this very removal.
     assert_eq!(prune(&db, 200 * HOUR, 100).await.unwrap().unwrap().through, 7);
     assert_eq!(left(&db).await, [0_u64; 0]);
     append(&db, record("done", 11, None, "success")).await;
@@ -126,7 +126,7 @@ async fn large_records_go_a_few_at_a_time(fixture: &Fixture) {
     assert_eq!(removed, [2, 1]);
 }
 
-/// A reader who always has two answers under way, one begun before the other ends, must not keep the log from being cut.
+/// A reader that always has two requests running, one begun before the other ends, must not prevent pruning.
 async fn overlapping_reads_go_a_few_at_a_time(fixture: &Fixture) {
     let db = fixture.open().await;
     let mut open = append(&db, record("traces.query", 1, None, "unknown")).await;
@@ -180,7 +180,7 @@ async fn a_broken_chain_is_kept(fixture: &Fixture) {
     assert_eq!(tx.verify_audit(|_, _| ()).await.unwrap().unwrap_err().sequence, 3, "the trace of it remains");
 }
 
-/// Whoever writes past the service must not get rid of what they changed by making it look old.
+/// An attacker who bypasses the service must not get rid of tampered records by making them look old.
 async fn what_was_tampered_with_does_not_become_too_old(fixture: &Fixture) {
     let db = fixture.open().await;
     for time in 1..=6 {
@@ -192,7 +192,7 @@ async fn what_was_tampered_with_does_not_become_too_old(fixture: &Fixture) {
         ("UPDATE audit SET at = 0, target = 'eve' WHERE sequence = 1", 1),
         ("UPDATE audit SET actor_name = 'eve' WHERE sequence = 3", 3),
         ("UPDATE audit SET outcome = 'unknown' WHERE sequence = 2", 2),
-        // The first one that would stay, at which the removal would end.
+        // The first record that would be kept, at which the removal would end.
         ("UPDATE audit SET at = at + 1 WHERE sequence = 5", 5),
     ] {
         fixture.run(&[statement]).await;

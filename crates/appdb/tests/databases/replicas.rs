@@ -1,4 +1,4 @@
-//! Several processes on one database, each with connections of its own.
+//! Several processes on one database, each with its own connections.
 
 use std::time::{Duration, Instant};
 
@@ -80,7 +80,7 @@ async fn writers_make_one_chain(fixture: &Fixture) {
                 let mut tx = db.begin_write().await.unwrap();
                 tx.append_audit(&record("burst", 1, None, "success")).await.unwrap();
                 tx.put_role("shared", &[], at(1)).await.unwrap();
-                // Every fourth gives up.
+                // Every fourth writer rolls back.
                 if number % 4 != 0 {
                     tx.commit().await.unwrap();
                 }
@@ -96,11 +96,11 @@ async fn writers_make_one_chain(fixture: &Fixture) {
     assert_eq!(tx.role("shared").await.unwrap().unwrap().revision, 46, "no revision comes twice");
 }
 
-/// What the service does: look, then change.
+/// Reads and then changes, as the service does.
 async fn disable_unless_last(db: &AppDb, id: &str) -> Result<bool, DbError> {
     let mut tx = db.begin_write().await?;
     let last = tx.enabled_administrators().await? == 1;
-    // The other one gets every chance to slip between.
+    // Gives the other transaction every chance to run in between.
     tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     if last {
         return Ok(false);
@@ -132,18 +132,18 @@ async fn the_first_secret_wins(fixture: &Fixture) {
     assert_eq!(first.unwrap(), second.unwrap());
 }
 
-/// Writers who have given up must not keep the connections that readers need.
+/// Writers that have timed out must not occupy the connections that readers need.
 async fn readers_do_not_wait_for_writers_who_gave_up(fixture: &Fixture) {
     let db = fixture.open().await;
     let mut other = fixture.connect().await;
     let (lock, unlock) = match fixture {
         Fixture::Sqlite { .. } => ("BEGIN EXCLUSIVE", "ROLLBACK"),
-        // The service's own, of which `src/postgres.rs` has the number.
+        // The lock of the service, with the number from `src/postgres.rs`.
         Fixture::Postgres(_) => {
             ("SELECT pg_advisory_lock(6075990604458185284)", "SELECT pg_advisory_unlock_all()")
         }
     };
-    // So that all connections are there: making one takes time, too.
+    // Opens all connections first, because opening one takes time, too.
     drop(futures::future::join_all((0..8).map(|_| db.begin_read())).await);
     let read = async || {
         let begun = Instant::now();
@@ -151,10 +151,10 @@ async fn readers_do_not_wait_for_writers_who_gave_up(fixture: &Fixture) {
         assert!(reading.iter().all(Result::is_ok));
         begun.elapsed()
     };
-    // What it takes this machine when nobody writes.
+    // Time on this machine without writers.
     let usual = read().await;
     other.execute(lock).await.unwrap();
-    // As they come one after another, so do they give up, each while the next one has its turn.
+    // Writers arrive one after another and time out one after another, each while the next one is waiting.
     let writers = (0..12).map(|number| {
         let db = db.clone();
         async move {
@@ -167,7 +167,7 @@ async fn readers_do_not_wait_for_writers_who_gave_up(fixture: &Fixture) {
     }
     let took = read().await;
     assert!(took < usual + Duration::from_secs(1), "{took:?}, and {usual:?} when nobody writes");
-    // Nor must they hold up whoever writes next.
+    // They must not delay the next writer either.
     other.execute(unlock).await.unwrap();
     add_user(&db, "u1", "ada", &[]).await.unwrap();
 }
@@ -186,7 +186,7 @@ async fn whoever_writes_much_stands_among_the_writers_once(fixture: &Fixture) {
         })
     };
     let mut writers: Vec<_> = (0..40).map(|_| write("ada")).collect();
-    // Each has come as far as it can once all tasks have had a turn.
+    // After all tasks have run, each has advanced as far as it can.
     for _ in 0..100 {
         tokio::task::yield_now().await;
     }
@@ -201,7 +201,7 @@ async fn whoever_writes_much_stands_among_the_writers_once(fixture: &Fixture) {
     let order: Vec<&str> = std::iter::from_fn(|| came.try_recv().ok()).collect();
     let before = order.iter().position(|name| *name == "bob").unwrap();
     assert!(before <= 1, "{before} of ada's wrote before bob");
-    // Whoever cannot begin in time is told so, also when only their own writes are in the way.
+    // A writer that cannot begin in time gets an error, also if it waits only for writes with the same name.
     let writing = db.begin_write_of("ada", Duration::from_secs(20)).await.unwrap();
     let refused = db.begin_write_of("ada", Duration::from_millis(100)).await.map(drop);
     assert!(matches!(refused, Err(DbError::Unavailable(_))), "{refused:?}");

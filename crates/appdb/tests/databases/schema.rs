@@ -1,4 +1,4 @@
-//! Databases that an earlier program made, and ones that are not up to date.
+//! Databases of earlier versions, and databases whose schema is not current.
 
 mod audit_log;
 mod definitions;
@@ -16,20 +16,21 @@ on_both!(
     only_a_current_schema_is_opened_as_it_is,
 );
 
-/// A step with the checksums that its program writes. The pin of a released step never changes: an edit would lock out every
-/// database that has it.
+/// A migration with the checksums that the program stores. The pin of a released migration never changes: an edit would
+/// lock out every database that has it.
 struct Step {
     name: &'static str,
     sql: &'static str,
-    /// What only PostgreSQL needs.
+    /// Statements for PostgreSQL only.
     postgres: &'static str,
-    /// On SQLite, on PostgreSQL.
+    /// Checksums on SQLite and on PostgreSQL.
     sha256: [&'static str; 2],
-    /// Statements that fill what it added, as a program of it would have by the time of the next step.
+    /// Statements that fill the new tables and columns, as a program of that version would have by the time of the next
+    /// migration.
     rows: &'static [&'static str],
 }
 
-/// All steps. The first four are those of 0.1.0.
+/// All migrations. The first four are those of 0.1.0.
 const PINNED: [Step; 5] = [
     Step {
         name: "initial",
@@ -74,17 +75,17 @@ const PINNED: [Step; 5] = [
     },
 ];
 
-/// The step from which on the oldest records of the audit log can be removed.
+/// The migration that introduces pruning of the audit log.
 const AUDIT_ANCHOR: usize = 3;
 
-/// The step from which on there is a history of the access model.
+/// The migration that introduces the history of the access model.
 const HISTORY: usize = 4;
 
-/// A database that has the first steps alone, with what programs of each of them left in it.
+/// A database that has only the first migrations, with data from programs of each of these versions.
 struct Earlier {
     fixture: Fixture,
     steps: usize,
-    /// Whether the oldest records of its audit log have been removed.
+    /// Whether its audit log has been pruned.
     is_pruned: bool,
 }
 
@@ -154,7 +155,7 @@ async fn check_history(db: &AppDb, steps: usize) {
     let mut tx = db.begin_read().await.unwrap();
     let began = Change {
         number: 1,
-        // Of the step that began it.
+        // Time of the migration that created the history.
         at: at(if has_history { 0 } else { 9 }),
         by_id: String::new(),
         by_name: String::new(),
@@ -175,7 +176,7 @@ async fn check_history(db: &AppDb, steps: usize) {
     assert_eq!(told, Some(first), "the history begins with what was stored");
 }
 
-/// As the program writes them into a new database: a step that is added, and any that is edited, fails here.
+/// Checks the pins against a new database: an added or edited migration fails here.
 async fn every_step_is_pinned(fixture: &Fixture) {
     AppDb::open(&fixture.url(), at(0)).await.unwrap().close().await;
     let backend = usize::from(matches!(fixture, Fixture::Postgres(_)));
@@ -210,7 +211,7 @@ async fn only_a_current_schema_is_opened_as_it_is(fixture: &Fixture) {
         matches!(&error, DbError::Migration(text) if text.contains("no data of this service")),
         "{error}"
     );
-    // It has created nothing.
+    // The failed attempt has created nothing.
     fixture.run(&["CREATE TABLE schema_migrations (line TEXT)", "DROP TABLE schema_migrations"]).await;
     AppDb::open(&url, at(0)).await.unwrap();
     AppDb::open_existing(&url).await.unwrap();

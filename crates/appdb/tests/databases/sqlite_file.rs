@@ -1,4 +1,4 @@
-//! What holds for the SQLite file alone: its mode, its address, and a file that is something else.
+//! Tests for the SQLite file only: its mode, its address, and a file of another format.
 
 use tracewarden_appdb::{AppDb, DbError};
 use tracewarden_model::Timestamp;

@@ -1,4 +1,4 @@
-//! Rows that somebody changed past the service.
+//! Rows that an attacker changed, bypassing the service.
 
 use tracewarden_appdb::{AUDIT_PRUNE, AppDb, ChainFault, DbError, NewAuditRecord};
 
@@ -66,7 +66,7 @@ async fn append(db: &AppDb, records: &[NewAuditRecord<'_>]) {
     tx.commit().await.unwrap();
 }
 
-/// Each case: statements, and the record at which the chain is seen to break. Afterwards the log is as it was.
+/// Runs the cases: statements, and the record at which verification must report the break. Restores the log after each.
 async fn check(fixture: &Fixture, db: &AppDb, records: u64, cases: &[(&[&str], u64)]) {
     fixture
         .run(&[
@@ -113,7 +113,7 @@ async fn tampering_breaks_the_chain(fixture: &Fixture) {
         (&["UPDATE audit SET hash = previous_hash WHERE sequence = 1"], 1),
         (&["UPDATE audit SET at = at + 1 WHERE sequence = 3"], 3),
         (&["UPDATE audit SET sequence = 4 WHERE sequence = 3"], 4),
-        // The beginning cut off, with an anchor that fits.
+        // The beginning is cut off, with a matching anchor.
         (
             &[
                 "UPDATE audit_anchor SET sequence = 1, hash = (SELECT hash FROM audit WHERE sequence = 1)",
@@ -121,7 +121,7 @@ async fn tampering_breaks_the_chain(fixture: &Fixture) {
             ],
             1,
         ),
-        // Everything cut off.
+        // All records are deleted.
         (
             &[
                 "UPDATE audit_anchor SET sequence = 3, hash = (SELECT hash FROM audit WHERE sequence = 3)",
@@ -129,7 +129,7 @@ async fn tampering_breaks_the_chain(fixture: &Fixture) {
             ],
             3,
         ),
-        // A forged record before the first one.
+        // A forged record is inserted before the first one.
         (
             &[
                 "INSERT INTO audit SELECT 0, NULL, at, actor_id, actor_name, credential_id, via, 'forged', outcome, \
@@ -137,12 +137,13 @@ async fn tampering_breaks_the_chain(fixture: &Fixture) {
             ],
             0,
         ),
-        // An anchor that agrees with nothing.
+        // An anchor that matches nothing.
         (&["UPDATE audit_anchor SET hash = 'x'"], 1),
-        // A head that is not the last record's.
+        // A head that is not that of the last record.
         (&["UPDATE audit_head SET hash = 'x'"], 3),
         (&["UPDATE audit_head SET sequence = 2"], 3),
-        // Everything gone, with a head and an anchor that agree: half of them as in a log that was never written to.
+        // All records are deleted, with a head and an anchor that match: half of their values are those of an empty
+        // log.
         (
             &[
                 "DELETE FROM audit",
@@ -194,7 +195,7 @@ async fn tampering_breaks_a_pruned_chain(fixture: &Fixture) {
         (&["DELETE FROM audit WHERE sequence = 3"], 4),
         (&["DELETE FROM audit WHERE sequence = 6"], 6),
         (&["UPDATE audit SET detail = '{}' WHERE sequence = 6"], 6),
-        // A forged record where others were removed.
+        // A forged record is inserted where others were removed.
         (
             &[
                 "INSERT INTO audit SELECT 2, NULL, at, actor_id, actor_name, credential_id, via, 'forged', outcome, \
@@ -205,7 +206,7 @@ async fn tampering_breaks_a_pruned_chain(fixture: &Fixture) {
     ];
     check(fixture, &db, 4, cases).await;
 
-    // A record of a removal that does not say which is no confirmation.
+    // A record of a removal without its details does not confirm the anchor.
     append(&db, &[record(AUDIT_PRUNE, 10, None, "success")]).await;
     assert_eq!(verify(&db).await.map_err(|fault| fault.sequence), Err(7));
 }

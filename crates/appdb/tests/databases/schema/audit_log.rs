@@ -1,4 +1,4 @@
-//! An audit log as a program of an early step wrote it, which every later one must find unbroken and read as it was.
+//! An audit log of an early version. Every later version must find its chain unbroken and read its records unchanged.
 
 use tracewarden_appdb::{
     AUDIT_PRUNE, AppDb, AuditFilter, AuditPlace, AuditRecord, AuditRemoval, GENESIS_HASH, NewAuditRecord,
@@ -8,14 +8,14 @@ use tracewarden_model::Timestamp;
 
 use crate::fixture::at;
 
-/// A record with the hash that it was given when it was written. Computed anew in each run, the hash would change with
-/// the program, and that the logs of earlier ones are called broken would show nowhere.
+/// A record with the hash from the time when it was written. A hash computed in each run would change with the program,
+/// and no test would show that the program reports older logs as broken.
 struct Logged {
     hash: &'static str,
     record: NewAuditRecord<'static>,
 }
 
-/// A time with as many digits as in an installation, down to the last microsecond.
+/// Returns a time with as many digits as in production, down to the last microsecond.
 const fn after(micros: i64) -> Timestamp {
     at(1_795_382_000_123_456 + micros)
 }
@@ -23,13 +23,13 @@ const fn after(micros: i64) -> Timestamp {
 const SECOND: i64 = 1_000_000;
 const HOUR: i64 = 3_600 * SECOND;
 
-/// Between the records that are removed and those that stay.
+/// A time between the removed records and the kept ones.
 const KEPT_FROM: Timestamp = after(HOUR / 2);
 
-/// How many are removed.
+/// Number of removed records.
 const REMOVED: usize = 3;
 
-/// The one that is begun and not completed.
+/// The record that is begun and not completed.
 const OPEN: usize = 6;
 
 const BY_ADA: NewAuditRecord<'static> = NewAuditRecord {
@@ -48,11 +48,11 @@ const BY_ADA: NewAuditRecord<'static> = NewAuditRecord {
     detail: "{}",
 };
 
-/// Numbered from 1; the last tells of a removal, and is there when one has been.
+/// The records, numbered from 1. The last one documents a removal and is present only if the log is pruned.
 ///
-/// What a step could take for the same is in them: an empty text and none, spaces and line breaks at the end of a text,
-/// JSON with its own order of members, spaces and escapes; and a user who is gone, times that go back, a beginning
-/// without an end.
+/// The records contain values that a migration could confuse or change: empty and absent texts, trailing spaces and
+/// line breaks, JSON with its own order of members, spaces and escapes; also a deleted user, times that go back, and a
+/// beginning without a completion.
 static LOG: [Logged; 9] = [
     Logged {
         hash: "4b6c2318cfc6af341d4fc7b7cab962a751427c3f62edaf349a002218d03e464d",
@@ -177,7 +177,7 @@ fn text(text: Option<&str>) -> String {
     text.map_or_else(|| "NULL".to_owned(), |text| format!("'{}'", text.replace('\'', "''")))
 }
 
-/// The row of a record, and the end of the chain at it.
+/// Returns statements that insert a record and move the head of the chain to it.
 fn append(index: usize) -> [String; 2] {
     let Logged { hash, record } = &LOG[index];
     let sequence = index + 1;
@@ -210,12 +210,12 @@ fn append(index: usize) -> [String; 2] {
     ]
 }
 
-/// Statements that write the log, from the first step on.
+/// Returns statements that write the log, valid from the first migration on.
 pub fn written() -> impl Iterator<Item = String> {
     (0..LOG.len() - 1).flat_map(append)
 }
 
-/// Statements that then remove its oldest records, from the step on that has an anchor for what is left.
+/// Returns statements that then prune the oldest records, valid from the migration on that adds the anchor.
 pub fn pruned() -> impl Iterator<Item = String> {
     let hash = LOG[REMOVED - 1].hash;
     let removed = [
@@ -225,7 +225,7 @@ pub fn pruned() -> impl Iterator<Item = String> {
     removed.into_iter().chain(append(LOG.len() - 1))
 }
 
-/// The records that are left, with their numbers.
+/// Returns the kept records with their numbers.
 fn left(is_pruned: bool) -> Vec<(u64, &'static Logged)> {
     let all: Vec<_> = (1_u64..).zip(&LOG).collect();
     if is_pruned { all[REMOVED..].to_vec() } else { all[..LOG.len() - 1].to_vec() }
@@ -278,7 +278,7 @@ fn entry(sequence: u64, Logged { hash, record }: &Logged) -> AuditRecord {
     }
 }
 
-/// That the log verifies, and every entry says what was written.
+/// Checks that the log verifies and that every entry is read as written.
 pub async fn require_read(db: &AppDb, is_pruned: bool) {
     let mut tx = db.begin_read().await.unwrap();
     assert_eq!(tx.verify_audit(|_, _| ()).await.unwrap(), Ok(verified(is_pruned)));
@@ -287,7 +287,7 @@ pub async fn require_read(db: &AppDb, is_pruned: bool) {
     assert_eq!(tx.audit_records(&AuditFilter::default(), 100).await.unwrap(), entries);
 }
 
-/// That what was begun before a step is completed after it, and that what was written before it can be removed.
+/// Checks that a record from before a migration can be completed after it, and that older records can be pruned.
 pub async fn require_writable(db: &AppDb, is_pruned: bool) {
     let mut tx = db.begin_write().await.unwrap();
     let completes = Some(OPEN as u64);
@@ -304,7 +304,7 @@ pub async fn require_writable(db: &AppDb, is_pruned: bool) {
 
     let mut tx = db.begin_read().await.unwrap();
     let verified = tx.verify_audit(|_, _| ()).await.unwrap().unwrap();
-    // Both logs have lost the same records now, and have been given one more and one that tells of the removal.
+    // Both logs have now lost the same records, and both have one more record and one of the removal.
     assert_eq!((verified.records, verified.removals, verified.anchor), (7, 1, (3, removal().hash)));
     let entries = tx.audit_records(&AuditFilter::default(), 100).await.unwrap();
     let completed = entries.iter().find(|entry| entry.sequence == OPEN as u64).unwrap();

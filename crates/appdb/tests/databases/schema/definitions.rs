@@ -1,5 +1,5 @@
-//! Tables with everything that they are made of, as the database tells it: `golden/` holds them as they are today, a file for
-//! each database. `UPDATE_DOCS=1 cargo test -p tracewarden-appdb --test databases definitions` writes the files anew.
+//! Definitions of all tables, as the database reports them. `golden/` contains the current ones, one file per database.
+//! `UPDATE_DOCS=1 cargo test -p tracewarden-appdb --test databases definitions` rewrites the files.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,13 +12,14 @@ use crate::fixture::{Fixture, at, on_both};
 
 on_both!(are_those_of_the_file, what_is_lost_shows);
 
-/// The statements that SQLite keeps and reads at each start: they are its schema. What it makes by itself for a constraint has
-/// none.
+/// The statements that SQLite stores and reads at each start: they are its schema. Objects that SQLite creates by
+/// itself for a constraint have no statement.
 const SQLITE: &str = "SELECT tbl_name, CASE type WHEN 'table' THEN 0 WHEN 'index' THEN 1 ELSE 2 END, 0, sql \
                       FROM sqlite_master WHERE sql IS NOT NULL";
 
-/// What the catalogues hold. Left out are the indexes of constraints, and the constraints that newer servers make of `NOT NULL`,
-/// which the column tells. What is no table begins with the letters of its kind.
+/// The definitions in the catalogues, without the indexes of constraints and without the constraints that newer servers
+/// create for `NOT NULL`, which the column shows. Lines of other objects than tables begin with the letters of their
+/// kind.
 const POSTGRES: &str = "
     WITH tables AS (
         SELECT pg_class.oid AS id, CAST(relname AS TEXT) AS name, relkind, relpersistence
@@ -61,7 +62,7 @@ async fn read(fixture: &Fixture) -> String {
         Fixture::Postgres(_) => POSTGRES,
     };
     let mut connection = fixture.connect().await;
-    // Ordered here: a server's order of text is that of its language.
+    // Sorted here, because the server's order of text depends on its locale.
     let mut lines: Vec<(String, i64, i64, String)> =
         sqlx::query_as(look).fetch_all(&mut connection).await.unwrap();
     connection.close().await.unwrap();
@@ -86,7 +87,7 @@ fn file(fixture: &Fixture) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("golden").join(name)
 }
 
-/// That there is what the file holds: nothing is missing, nothing is beside it, and everything is as it says.
+/// Checks that the schema equals the file: nothing is missing, added or different.
 pub async fn require(fixture: &Fixture) {
     let (path, current) = (file(fixture), read(fixture).await);
     let held = fs::read_to_string(&path).unwrap_or_default();
@@ -117,7 +118,7 @@ const TABLE: &str = "CREATE TABLE two (id BIGINT NOT NULL PRIMARY KEY, name TEXT
                      size BIGINT CHECK (size > 0), one BIGINT REFERENCES one (id) ON DELETE CASCADE)";
 const INDEX: &str = "CREATE INDEX two_by_one ON two (one, name)";
 
-/// What a step could make of the table by mistake.
+/// Changes that a migration could make by mistake.
 const LOSSES: [(&str, &str); 10] = [
     (" PRIMARY KEY", ""),
     ("TEXT NOT NULL", "TEXT"),
@@ -131,7 +132,8 @@ const LOSSES: [(&str, &str); 10] = [
     (INDEX, ""),
 ];
 
-/// That what the files hold is everything: a table without something reads otherwise than the whole one and all others.
+/// Checks that the definitions are complete: a table that lacks a part differs from the complete table and from all
+/// other variants.
 async fn what_is_lost_shows(fixture: &Fixture) {
     let trigger = match fixture {
         Fixture::Sqlite { .. } => {

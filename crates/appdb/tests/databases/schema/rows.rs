@@ -1,4 +1,4 @@
-//! Rows that programs of each step left behind, and what this program reads in them.
+//! Rows that programs of each version left behind, and the values that this program reads from them.
 
 use std::collections::BTreeMap;
 
@@ -9,19 +9,19 @@ use tracewarden_model::AttributeValue;
 
 use crate::fixture::{at, set};
 
-/// The numbers of the steps that brought what is read here.
+/// Numbers of the migrations that introduced the data read here.
 const REVISIONS_ARE_COUNTED: usize = 2;
 const KEYS_ARE_NARROWED: usize = 3;
 
-/// Of the first step. Several in a table, with and without what may be absent: a step that keeps only the newest, or
-/// makes nothing of an empty value, would leave a single plain row as it was.
+/// Rows of the first migration: several in each table, with and without optional values. A single plain row would not
+/// show that a migration keeps only the newest row or loses empty values.
 pub const INITIAL: &[&str] = &[
     "INSERT INTO roles (name, revision, created_at, updated_at) VALUES ('reader', 7, 1, 2)",
     "INSERT INTO role_policies (role, position, title, expression, description) \
      VALUES ('reader', 0, 't', 'true', 'd'), ('reader', 1, 'Zoë''s', 'SpanAttributes[\"a\"] ==\n  \"b\\\\c\"', NULL)",
     "INSERT INTO access_models (version, document, created_at, created_by_id, created_by_name) \
      VALUES (3, '{\"binding\": null, \"fields\": []}', 2, 'u0', 'Zoë')",
-    // With spaces, and without members of later versions.
+    // With spaces, and without the members of later versions.
     "INSERT INTO access_models (version, document, created_at, created_by_id, created_by_name) \
      VALUES (4, '{\"fields\": [{\"map\": \"Labels\", \"name\": \"team\", \"logical\": \"string\", \
      \"column_type\": \"String\", \"filterable\": true, \"policy\": true}], \"binding\": {\"database\": \"otel\", \
@@ -51,7 +51,7 @@ pub const INITIAL: &[&str] = &[
     "INSERT INTO login_throttles (bucket, failures, window_start, blocked_until) VALUES ('address:192.0.2.1', 3, 19, 20)",
 ];
 
-/// Roles of revisions 8 and 9 have been there, and are gone.
+/// Roles with revisions 8 and 9 existed and have been deleted.
 pub const ROLE_REVISION: &[&str] = &["UPDATE role_revision SET last = 9 WHERE id = 1"];
 
 pub const NARROWED_KEYS: &[&str] = &[
@@ -61,10 +61,11 @@ pub const NARROWED_KEYS: &[&str] = &[
      ('k4', 'b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4', 'twk_4', 'n', 'u1', 25, NULL, '[]')",
 ];
 
-/// What tests the history ends with.
+/// The document of tests after the last change.
 pub const TESTS: &str = "{\"tests\": []}";
 
-/// A role was made, and then deleted when tests were added. The first change is the step's own.
+/// A role was created, and deleted together with the addition of tests. The first change is that of the migration
+/// itself.
 pub const HISTORY: &[&str] = &[
     "INSERT INTO changes (number, at, by_id, by_name, action, target, model_version) VALUES \
      (2, 30, 'u2', 'Grace', 'role.put', 'gone', 4), (3, 31, 'u2', 'Grace', 'model.import', NULL, 4)",
@@ -74,7 +75,7 @@ pub const HISTORY: &[&str] = &[
     "INSERT INTO test_changes (change, document) VALUES (3, '{\"tests\": []}')",
 ];
 
-/// The last revision that a role has had.
+/// Returns the last revision that any role has had.
 pub fn last_revision(steps: usize) -> u64 {
     if steps >= REVISIONS_ARE_COUNTED { 9 } else { 7 }
 }
@@ -131,7 +132,7 @@ fn session(id: &str, user_id: &str, created_at: i64, last_seen_at: i64) -> Sessi
     }
 }
 
-/// Those of the administrator, newest first.
+/// Returns the sessions of the administrator, newest first.
 fn previewing() -> [Session; 3] {
     let of_roles = Preview {
         roles: set(&["reader"]),
@@ -140,7 +141,7 @@ fn previewing() -> [Session; 3] {
     };
     let of_user =
         Preview { username: Some("Ada".to_owned()), user_id: Some("u1".to_owned()), ..Preview::default() };
-    // What was copied from a user before a preview had the user's id opens nothing.
+    // A copy of a user's access, from before previews had the user's id, grants no access.
     let of_name = Preview { user_id: None, ..of_user.clone() };
     [
         Session {
@@ -173,7 +174,7 @@ fn key(number: u8, created_at: i64) -> ApiKey {
     }
 }
 
-/// Newest first. A key from before keys could be narrowed is not narrowed.
+/// Returns the keys, newest first. A key from before scoped API keys is not scoped.
 fn keys(steps: usize) -> Vec<ApiKey> {
     let mut keys = Vec::new();
     if steps >= KEYS_ARE_NARROWED {
@@ -187,7 +188,7 @@ fn keys(steps: usize) -> Vec<ApiKey> {
     keys
 }
 
-/// That everything is read as what it was written as.
+/// Checks that everything is read as written.
 pub async fn require_read(db: &AppDb, steps: usize) {
     let mut tx = db.begin_read().await.unwrap();
     assert_eq!(tx.user_by_name("ADA").await.unwrap(), Some(ada()));
@@ -210,7 +211,7 @@ pub async fn require_read(db: &AppDb, steps: usize) {
     assert_eq!(model.binding.unwrap().display.service.as_deref(), Some("ServiceName"));
     assert!(tx.access_model_version(3).await.unwrap().unwrap().binding.is_none());
     drop(tx);
-    // By the tokens that their owners have.
+    // Looked up with their owners' tokens.
     let (found, user) = db.session_by_token(TokenDigest([0xa1; 32])).await.unwrap().unwrap();
     assert_eq!((found, user), (session("s1", "u1", 4, 5), ada()));
     for key in keys(steps) {

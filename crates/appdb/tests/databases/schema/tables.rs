@@ -1,5 +1,5 @@
-//! All that is in a database, read without knowing its tables: what a step loses or changes shows even where no other
-//! test looks.
+//! The entire contents of a database, read without knowledge of its tables. This detects data that a migration loses or
+//! changes even if no other test covers it.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use sqlx::{AssertSqlSafe, Column as _, Connection as _, Row as _};
 
 use crate::fixture::Fixture;
 
-/// Values by the name of their column. Texts are in quotes, so that none is a number or `NULL`.
+/// Values by column name. Texts are quoted, so that none equals a number or `NULL`.
 pub type Values = BTreeMap<String, String>;
 
-/// Rows in order, by the name of their table.
+/// Rows in order, by table name.
 pub type Tables = BTreeMap<String, Vec<Values>>;
 
 const NULL: &str = "NULL";
@@ -27,7 +27,7 @@ fn values(row: &AnyRow) -> Values {
     row.columns().iter().map(|column| (column.name().to_owned(), value(row, column.ordinal()))).collect()
 }
 
-/// All tables but that of the steps, to which every step adds.
+/// Reads all tables except the one of the migrations, to which every migration adds a row.
 pub async fn read(fixture: &Fixture) -> Tables {
     let look = match fixture {
         Fixture::Sqlite { .. } => "SELECT name FROM sqlite_master WHERE type = 'table'",
@@ -52,7 +52,8 @@ pub async fn read(fixture: &Fixture) -> Tables {
     tables
 }
 
-/// That there is something to lose in each table and each column: whoever adds one adds rows for the steps after it.
+/// Checks that every table and every column has data. A migration that adds one must come with rows for the migrations
+/// after it.
 pub fn require_filled(tables: &Tables) {
     for (table, rows) in tables {
         assert!(!rows.is_empty(), "`{table}` is empty");
@@ -62,7 +63,7 @@ pub fn require_filled(tables: &Tables) {
     }
 }
 
-/// That every row is there as it was, and none beside them. Tables and columns may have been added.
+/// Checks that all rows are unchanged and none are added. Tables and columns may have been added.
 pub fn require_kept(before: &Tables, now: &Tables) {
     for (table, rows) in before {
         let mut kept = now.get(table).cloned().unwrap_or_default();
