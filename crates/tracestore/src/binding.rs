@@ -1,4 +1,4 @@
-//! Checking a binding against the store.
+//! Checks a binding against ClickHouse.
 
 use tracewarden_model::{Binding, ColumnType, nearest::nearest};
 
@@ -8,12 +8,12 @@ use crate::table::Column;
 use crate::trace_index::is_trace_index;
 use crate::{StoreError, TraceStore};
 
-/// Why a table cannot be bound like this.
+/// Why a table cannot be bound.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BindingError {
-    /// The store failed.
+    /// ClickHouse failed.
     Store(StoreError),
-    /// Members of the binding that do not hold, each with the reason.
+    /// Invalid members of the binding, each with the reason.
     Invalid(Vec<(&'static str, String)>),
 }
 
@@ -23,14 +23,14 @@ impl From<StoreError> for BindingError {
     }
 }
 
-/// Databases that belong to the store itself.
+/// Databases that belong to ClickHouse itself.
 pub(crate) const SYSTEM_DATABASES: [&str; 3] = ["system", "information_schema", "INFORMATION_SCHEMA"];
 
 impl TraceStore {
-    /// Checks that the table exists and its columns can serve as what they are bound as.
+    /// Checks that the table exists and that its columns can serve in their roles. Returns warnings.
     ///
     /// # Errors
-    /// Everything that does not hold.
+    /// Everything that is invalid.
     pub async fn check_binding(&self, binding: &Binding) -> Result<Vec<String>, BindingError> {
         if SYSTEM_DATABASES.contains(&binding.database.as_str()) {
             let message = "the store's own tables cannot be bound".to_owned();
@@ -63,7 +63,7 @@ impl TraceStore {
                 }
                 Some(_) => {}
             };
-        // Ids are looked up by their texts and compared with those in the rows: a column of another type would have to be
+        // Ids are looked up as texts and compared with the texts in the rows. A column of another type would have to be
         // compared without its index, and writes its values in another form (a `FixedString` with zero bytes).
         let id = "a `String`, perhaps nullable or of low cardinality";
         expect("trace_id", &binding.trace_id, id, ColumnType::is_string);
@@ -110,7 +110,7 @@ impl TraceStore {
         if errors.is_empty() { Ok(warnings) } else { Err(BindingError::Invalid(errors)) }
     }
 
-    /// Warns of tables that hold what one server has, where there are more servers.
+    /// Warns about tables that hold only one server's rows, where there are more servers.
     async fn warn_of_parts(&self, binding: &Binding) -> Result<Vec<String>, StoreError> {
         let statement =
             "SELECT database, name, engine, engine_full FROM system.tables WHERE engine = 'Distributed'";

@@ -1,4 +1,4 @@
-//! What an outline needs of each span of one trace.
+//! A brief form of each span of one trace, for an outline.
 
 use tracewarden_model::{Binding, Timestamp};
 
@@ -6,24 +6,25 @@ use crate::select::Selection;
 use crate::shown::Shown;
 use crate::{StoreError, TraceStore};
 
-/// Longest text that is shown of a span, in characters: whoever sends spans chooses how long their names are.
+/// Maximum length of a span's text, in characters: clients that send spans choose the length of names.
 pub(crate) const MAX_TEXT: u32 = 100;
 
-/// Longest span id, in characters; whoever sends spans chooses these too.
+/// Maximum length of a span id, in characters: clients that send spans choose this, too.
 const MAX_ID: u32 = 128;
 
-/// A span in a few words. Texts that need a display column that is not bound are absent.
+/// A brief form of a span. Texts whose display column is not bound are absent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpanBrief {
-    /// The span id, cut to 128 characters. What is cut names no span in the store.
+    /// The span id, cut to 128 characters. A cut id matches no span in ClickHouse.
     pub span_id: String,
-    /// Span id of the parent, empty for none; the zeros that some exporters write count as none. Cut likewise.
+    /// Span id of the parent, cut likewise. Empty for a span without a parent, which includes the zeros that some exporters
+    /// write.
     pub parent_span_id: String,
-    /// When it began.
+    /// Start time.
     pub start: Timestamp,
-    /// How long it took, in nanoseconds; 0 where the store says what is no duration.
+    /// Duration in nanoseconds; 0 where the stored value is not a valid duration.
     pub duration_nanos: Option<i64>,
-    /// Whether it does.
+    /// Whether the stored value is not a valid duration.
     pub duration_invalid: bool,
     /// Operation name, cut to 100 characters.
     pub name: Option<String>,
@@ -31,27 +32,27 @@ pub struct SpanBrief {
     pub service: Option<String>,
     /// Kind, cut likewise.
     pub kind: Option<String>,
-    /// Whether the status says that it failed; `false` without a column for it.
+    /// Whether the status is an error; `false` without a status column.
     pub error: bool,
 }
 
 type Row = (String, String, i64, Option<i64>, u8, String, String, String, u8);
 
-/// The first characters of a text.
+/// Cuts a text to its first characters.
 pub(crate) fn cut(text: &str, most: u32) -> String {
     format!("substringUTF8({text}, 1, {most})")
 }
 
 impl TraceStore {
-    /// The earliest spans of a chosen trace, at most so many, by start and then by span id. Of a selection of several traces
-    /// it is the first; without any there is nothing.
+    /// Returns the earliest spans of a selected trace, at most this number, sorted by start and then by span id. If several
+    /// traces are selected, it reads the first; if none is, the result is empty.
     ///
-    /// A span is at most 556 characters of ids and texts, and less than 100 bytes besides: 100,000 of them stay below the
-    /// 256 MiB of an answer at four bytes a character. Those of control characters and of what is not UTF-8, which become
-    /// longer in JSON, can be more than that, which is an error.
+    /// A span has at most 556 characters of ids and texts, and less than 100 further bytes: 100,000 spans stay below the 256
+    /// MiB of an answer at four bytes a character. Control characters and invalid UTF-8 become longer in JSON. Spans with
+    /// many of them can exceed the limit, which is an error.
     ///
     /// # Errors
-    /// When the store fails, delivers fewer spans than were counted and asked for, or more than 256 MiB.
+    /// When ClickHouse fails, returns fewer spans than were counted and requested, or more than 256 MiB.
     pub async fn brief(
         &self,
         binding: &Binding,
@@ -117,7 +118,7 @@ mod tests {
     use crate::cancellation::{binding, everything};
     use crate::differential::{connect, execute};
 
-    /// A table of one trace, and that trace chosen.
+    /// Creates a table with one trace, and selects it.
     async fn chosen(local: &LocalStore, columns: &str, rows: &str) -> (TraceStore, Selection) {
         let store = connect(local);
         let definitions =
@@ -150,7 +151,7 @@ mod tests {
             duration: Some("Took".to_owned()),
             status: Some("Status".to_owned()),
             kind: Some("Kind".to_owned()),
-            // One that the table has not got any more.
+            // A column that the table no longer has.
             service: Some("Service".to_owned()),
         };
         let with = Binding { display, ..without.clone() };
@@ -170,7 +171,7 @@ mod tests {
             brief("b", "", 2_000_500, -3, "\u{fffd}", false),
             brief("c", "b", 2_000_500, 7, &"é".repeat(100), true),
         ];
-        // So often that the store compiles the statement.
+        // Repeated until ClickHouse compiles the statement.
         for most in [0_u32, 2, 3, 4, 5, 6] {
             let found = store.brief(&with, &selection, most).await.unwrap();
             assert_eq!(found, expected[..expected.len().min(most as usize)]);
@@ -190,7 +191,7 @@ mod tests {
     async fn ids_are_short() {
         let local = LocalStore::start().unwrap();
         let [long, zeros] = ["é", "0"].map(|text| text.repeat(300));
-        // Equal but for what is cut off, and none and some with zeros in front.
+        // Equal except for the part that is cut off; a parent of zeros and one that begins with zeros.
         let rows = format!("(1, 'a', '{long}2', '{zeros}'), (1, 'a', '{long}1', '{zeros}x')");
         let (store, selection) = chosen(&local, "ParentSpanId String", &rows).await;
         let found = store.brief(&binding("default", "spans"), &selection, 5).await.unwrap();
@@ -209,7 +210,7 @@ mod tests {
         assert_eq!(store.brief(&binding, &selection, 2).await.map(|spans| spans.len()), Ok(2));
         let short = store.brief(&binding, &selection, 3).await;
         assert!(matches!(short, Err(StoreError::Short(_))), "{short:?}");
-        // More than were counted may have come since.
+        // More spans may have arrived since they were counted.
         execute(
             &local,
             "INSERT INTO default.spans SELECT 4, 'a', toString(number), '' FROM numbers(5)".to_owned(),

@@ -1,4 +1,4 @@
-//! Whoever stops waiting for an answer stops the statement behind it.
+//! A caller that stops waiting for an answer cancels its statement.
 
 use std::time::{Duration, Instant};
 
@@ -30,7 +30,7 @@ pub(crate) fn everything() -> AccessScope {
     authorise([policy], None, &caller, &AccessModel::default(), &CompiledPolicies::new()).unwrap()
 }
 
-/// Waits until as many statements of the store's client run as wanted, the one that asks left out.
+/// Waits until this number of statements of this service run, this one excluded.
 pub(crate) async fn running(store: &TraceStore, wanted: i64) {
     let begun = Instant::now();
     // A statement may begin late on a busy machine; it has to end in time.
@@ -46,7 +46,7 @@ pub(crate) async fn running(store: &TraceStore, wanted: i64) {
     }
 }
 
-/// A table whose every scan outlasts the test.
+/// Creates a view whose every scan outlasts the test.
 async fn endless(local: &LocalStore) -> TraceStore {
     let store = connect(local);
     execute(
@@ -102,7 +102,7 @@ async fn a_page_that_nobody_reads_on_is_stopped() {
     assert_eq!(page.span_count(), 50_000);
     let mut spans = store.read(&binding, &page, None).await.unwrap();
     assert!(spans.next().await.unwrap().unwrap().spans > 0);
-    // Most of it is still to come: it waits for us, however long that is.
+    // Most of it is still to come: ClickHouse waits for the reader, however long that takes.
     tokio::time::sleep(Duration::from_millis(500)).await;
     running(&store, 1).await;
     drop(spans);

@@ -1,5 +1,5 @@
-//! ClickHouse's HTTP protocol, as far as reading needs it: statements go to one of the endpoints, and to another when that
-//! one is at fault.
+//! ClickHouse's HTTP protocol, as far as reading needs it. A statement goes to one endpoint, and to another one when
+//! the first is at fault.
 
 pub(crate) mod answer;
 pub(crate) mod answer_memory;
@@ -35,55 +35,55 @@ use pool::{Pool, Session, pause};
 use request::{Question, Sent};
 use tries::Tries;
 
-/// How long connecting may take. One lost packet is made good in this time.
+/// Time-out for connecting. It is long enough to recover from one lost packet.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// Idle connections are kept for less time than any version of ClickHouse keeps them: a statement that is sent while the
-/// server closes its connection is lost.
+/// How long idle connections are kept. Every version of ClickHouse keeps them longer: a statement that is sent while
+/// the server closes its connection is lost.
 const IDLE: Duration = Duration::from_millis(2_500);
-/// How much longer than its time limit an answer is waited for: the store enforces the limit itself, and says so, but looks at
-/// the clock between blocks only. Whoever hangs up then ends the statement.
+/// How much longer than its time limit the client waits for an answer. ClickHouse enforces the limit itself and reports
+/// it, but checks the clock only between blocks. When the client then disconnects, ClickHouse ends the statement.
 const GRACE: Duration = Duration::from_secs(1);
-/// Silence after which an endpoint is asked for a sign of life. A slow statement is silent, too: only a server that does not
-/// answer beside it either is given up.
+/// Silence after which an endpoint gets a health check. A slow statement is silent, too: the client gives up only a
+/// server that does not answer the health check either.
 const SILENCE: Duration = Duration::from_secs(3);
-/// How long a sign of life may take before a statement is given up.
+/// Time-out of a health check of an endpoint that has a statement.
 const PING_TIMEOUT: Duration = Duration::from_secs(2);
-/// Where there are several endpoints, each is asked for a sign of life so often, whether or not it has something to do: one that
-/// has fallen silent gets no new statements within a second.
+/// Pause between health checks where there are several endpoints, whether or not an endpoint has statements. An
+/// endpoint that falls silent gets no new statements within a second.
 const WATCH_PAUSE: Duration = Duration::from_millis(200);
-/// How long that one may take.
+/// Time-out of such a health check.
 const WATCH_PATIENCE: Duration = Duration::from_millis(750);
-/// Signs of life that have to be missing in a row.
+/// Number of consecutive health checks that have to fail.
 const PINGS: u32 = 2;
-/// Endpoints that may be lost while they have one statement. More would let one that brings servers down go round a large
-/// cluster. Those that refuse it, unbegun, are not counted.
+/// Maximum number of endpoints that may be lost while they have one statement. With more, a statement that crashes
+/// servers could take down a large cluster. Endpoints that refuse the statement before they begin it are not counted.
 const ATTEMPTS_MAX: usize = 4;
-/// How often an endpoint is told a statement anew after refusing the settings with it: `readonly`, and those it lacks.
+/// How often a statement is sent to an endpoint that refuses the settings with it: `readonly`, and those that it lacks.
 const SETTINGS_MAX: usize = 3;
-/// Time limit of a statement that finds out whether an endpoint is back.
+/// Time limit of the statement that checks whether an endpoint is healthy again, in seconds.
 const PROBE_SECONDS: u32 = 3;
 
-/// Answers that are collected: one JSON document, with the rows as arrays, that says behind them how many they are.
+/// Format of answers that are collected: one JSON document, with the rows as arrays and the number of rows after them.
 const COLLECTED: &str = "JSONCompact";
 
-/// Cheap to clone.
+/// Sends statements to the configured endpoints. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Client {
     shared: Arc<Shared>,
     bounds: Bounds,
-    /// Without one, each statement goes to the first endpoint that works.
+    /// Without a session, each statement goes to the first endpoint that works.
     session: Option<Session>,
-    /// The one endpoint that is asked, whatever becomes of it.
+    /// The only endpoint that gets statements, even when it is unhealthy.
     only: Option<usize>,
-    /// Adds up what statements cost, if anybody asks.
+    /// Adds up the cost of statements, if a caller wants to know it.
     meter: Option<Arc<Meter>>,
 }
 
-/// What an endpoint says that is asked whether it lives.
+/// Result of a health check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sign {
     Lives,
-    /// It says something else, or hangs up.
+    /// It answers with a gateway error, or closes the connection.
     Fails,
     Silent,
 }
@@ -94,7 +94,7 @@ struct Shared {
     metrics: Metrics,
     config: Arc<StoreConfig>,
     entropy: Arc<dyn Entropy>,
-    /// Begins with the first statement, when there is something to run it.
+    /// Started with the first statement, when a runtime exists to run it.
     watch: Once,
 }
 
@@ -122,12 +122,12 @@ impl Client {
         Ok(Self { shared, bounds, session: None, only: None, meter: None })
     }
 
-    /// Names the counts in a registry.
+    /// Registers the metrics in a registry.
     pub(crate) fn register_metrics(&self, registry: &mut Registry) {
         self.shared.metrics.register(registry);
     }
 
-    /// Sends a statement whose answer is passed on while it arrives. It is this far when its first bytes are here.
+    /// Sends a statement whose answer is streamed. Returns when the first bytes of the answer are here.
     pub(crate) async fn send(&self, statement: Statement, format: &str) -> Result<Answer, StoreError> {
         let begun = Instant::now();
         let mut measured = self.shared.metrics.begin();
@@ -148,7 +148,7 @@ impl Client {
         }
     }
 
-    /// All rows of a small answer, each a JSON array.
+    /// Returns all rows of a small answer, each a JSON array.
     pub(crate) async fn rows<T: DeserializeOwned + Send + 'static>(
         &self,
         statement: Statement,
@@ -156,7 +156,7 @@ impl Client {
         self.rows_within(statement, MAX_COLLECTED_BYTES).await
     }
 
-    /// The same, of an answer that may have so many bytes; [`StoreError::TooLarge`] when it has more.
+    /// Like [`Self::rows`], with a maximum size of the answer in bytes; [`StoreError::TooLarge`] above it.
     pub(crate) async fn rows_within<T: DeserializeOwned + Send + 'static>(
         &self,
         statement: Statement,
@@ -165,8 +165,8 @@ impl Client {
         self.collect(&statement, Sent::Settings(self.bounds), bytes).await
     }
 
-    /// All rows of a small answer to a statement that reads the user's own profile: with the settings alone without which
-    /// its answer could be cut, and none that the profile is asked about. Never for span data.
+    /// Returns all rows of a small answer to a statement that reads the user's own profile. It sends only the settings
+    /// without which the answer could be cut, and none that the statement asks the profile about. Never for span data.
     pub(crate) async fn rows_of_profile<T: DeserializeOwned + Send + 'static>(
         &self,
         statement: &str,
@@ -186,12 +186,12 @@ impl Client {
         let question = Question { statement, format: COLLECTED, sent, whole: self.meter.is_some() };
         let mut rows = self.collect_once(&question, until, bytes).await;
         if matches!(rows, Err(StoreError::Short(_))) {
-            // It broke off midway, but nobody has seen any of it.
+            // It was aborted midway, but no caller has seen any of it.
             rows = self.collect_once(&question, until, bytes).await;
         }
         match &rows {
             Ok(rows) => {
-                // The text holds names of columns and keys; the values, which are somebody's data, are beside it.
+                // The text holds names of columns and keys. Values are user data and travel as parameters.
                 let (milliseconds, rows) = (begun.elapsed().as_secs_f64() * 1e3, rows.len());
                 tracing::debug!(milliseconds, rows, statement = statement.text, "the store answered");
                 measured.complete();
@@ -208,7 +208,7 @@ impl Client {
         bytes: usize,
     ) -> Result<Vec<T>, StoreError> {
         let begun = Instant::now();
-        // Large, and not part of the future of everybody who asks.
+        // Boxed because it is large, to keep it out of the callers' futures.
         let (endpoint, arrived) = Box::pin(self.deliver(question, until)).await?;
         if let Some(meter) = &self.meter
             && let Some(cost) = arrived.cost(begun.elapsed())
@@ -223,8 +223,8 @@ impl Client {
         rows
     }
 
-    /// Asks one endpoint after the other, until one has begun to answer or the fault is not an endpoint's. While every endpoint
-    /// that works is full, it waits for a place, as long as the statement has time.
+    /// Sends a statement to one endpoint after the other, until one has begun to answer or the fault is not an
+    /// endpoint's. While every working endpoint is full, the statement is retried within its time limit.
     async fn deliver(&self, question: &Question<'_>, until: Instant) -> Result<(usize, Arrived), StoreError> {
         let pool = &self.shared.pool;
         if pool.is_several() {
@@ -262,7 +262,7 @@ impl Client {
                         Miss::Unreachable(cause) | Miss::Silent(cause) | Miss::Cannot(cause) => {
                             self.put_aside(at, cause);
                         }
-                        // Works: what others have chosen there must still be read there.
+                        // The endpoint works: spans of traces that were selected there must still be read there.
                         Miss::Full(_) | Miss::Exhausted { .. } | Miss::Final(_) => {}
                     }
                     tries.missed(at, miss);
@@ -272,7 +272,8 @@ impl Client {
         Err(tries.failure(pool))
     }
 
-    /// One endpoint's answer. Settings that it refuses are left out where nothing rests on them: it has not begun then.
+    /// Returns one endpoint's answer. Settings that the endpoint refuses are left out where answers do not depend on
+    /// them: it has not begun the statement then.
     async fn ask(&self, at: usize, question: &Question<'_>, until: Instant) -> Result<Arrived, Miss> {
         let Some(endpoint) = self.shared.pool.get(at) else {
             return Err(Miss::Final(StoreError::Internal("no such endpoint".to_owned())));
@@ -284,7 +285,7 @@ impl Client {
                     return Err(Miss::Final(error.of_needed_settings()));
                 }
                 Err(Miss::Final(error)) if error.refuses_readonly() => {
-                    // By what was sent, and not by whether it is news: several statements may find it out at once.
+                    // By what was sent, not by whether it is new: several statements may find it out at the same time.
                     if readonly == READONLY_OF_PROFILE {
                         return Err(Miss::Final(error));
                     }
@@ -301,7 +302,7 @@ impl Client {
         self.exchange(at, question, until).await
     }
 
-    /// Which of these settings an endpoint has.
+    /// Returns which of these settings an endpoint has.
     async fn known_settings(
         &self,
         at: usize,
@@ -311,7 +312,7 @@ impl Client {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let mut statement = Statement::default();
         let list = statement.strings(&names);
-        // In one row.
+        // One row, so that a limit on rows in the profile cannot cut the answer.
         statement.push(&format!("SELECT groupArray(name) FROM system.settings WHERE has({list}, name)"));
         let question =
             Question { statement: &statement, format: COLLECTED, sent: Sent::Needed, whole: false };
@@ -352,7 +353,7 @@ impl Client {
         arrived
     }
 
-    /// Completes when an endpoint that keeps silent gives no other sign of life either.
+    /// Completes when an endpoint that is silent fails its health checks, too.
     async fn dead(&self, at: usize) {
         let mut missing = 0;
         while missing < PINGS {
@@ -363,7 +364,7 @@ impl Client {
         }
     }
 
-    /// Whether an endpoint gives a sign of life. What a proxy says when its server is away is none.
+    /// Whether an endpoint passes a health check. The gateway error of a proxy whose server is away does not count.
     async fn lives(&self, at: usize) -> bool {
         self.sign_of_life(at, PING_TIMEOUT).await == Sign::Lives
     }
@@ -377,15 +378,15 @@ impl Client {
         }
     }
 
-    /// Puts an endpoint aside whose connection broke, unless it lives: then perhaps only this connection is at fault, and
-    /// one statement that always breaks must not take every endpoint from all others.
+    /// Marks an endpoint unhealthy whose connection broke, unless it passes a health check: then perhaps only this
+    /// connection is at fault, and one statement that always breaks must not take every endpoint from all others.
     async fn look_at(&self, at: usize, cause: &str) {
         if !self.lives(at).await {
             self.put_aside(at, cause);
         }
     }
 
-    /// The same, for those who do not wait.
+    /// Like [`Self::look_at`], in a background task.
     fn suspect(&self, at: usize) {
         let client = self.clone();
         tokio::spawn(async move { client.look_at(at, "the answer broke off").await });
@@ -393,7 +394,7 @@ impl Client {
 
     fn put_aside(&self, at: usize, cause: &str) {
         let Some(endpoint) = self.shared.pool.get(at) else { return };
-        // Once for all who meet the same failure.
+        // Only once when several statements meet the same failure.
         if !endpoint.put_aside() {
             return;
         }
@@ -404,7 +405,7 @@ impl Client {
         tokio::spawn(bring_back(Arc::downgrade(&self.shared), at, first));
     }
 
-    /// Whether an endpoint answers a statement again, be it with an error of the statement's own.
+    /// Whether an endpoint answers statements again. An error that is the statement's own counts as an answer.
     async fn is_back(&self, at: usize) -> bool {
         let statement = Statement::new("SELECT 1");
         let sent = Sent::Settings(self.bounds);
@@ -417,56 +418,58 @@ impl Client {
         }
     }
 
-    /// The configured endpoints.
+    /// Returns the configured endpoints.
     pub(crate) fn endpoints(&self) -> impl Iterator<Item = &Url> {
         self.shared.pool.urls()
     }
 
-    /// The same client for a statement that may take longer than others.
+    /// Returns the same client for a statement that may take longer than others.
     pub(crate) fn lasting(&self, seconds: u32) -> Self {
         Self { bounds: Bounds { seconds, ..self.bounds }, ..self.clone() }
     }
 
-    /// The same client for statements that must cost less than others.
+    /// Returns the same client for statements that must cost less than others.
     pub(crate) fn within(&self, bounds: Bounds) -> Self {
         let seconds = bounds.seconds.min(self.bounds.seconds);
         Self { bounds: Bounds { seconds, ..bounds }, ..self.clone() }
     }
 
-    /// The same client for statements that belong together: they stay with one endpoint as long as it works.
+    /// Returns the same client for statements that belong together: they stay with one endpoint as long as it works.
     pub(crate) fn session(&self) -> Self {
         Self { session: Some(Session::default()), ..self.clone() }
     }
 
-    /// The same client for statements about what was chosen at this endpoint: another one would answer for other data.
+    /// Returns the same client for statements about traces that were selected at this endpoint: another one would
+    /// answer for other data.
     pub(crate) fn at(&self, endpoint: Option<usize>) -> Self {
         Self { only: endpoint.or(self.only), ..self.clone() }
     }
 
-    /// The endpoint that answered the request's statements last, where they stay together.
+    /// Returns the endpoint that last answered a statement of the session, if there is a session.
     pub(crate) fn place(&self) -> Option<usize> {
         self.session.as_ref().and_then(Session::place)
     }
 
-    /// The same client, which adds up what its statements cost: also for the one that it is made of.
+    /// Returns the same client with a meter of its own, which adds up the cost of its statements. They count for the
+    /// meter of this client, too.
     pub(crate) fn metered(&self) -> Self {
         Self { meter: Some(Arc::new(Meter::within(self.meter.clone()))), ..self.clone() }
     }
 
-    /// What the statements have cost that were answered.
+    /// Returns the cost of the statements that were answered.
     pub(crate) fn cost(&self) -> Cost {
         self.meter.as_ref().map_or_else(Cost::default, |meter| meter.cost())
     }
 
-    /// How often the request's statements came to be answered by another endpoint, the first one included.
+    /// Returns how often the session's endpoint changed, its first endpoint included.
     pub(crate) fn moves(&self) -> usize {
         self.session.as_ref().map_or(0, Session::moves)
     }
 
-    /// A client of this endpoint alone.
+    /// Returns a client that has only this endpoint.
     ///
     /// # Errors
-    /// None for an endpoint that is configured.
+    /// None for a configured endpoint.
     pub(crate) fn only(&self, endpoint: &Url) -> Result<Self, StoreError> {
         let Shared { http, metrics, config, entropy, .. } = self.shared.as_ref();
         let shared = Shared {
@@ -482,8 +485,9 @@ impl Client {
     }
 }
 
-/// Puts an endpoint aside when it falls silent, as long as another one works: a busy store must not be left for none. Ends with
-/// the client. What refuses or hangs up is found out by the statement that meets it, which loses no time.
+/// Marks an endpoint unhealthy when it falls silent, as long as another one works: a busy server is better than none.
+/// The task ends with the client. An endpoint that refuses or closes connections is found out by the next statement,
+/// which loses no time.
 async fn watch(shared: Weak<Shared>, at: usize) {
     loop {
         tokio::time::sleep(WATCH_PAUSE).await;
@@ -500,7 +504,7 @@ async fn watch(shared: Weak<Shared>, at: usize) {
     }
 }
 
-/// Tries an endpoint until it is back, after pauses that grow. Ends with the client.
+/// Retries an endpoint with growing pauses until it is healthy. The task ends with the client.
 async fn bring_back(shared: Weak<Shared>, at: usize, first: Duration) {
     let mut next = first;
     for failures in 1.. {
@@ -509,7 +513,7 @@ async fn bring_back(shared: Weak<Shared>, at: usize, first: Duration) {
         let Some(endpoint) = shared.pool.get(at) else { return };
         let bounds = Bounds { seconds: PROBE_SECONDS, rows: 0 };
         let client = Client { shared: Arc::clone(&shared), bounds, session: None, only: None, meter: None };
-        // Another version may have been started.
+        // The server may have been restarted with another version.
         endpoint.dialect.forget();
         if client.is_back(at).await {
             tracing::info!(endpoint = endpoint.name, "an endpoint of the trace store is back");

@@ -1,9 +1,10 @@
-//! The other servers of a cluster, and whether what is sent with a statement holds there.
+//! The other servers of a cluster, and whether they keep the settings that are sent with a statement.
 //!
-//! A server that another one asks does not refuse a setting that a constraint of its own forbids: it clamps it, and says
-//! nothing. A limit that is sent as 0 is then one of its own, and an overflow mode that is sent as `throw` may be `break`: its
-//! part of an answer ends early, and the whole is shorter without an error. So every server says what holds on it, in a statement
-//! with our settings in force, before anything is read from a distributed table; and again after [`LIFE`].
+//! A server that gets a query from another server does not refuse a setting that its own constraints forbid: it clamps it
+//! silently. A limit that is sent as 0 is then a limit of its own, and an overflow mode that is sent as `throw` may be
+//! `break`: its part of an answer ends early, and the whole answer is shorter without an error. So each server reports its
+//! settings, in a statement with the settings of this crate in effect, before this crate reads a distributed table, and again
+//! after [`LIFE`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -15,20 +16,20 @@ use crate::sql::{Statement, quote_literal};
 use crate::version::{MINIMUM, is_too_old};
 use crate::{StoreError, TraceStore};
 
-/// How long what the servers said is believed: a constraint that is added later is noticed then.
+/// How long the servers' reports are cached: a constraint that is added later is noticed after this time.
 const LIFE: Duration = Duration::from_secs(10);
 
-/// Settings that the question itself has otherwise: one that is left out for servers that cannot be reached, and one that a
-/// server turns off in what it sends on, where the arguments are resolved.
+/// Settings that the check itself has to change: one is left out for servers that cannot be reached, and a server turns off
+/// the other one in the queries that it forwards, where the arguments are resolved.
 const SET_BY_ASKING: [&str; 2] = ["skip_unavailable_shards", "enable_positional_arguments"];
 
-/// Settings that differ, of those that are named in a message.
+/// Number of differing settings that a message names.
 const NAMED: usize = 4;
 
-/// Clusters that were found to keep what is sent, by the endpoint that asks their servers and their names.
+/// Clusters whose servers keep the settings, by the endpoint that read them and the cluster's name.
 pub(crate) type VerifiedClusters = Remembered<(Option<usize>, String), ()>;
 
-/// What one server says.
+/// The report of one server.
 #[derive(Debug)]
 struct Server {
     address: String,
@@ -37,11 +38,11 @@ struct Server {
 }
 
 impl TraceStore {
-    /// Refuses a table whose rows come from servers that change what is sent with a statement. For one that keeps its rows
-    /// itself there is nothing to ask; what a view reads is not known, and may be any distributed table.
+    /// Refuses a table whose rows come from servers that change the settings of a statement. A table that stores its rows
+    /// itself needs no check. The tables behind a view are unknown, and may be any distributed tables.
     ///
     /// # Errors
-    /// [`StoreError::Unfit`] that says which server changes what, or failures of asking.
+    /// [`StoreError::Unfit`] that names the server and the settings, or failures of the statements.
     pub(crate) async fn verify_servers_of(&self, engine: &TableEngine) -> Result<(), StoreError> {
         match engine {
             TableEngine::MergeTree { .. } => Ok(()),
@@ -57,14 +58,14 @@ impl TraceStore {
     }
 
     async fn verify_cluster(&self, cluster: &str) -> Result<(), StoreError> {
-        // Servers may be configured differently, also which servers a cluster has.
+        // Servers may be configured differently, and may also differ in the servers of a cluster.
         let endpoint = self.client.place();
         let (store, name) = (Self { client: self.client.at(endpoint), ..self.clone() }, cluster.to_owned());
         let verify = Box::pin(async move { store.verify_cluster_now(&name).await });
         self.verified.get((endpoint, cluster.to_owned()), LIFE, verify).await
     }
 
-    /// The same without what is remembered.
+    /// Like [`Self::verify_cluster`], without the cache.
     ///
     /// # Errors
     /// As [`Self::verify_servers_of`].
@@ -95,8 +96,8 @@ impl TraceStore {
         )))
     }
 
-    /// What every server of a cluster says that can be reached. The others have no part in an answer: a shard without any
-    /// fails it.
+    /// Reads the report of every server of a cluster that can be reached. The others have no part in an answer: a shard
+    /// without any reachable server fails it.
     async fn servers(&self, cluster: &str) -> Result<Vec<Server>, StoreError> {
         let ask = |of_reachable: bool| {
             let names = crate::settings::names(&self.config);
@@ -104,8 +105,8 @@ impl TraceStore {
             let mut statement = Statement::default();
             statement.of_reachable = of_reachable;
             let names = statement.strings(&names);
-            // One row for a server, so that a limit on rows that it sets cannot cut what it says about that limit: what is missing is
-            // a difference, too.
+            // One row for each server, so that a limit on rows that the server sets cannot hide that limit: a missing setting
+            // is a difference, too.
             statement.push(&format!(
                 "SELECT concat(hostName(), ':', toString(tcpPort())) AS tw_server, version() AS tw_version, \
                  groupArray((name, value)) FROM clusterAllReplicas({}, system.settings) WHERE has({names}, name) \
@@ -116,7 +117,7 @@ impl TraceStore {
         };
         type Row = (String, String, Vec<(String, String)>);
         let rows = match self.client.rows::<Row>(ask(true)).await {
-            // A profile that has it fixed at 0, as is sent otherwise.
+            // For a profile that fixes it at 0, which is the value that is sent otherwise.
             Err(StoreError::Store { code: Some(452), .. }) => self.client.rows::<Row>(ask(false)).await,
             rows => rows,
         };
@@ -135,7 +136,7 @@ impl TraceStore {
         Ok(rows.into_iter().map(server).collect())
     }
 
-    /// The clusters of all distributed tables that the user can see.
+    /// Returns the clusters of all distributed tables that the user can see.
     async fn clusters(&self) -> Result<BTreeSet<String>, StoreError> {
         let statement = "SELECT engine, engine_full FROM system.tables WHERE engine = 'Distributed'";
         let rows: Vec<(String, String)> = self.client.rows(Statement::new(statement)).await?;
@@ -147,10 +148,10 @@ impl TraceStore {
         Ok(clusters.collect())
     }
 
-    /// Asks every shard of a distributed table for a sign of life.
+    /// Checks that every shard of a distributed table answers.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`] when no replica of one answers.
+    /// [`StoreError::Unavailable`] when no replica of a shard answers.
     pub(crate) async fn ping_shards(&self, engine: &TableEngine) -> Result<(), StoreError> {
         let TableEngine::Distributed { cluster, .. } = engine else { return Ok(()) };
         let statement = format!("SELECT count() FROM cluster({}, system.one)", quote_literal(cluster));
@@ -158,10 +159,10 @@ impl TraceStore {
     }
 }
 
-/// What a server has otherwise than it was sent, where an answer could be another by it.
+/// Describes the settings of a server that differ from those that were sent, where they could change an answer.
 fn differences(server: &Server, sent: &BTreeMap<&str, String>) -> Option<String> {
     let said: BTreeSet<&str> = server.settings.iter().map(|(name, _)| name.as_str()).collect();
-    // A version may be without a setting that switches what it is without.
+    // A version may lack a setting whose feature it lacks.
     let missing = NEEDED.iter().map(|(name, _)| *name).filter(|name| !said.contains(name));
     let missing = missing.map(|name| format!("does not say what `{name}` is"));
     let other = server.settings.iter().filter_map(|(name, value)| {

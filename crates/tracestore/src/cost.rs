@@ -1,4 +1,4 @@
-//! What statements cost, as the store counted it.
+//! Cost of statements, as ClickHouse reports it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,19 +6,19 @@ use std::time::Duration;
 
 use crate::TraceStore;
 
-/// What statements cost, as the store counted it.
+/// Cost of statements, as ClickHouse reports it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// Rows read, of whichever tables.
+    /// Rows read, from all tables.
     pub rows: u64,
-    /// Their size, in bytes as they are in memory.
+    /// Size of these rows in memory, in bytes.
     pub bytes: u64,
-    /// For how long the store worked.
+    /// Time that ClickHouse worked.
     pub elapsed: Duration,
 }
 
 impl Cost {
-    /// From the summary that comes with an answer: numbers as strings, of which an older server lacks the time.
+    /// Parses the summary header of an answer: numbers as strings. Older servers do not send the time.
     pub(crate) fn of_summary(text: &str, waited: Duration) -> Option<Self> {
         let summary: serde_json::Value = serde_json::from_str(text).ok()?;
         let number = |name: &str| -> Option<u64> {
@@ -30,7 +30,7 @@ impl Cost {
     }
 }
 
-/// Adds up what statements cost: for whoever made it, and for whoever they work for.
+/// Adds up the cost of statements, also for the outer meter, if there is one.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
     rows: AtomicU64,
@@ -64,16 +64,16 @@ impl Meter {
 }
 
 impl TraceStore {
-    /// The same store, with a count of what its statements cost from here on. Those whose answers are passed on while
-    /// they arrive, as spans are, are not in it: what they cost is not known when they begin. Their answers come when they
-    /// are complete, which is when the store knows.
+    /// Returns the same client with a meter for the cost of its statements from here on. The meter omits statements whose
+    /// answers are streamed, such as those that read spans: their cost is unknown when the answer begins. All other answers
+    /// are sent when they are complete, and then ClickHouse knows the cost.
     #[must_use]
     pub fn metered(&self) -> Self {
         Self { client: self.client.metered(), ..self.clone() }
     }
 
-    /// What statements of this store have cost since [`Self::metered`] made it; nothing for one that was not made so.
-    /// Statements that were given up are not in it.
+    /// Returns the cost of this client's statements since [`Self::metered`] created it; zero for a client without a meter.
+    /// Abandoned statements are not included.
     pub fn cost(&self) -> Cost {
         self.client.cost()
     }
@@ -123,7 +123,7 @@ mod tests {
         .await;
         let metered = store.metered();
         assert_eq!(metered.cost(), Cost::default());
-        // The first rows are there long before the last are read.
+        // The first rows arrive long before the last are read.
         let slow = "SELECT SpanId, 0 FROM default.spans WHERE SpanId < '1' \
                     UNION ALL SELECT SpanId, sleepEachRow(0.00003) FROM default.spans";
         let rows: Vec<(String, u8)> = metered.client.rows(Statement::new(slow)).await.unwrap();
@@ -131,7 +131,7 @@ mod tests {
         assert_eq!((rows.len(), cost.rows), (30_001, 60_000));
         assert!(cost.bytes >= 30_000 * 8 && cost.elapsed >= Duration::from_millis(500), "{cost:?}");
 
-        // Of a search all statements, for the search and for whoever it is part of; nothing for others.
+        // All statements of a search count, for the search and for the outer meter; other clients' statements do not.
         let inner = metered.metered();
         let at = |seconds: i64| Timestamp::from_nanos(seconds * 1_000_000_000);
         let (binding, scope, filter) = (binding("default", "spans"), everything(), Filter::default());
@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(metered.cost().rows, cost.rows + found.rows);
         assert_eq!(store.cost(), Cost::default());
 
-        // The cost of a search can be had without what it finds.
+        // The cost of a search is available without its results.
         let of_nobody = {
             let SelectRequest { binding, window, limit, .. } = request();
             let patience = Duration::from_secs(60);

@@ -1,8 +1,8 @@
-//! What to add to the bound table so that searching and reading cost less: statements for operators to run, with what
-//! each costs and gains. Nothing here, or anywhere else, runs them.
+//! Suggests additions to the bound table that make searches and reads cheaper: statements for operators to run, with cost and
+//! gain of each. This service never runs them.
 //!
-//! Everything is found by what it is, never by its name, and what is in place is not suggested. What nobody can tell is
-//! told as unknown, not as nothing.
+//! Everything is identified by its definition, never by its name, and nothing is suggested that is in place. Unknown facts
+//! are reported as unknown, not as absent.
 
 use tracewarden_model::{Binding, FieldRef, MarkedField};
 
@@ -23,95 +23,95 @@ use crate::trace_index::is_trace_index;
 use crate::{StoreError, TraceStore};
 use drafts::{Facts, TraceIndex};
 
-/// What would make searching and reading cost less.
+/// Suggestions that make searches and reads cheaper.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DdlAdvice {
-    /// What to add, what gains most first; but nothing before what it needs.
+    /// Additions, those with the largest gain first, but none before one that it needs.
     pub suggestions: Vec<DdlSuggestion>,
-    /// What is there already.
+    /// Additions that are in place.
     pub in_place: Vec<InPlace>,
-    /// What cannot be suggested or told, and why.
+    /// Facts that could not be determined or additions that cannot be suggested, with the reason.
     pub notes: Vec<String>,
 }
 
-/// Something to add.
+/// A suggested addition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DdlSuggestion {
-    /// Its place in the list, from 1. It changes with what is in place and with the data.
+    /// Its number in the list, from 1. It changes with the additions in place and with the data.
     pub number: usize,
-    /// What it is about. It never changes.
+    /// Stable id.
     pub id: String,
-    /// What is added.
+    /// Kind of the addition.
     pub kind: DdlKind,
-    /// How much of it is there.
+    /// How much of it exists.
     pub state: DdlState,
-    /// To be run in this order, each in one piece. None while the store is at it.
+    /// Statements to run in this order, one at a time. None while ClickHouse is building it.
     pub statements: Vec<String>,
-    /// To be run when what these statements begin has come to its end.
+    /// Statements to run when the mutations that the others start are complete.
     pub afterwards: Vec<String>,
-    /// The table to bind as `trace_index` then.
+    /// The table to bind as `trace_index` afterwards.
     pub bind_trace_index: Option<String>,
-    /// Ids of suggestions whose statements must have been run before.
+    /// Ids of suggestions whose statements must be run first.
     pub needs: Vec<String>,
     /// The marked fields that it serves; empty when it serves every search.
     pub fields: Vec<FieldRef>,
     /// Marked fields that it cannot serve.
     pub leaves_out: Vec<FieldRef>,
-    /// What becomes faster.
+    /// Which operations become faster.
     pub speeds_up: String,
-    /// What the estimates are about.
+    /// The operation that the estimates are for.
     pub measured_on: String,
-    /// What that reads now.
+    /// Estimated reads of this operation now.
     pub reads_now: Option<Reads>,
-    /// What it will read.
+    /// Estimated reads afterwards.
     pub reads_then: Option<Reads>,
-    /// Bytes that it takes on disk.
+    /// Size on disk in bytes.
     pub disk_bytes: Option<u64>,
 }
 
-/// What a statement reads, as estimated.
+/// Estimated reads of a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reads {
-    /// Rows.
+    /// Number of rows.
     pub rows: u64,
-    /// Bytes, compressed.
+    /// Compressed bytes.
     pub bytes: Option<u64>,
 }
 
-/// Something that is in place.
+/// An addition that is in place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InPlace {
-    /// The id that it would be suggested with.
+    /// The id of the matching suggestion.
     pub id: String,
-    /// What it is.
+    /// Its kind.
     pub kind: DdlKind,
-    /// Its own name.
+    /// Its name in ClickHouse.
     pub name: String,
-    /// Bytes that it takes on disk.
+    /// Size on disk in bytes.
     pub disk_bytes: Option<u64>,
 }
 
-/// What can be added to a table.
+/// Kinds of additions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DdlKind {
-    /// A materialized column of a key, with a skip index on it.
+    /// A materialized column for a map key, with a skip index on it.
     KeyColumn,
-    /// What searching looks at, in order of time.
+    /// A projection with the columns that searches read, sorted by time.
     TimeProjection,
-    /// Everything, in order of trace ids.
+    /// A projection with all columns, sorted by trace id.
     TraceProjection,
-    /// A table with the bounds of each trace.
+    /// A table with the time bounds of each trace.
     TraceIndex,
-    /// An index that leaves out granules.
+    /// A skip index on other columns.
     SkipIndex,
 }
 
 impl DdlKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 5] =
         [Self::KeyColumn, Self::TimeProjection, Self::TraceProjection, Self::TraceIndex, Self::SkipIndex];
 
-    /// How it is spelled.
+    /// Name in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::KeyColumn => "key_column",
@@ -123,19 +123,19 @@ impl DdlKind {
     }
 }
 
-/// How much of something is there.
+/// How much of an addition exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DdlState {
     /// Nothing.
     Missing,
-    /// Some: declared, but not built for all rows, or a part of it.
+    /// Part of it: declared, but not built for all rows, or incomplete.
     Partial,
-    /// The store is building it.
+    /// ClickHouse is building it.
     Building,
 }
 
 impl DdlState {
-    /// How it is spelled.
+    /// Name in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Missing => "missing",
@@ -146,7 +146,7 @@ impl DdlState {
 }
 
 impl DdlSuggestion {
-    /// Times fewer bytes that are read then, or rows where bytes are unknown.
+    /// Factor by which fewer bytes are read afterwards, or rows where bytes are unknown.
     pub fn gain(&self) -> Option<f64> {
         let (now, then) = (self.reads_now?, self.reads_then?);
         let (now, then) = match (now.bytes, then.bytes) {
@@ -159,17 +159,17 @@ impl DdlSuggestion {
     }
 }
 
-/// The id of the suggestion that gives a field a column of its own, if it can have one.
+/// Returns the id of the suggestion that adds a column for a field, if the field can have one.
 pub fn key_column_id(field: &FieldRef) -> String {
     format!("{}:{field}", DdlKind::KeyColumn.as_str())
 }
 
 impl TraceStore {
-    /// What to add to the bound table, by what is there at this moment. With `samples`, a bounded sample of spans is
-    /// counted to reckon how large new columns and indexes become; nothing of it is told.
+    /// Returns suggestions for the bound table in its current state. With `samples`, it counts a bounded sample of spans to
+    /// estimate the size of new columns and indexes; no sampled value is returned.
     ///
     /// # Errors
-    /// When the store fails. Estimates that it refuses are unknown.
+    /// When ClickHouse fails. Estimates that ClickHouse refuses are unknown.
     pub async fn ddl(
         &self,
         binding: &Binding,
@@ -186,8 +186,9 @@ impl TraceStore {
         self.measured(&facts, &table, drafts, samples).await
     }
 
-    /// The id of the suggestion that a search by these fields would gain most from, by what was last seen of the table, if
-    /// it was. Asks nobody. A marked key comes first: without its column, no other suggestion serves a search by it.
+    /// Returns the id of the suggestion from which a search by these fields would gain most, judging by the cached layout of
+    /// the table, if there is one. It sends no statement. A marked key comes first: without its column, no other suggestion
+    /// helps a search by it.
     pub fn helpful_suggestion<'a>(
         &self,
         binding: &Binding,
@@ -211,8 +212,8 @@ impl TraceStore {
             .then(|| DdlKind::TimeProjection.as_str().to_owned())
     }
 
-    /// What there is to know about a trace index. That of a distributed table must be distributed as well: one server's
-    /// knows nothing of the spans elsewhere.
+    /// Returns the state of the trace index. The index of a distributed table must be distributed as well: one server's index
+    /// lacks the spans on the others.
     async fn trace_index(
         &self,
         binding: &Binding,
@@ -234,7 +235,7 @@ impl TraceStore {
             if is_trace_index(&columns) && whole {
                 return Ok(TraceIndex::Unbound(name));
             }
-            // The one that belongs to the table behind is made use of, or made.
+            // The index of the table behind a distributed one is used, or created.
             if !columns.is_empty() && (whole || at == 0) {
                 return Ok(TraceIndex::NameTaken);
             }
@@ -243,7 +244,7 @@ impl TraceStore {
     }
 }
 
-/// Database and name of the table that holds the rows.
+/// Returns database and name of the table that holds the rows.
 fn stored_in(binding: &Binding, layout: &Layout) -> (String, String) {
     match &layout.engine {
         TableEngine::Distributed { database, table, .. } => {

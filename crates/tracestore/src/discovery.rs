@@ -12,9 +12,9 @@ use crate::table::Column;
 use crate::trace_index::is_trace_index;
 use crate::{StoreError, TraceStore};
 
-/// Most tables that discovery lists.
+/// Maximum number of tables that discovery lists.
 const MAX_TABLES: u32 = 5_000;
-/// A table of the trace store.
+/// A table in ClickHouse.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableSummary {
     /// Its database.
@@ -23,21 +23,22 @@ pub struct TableSummary {
     pub name: String,
     /// Its engine.
     pub engine: String,
-    /// Rows, where the store knows.
+    /// Rows, where ClickHouse knows the number.
     pub rows: Option<u64>,
-    /// Bytes on disk, where the store knows.
+    /// Bytes on disk, where ClickHouse knows the number.
     pub bytes: Option<u64>,
-    /// A binding that would work, by the names and types of its columns.
+    /// A binding that would work, derived from the names and types of its columns.
     pub proposal: Option<Binding>,
-    /// Why there is none, where that is not for its columns: the kind of table that it is, and what to bind instead.
+    /// Why there is no proposal, where its columns are not the reason: the kind of table that it is, and the table to bind
+    /// instead.
     pub unsuitable: Option<String>,
 }
 
 impl TraceStore {
-    /// The tables of the trace store, with proposals how to bind those that look like spans.
+    /// Returns the tables in ClickHouse, with proposed bindings for those that look like span tables.
     ///
     /// # Errors
-    /// When the store fails.
+    /// When ClickHouse fails.
     pub async fn tables(&self) -> Result<Vec<TableSummary>, StoreError> {
         let mut statement = Statement::default();
         let own: Vec<String> = SYSTEM_DATABASES.iter().map(|name| statement.string(name)).collect();
@@ -92,7 +93,7 @@ impl TraceStore {
     }
 }
 
-/// Distributed tables, and the tables of this server behind them: by database and name.
+/// Distributed tables, and the tables of this server behind them, by database and name.
 struct Behind(BTreeMap<(String, String), (String, String)>);
 
 impl Behind {
@@ -101,14 +102,14 @@ impl Behind {
             let TableEngine::Distributed { database: of_local, table: local, .. } = engine else {
                 return None;
             };
-            // Without a database it is each server's default one; that it is this one is the best guess.
+            // Without a database, each server uses its default one; this one is the best guess.
             let of_local = if of_local.is_empty() { database.to_owned() } else { of_local };
             Some(((database.to_owned(), name.to_owned()), (of_local, local)))
         });
         Self(behind.collect())
     }
 
-    /// What is said of a table that is what one server keeps of a distributed one.
+    /// Returns the message for a table that holds one server's part of a distributed one.
     fn said_of_part(&self, database: &str, name: &str) -> Option<String> {
         let mut all = self.0.iter();
         let (whole, _) =
@@ -119,8 +120,8 @@ impl Behind {
         ))
     }
 
-    /// The name that a table's trace index has, if it has one. That of a distributed table must be distributed as well:
-    /// one server's knows nothing of the spans elsewhere.
+    /// Returns the name of a table's trace index, if it has one. The index of a distributed table must be distributed as
+    /// well: one server's index lacks the spans on the others.
     fn index_name(&self, database: &str, name: &str) -> Option<String> {
         let Some((of_local, local)) = self.0.get(&(database.to_owned(), name.to_owned())) else {
             return Some(format!("{name}_trace_id_ts"));
@@ -131,7 +132,7 @@ impl Behind {
     }
 }
 
-/// A binding by the names that span tables use: the OpenTelemetry exporter's, and the usual spellings of others.
+/// Proposes a binding by the names that span tables use: those of the OpenTelemetry exporter, and common spellings of others.
 fn propose(database: &str, table: &str, columns: &[Column], trace_index: Option<String>) -> Option<Binding> {
     let id = |names: &[&str]| find(columns, names, ColumnType::is_string);
     let text = |names: &[&str]| find(columns, names, ColumnType::is_text);

@@ -1,9 +1,9 @@
-//! Distributed tables on the real engine: two shards in one process, the spans of a trace apart.
+//! Distributed tables on the real engine: two shards in one process, with the spans of a trace on both.
 //!
-//! The engine takes both shards of the cluster for itself, asks each by a plan of its own, and merges what they answer, as it
-//! does over a network. What tells the shards apart is a filter on rows, which a shard cannot see past. The user's profile
-//! says everything that would make a distributed table less than one table, and the declared sharding key is not where the
-//! rows are: answers are right only because of the settings that are sent.
+//! The engine acts as both shards of the cluster, plans for each separately, and merges their answers, as it does over a
+//! network. A row filter separates the shards, and no shard can read past it. The user's profile has every setting that makes
+//! a distributed table less than one table, and the rows are not where the declared sharding key puts them: answers are right
+//! only because of the settings that are sent.
 
 mod catalogue;
 mod lost_shard;
@@ -17,22 +17,22 @@ use crate::differential::{connect, execute};
 /// The cluster of [`shards`].
 pub(crate) const CLUSTER: &str = "two_shards";
 
-/// Tables that can be kept in shards.
+/// Tables that can be sharded.
 const SHARDED: [&str; 2] = ["spans", "spans_trace_id_ts"];
 
-/// Settings of a profile that is at odds with what the service needs, and that inserting rows does not mind.
+/// Settings of a profile that conflict with the service's, and that do not affect inserts.
 const HOSTILE_PROFILE: &str = "<distributed_product_mode>local</distributed_product_mode>\
     <distributed_group_by_no_merge>1</distributed_group_by_no_merge>\
     <optimize_skip_unused_shards>1</optimize_skip_unused_shards>\
     <optimize_distributed_group_by_sharding_key>1</optimize_distributed_group_by_sharding_key>\
     <skip_unavailable_shards>1</skip_unavailable_shards>";
 
-/// A store with a cluster of two shards.
+/// Starts ClickHouse with a cluster of two shards.
 pub(crate) fn shards() -> LocalStore {
     shards_and(&[])
 }
 
-/// The same, and further clusters by their names, each of these two shards and of one at a port of its own.
+/// Like [`shards`], with further clusters, given by their names: each has these two shards and a third at a port of its own.
 pub(crate) fn shards_and(further: &[(&str, u16)]) -> LocalStore {
     let filters: String = SHARDED
         .iter()
@@ -43,7 +43,7 @@ pub(crate) fn shards_and(further: &[(&str, u16)]) -> LocalStore {
          <users><default><password/><networks><ip>::/0</ip></networks><profile>default</profile>\
          <quota>default</quota><databases><default>{filters}</default></databases></default></users></clickhouse>"
     );
-    // A shard at the engine's own port is the engine itself; nothing listens there.
+    // A shard at the engine's own port is the engine itself; no other server listens there.
     let shard =
         |port: u16| format!("<shard><replica><host>127.0.0.1</host><port>{port}</port></replica></shard>");
     let two = shard(9000).repeat(2);
@@ -53,23 +53,23 @@ pub(crate) fn shards_and(further: &[(&str, u16)]) -> LocalStore {
     }
     let config = format!("<tcp_port>9000</tcp_port><remote_servers>{clusters}</remote_servers>");
     let local = LocalStore::start().unwrap().restart_with(&users, &config).unwrap();
-    // Makes the provider of TLS that every client in this process wants.
+    // Installs the TLS provider that every client in this process needs.
     drop(connect(&local));
     local
 }
 
-/// How a table keeps its rows.
+/// How a table stores its rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Storage {
-    /// Itself.
+    /// In one MergeTree table.
     OneTable,
     /// In two shards: rows of the same trace are in both.
     Shards,
 }
 
 impl Storage {
-    /// Makes a table of `default` anew; what its rows are spread by over the shards is not its sharding key. Returns the
-    /// one that takes its rows, with the same columns.
+    /// Creates or replaces a table of `default`. Its rows are distributed over the shards by `spread`, not by its sharding
+    /// key. Returns the table to insert into, which has the same columns.
     pub(crate) async fn create(
         self,
         local: &LocalStore,

@@ -1,4 +1,4 @@
-//! What can go wrong with the trace store.
+//! Errors of ClickHouse and of this crate.
 
 use crate::client::quota::Quota;
 use crate::fields::ChangedField;
@@ -8,42 +8,42 @@ fn named(changed: &[ChangedField]) -> String {
     changed.iter().map(named).collect::<Vec<_>>().join("; ")
 }
 
-/// A failure of the trace store. Texts are for the log: they may hold SQL and span data, and never go to a client.
+/// A failure of a statement. The texts are for the log: they may hold SQL and span data, and must never go to a client.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
     /// No endpoint could be reached, or none can take a statement now.
     #[error("the trace store cannot be reached: {message}")]
     Unavailable {
-        /// What the last one that was tried said.
+        /// Message of the last endpoint that was tried.
         message: String,
-        /// When an endpoint is tried again, in seconds, at least 1.
+        /// Seconds until an endpoint is retried, at least 1.
         retry_after_seconds: u64,
     },
     /// The statement ran into its time limit.
     #[error("the query ran into its time limit: {0}")]
     Timeout(String),
-    /// The statement needed more memory than it may take, or than the store had left.
+    /// The statement needed more memory than it may use, or than the server had left.
     #[error("the query ran into a memory limit: {0}")]
     Memory(String),
-    /// The statement would have read, or kept, more than it may.
+    /// The statement would have read or held more than it may.
     #[error("the query would read too much: {0}")]
     TooLarge(String),
-    /// The store refused a statement or failed while answering it.
+    /// ClickHouse refused the statement, or failed while answering it.
     #[error("the trace store failed{}: {message}", code.map_or(String::new(), |code| format!(" with code {code}")))]
     Store {
-        /// ClickHouse's code, where it gave one.
+        /// ClickHouse's error code, if it sent one.
         code: Option<i32>,
         /// Its message.
         message: String,
     },
-    /// The store cannot be trusted as it is: it is too old, or servers of its cluster change what is sent to them. The text is for
-    /// administrators.
+    /// Answers of the server cannot be trusted: it is too old, or servers of its cluster change the settings that are sent to
+    /// them. The text is for administrators.
     #[error("the trace store is not fit for use: {0}")]
     Unfit(String),
-    /// The bound table is gone, or has other structural columns than when it was bound. The text is for administrators.
+    /// The bound table is gone, or its structural columns have changed since it was bound. The text is for administrators.
     #[error("{0}")]
     TableChanged(String),
-    /// An answer ended early, or held less than it must.
+    /// An answer ended early, or holds less than it must.
     #[error("the trace store's answer is not complete: {0}")]
     Short(String),
     /// A column that the bound table lacks.
@@ -54,16 +54,16 @@ pub enum StoreError {
         /// Columns that resemble it.
         nearest: Vec<String>,
     },
-    /// What a policy or a filter looks at is no longer what it was when it was marked. Never empty.
+    /// A field of a policy or a filter has changed since it was marked. Never empty.
     #[error("marked fields are of other types in the bound table now: {}", named(.0))]
     FieldsChanged(Vec<ChangedField>),
-    /// A fault of ours.
+    /// A fault of this program.
     #[error("{0}")]
     Internal(String),
 }
 
 impl StoreError {
-    /// ClickHouse's number for a setting that it does not have.
+    /// ClickHouse's code for a setting that it does not have.
     pub(crate) const UNKNOWN_SETTING: i32 = 115;
 
     /// Whether the server does not have a setting that came with the statement.
@@ -71,7 +71,8 @@ impl StoreError {
         matches!(self, Self::Store { code: Some(Self::UNKNOWN_SETTING), .. })
     }
 
-    /// The same of a statement that comes with the settings alone that every supported version has.
+    /// Adds to an unknown setting that the server is too old. For a statement with only the settings that every supported
+    /// version has.
     pub(crate) fn of_needed_settings(self) -> Self {
         match self {
             Self::Store { code: code @ Some(Self::UNKNOWN_SETTING), message } => {
@@ -81,9 +82,9 @@ impl StoreError {
         }
     }
 
-    /// Whether the server refused to have `readonly` set, because the user's own profile has it.
+    /// Whether the server refused to set `readonly` because the user's own profile fixes it.
     pub(crate) fn refuses_readonly(&self) -> bool {
-        // READONLY; other settings are refused with the same code.
+        // READONLY. Other settings are refused with the same code.
         matches!(self, Self::Store { code: Some(164), message } if message.contains("'readonly'"))
     }
 
@@ -92,11 +93,12 @@ impl StoreError {
         matches!(self, Self::Unavailable { message, .. } if message.contains(Quota::EXCEEDED_TEXT))
     }
 
-    /// Whether retrying the statement cannot succeed until one of these changes: tables, columns, grants, settings, the service
-    /// itself.
+    /// Whether a retry of the statement cannot succeed until one of these changes: tables, columns, grants, settings, the
+    /// service itself.
     pub fn is_lasting(&self) -> bool {
         // NO_SUCH_COLUMN_IN_TABLE, UNKNOWN_FUNCTION, UNKNOWN_IDENTIFIER, TYPE_MISMATCH, UNKNOWN_TABLE, SYNTAX_ERROR,
-        // UNKNOWN_DATABASE, DATABASE_ACCESS_DENIED, CLUSTER_DOESNT_EXIST, ILLEGAL_TYPE_OF_ARGUMENT, ILLEGAL_COLUMN, UNKNOWN_SETTING, READONLY, UNKNOWN_USER, WRONG_PASSWORD, REQUIRED_PASSWORD, SETTING_CONSTRAINT_VIOLATION,
+        // UNKNOWN_DATABASE, DATABASE_ACCESS_DENIED, CLUSTER_DOESNT_EXIST, ILLEGAL_TYPE_OF_ARGUMENT, ILLEGAL_COLUMN,
+        // UNKNOWN_SETTING, READONLY, UNKNOWN_USER, WRONG_PASSWORD, REQUIRED_PASSWORD, SETTING_CONSTRAINT_VIOLATION,
         // ACCESS_DENIED, AUTHENTICATION_FAILED
         const LASTING: [i32; 19] =
             [16, 43, 44, 46, 47, 53, 60, 62, 81, 115, 164, 192, 193, 194, 291, 452, 497, 516, 701];
@@ -107,7 +109,7 @@ impl StoreError {
         }
     }
 
-    /// Whether the statement was given up because it costs too much.
+    /// Whether the statement was ended because it costs too much.
     pub fn is_over_limit(&self) -> bool {
         matches!(self, Self::Timeout(_) | Self::Memory(_) | Self::TooLarge(_))
     }
@@ -117,7 +119,7 @@ impl StoreError {
         matches!(self, Self::TooLarge(_))
     }
 
-    /// From ClickHouse's code and message.
+    /// Converts ClickHouse's code and message.
     pub(crate) fn from_exception(code: Option<i32>, message: String) -> Self {
         match code {
             // TIMEOUT_EXCEEDED, TOO_SLOW
@@ -126,12 +128,12 @@ impl StoreError {
             Some(241 | 173) => Self::Memory(message),
             // TOO_MANY_ROWS, TOO_MANY_BYTES, TOO_MANY_ROWS_OR_BYTES, SET_SIZE_LIMIT_EXCEEDED
             Some(158 | 307 | 396 | 191) => Self::TooLarge(message),
-            // Of all the user's statements together, and not this one's fault.
+            // The quota counts all statements of the user: this one is not at fault.
             Some(Quota::EXCEEDED) => {
                 let retry_after_seconds = Quota::default().ends_within(&message);
                 Self::Unavailable { message, retry_after_seconds }
             }
-            // TOO_MANY_SIMULTANEOUS_QUERIES: nothing is wrong with this one, and it was not begun.
+            // TOO_MANY_SIMULTANEOUS_QUERIES: this statement is not at fault, and was not begun.
             Some(202) => Self::Unavailable { message, retry_after_seconds: 1 },
             _ => Self::Store { code, message },
         }

@@ -1,4 +1,4 @@
-//! Comparisons of numbers against exact arithmetic: random values of every type that holds numbers, random operands near
+//! Compares number comparisons with exact arithmetic: random values of every type that holds numbers, random operands near
 //! them, every operator.
 
 use std::cmp::Ordering;
@@ -62,10 +62,10 @@ const OPERANDS: usize = 30;
 const OPERATORS: [Operator; 6] =
     [Operator::Eq, Operator::Ne, Operator::Gt, Operator::Gte, Operator::Lt, Operator::Lte];
 
-/// A value as it is written: a count of units for what counts some.
+/// A stored value: a count of units, for types that count units.
 struct Stored {
     sql: String,
-    /// Exactly, or of a float what it was made of.
+    /// The exact decimal value; for a float, the text that it was made from.
     digits: String,
 }
 
@@ -76,7 +76,7 @@ fn digits(random: &mut ChaCha8Rng, most: usize) -> String {
     if trimmed.is_empty() { "0".to_owned() } else { trimmed.to_owned() }
 }
 
-/// A decimal number of so many digits, `scale` of them after the point.
+/// Formats a decimal number from its digits, `scale` of them after the point.
 fn scaled(count: &str, scale: usize) -> String {
     let (sign, count) = count.strip_prefix('-').map_or(("", count), |count| ("-", count));
     let padded = format!("{}{count}", "0".repeat((scale + 1).saturating_sub(count.len())));
@@ -84,7 +84,7 @@ fn scaled(count: &str, scale: usize) -> String {
     if fraction.is_empty() { format!("{sign}{whole}") } else { format!("{sign}{whole}.{fraction}") }
 }
 
-/// The least and the most count of a type, and the digits after its point.
+/// Returns the minimum and the maximum count of a type, and the number of digits after its point.
 fn range(column_type: &ColumnType) -> (String, String, usize) {
     match column_type.bare() {
         ColumnType::Integer { bits: 256, signed: true } => (
@@ -167,7 +167,7 @@ fn float(random: &mut ChaCha8Rng, bits: u16) -> Stored {
     Stored { sql, digits: value.to_string() }
 }
 
-/// A number as people write one: signs, leading zeros, points and exponents.
+/// Returns a number in a form that users write: with signs, leading zeros, points and exponents.
 fn written(random: &mut ChaCha8Rng) -> Stored {
     let sign = *["", "-", "+"].choose(random).unwrap();
     let whole = match random.random_range(0..8) {
@@ -193,7 +193,7 @@ fn written(random: &mut ChaCha8Rng) -> Stored {
     Stored { sql: format!("'{text}'"), digits: text }
 }
 
-/// A number of a JSON document, which the store holds in 64 bits.
+/// Returns a number of a JSON document, which ClickHouse stores in 64 bits.
 fn in_json(random: &mut ChaCha8Rng) -> Stored {
     let digits = match random.random_range(0..3) {
         0 => ["9223372036854775807", "18446744073709551615", "-9223372036854775808"]
@@ -206,7 +206,7 @@ fn in_json(random: &mut ChaCha8Rng) -> Stored {
     Stored { sql: format!("'{{\"k\":{digits}}}'"), digits }
 }
 
-/// Something near a value, or far from all.
+/// Returns an operand near a value, or far from all.
 fn operand(random: &mut ChaCha8Rng, values: &[Stored]) -> Decimal {
     loop {
         let near = values.choose(random).unwrap().digits.trim_start_matches('+').to_lowercase();
@@ -216,7 +216,7 @@ fn operand(random: &mut ChaCha8Rng, values: &[Stored]) -> Decimal {
             1 => format!("-{}.{}", digits(random, 20), digits(random, 20)),
             2 => format!("{}e{}", digits(random, 3), random.random_range(-40..80)),
             _ if plain => near,
-            // Just above or below, and between two values.
+            // Just above or below a value, and between two values.
             3 if near.contains('.') => format!("{near}{}", digits(random, 12)),
             3 => format!("{near}.{}", digits(random, 30)),
             4 if near.len() > 3 => near[..near.len() - 1].trim_end_matches('.').to_owned(),
@@ -247,8 +247,9 @@ fn order(column_type: &ColumnType, value: &Stored, wanted: &str) -> Option<Order
     }
 }
 
-/// The same conditions as filters of a table that is partitioned and ordered by its time, as the exporter's is: what ClickHouse
-/// leaves out because of its keys holds nothing that is asked for. `found` has the answers of each row, in the order of ids.
+/// Evaluates the same conditions as filters on a table that is partitioned and sorted by its time, as the exporter's is: the
+/// parts and granules that ClickHouse skips by its keys must hold no matching rows. `found` has the results of each row,
+/// sorted by id.
 async fn compare_pruned(
     store: &TraceStore,
     execute: &impl AsyncFn(String),
@@ -302,7 +303,7 @@ pub(crate) async fn compare_all(store: &TraceStore, execute: impl AsyncFn(String
                 _ => counted(&mut random, &column_type),
             })
             .collect();
-        // What each row holds, where the text of one is the text of another with its zeros.
+        // Values of the rows, sorted by text: the text of one value can be that of another one with further zeros.
         values.sort_by(|a, b| a.digits.cmp(&b.digits));
         let rows: Vec<String> = values
             .iter()
@@ -312,7 +313,7 @@ pub(crate) async fn compare_all(store: &TraceStore, execute: impl AsyncFn(String
                 _ => format!("({id}, {})", value.sql),
             })
             .collect();
-        // Documents one at a time: what type a number there gets depends on the others of its block.
+        // Documents are inserted one at a time: the type of a number depends on the other documents of its block.
         let together = if source == FieldSource::JsonPath { 1 } else { VALUES };
         for rows in rows.chunks(together) {
             execute(format!("INSERT INTO {table} VALUES {}", rows.join(", "))).await;

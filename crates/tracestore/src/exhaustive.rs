@@ -1,5 +1,5 @@
-//! Every operator of policies and filters on every kind of field, on every hostile value that a row can hold there: the
-//! store against the reference.
+//! Every operator of policies and filters on every kind of field, on every hostile value that a row can hold there: compares
+//! ClickHouse with the reference evaluation.
 
 mod values;
 
@@ -24,15 +24,15 @@ use crate::table::Column;
 
 use values::{documents, parsed, values};
 
-/// Policies and conditions of one statement.
+/// Number of policies and conditions of one statement.
 const BATCH: usize = 40;
 
 const UUID: &str = "61f0c404-5cb3-11e7-907b-a6006ad3dba0";
 
-/// What a row holds under a key or at a path, or in a column: nothing, one value, or a key's several.
+/// Values of a row under a key, at a path or in a column: none, one, or several for a repeated key.
 type Slot = Vec<FieldValue>;
 
-/// What rows hold in a field, in turn.
+/// Returns the slots that rows have in a field, in turn.
 fn slots(field: &MarkedField) -> Vec<Slot> {
     let column_type = &field.column_type;
     let mut found = match (field.source, field.logical) {
@@ -44,7 +44,7 @@ fn slots(field: &MarkedField) -> Vec<Slot> {
         _ if *column_type == ColumnType::Dynamic => documents(),
         _ => values(column_type),
     };
-    // Documents are UTF-8, and have numbers that are numbers.
+    // Documents are UTF-8, and their numbers are finite.
     if field.source == FieldSource::JsonPath {
         found.retain(is_json);
     }
@@ -56,7 +56,7 @@ fn slots(field: &MarkedField) -> Vec<Slot> {
         slots.push(Vec::new());
     }
     if field.source == FieldSource::MapKey {
-        // A key that is there twice.
+        // A repeated key.
         let reversed: Vec<Slot> =
             found.iter().zip(found.iter().rev()).take(4).map(|(a, b)| vec![a.clone(), b.clone()]).collect();
         slots.extend(reversed);
@@ -73,7 +73,7 @@ fn is_json(value: &FieldValue) -> bool {
     }
 }
 
-/// Rows such that each field holds each of its values in one of them.
+/// Returns rows in which each field has each of its values at least once.
 pub(crate) fn spans(fields: &[MarkedField]) -> Vec<Span> {
     let slots: BTreeMap<&FieldRef, Vec<Slot>> =
         fields.iter().map(|field| (&field.field, slots(field))).collect();
@@ -101,7 +101,7 @@ pub(crate) fn spans(fields: &[MarkedField]) -> Vec<Span> {
                     }
                 }
             }
-            // Members of a nested column are of one length.
+            // Members of a nested column have the same length.
             let nested = ["Links.State", "Links.Peer"];
             let length = |name: &str| if let FieldValue::Array(list) = &span[name] { list.len() } else { 0 };
             let length = nested.map(length).into_iter().min().unwrap();
@@ -115,7 +115,7 @@ pub(crate) fn spans(fields: &[MarkedField]) -> Vec<Span> {
         .collect()
 }
 
-/// The language's operators on a field.
+/// Returns policies with the operators of the language on a field.
 pub(crate) fn policies(field: &MarkedField) -> Vec<String> {
     let f = field.field.to_string();
     let text = |text: &str| format!("\"{}\"", escape(text));
@@ -124,7 +124,7 @@ pub(crate) fn policies(field: &MarkedField) -> Vec<String> {
         found.push(format!("{} in {map}", text(&field.field.name)));
         let plain = |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase());
         let levels: Vec<&str> = field.field.name.split('.').collect();
-        // A key with dots is no chain of members; a path is.
+        // A key with dots cannot be written as a chain of members; a path can.
         if levels.iter().all(|name| plain(name))
             && (levels.len() == 1 || field.source == FieldSource::JsonPath)
         {
@@ -227,7 +227,7 @@ pub(crate) fn policies(field: &MarkedField) -> Vec<String> {
     found
 }
 
-/// The filter's operators on a field.
+/// Returns conditions with the operators of filters on a field.
 pub(crate) fn conditions(field: &MarkedField) -> Vec<Condition> {
     let some = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
     let numbers = [
@@ -286,7 +286,8 @@ pub(crate) fn caller() -> Caller {
     }
 }
 
-/// The value of a field, as a `FixedString` has it and with the default of a declared path; `None` where there is none.
+/// Returns the value of a field, as a `FixedString` stores it and with the default of a declared path; `None` for an absent
+/// value.
 pub(crate) fn stored(field: &MarkedField, span: &Span) -> Option<FieldValue> {
     let found = match &field.field.map {
         None => span.get(&field.field.name),
@@ -328,7 +329,7 @@ fn trimmed(value: FieldValue, column_type: &ColumnType) -> FieldValue {
 #[tokio::test]
 async fn every_operator_on_every_hostile_value() {
     let model = Generator::model();
-    // One field of each kind; and of each kind the empty key, which the store looks up in another way.
+    // One field of each kind, and for each kind the empty key, which ClickHouse looks up in another way.
     let mut kinds = BTreeSet::new();
     let kind = |field: &MarkedField| {
         (field.source.as_str(), field.column_type.to_string(), field.logical, field.field.name.is_empty())
@@ -359,7 +360,7 @@ async fn every_operator_on_every_hostile_value() {
         (field.clone(), asked)
     };
     let mut every_policy: Vec<(String, Asked)> = texts.iter().map(written).collect();
-    // Again, with the values of keys read from columns that hold them.
+    // Again, with values of keys read from key columns.
     let through_columns: Vec<(String, Asked)> = every_policy
         .iter()
         .filter_map(|(field, asked)| Some((field.clone(), asked.through_columns()?)))
@@ -384,7 +385,7 @@ async fn every_operator_on_every_hostile_value() {
     }
     let conditions: Vec<Condition> = model.fields.iter().flat_map(conditions).collect();
     let mut matching = 0;
-    // As filters are sent, which read whatever column of the form there is; and by the map alone.
+    // As filters are sent, which read any key column of the standard form; and with the map only.
     let found = store.columns("default", "pairs").await.unwrap();
     let without: Vec<Column> = found.iter().map(|column| Column { key: None, ..column.clone() }).collect();
     let held = found.iter().filter(|column| column.key.is_some()).count();

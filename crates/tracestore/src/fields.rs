@@ -1,4 +1,4 @@
-//! What fields are made of, in a table as it is now.
+//! Resolves fields against the current columns of a table.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -10,18 +10,18 @@ use crate::StoreError;
 use crate::key_columns::{Purpose, with_column};
 use crate::table::Column;
 
-/// Where the value of a field is, and what it can be marked as.
+/// Where the value of a field is stored, and the logical types that it can be marked as.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PhysicalField {
     /// Where the value is in a row.
     pub source: FieldSource,
-    /// The type of the value: of the column, of the map's values, of what is at the path.
+    /// The type of the value: of the column, of the map's values, or of the value at the path.
     pub column_type: ColumnType,
     /// The logical types that it can be marked as, the natural one first. Never empty.
     pub logical_types: &'static [LogicalType],
 }
 
-/// Why no field can be made of a name.
+/// Why a name cannot be a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NoField {
     /// The table has no such column.
@@ -40,25 +40,25 @@ pub enum NoField {
         /// Members that resemble it.
         nearest: Vec<String>,
     },
-    /// There is such a column, of a kind that no such field can be made of. For people.
+    /// The column exists, but its type does not allow such a field. The text is for administrators.
     ImpossibleColumn(String),
-    /// There may be something under this name, which cannot be a field. For people.
+    /// A value may exist under this name, but the name cannot be a field. The text is for administrators.
     ImpossibleName(String),
 }
 
-/// A marked field of which the table holds something else than when it was marked.
+/// A marked field that has changed in the table since it was marked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChangedField {
     /// The field.
     pub field: MarkedField,
-    /// What is there now instead. For people.
+    /// What the table has now instead, for administrators.
     pub now: String,
 }
 
-/// Finds what a field is made of.
+/// Resolves a field.
 ///
 /// # Errors
-/// Why no field can be made of it.
+/// Why the name cannot be a field.
 pub fn physical_field(field: &FieldRef, columns: &[Column]) -> Result<PhysicalField, NoField> {
     let column = |name: &str| columns.iter().find(|column| column.name == name);
     let unknown = |name: &str| NoField::UnknownColumn {
@@ -79,7 +79,7 @@ pub fn physical_field(field: &FieldRef, columns: &[Column]) -> Result<PhysicalFi
     }
 }
 
-/// The parts of a column that are named by its type: members of a nested column, declared paths of a JSON column.
+/// Returns the parts of a column that its type names: members of a nested column, declared paths of a JSON column.
 pub fn members(column: &Column) -> Vec<FieldRef> {
     match &column.column_type {
         ColumnType::Nested(members) => {
@@ -106,7 +106,7 @@ fn of_column(column: &Column) -> Result<PhysicalField, NoField> {
     Ok(PhysicalField { source: FieldSource::Column, column_type, logical_types })
 }
 
-/// For a column that is no field itself, how its parts are named.
+/// Returns how to name the parts of a column that is not a field itself.
 fn how_to_write(column: &Column) -> String {
     let Column { name, column_type, .. } = column;
     match column_type {
@@ -132,7 +132,8 @@ fn how_to_write(column: &Column) -> String {
     }
 }
 
-/// What keys of a map, or paths without a declared type of a JSON column, can be marked as; empty when they cannot.
+/// Returns the logical types that keys of a map, or paths without a declared type of a JSON column, can be marked as; empty
+/// when they cannot be marked.
 pub fn key_logical_types(column: &Column, columns: &[Column]) -> &'static [LogicalType] {
     match mistakable(column, columns) {
         Some(_) => &[],
@@ -140,8 +141,9 @@ pub fn key_logical_types(column: &Column, columns: &[Column]) -> &'static [Logic
     }
 }
 
-/// A column that could be taken for a path of this JSON column, by people and by the trace store; or one of which this column's
-/// paths could be taken for paths: where `A` and `A.B` are JSON columns, the store reads `A.B.c` as the path `B.c` of `A`.
+/// Returns a column that users and ClickHouse could mistake for a path of this JSON column, or a JSON column that this
+/// column's paths could be mistaken for: where `A` and `A.B` are JSON columns, ClickHouse reads `A.B.c` as the path `B.c` of
+/// `A`.
 fn mistakable<'a>(holder: &Column, columns: &'a [Column]) -> Option<&'a Column> {
     let is_json = |column: &Column| matches!(column.column_type, ColumnType::Json { .. });
     let within = |inner: &Column, outer: &Column| {
@@ -177,7 +179,7 @@ fn within(holder: &Column, name: &str, columns: &[Column]) -> Result<PhysicalFie
     }
 }
 
-/// The nested column and the member that this name means, if it does.
+/// Returns the nested column and the member with this name, if any.
 fn nested<'a>(name: &'a str, columns: &'a [Column]) -> Option<(&'a Column, &'a str)> {
     columns.iter().find_map(|column| {
         let member = name.strip_prefix(column.name.as_str())?.strip_prefix('.')?;
@@ -212,11 +214,11 @@ fn ambiguous(name: &str, holder: &Column) -> NoField {
     ))
 }
 
-/// The predicate as it is meant for these columns: the same where the columns of its fields are what they were when the
-/// fields were marked, and where the difference changes nothing but how a value is read.
+/// Returns the predicate for the current columns. It is unchanged where the columns of its fields have not changed since the
+/// fields were marked. Where a change affects only how a value is read, the field is replaced.
 ///
 /// # Errors
-/// [`StoreError::FieldsChanged`] with every field of which that cannot be said.
+/// [`StoreError::FieldsChanged`] with every other changed field.
 pub(crate) fn fit(
     predicate: &Predicate,
     columns: &[Column],
@@ -247,10 +249,10 @@ pub(crate) fn fit(
     Ok(predicate.with_fields(&now))
 }
 
-/// Checks that fields are what they were marked as, or can be read as if they were.
+/// Checks that fields have not changed since they were marked, or can still be read.
 ///
 /// # Errors
-/// [`StoreError::FieldsChanged`] with all that are not.
+/// [`StoreError::FieldsChanged`] with all changed fields.
 pub(crate) fn check<'a>(
     fields: impl IntoIterator<Item = &'a MarkedField>,
     columns: &[Column],
@@ -267,7 +269,7 @@ pub(crate) fn check<'a>(
     if changed.is_empty() { Ok(()) } else { Err(StoreError::FieldsChanged(changed)) }
 }
 
-/// The field with what the table has now; else what that is.
+/// Returns the field with its current type in the table, or else a text that describes what the table has instead.
 fn as_it_is(field: &MarkedField, columns: &[Column]) -> Result<MarkedField, String> {
     let physical = physical_field(&field.field, columns).map_err(|no_field| match no_field {
         NoField::UnknownColumn { .. } | NoField::UnknownMember { .. } => "nothing".to_owned(),

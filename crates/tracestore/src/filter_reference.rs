@@ -1,4 +1,4 @@
-//! The meaning of filter conditions, worked out from the values that a span was made of: for tests of the lowering.
+//! Reference semantics of filter conditions, computed from the values of a span: for tests of the translation to SQL.
 
 use std::cmp::Ordering;
 
@@ -7,12 +7,12 @@ use tracewarden_model::{
 };
 use tracewarden_policy::FieldValue;
 
-/// A value as the specification describes it; `None` where the field is absent or not of its type.
+/// A value as the specification describes it; `None` where the field is absent or its value is not of its type.
 enum Found {
     Text(Vec<u8>),
     Texts(Vec<Vec<u8>>),
     Bool(bool),
-    /// As it is written.
+    /// The text of the number.
     Number(String),
     Float(f64),
 }
@@ -28,7 +28,7 @@ fn found(value: &FieldValue, field: &MarkedField) -> Option<Found> {
             Found::Texts(list.into_iter().map(text).collect::<Option<_>>()?)
         }
         (FieldValue::String(bytes), LogicalType::String) => Found::Text(bytes),
-        // Strings stand for values of the other types in maps, and nowhere else.
+        // Strings represent values of other types in maps, and nowhere else.
         _ if field.source == FieldSource::JsonPath => return None,
         (FieldValue::String(bytes), LogicalType::Boolean) => match bytes.as_slice() {
             b"true" => Found::Bool(true),
@@ -46,7 +46,7 @@ fn found(value: &FieldValue, field: &MarkedField) -> Option<Found> {
     })
 }
 
-/// The strings that a field has, each once: the one that it is, or its elements.
+/// Returns the distinct strings of a field: its value, or its elements.
 pub(crate) fn strings(value: Option<&FieldValue>, field: &MarkedField) -> Vec<Vec<u8>> {
     let mut strings = match value.and_then(|value| found(value, field)) {
         Some(Found::Text(text)) => vec![text],
@@ -58,12 +58,12 @@ pub(crate) fn strings(value: Option<&FieldValue>, field: &MarkedField) -> Vec<Ve
     strings
 }
 
-/// A decimal number: whether it is below zero, its digits, and the power of ten that they count.
+/// Splits a decimal number: whether it is negative, its digits, and the power of ten of their unit.
 fn parts(text: &str) -> (bool, String, i64) {
     let unsigned = text.trim_start_matches(['+', '-']).to_lowercase();
     let (mantissa, exponent) = unsigned.split_once('e').unwrap_or((&unsigned, "0"));
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    // Beyond a thousand there is no operand, and no other value that it could equal.
+    // No operand is beyond a thousand, and so no value beyond can equal one.
     let exponent =
         exponent.parse::<i64>().unwrap_or(if exponent.starts_with('-') { i64::MIN } else { i64::MAX });
     let digits = format!("{whole}{fraction}");
@@ -71,7 +71,7 @@ fn parts(text: &str) -> (bool, String, i64) {
     (text.starts_with('-') && digits.bytes().any(|digit| digit != b'0'), digits, exponent)
 }
 
-/// The order of two decimal numbers, by writing both out in the smaller of their units.
+/// Returns the order of two decimal numbers, by writing both in the smaller of their units.
 pub(crate) fn exact_order(left: &str, right: &str) -> Ordering {
     let ((left_below, left, left_unit), (right_below, right, right_unit)) = (parts(left), parts(right));
     let unit = left_unit.min(right_unit);
@@ -94,8 +94,8 @@ pub(crate) fn exact_order(left: &str, right: &str) -> Ordering {
     }
 }
 
-/// The order of a float and an operand that is rounded once to its type. One that is beyond all finite numbers is still
-/// below infinity.
+/// Returns the order of a float and an operand that is rounded once to its type. An operand beyond all finite numbers is
+/// still below infinity.
 pub(crate) fn float_order(value: f64, bits: u16, wanted: &str) -> Option<Ordering> {
     let (value, rounded) = match bits {
         32 => (f64::from(value as f32), f64::from(wanted.parse::<f32>().unwrap())),
@@ -124,11 +124,11 @@ fn number_order(found: &Found, column_type: &ColumnType, wanted: &Decimal) -> Op
     }
 }
 
-/// Whether what stands in an order to an operand satisfies a comparison with it.
+/// Whether a value satisfies a comparison, given its order to the operand.
 pub(crate) fn satisfies(order: Option<Ordering>, operator: Operator) -> bool {
     match operator {
         Operator::Eq => order.is_some_and(Ordering::is_eq),
-        // What has no order is unequal.
+        // A value without an order is unequal.
         Operator::Ne => order.is_none_or(Ordering::is_ne),
         Operator::Gt => order.is_some_and(Ordering::is_gt),
         Operator::Gte => order.is_some_and(Ordering::is_ge),
@@ -137,9 +137,9 @@ pub(crate) fn satisfies(order: Option<Ordering>, operator: Operator) -> bool {
     }
 }
 
-/// Whether a value, `None` where there is none, satisfies a condition.
+/// Whether a value, or `None` for an absent one, satisfies a condition.
 pub(crate) fn matches(value: Option<&FieldValue>, condition: &Condition) -> bool {
-    // A map may hold a key with NULL; a column or a path with NULL holds nothing.
+    // A map may hold a key with NULL; a column or a path with NULL counts as absent.
     let absent_as_null = condition.field.source != FieldSource::MapKey;
     let present = value.is_some_and(|value| *value != FieldValue::Null || !absent_as_null);
     match &condition.test {

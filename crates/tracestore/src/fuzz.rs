@@ -1,4 +1,4 @@
-//! ClickHouse's answers of any bytes: never a shorter answer than was sent, never another one for another split.
+//! ClickHouse's answers with arbitrary bytes: never a shorter answer than was sent, and the same answer for every split.
 
 #[path = "../../testkit/src/fuzzing.rs"]
 mod fuzzing;
@@ -19,7 +19,7 @@ use crate::select::SelectedTrace;
 use crate::sql::{quote, quote_literal};
 use crate::{Grant, Power, StoreError};
 
-/// The spans that were counted.
+/// The counted spans.
 const TRACES: [(&str, u64); 3] = [("a", 2), ("b\n", 1), ("ü", 1)];
 
 fn binding() -> Binding {
@@ -35,7 +35,7 @@ fn binding() -> Binding {
     }
 }
 
-/// What leaves, when the whole of it is accepted.
+/// Returns the output if the whole answer is accepted.
 fn read(body: &[u8], pieces: impl Iterator<Item = usize>) -> Result<(Vec<u8>, u64), StoreError> {
     let traces = TRACES.map(|(id, spans)| SelectedTrace { id: id.to_owned(), spans });
     let mut checker = LineChecker::new(&binding(), &traces);
@@ -55,7 +55,7 @@ fn read(body: &[u8], pieces: impl Iterator<Item = usize>) -> Result<(Vec<u8>, u6
     checker.finish().map(|()| (lines, spans))
 }
 
-/// The spans of each trace, read in another way.
+/// Counts the spans of each trace with another parser.
 fn counted(body: &[u8]) -> Option<HashMap<String, u64>> {
     let mut counted = HashMap::new();
     for line in body.strip_suffix(b"\n")?.split(|byte| *byte == b'\n') {
@@ -73,7 +73,7 @@ fn lines() {
         for size in [1, 2, 3, 7, 16, 61] {
             assert_eq!(soon(|| read(body, std::iter::repeat(size))), whole, "in pieces of {size}");
         }
-        // Pieces as the bytes themselves have it.
+        // Pieces whose sizes come from the bytes themselves.
         assert_eq!(read(body, body.iter().map(|byte| usize::from(*byte) + 1).cycle()), whole);
         match whole {
             Ok((lines, spans)) => {
@@ -107,7 +107,7 @@ fn lines() {
     target!(seeds, check);
 }
 
-/// Answers as the store writes them, and failures behind them.
+/// Answers as ClickHouse writes them, with failures after them.
 fn answers() -> Vec<Vec<u8>> {
     let answer = r#"{
 	"meta":
@@ -160,11 +160,11 @@ fn answers() -> Vec<Vec<u8>> {
 fn collected_answers() {
     let check = |body: &[u8]| match soon(|| collected::<Vec<Value>>(body)) {
         Ok(rows) => {
-            // Members that are not looked at may hold what is no text.
+            // Ignored members may hold values that are not text.
             if let Ok(whole) = serde_json::from_slice::<Value>(body) {
                 assert_eq!(whole["rows"].as_u64(), Some(rows.len() as u64));
             }
-            // Nothing that a connection leaves of it is an answer.
+            // No truncation is accepted as an answer.
             let end = body.trim_ascii_end().len();
             for cut in (0..end).rev().step_by(end / 64 + 1) {
                 let cut = collected::<Vec<Value>>(&body[..cut]);
@@ -224,7 +224,7 @@ fn grants() {
     target!(seeds, check);
 }
 
-/// Expressions of columns, arguments of engines.
+/// Column expressions and engine arguments.
 #[test]
 fn definitions() {
     let check = |input: &[u8]| {
@@ -238,7 +238,7 @@ fn definitions() {
         }
         let _ = soon(|| TableEngine::read("Distributed", text));
         let [one, other, third] = parts::<3>(input).map(|part| String::from_utf8_lossy(part).into_owned());
-        // What is written can be read, whatever the names hold.
+        // Written definitions parse again, whatever the names hold.
         assert_eq!(only_name(&quote(text)).as_deref(), Some(text));
         let key = MapKey { map: one.clone(), key: other.clone() };
         assert_eq!(key_of(&key_column_expression(&one, &other)), Some(key));

@@ -1,6 +1,5 @@
-//! What policies become in the trace store, for people to read: each file of `golden/` holds policies of one caller, the
-//! SQL of what they open together, and its parameters. `UPDATE_DOCS=1 cargo test -p tracewarden-tracestore golden` writes
-//! the files anew; whatever looks silly there is worth an improvement.
+//! The SQL of policies, for reviewers: each file of `golden/` holds policies of one caller, the SQL of their combined access,
+//! and its parameters. `UPDATE_DOCS=1 cargo test golden` in this crate updates the files. Odd SQL there should be improved.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -20,14 +19,14 @@ use crate::table::{BoundTable, Column};
 use crate::trace_index::TraceIndex;
 use crate::{Position, SelectRequest};
 
-/// A policy, the next one of the same caller, and a policy of the caller's key.
+/// Prefixes of a policy, of another policy of the same caller, and of a policy of the caller's API key.
 const POLICY: &str = ">>> ";
 const ANOTHER: &str = "+++ ";
 const RESTRICTION: &str = "key ";
-/// Instead of a policy: so many roles with five policies each.
+/// Prefix of a number of roles with five policies each, in place of a policy.
 const ROLES: &str = "roles ";
 
-/// Columns of the table, and what is marked.
+/// Columns of the table; all are marked.
 const COLUMNS: [(&str, &str); 14] = [
     ("TraceId", "String"),
     ("SpanId", "String"),
@@ -124,7 +123,7 @@ fn caller() -> Caller {
     }
 }
 
-/// The cases of a file, each as its lines.
+/// Returns the cases of a file, each as its lines.
 fn cases(text: &str) -> Vec<Vec<&str>> {
     let mut cases: Vec<Vec<&str>> = Vec::new();
     for line in text.lines() {
@@ -137,7 +136,7 @@ fn cases(text: &str) -> Vec<Vec<&str>> {
     cases
 }
 
-/// Five policies of a role, some of which other roles have too.
+/// Returns five policies of a role, some of which other roles have, too.
 fn of_role(role: u32) -> Vec<String> {
     vec![
         format!("ServiceName == \"service-{role}\""),
@@ -164,7 +163,7 @@ fn scope(case: &[&str]) -> AccessScope {
     authorise(policies, restriction, &caller(), &model(), &CompiledPolicies::new()).unwrap()
 }
 
-/// SQL on several lines: junctions that do not fit into one are broken up.
+/// Wraps SQL: conjunctions and disjunctions that do not fit on one line are split.
 fn wrapped(sql: &str, indent: usize) -> String {
     let pad = "  ".repeat(indent);
     let inside = sql.strip_prefix('(').and_then(|rest| rest.strip_suffix(')'));
@@ -182,7 +181,7 @@ fn wrapped(sql: &str, indent: usize) -> String {
     format!("{pad}(\n{}\n{pad})", parts.join("\n"))
 }
 
-/// The parts of a junction, each with the word before it.
+/// Returns the parts of a conjunction or disjunction, each with the operator before it.
 fn junction(inside: &str) -> Vec<(&str, &str)> {
     let (mut depth, mut quoted) = (0_i32, false);
     let (mut parts, mut start, mut word) = (Vec::new(), 0, "");
@@ -201,7 +200,7 @@ fn junction(inside: &str) -> Vec<(&str, &str)> {
             }
             _ => {}
         }
-        // Brackets that close what was not opened here: this was no junction in brackets.
+        // A bracket closes that was not opened here: the outer brackets do not belong together.
         if depth < 0 {
             return Vec::new();
         }
@@ -299,7 +298,7 @@ fn selection_of(scope: &AccessScope) -> String {
     text
 }
 
-/// The cases are those of the file; `least` so many, so that none is lost unnoticed.
+/// Compares the cases with those of the file. There must be at least `least`, so that no case is lost unnoticed.
 fn check(file: &str, least: usize, answer: impl Fn(&AccessScope) -> String) {
     let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden").join(file);
     let held = fs::read_to_string(&path).unwrap();

@@ -1,22 +1,22 @@
-//! `SHOW GRANTS`, read: what a user may do, and which of it a reader of traces does not need.
+//! Parses `SHOW GRANTS`: the rights of a user, and those that a reader of traces does not need.
 
 use crate::layout::split_outside;
 
 /// One line of `SHOW GRANTS`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
-    /// What is granted, such as `SELECT` or `CREATE TABLE`; without columns.
+    /// Granted privileges, such as `SELECT` or `CREATE TABLE`, without columns.
     pub privileges: Vec<String>,
-    /// On what, as the server writes it: `*.*`, `otel.*`, `otel.otel_traces`, `*`.
+    /// The object, as the server writes it: `*.*`, `otel.*`, `otel.otel_traces`, `*`.
     pub object: String,
 }
 
-/// What a privilege is good for.
+/// What a privilege allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Power {
-    /// Reading tables: what the service does.
+    /// Reading tables, as the service does.
     Read,
-    /// Looking at names and definitions.
+    /// Reading names and definitions.
     Look,
     /// Reaching files and other systems.
     Reach,
@@ -24,7 +24,7 @@ pub enum Power {
     Change,
 }
 
-/// What stands for a privilege that reaches out of the server, as a whole name.
+/// Privileges that reach outside the server, as whole names.
 const REACHING: [&str; 22] = [
     "SOURCES",
     "READ",
@@ -51,8 +51,8 @@ const REACHING: [&str; 22] = [
 ];
 
 impl Grant {
-    /// Reads a line. `None` for lines that grant nothing on an object: partial revocations and roles, which a line of its
-    /// own spells out.
+    /// Parses a line. `None` for lines that grant nothing on an object: partial revocations, and roles, whose grants have
+    /// lines of their own.
     pub fn parse(line: &str) -> Option<Self> {
         let rest = line.trim().strip_prefix("GRANT ")?;
         let (privileges, rest) = split_outside(rest, " ON ")?;
@@ -73,25 +73,25 @@ impl Grant {
         Some(Self { privileges: names, object: object.trim().to_owned() })
     }
 
-    /// The privileges of this power.
+    /// Returns the privileges of this power.
     pub fn of(&self, power: Power) -> impl Iterator<Item = &str> {
         self.privileges.iter().map(String::as_str).filter(move |name| power_of(name) == power)
     }
 
-    /// The database that it is about; `None` for all of them.
+    /// Returns the database of the object; `None` for all databases.
     pub fn database(&self) -> Option<String> {
         let (database, _) = split_outside(&self.object, ".").unwrap_or((&self.object, ""));
         one(database)
     }
 
-    /// The table that it is about; `None` for all of a database, or those whose names begin alike.
+    /// Returns the table of the object; `None` for all tables of a database, or those with a common prefix.
     pub fn table(&self) -> Option<String> {
         let (_, table) = split_outside(&self.object, ".")?;
         one(table)
     }
 }
 
-/// A name, unless it stands for several.
+/// Returns a name, unless it stands for several.
 fn one(name: &str) -> Option<String> {
     if name.contains('*') && !name.starts_with('`') {
         return None;
@@ -99,11 +99,12 @@ fn one(name: &str) -> Option<String> {
     Some(name.trim_matches('`').replace("\\`", "`").replace("\\\\", "\\"))
 }
 
-/// What shows names and definitions. `SHOW` by itself is these; others that begin with it show users, policies and secrets.
+/// Privileges that show names and definitions. `SHOW` alone stands for these; others with that prefix show users, policies
+/// and secrets.
 const LOOKING: [&str; 6] =
     ["CHECK", "SHOW", "SHOW DATABASES", "SHOW TABLES", "SHOW COLUMNS", "SHOW DICTIONARIES"];
 
-/// What a privilege is good for. One that nobody has heard of is dangerous.
+/// Returns what a privilege allows. Unknown privileges count as dangerous.
 fn power_of(privilege: &str) -> Power {
     match privilege {
         "SELECT" => Power::Read,
@@ -143,7 +144,7 @@ mod tests {
             powers(&format!("GRANT SHOW TABLES, {secrets} ON * TO u")),
             (none(), none(), all(&[secrets]))
         );
-        // What comes with a later version counts as the worst.
+        // Privileges of later versions count as the most dangerous.
         assert_eq!(powers("GRANT TIME TRAVEL ON *.* TO u"), (none(), none(), all(&["TIME TRAVEL"])));
         assert_eq!(Grant::parse("GRANT reader TO u"), None);
         assert_eq!(Grant::parse("REVOKE SELECT ON system.* FROM u"), None);

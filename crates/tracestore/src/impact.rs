@@ -1,8 +1,8 @@
-//! What policies open of the traces of a window, without listing them: which traces a change would open and close, as the
-//! difference between what a query finds before and after it, and what is shared by what they open.
+//! To which traces of a window policies grant access, without listing them: the traces that a change would add and remove, as
+//! the difference between a query before and after it, and collateral access.
 //!
-//! Counts leave the store for traces that nobody was asked about reading, so whoever asks has to answer for it, as for those of
-//! [`recent_reach`](TraceStore::recent_reach). Ids of traces leave only where a scope opens them.
+//! The counts cover traces that the caller may not be able to read, so the caller is responsible for authorisation, as for
+//! those of [`recent_reach`](TraceStore::recent_reach). Ids of traces are returned only where a scope allows it.
 
 mod counts;
 mod looks;
@@ -28,15 +28,16 @@ use counts::Counts;
 pub(crate) use looks::Looks;
 pub use sharing::{MAX_OPENINGS, Shared, SharedValue, Sharing, Spread};
 
-/// Most predicates of one question.
+/// Maximum number of predicates of one request.
 pub const MAX_IMPACT_PREDICATES: usize = 1_000;
-/// Most ids of traces that one comparison lists of each kind.
+/// Maximum number of trace ids of each kind that one comparison lists.
 const MAX_SAMPLES: u32 = 1_000;
-/// Largest all predicates of one statement together, in nodes as written; what is larger by itself has its own.
+/// Maximum size of all predicates of one statement together, in nodes as written. A larger predicate has a statement of its
+/// own.
 const MAX_SIZE: u64 = 20_000;
 
-/// Somebody's access before and after a change, each as numbers of predicates: a trace is open when any of them is satisfied by
-/// any of its spans.
+/// One user's access before and after a change, each as indexes of predicates: a trace is accessible when any of its spans
+/// satisfies any of them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Comparison {
     /// Before.
@@ -45,70 +46,70 @@ pub struct Comparison {
     pub after: Vec<usize>,
 }
 
-/// What is asked, and of when.
+/// A request for the impact of a change.
 #[derive(Clone, Copy)]
 pub struct ImpactRequest<'a> {
     /// The bound table.
     pub binding: &'a Binding,
     /// At most [`MAX_IMPACT_PREDICATES`].
     pub predicates: &'a [Predicate],
-    /// Any number of them: equal ones are counted once.
+    /// Comparisons, without a limit on their number: equal ones are counted once.
     pub comparisons: &'a [Comparison],
-    /// What is shared by what some of the predicates open, if that is asked.
+    /// Which collateral access to count, if any.
     pub sharing: Option<Sharing<'a>>,
-    /// The window that the traces are looked for in.
+    /// The window of the traces.
     pub window: Window,
-    /// Ids and values of traces leave only where this opens them.
+    /// Ids and values of traces are returned only where this scope allows it.
     pub readable: &'a AccessScope,
-    /// Whether nothing else is counted either.
+    /// Whether other traces are not counted either.
     pub only_readable: bool,
-    /// Every field that the policies behind the predicates name, though nothing of it may be left in them.
+    /// All fields of the policies behind the predicates, even if the predicates no longer refer to them.
     pub rests_on: &'a [Arc<MarkedField>],
-    /// How many ids of gained and of lost traces at most, each.
+    /// Maximum number of ids of gained traces, and of lost traces.
     pub samples: u32,
-    /// How long all of it may take.
+    /// Time-out for the whole request.
     pub patience: Duration,
 }
 
-/// What changes, and what is shared.
+/// Changes, and collateral access.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Impact {
     /// In the order of the comparisons.
     pub compared: Vec<Difference>,
-    /// In the order of the openings.
+    /// In the order of [`Sharing::openings`].
     pub shared: Vec<Shared>,
-    /// Traces compared, whatever opens them.
+    /// Number of compared traces, accessible or not.
     pub traces: u64,
-    /// The share of the traces that was read: 1 for all of them, when the counts are exact. All counts are of
-    /// that share, not scaled.
+    /// The share of the traces that was read: 1 for all of them, when the counts are exact. All counts are for that share,
+    /// not scaled.
     pub fraction: f64,
-    /// What it took.
+    /// Cost of the statements.
     pub cost: Cost,
 }
 
-/// What changes for somebody.
+/// Changes for one user.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Difference {
-    /// Traces that are open after and not before.
+    /// Number of traces that are accessible after the change and not before.
     pub gained: u64,
-    /// Before and not after.
+    /// Number of traces that are accessible before and not after.
     pub lost: u64,
-    /// Before and after.
+    /// Number of traces that are accessible before and after.
     pub unchanged: u64,
-    /// Ids of gained traces that may be read, those with the latest span in the window first, then by id.
+    /// Ids of gained traces that may be returned, those with the latest span in the window first, then by id.
     pub gained_ids: Vec<String>,
-    /// Of lost ones, likewise.
+    /// Ids of lost traces, likewise.
     pub lost_ids: Vec<String>,
 }
 
 impl TraceStore {
-    /// Compares what predicates open of the traces in a window, and counts the values of a field in what some of them open. A
-    /// trace is in the window, and a span counts for it, as when [selecting](Self::select): with all traces looked at, the
-    /// counts are those of the differences between two queries. Where that takes too long for the patience that there is, a
-    /// sample is looked at.
+    /// Compares the access that predicates grant to the traces in a window, and counts the values of a field in traces that
+    /// some of them grant access to. A trace is in the window, and a span counts for it, as in a [selection](Self::select):
+    /// if all traces are read, the counts are the differences between two queries. If that takes longer than the time-out, a
+    /// sample is read.
     ///
     /// # Errors
-    /// When the store fails, a field or column is no longer what it was marked as, or there was not even time for a sample.
+    /// When ClickHouse fails, a field or column has changed since it was marked, or the time did not suffice for a sample.
     pub async fn impact(&self, request: ImpactRequest<'_>) -> Result<Impact, StoreError> {
         self.impact_by(request, Looks::within(request.patience)).await
     }
@@ -140,7 +141,7 @@ impl TraceStore {
             let tables = store.bound_tables(request.binding).await?;
             let moves = store.client.moves().max(1);
             let impact = store.impact_of(request, looks, tables).await;
-            // What one endpoint says of the columns is not what another reads.
+            // Another endpoint may have other columns than those that were read.
             if store.client.moves() <= moves {
                 return impact;
             }
@@ -159,7 +160,7 @@ impl TraceStore {
         let of = WindowOf { readable: request.readable, window: request.window, rests_on: request.rests_on };
         let mut search = of.search(self, request.binding, &filter, &table, tables.index)?;
         if let Some(sharing) = request.sharing {
-            // Before anything is known to be empty, so that a column that is gone is the same error for everyone.
+            // Before the check for empty results, so that a missing column is the same error for every user.
             sharing.by.of_trace("0", &table, &mut table.statement())?;
         }
         let shared = vec![Shared::default(); request.sharing.map_or(0, |sharing| sharing.openings.len())];
@@ -190,15 +191,15 @@ impl TraceStore {
     }
 }
 
-/// What is counted in one look.
+/// Counts all traces or one sample.
 ///
-/// A trait, because the future that an async closure gives is not known to be `Send` for every lifetime, and requests are
-/// served on several threads.
+/// A trait, because the future of an async closure is not known to be `Send` for every lifetime, and requests are served on
+/// several threads.
 trait Counting: Sync {
-    /// How many predicates are evaluated of each span, at most.
+    /// Maximum number of predicates that are evaluated for each span.
     fn predicates(&self) -> usize;
 
-    /// The counts.
+    /// Returns the counts.
     fn count(
         &self,
         search: &Search<'_>,
@@ -206,19 +207,19 @@ trait Counting: Sync {
     ) -> impl Future<Output = Result<Counts, StoreError>> + Send;
 }
 
-/// All that is asked.
+/// The whole request.
 struct Question<'a> {
     request: &'a ImpactRequest<'a>,
-    /// Nothing when nothing is opened that could be shared.
+    /// `None` when no predicate grants access to any trace.
     sharing: Option<Sharing<'a>>,
     distinct: &'a [&'a Comparison],
 }
 
-/// As much of it as one statement counts.
+/// The part of it that one statement counts.
 struct Part<'a> {
     comparisons: &'a [&'a Comparison],
     sharing: Option<Sharing<'a>>,
-    /// The numbers of the predicates that it is about.
+    /// Indexes of the predicates that it uses.
     used: BTreeSet<usize>,
 }
 
@@ -240,7 +241,7 @@ impl Counting for Question<'_> {
     }
 }
 
-/// A window of traces, for counting in it.
+/// A window of traces to count.
 pub(crate) struct WindowOf<'a> {
     pub(crate) readable: &'a AccessScope,
     pub(crate) window: Window,
@@ -248,7 +249,7 @@ pub(crate) struct WindowOf<'a> {
 }
 
 impl<'a> WindowOf<'a> {
-    /// A search that knows which spans count and which traces are readable.
+    /// Returns a search that determines which spans count and which traces are readable.
     pub(crate) fn search(
         &self,
         store: &'a TraceStore,
@@ -271,7 +272,8 @@ impl<'a> WindowOf<'a> {
     }
 }
 
-/// Comparisons without repetition: members with the same roles are told the same. And of each its place among them.
+/// Returns the comparisons without repetition, since members with the same roles have the same results, and the index of each
+/// among them.
 fn distinct(comparisons: &[Comparison]) -> (Vec<&Comparison>, Vec<usize>) {
     let mut known: HashMap<&Comparison, usize> = HashMap::new();
     let mut distinct = Vec::new();
@@ -287,7 +289,7 @@ fn distinct(comparisons: &[Comparison]) -> (Vec<&Comparison>, Vec<usize>) {
     (distinct, places)
 }
 
-/// All that is asked in parts that one statement can count each; there is one part at least.
+/// Splits the request into parts that one statement can count each; there is at least one part.
 fn parts<'a>(
     comparisons: &'a [&'a Comparison],
     sharing: Option<Sharing<'a>>,

@@ -1,10 +1,10 @@
-//! Which skip indexes and keys serve which operator, on the OpenTelemetry exporter's table and on further columns.
+//! Which skip indexes and keys serve which operator, on the OpenTelemetry exporter's table and on additional columns.
 //!
-//! A table of operators says for each what serves it, or why nothing can. The test fails in both directions, so that
-//! the table stays true.
+//! A table of operators lists, for each, the indexes that serve it, or the reason why none can. The test fails in both
+//! directions, so that the table stays accurate.
 //!
-//! What is explained is the predicate as a condition on rows. Selection in one grouped pass asks it of whole traces
-//! (`docs/adr/0003`), where no index can serve it: this is what a pass that looks for candidates first can build on.
+//! `EXPLAIN` gets the predicate as a condition on rows. A selection in one grouped pass evaluates it on whole traces
+//! (`docs/adr/0003`), where no index can serve it. The results here apply to plans that read candidates first.
 
 use std::collections::BTreeMap;
 
@@ -20,18 +20,18 @@ use crate::differential::{connect, execute};
 use crate::predicate_sql::render;
 use crate::sql::Statement;
 
-/// Rows of the table, and of each of its granules.
+/// Number of rows of the table, and of each of its granules.
 const ROWS: u32 = 8_192;
 const GRANULE: u32 = 128;
 
 const KEY: &str = "PrimaryKey";
 
-/// What serves an operator.
+/// The indexes that serve an operator.
 #[derive(Clone, Copy)]
 enum Served {
-    /// These, each of which leaves out granules.
+    /// These, each of which excludes granules.
     By(&'static [&'static str]),
-    /// Nothing, and why.
+    /// None, with the reason.
     Not(&'static str),
 }
 use Served::{By, Not};
@@ -95,7 +95,7 @@ const POLICIES: &[(&str, Served)] = &[
     ("ServiceName.endsWith(\"1\")", Not("the key is in order of beginnings")),
     ("size(ServiceName) == 3", Not("the key is no function of sizes")),
     ("ServiceName == SpanName", Not("two columns are no range of the key")),
-    // Columns of other types, each with an index that somebody made for it.
+    // Columns of other types, each with an index of its own.
     ("Kind == \"rare\"", By(&["idx_kind"])),
     ("Kind in [\"rare\", \"rarer\"]", By(&["idx_kind"])),
     ("RequestId == \"00000000-0000-0000-0000-000000000007\"", By(&["idx_request"])),
@@ -150,7 +150,7 @@ fn conditions() -> Vec<(Option<&'static str>, &'static str, Test, Served)> {
         (None, "Timestamp", Test::Compare(Operator::Eq, dec("1700000007")), Not(TICKS)),
         (None, "Timestamp", Test::Between(dec("1700000007.1"), dec("1700000009")), Not(TICKS)),
         (None, "Milli", Test::Compare(Operator::Lt, dec("1700000007.0005")), Not(TICKS)),
-        // Decimals, floats and times of 32 bits, nullable ones too: constants of the column's own type.
+        // Decimals, floats and 32-bit times, nullable ones too: constants of the column's own type.
         (None, "Second", Test::Compare(Operator::Lte, dec("1700000007.5")), By(&["idx_second"])),
         (None, "Spent", Test::Compare(Operator::Gt, dec("8000.5")), By(&["idx_spent"])),
         (None, "Spent", Test::Compare(Operator::Eq, dec("7")), By(&["idx_spent"])),
@@ -232,7 +232,7 @@ fn caller() -> Caller {
     }
 }
 
-/// The exporter's own table, in small granules, with further columns and an index on each of them.
+/// Creates the exporter's own table, with small granules, additional columns and an index on each of them.
 async fn fill(local: &LocalStore) {
     for statement in [
         format!(
@@ -256,7 +256,7 @@ async fn fill(local: &LocalStore) {
              ADD COLUMN Ratio64 Nullable(Float64) MATERIALIZED Duration, ADD INDEX idx_ratio64 Ratio64 TYPE minmax GRANULARITY 1, \
              ADD COLUMN Doc JSON, ADD INDEX idx_doc Doc.a.b.:String TYPE bloom_filter GRANULARITY 1",
         ),
-        // What is rare is in one granule; the others count granules up.
+        // Rare values are in one granule; the other values increase with the granule.
         format!(
             "INSERT INTO default.indexed (Timestamp, ServiceName, SpanName, SpanAttributes, ResourceAttributes, Duration, \
              Kind, RequestId, Code, Nick, Tags, Notes, Doc) \
@@ -285,7 +285,7 @@ async fn explain(store: &TraceStore, predicate: &Predicate) -> BTreeMap<String, 
     granules(store, statement).await
 }
 
-/// The granules that each index leaves, of those that it was given, as an `EXPLAIN` says.
+/// Parses an `EXPLAIN`: for each index, the granules that it leaves, of those that it was given.
 pub(crate) async fn granules(store: &TraceStore, explain: Statement) -> BTreeMap<String, (u32, u32)> {
     let text = explain.text.clone();
     let lines: Vec<(String,)> =

@@ -1,5 +1,5 @@
-//! What the trace store lets its user do: for an operator who wants to know whether a stolen password could do more than
-//! read traces, and whether the store accepts what the service sends.
+//! Reports the rights of the ClickHouse user: for an operator who wants to know whether a stolen password could do more than
+//! read traces, and whether ClickHouse accepts the settings that the service sends.
 
 use std::sync::Arc;
 
@@ -13,19 +13,19 @@ use crate::sql::{Statement, quote_table};
 use crate::version::refuse_old;
 use crate::{StoreError, TraceStore};
 
-/// What every endpoint says.
+/// Reports of all endpoints.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreInspection {
     /// In the configured order.
     pub endpoints: Vec<EndpointInspection>,
 }
 
-/// What one endpoint says.
+/// Report of one endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EndpointInspection {
     /// Its address, as configured.
     pub endpoint: String,
-    /// What the user is there; an error when it does not answer or does not let the user in.
+    /// The user there; an error when the endpoint does not answer or rejects the user.
     pub user: Result<UserInspection, StoreError>,
 }
 
@@ -36,40 +36,41 @@ pub struct UserInspection {
     pub version: String,
     /// `readonly` of the user's own profile: `0`, `1` or `2`.
     pub readonly: String,
-    /// `compatibility` of that profile: an older version, or empty. Settings that are not sent are as they were then.
+    /// `compatibility` of that profile: an older version, or empty. It determines the settings that are not sent.
     pub compatibility: String,
-    /// Whether the user sees the statements that others are running, and the values in them.
+    /// Whether the user sees other users' running statements, and the values in them.
     pub sees_statements: bool,
-    /// Whether the server takes the settings that go with each statement.
+    /// Whether the server accepts the settings that are sent with each statement.
     pub settings: Result<(), StoreError>,
-    /// Whether it takes the limit of time of a comparison of columns with their maps, which reads the whole table.
+    /// Whether it accepts the time limit of the statement that compares columns with their maps, which reads the whole table.
     pub comparison: Result<(), StoreError>,
-    /// Whether the version is supported, and whether the servers of the bound table's cluster keep what is sent.
+    /// Whether the version is supported, and whether the servers of the bound table's cluster keep the settings that are
+    /// sent.
     pub fit: Result<(), StoreError>,
-    /// What the user's profile says to the limits of a statement.
+    /// Limits of statements in the user's profile.
     pub limits: Vec<ProfileLimit>,
     /// Whether names of tables and columns can be read.
     pub catalogue: Result<(), StoreError>,
     /// Bound tables that cannot be read, each with the reason.
     pub unreadable: Vec<(String, StoreError)>,
-    /// What the user may do, with what the roles give; an error when the server does not say.
+    /// Grants of the user, including those of its roles; an error when the server does not report them.
     pub grants: Result<Vec<Grant>, StoreError>,
 }
 
-/// A limit of statements that a profile can make binding.
+/// A limit of statements that a profile can enforce.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProfileLimit {
     /// The setting.
     pub name: String,
-    /// The highest value that the user can have; `None` when anything goes.
+    /// The highest value that the user can set; `None` when there is no maximum.
     pub most: Option<String>,
 }
 
-/// Limits without which a stolen password can keep the whole server busy.
+/// Limits that prevent a stolen password from keeping the whole server busy.
 const LIMITS: [&str; 2] = ["max_execution_time", "max_memory_usage"];
 
 impl TraceStore {
-    /// Looks at what every endpoint lets the user do; with a binding, also at its tables.
+    /// Inspects the user's rights at every endpoint, and with a binding also its tables.
     pub async fn inspect(&self, binding: Option<&Binding>) -> StoreInspection {
         let mut endpoints = Vec::new();
         for (url, endpoint) in self.client.endpoints().zip(&self.config.endpoints) {
@@ -87,7 +88,7 @@ impl TraceStore {
         client: &Client,
         binding: Option<&Binding>,
     ) -> Result<UserInspection, StoreError> {
-        // The profile shows itself only where nothing of ours changes it: with `readonly` sent, every user looks harmless.
+        // Only without the settings of this crate: with `readonly` sent, every user looks harmless.
         let version: Vec<(String,)> = client.rows_of_profile("SELECT version()").await?;
         let names: Vec<String> = LIMITS.iter().map(|name| format!("'{name}'")).collect();
         let statement = format!(
@@ -143,7 +144,7 @@ impl TraceStore {
 
     async fn verify_bound(&self, client: &Client, binding: Option<&Binding>) -> Result<(), StoreError> {
         let Some(binding) = binding else { return Ok(()) };
-        // Nothing that another endpoint was found to be.
+        // Without the cached results of another endpoint.
         let verified = Arc::default();
         let store = Self { client: client.clone(), verified, ..self.clone() };
         let index = binding.trace_index.as_deref().unwrap_or(&binding.table);
@@ -159,17 +160,17 @@ impl TraceStore {
         nothing(client.lasting(seconds).rows::<(u8,)>(Statement::new("SELECT 1")).await)
     }
 
-    /// The value that is sent of a setting.
+    /// Returns the value that is sent for a setting.
     pub fn sent_setting(&self, name: &str) -> Option<String> {
-        // Of the statements that may take the longest.
+        // Those of the statements with the longest time limit.
         let bounds = Bounds::of(&self.config).while_read(&self.config);
         let settings = settings(&self.config, bounds, READONLY, Kind::default());
         settings.into_iter().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
 }
 
-/// The highest value of a limit that a user can have: the profile's own, which constraints do not bind, or what the user may set,
-/// unless either may be 0, which is no limit and below every maximum.
+/// Returns the highest value of a limit that a user can have: the profile's own, which constraints do not bind, or the
+/// maximum that the user may set. `None` if either may be 0, which means no limit and is below every maximum.
 fn highest(own: String, min: Option<&str>, max: Option<String>, fixed: bool) -> Option<String> {
     let limit = |text: &str| text.parse::<f64>().ok().filter(|limit| *limit > 0.0);
     let own_limit = limit(&own)?;
@@ -181,7 +182,7 @@ fn highest(own: String, min: Option<&str>, max: Option<String>, fixed: bool) -> 
     Some(if limit(&max)? < own_limit { own } else { max })
 }
 
-/// Those of statements whose rows are collected, and those of reading, which may take longer.
+/// Checks the settings of statements whose rows are collected, and those of streamed ones, which may take longer.
 async fn takes_settings(client: &Client) -> Result<(), StoreError> {
     client.rows::<(u8,)>(Statement::new("SELECT 1")).await?;
     client.send(Statement::new("SELECT 1"), "JSONEachRow").await.map(drop)
@@ -200,7 +201,7 @@ fn tables(binding: &Binding) -> Vec<(&str, &str)> {
 }
 
 async fn grants(client: &Client) -> Result<Vec<Grant>, StoreError> {
-    // `FINAL` adds what the roles give.
+    // `FINAL` adds the grants of roles.
     let lines: Vec<(String,)> = client.rows_of_profile("SHOW GRANTS FINAL").await?;
     Ok(lines.iter().filter_map(|(line,)| Grant::parse(line)).collect())
 }
@@ -214,7 +215,7 @@ mod tests {
     use crate::differential::connect;
     use crate::grants::Power;
 
-    /// A `users.xml` with this profile and these grants.
+    /// Returns a `users.xml` with this profile and these grants.
     fn users(profile: &str, grants: &[&str]) -> String {
         let grants: String = grants.iter().map(|grant| format!("<query>GRANT {grant}</query>")).collect();
         format!(
@@ -290,7 +291,7 @@ mod tests {
         assert!(all(&grants, Power::Reach).contains(&"URL"), "{grants:?}");
         assert!(grants.iter().any(|grant| grant.database().is_none()));
 
-        // As the documentation advises; reading works, though the profile forbids what is sent at first.
+        // As the documentation advises. Reading works, although the profile forbids the `readonly` that is sent first.
         let local = local.restart_as(&users(&format!("<readonly>2</readonly>{LIMITED}"), &READS)).unwrap();
         let user = inspect(&local).await.unwrap();
         assert_eq!((user.readonly.as_str(), &user.settings, &user.catalogue), ("2", &Ok(()), &Ok(())));
@@ -302,7 +303,7 @@ mod tests {
         let grants = user.grants.unwrap();
         assert_eq!((all(&grants, Power::Change), all(&grants, Power::Reach)), (vec![], vec![]));
         assert!(grants.iter().all(|grant| grant.database().as_deref() == Some("otel")), "{grants:?}");
-        // An empty list would say the same of what else it may do.
+        // The check above also passes for an empty list.
         let mut read: Vec<&str> = grants
             .iter()
             .filter(|grant| grant.of(Power::Read).next().is_some())
@@ -311,7 +312,7 @@ mod tests {
         read.sort_unstable();
         assert_eq!(read, READS.map(|grant| grant.trim_start_matches("SELECT ON ")));
         let store = connect(&local);
-        // Ten times as long as a statement, which is more than the profile has.
+        // Ten times the limit of a statement, which is above the profile's limit.
         let mut slow = connect(&local);
         slow.config =
             Arc::new(StoreConfig { max_execution_time_seconds: 61, ..StoreConfig::clone(&slow.config) });
@@ -324,7 +325,7 @@ mod tests {
         assert_eq!(store.check_binding(&binding()).await.unwrap(), Vec::<String>::new());
         assert_eq!(store.tables().await.unwrap().len(), 2);
 
-        // A maximum alone lets everybody turn the limit off.
+        // A maximum without a minimum lets every user turn the limit off.
         let local = local.restart_as(&users(&LIMITED.replace("<min>1</min>", ""), &READS)).unwrap();
         let user = inspect(&local).await.unwrap();
         assert!(user.limits.iter().all(|limit| limit.most.is_none()), "{:?}", user.limits);
@@ -345,7 +346,7 @@ mod tests {
         let user = inspect(&local).await.unwrap();
         assert!(matches!(user.settings, Err(StoreError::Store { code: Some(452), .. })), "{user:?}");
 
-        // Refuses every setting; the local engine cannot even begin a statement then.
+        // Refuses every setting. The local engine cannot even begin a statement then.
         let local = local.restart_as(&users("<readonly>1</readonly>", &READS)).unwrap();
         let refused = match inspect(&local).await {
             Ok(user) => user.settings,

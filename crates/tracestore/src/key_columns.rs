@@ -1,9 +1,9 @@
-//! Columns that hold what a map has under a key: which may be read in the place of the map.
+//! Key columns: materialized columns that hold the values of a map key, and that may be read in place of the map.
 //!
-//! Whoever administers the trace store adds them ([`crate::layout::key_column_expression`] is their one form), and may
-//! drop or alter them at any time. So each request looks at them afresh, and where one will not do, the map is read: the
-//! meaning is the same. Filters use whatever column of the form there is. Policies use one only when an administrator
-//! adopted it, since a column that was altered keeps its old values in old parts, and those could open a trace.
+//! ClickHouse administrators add them ([`crate::layout::key_column_expression`] is their standard form), and may drop or
+//! alter them at any time. So each request checks them anew. Where a column does not qualify, the map is read, with the same
+//! meaning. Filters use any column of the standard form. Policies use one only when an administrator of this service has
+//! adopted it: a column that was altered keeps its old values in old parts, and those could grant access to a trace.
 
 use tracewarden_model::{FieldSource, MarkedField, nearest::nearest};
 
@@ -19,17 +19,17 @@ use crate::table::Column;
 pub use comparison::Compared;
 pub(crate) use comparison::PATIENCE;
 
-/// What a predicate decides.
+/// The purpose of a predicate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// Who may see a trace.
+    /// It grants access to traces.
     Access,
-    /// What somebody looks for among the traces that are open to them.
+    /// It searches the traces that the user may see.
     Filter,
 }
 
-/// Finds the columns that hold the values of keys. `expressions` are those of materialized columns, in the order of the
-/// columns, and empty for others.
+/// Finds key columns. `expressions` are those of materialized columns, in the order of the columns, and empty for other
+/// columns.
 pub(crate) fn held_keys(columns: Vec<Column>, expressions: Vec<String>) -> Vec<Column> {
     let of_form = |column: &Column, expression: &str| -> Option<MapKey> {
         let key = key_of(expression).filter(|_| column.type_text == KEY_COLUMN_TYPE)?;
@@ -41,7 +41,7 @@ pub(crate) fn held_keys(columns: Vec<Column>, expressions: Vec<String>) -> Vec<C
     columns.into_iter().zip(keys).map(|(column, key)| Column { key, ..column }).collect()
 }
 
-/// The field with the column that is read for it, if one is. The field is as the table has it now.
+/// Returns the field with the column that is read for it, if any. The field has its current type in the table.
 pub(crate) fn with_column(field: MarkedField, columns: &[Column], purpose: Purpose) -> MarkedField {
     let column = column_of(&field, columns, purpose).map(|column| column.name.clone());
     MarkedField { column, ..field }
@@ -59,8 +59,8 @@ fn column_of<'a>(field: &MarkedField, columns: &'a [Column], purpose: Purpose) -
     }
 }
 
-/// Why a field's column cannot be adopted, by what the table says of it; `None` when it only has to be compared with the
-/// map. For people.
+/// Returns why a field's column cannot be adopted, judging by the table's definition; `None` when only the comparison with
+/// the map is left. The text is for administrators.
 pub fn not_adoptable(field: &MarkedField, columns: &[Column]) -> Option<String> {
     let column = field.column.as_deref()?;
     let (name, key) = (&field.field, &field.field.name);

@@ -1,7 +1,7 @@
-//! What a table is made of, as the store has it now: engine, columns of keys, skip indexes, projections.
+//! The current layout of a table in ClickHouse: engine, key columns, skip indexes, projections.
 //!
-//! Operators add and drop these while the service runs, so nothing here is assumed: it is read from ClickHouse's own
-//! tables, kept for a short while, and read again. None of it changes what an answer is, only how fast it comes.
+//! Operators add and drop these while the service runs. So this crate assumes nothing: it reads them from ClickHouse's system
+//! tables, caches them for a short while, and reads them again. They change only the speed of an answer, never the answer.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,12 +21,12 @@ use text::{Reader, listed};
 
 pub(crate) use text::{only_name, split_outside};
 
-/// How long a layout is believed: what is added or dropped is noticed within a minute, with room to spare.
+/// How long a layout is cached: changes are noticed well within a minute.
 const LIFE: Duration = Duration::from_secs(30);
-/// The type of every column of a key.
+/// The type of every key column.
 pub(crate) const KEY_COLUMN_TYPE: &str = "LowCardinality(Nullable(String))";
 
-/// What a table is made of.
+/// The layout of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
     /// Its engine.
@@ -37,22 +37,22 @@ pub struct Layout {
     pub indexes: Vec<SkipIndex>,
     /// Its projections. Those of the local table, for a distributed one.
     pub projections: Vec<Projection>,
-    /// Expressions of the sorting key, as the store writes them. Those of the local table, for a distributed one.
+    /// Expressions of the sorting key, as ClickHouse writes them. Those of the local table, for a distributed one.
     pub sorting_key: Vec<String>,
-    /// The partition key as the store writes it, empty without one.
+    /// The partition key as ClickHouse writes it, empty without one.
     pub partition_key: String,
-    /// Rows, where the store knows. Those on this server, for a distributed table.
+    /// Rows, where ClickHouse knows the number. Those on this server, for a distributed table.
     pub rows: Option<u64>,
-    /// Bytes on disk, where the store knows.
+    /// Bytes on disk, where ClickHouse knows the number.
     pub bytes: Option<u64>,
-    /// Tables of the catalogue that the user may not read or that this version does not have: what they would tell is
-    /// unknown, and counts as absent.
+    /// System tables that the user may not read or that this version does not have. Their part of the layout is unknown, and
+    /// counts as absent.
     pub unknown: Vec<&'static str>,
     /// For a distributed table, its local table, where this server has it.
     pub local: Option<Arc<Layout>>,
 }
 
-/// Where a table keeps its rows.
+/// Where a table stores its rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TableEngine {
     /// On this server, in parts.
@@ -69,7 +69,7 @@ pub enum TableEngine {
         /// Name of the local tables.
         table: String,
     },
-    /// Elsewhere, or there is no such table.
+    /// Elsewhere, or the table does not exist.
     Other(String),
 }
 
@@ -80,13 +80,13 @@ pub struct LayoutColumn {
     pub name: String,
     /// Its type.
     pub column_type: ColumnType,
-    /// Its type as the store writes it.
+    /// Its type as ClickHouse writes it.
     pub type_text: String,
-    /// `DEFAULT`, `MATERIALIZED`, `ALIAS`, `EPHEMERAL`, or nothing.
+    /// `DEFAULT`, `MATERIALIZED`, `ALIAS`, `EPHEMERAL`, or empty.
     pub default_kind: String,
-    /// Its expression as the store writes it, empty without one.
+    /// Its expression as ClickHouse writes it, empty without one.
     pub default_expression: String,
-    /// The key that it holds the values of.
+    /// The map key whose values it holds.
     pub key: Option<MapKey>,
 }
 
@@ -106,11 +106,11 @@ pub struct SkipIndex {
     pub name: String,
     /// Its type with its arguments, such as `bloom_filter(0.01)`.
     pub index_type: String,
-    /// What it is over, as the store writes it.
+    /// Its expression, as ClickHouse writes it.
     pub expression: String,
-    /// Granules of the table that one of its own spans.
+    /// Number of the table's granules that one granule of the index covers.
     pub granularity: u64,
-    /// Bytes of it on disk; none before it is built.
+    /// Its size on disk in bytes; zero before it is built.
     pub bytes: u64,
 }
 
@@ -119,20 +119,20 @@ pub struct SkipIndex {
 pub struct Projection {
     /// Its name.
     pub name: String,
-    /// Whether it holds rows, rather than groups of them.
+    /// Whether it holds rows, not groups of rows.
     pub normal: bool,
-    /// Its sorting key: columns by their names, without quotes, and expressions as the store writes them.
+    /// Its sorting key: columns by their names, without quotes, and expressions as ClickHouse writes them.
     pub sorting_key: Vec<String>,
-    /// Its query as the store writes it.
+    /// Its query as ClickHouse writes it.
     pub query: String,
 }
 
-/// Of a projection, the columns that it holds as they are.
+/// The columns that a projection holds unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProjectedColumns {
     /// All but the materialized ones that are not in `also`.
     All {
-        /// What is named besides.
+        /// Columns that are named in addition.
         also: Vec<String>,
     },
     /// These.
@@ -142,24 +142,24 @@ pub enum ProjectedColumns {
 /// Layouts by database and table.
 pub(crate) type KeptLayouts = Remembered<(String, String), Arc<Layout>>;
 
-/// The one form of a materialized column of a key: its value, or NULL where the map lacks it. Not `m[k]`: see
-/// `predicate_sql.rs`.
+/// Returns the standard expression of a materialized key column: the key's value, or NULL where the map lacks the key. Not
+/// `m[k]`: see `predicate_sql.rs`.
 ///
-/// For a key that is not empty, of a map from strings to strings: [`can_be_key_column`].
+/// The key must not be empty, and the map must map strings to strings: [`can_be_key_column`].
 pub fn key_column_expression(map: &str, key: &str) -> String {
     let (map, key) = (quote(map), quote_literal(key));
     format!("if(mapContains({map}, {key}), mapValues({map})[indexOf(mapKeys({map}), {key})], NULL)")
 }
 
-/// Whether a materialized column can stand for this key. Seen with 26.7: `mapContains` and `indexOf` do not find an
-/// empty constant among keys of low cardinality, and other values than strings would change their type.
+/// Whether a materialized column can replace this key. Observed with 26.7: `mapContains` and `indexOf` do not find an empty
+/// constant among `LowCardinality` keys, and values that are not strings would change their type.
 pub fn can_be_key_column(map_type: &ColumnType, key: &str) -> bool {
     let strings = matches!(map_type, ColumnType::Map(key, value) if key.is_string() && value.is_string());
-    // A key that is not UTF-8 arrives as one with replacement characters, which is another.
+    // A key that is not UTF-8 arrives with replacement characters, and is then another key.
     strings && !key.is_empty() && !key.contains(char::REPLACEMENT_CHARACTER)
 }
 
-/// The key, when an expression is of the one form.
+/// Returns the key, if an expression has the standard form.
 pub(crate) fn key_of(expression: &str) -> Option<MapKey> {
     let mut reader = Reader::new(expression);
     reader.word("if(mapContains(")?;
@@ -177,31 +177,31 @@ pub(crate) fn key_of(expression: &str) -> Option<MapKey> {
 }
 
 impl Layout {
-    /// The column that holds the values of a key, if the table has one of exactly the one form.
+    /// Returns the column that holds the values of a key, if the table has one in exactly the standard form.
     pub fn key_column(&self, map: &str, key: &str) -> Option<&LayoutColumn> {
         self.columns
             .iter()
             .find(|column| column.key.as_ref().is_some_and(|found| found.map == map && found.key == key))
     }
 
-    /// Whether the table itself is in the order of this column.
+    /// Whether the table itself is sorted by this column.
     pub fn is_by(&self, column: &str) -> bool {
         self.sorting_key.first().and_then(|first| only_name(first)).is_some_and(|first| first == column)
     }
 
-    /// The table that holds the rows: the local one, for a distributed table of which this server has it.
+    /// Returns the table that holds the rows: the local one, for a distributed table whose local table this server has.
     pub fn stored(&self) -> &Self {
         self.local.as_deref().unwrap_or(self)
     }
 }
 
 impl Projection {
-    /// Whether it holds rows, in the order of this column.
+    /// Whether it holds rows, sorted by this column.
     pub fn is_by(&self, column: &str) -> bool {
         self.normal && self.sorting_key.first().is_some_and(|first| first == column)
     }
 
-    /// The columns that it holds as they are.
+    /// Returns the columns that it holds unchanged.
     pub fn columns(&self) -> ProjectedColumns {
         let selected = self.query.strip_prefix("SELECT ").unwrap_or_default();
         let selected = split_outside(selected, " ORDER BY ").map_or(selected, |(selected, _)| selected);
@@ -224,7 +224,7 @@ impl TableEngine {
         }
     }
 
-    /// From `engine` and `engine_full` of `system.tables`.
+    /// Parses `engine` and `engine_full` of `system.tables`.
     pub(crate) fn read(engine: &str, full: &str) -> Self {
         if engine.ends_with("MergeTree") {
             return Self::MergeTree { name: engine.to_owned() };
@@ -248,16 +248,16 @@ impl TableEngine {
     }
 }
 
-/// Cuts at the bracket that closes what was open.
+/// Splits at the bracket that closes an open one.
 fn closed(text: &str) -> Option<(&str, &str)> {
     split_outside(text, ")")
 }
 
 impl TraceStore {
-    /// What a table is made of, not older than half a minute.
+    /// Returns the layout of a table, not older than half a minute.
     ///
     /// # Errors
-    /// When the store fails. A catalogue that cannot be read is none: see [`Layout::unknown`].
+    /// When ClickHouse fails. A system table that cannot be read is no error: see [`Layout::unknown`].
     pub async fn layout(&self, database: &str, table: &str) -> Result<Arc<Layout>, StoreError> {
         let (store, key) = (self.clone(), (database.to_owned(), table.to_owned()));
         let (database, table) = key.clone();
@@ -265,15 +265,15 @@ impl TraceStore {
         self.layouts.get(key, LIFE, read).await
     }
 
-    /// What was last seen of a table, without asking.
+    /// Returns the layout of a table that was last read, without reading it.
     pub(crate) fn kept_layout(&self, database: &str, table: &str) -> Option<Arc<Layout>> {
         self.layouts.peek(&(database.to_owned(), table.to_owned()))
     }
 
-    /// What a table is made of at this moment.
+    /// Reads the current layout of a table.
     ///
     /// # Errors
-    /// When the store fails.
+    /// When ClickHouse fails.
     pub async fn layout_now(&self, database: &str, table: &str) -> Result<Layout, StoreError> {
         let mut layout = self.read_layout(database, table).await?;
         if let TableEngine::Distributed { database: behind, table: local, .. } = &layout.engine {
@@ -286,7 +286,7 @@ impl TraceStore {
                 layout.sorting_key.clone_from(&local.sorting_key);
                 layout.partition_key.clone_from(&local.partition_key);
                 (layout.rows, layout.bytes) = (local.rows, local.bytes);
-                // What the other servers have cannot be seen; so the column must be declared of the whole as well.
+                // The tables of the other servers cannot be seen, so the distributed table must declare the column, too.
                 for column in &mut layout.columns {
                     let of_local = local.columns.iter().find(|own| own.name == column.name);
                     column.key = column
@@ -386,8 +386,8 @@ impl TraceStore {
         })
     }
 
-    /// Rows of a table of the catalogue that need not be there: `None` without the right to read it (497), or when this
-    /// version of the store has it not (60) or not these columns (47).
+    /// Returns rows of an optional system table: `None` when the user may not read it (497), or when this version of
+    /// ClickHouse lacks the table (60) or these columns (47).
     pub(crate) async fn catalogue<T: DeserializeOwned + Send + 'static>(
         &self,
         statement: Statement,
@@ -400,7 +400,7 @@ impl TraceStore {
     }
 }
 
-/// Finds the columns of keys.
+/// Finds the key columns.
 fn with_keys(columns: Vec<LayoutColumn>) -> Vec<LayoutColumn> {
     let maps: HashMap<String, ColumnType> =
         columns.iter().map(|column| (column.name.clone(), column.column_type.clone())).collect();

@@ -1,8 +1,9 @@
 //! The only crate that talks to ClickHouse.
 //!
-//! No span leaves it without an [`AccessScope`](tracewarden_policy::AccessScope): [`TraceStore::select`] and
-//! [`TraceStore::find`] take one, and reading takes what they return. Values travel as server-side parameters
-//! ([`sql`]), identifiers are quoted in one place there, and [`settings`] lists every setting that is sent.
+//! No span leaves this crate without an [`AccessScope`](tracewarden_policy::AccessScope): [`TraceStore::select`] and
+//! [`TraceStore::find`] take one, and the functions that read spans take what these two return. Values travel as
+//! server-side parameters ([`sql`]), which is also the one place that quotes identifiers. [`settings`] lists every
+//! setting that is sent.
 
 mod binding;
 mod brief;
@@ -101,29 +102,29 @@ pub use summary::Summary;
 pub use table::Column;
 pub use values::{FieldValues, MAX_VALUE_BYTES, ValueCount, ValuesRequest};
 
-/// How to reach the trace store, and what a query may cost there.
+/// How to reach ClickHouse, and what a statement may cost there.
 #[derive(Debug, Clone)]
 pub struct StoreConfig {
-    /// Base addresses of replicas, such as `http://127.0.0.1:8123`. The first that works is asked.
+    /// Base URLs of the replicas, such as `http://127.0.0.1:8123`. Statements go to the first that works.
     pub endpoints: Vec<String>,
     /// ClickHouse user.
     pub user: String,
-    /// Its password.
+    /// Password of the user.
     pub password: secrecy::SecretString,
-    /// Longest a statement may run.
+    /// Maximum run time of a statement, in seconds.
     pub max_execution_time_seconds: u32,
-    /// Most memory that a statement may take.
+    /// Maximum memory of a statement, in bytes.
     pub max_memory_bytes: u64,
-    /// Most threads that a statement may take; `None` for what the store gives its user.
+    /// Maximum number of threads of a statement; `None` leaves it to the user's ClickHouse profile.
     pub max_threads: Option<u32>,
-    /// Longest that an answer may take in all to be read by whoever asked, however slow their line is.
+    /// Maximum time until the client has read the whole answer, in seconds, however slow its connection is.
     pub answer_timeout_seconds: u32,
-    /// How far around the window a trace is looked at while deciding about it, without a trace index; `None` for the
-    /// whole table.
+    /// How far around the window a trace is read to decide about it when there is no trace index, in nanoseconds;
+    /// `None` for the whole table.
     pub max_trace_duration_nanos: Option<i64>,
 }
 
-/// The trace store. Cheap to clone.
+/// Client for ClickHouse. Cheap to clone.
 #[derive(Clone)]
 pub struct TraceStore {
     client: client::Client,
@@ -135,10 +136,10 @@ pub struct TraceStore {
 }
 
 impl TraceStore {
-    /// Prepares to talk to the trace store; connects only when asked something.
+    /// Creates a client. It connects with the first statement.
     ///
     /// # Errors
-    /// When an endpoint is not an address.
+    /// When an endpoint is not a valid address.
     pub fn new(config: StoreConfig, entropy: Arc<dyn Entropy>) -> Result<Self, StoreError> {
         let config = Arc::new(config);
         let client = client::Client::new(Arc::clone(&config), entropy)?;
@@ -152,23 +153,23 @@ impl TraceStore {
         })
     }
 
-    /// Names the counts of this store's statements in a registry.
+    /// Registers the metrics of the statements in a registry.
     pub fn register_metrics(&self, registry: &mut Registry) {
         self.client.register_metrics(registry);
     }
 
-    /// The same store for the statements of one request. They stay with the endpoint that answered the first of them, as long
-    /// as it works: another may lag behind it, and would deliver fewer spans than were counted.
+    /// Returns the same client for the statements of one request. They stay with the endpoint that answered the first
+    /// of them as long as it works: another replica may lag behind and would return fewer spans than were counted.
     #[must_use]
     pub fn session(&self) -> Self {
         Self { client: self.client.session(), ..self.clone() }
     }
 
-    /// Whether statements can be answered: the server lets the configured user in, is of a supported version, and with a
-    /// binding, every shard of its table answers and keeps what is sent with a statement.
+    /// Checks whether statements can be answered: the server accepts the configured user and has a supported version.
+    /// With a binding, every shard of its table has to answer and to keep the settings that are sent with a statement.
     ///
     /// # Errors
-    /// What is in the way.
+    /// The reason why statements cannot be answered.
     pub async fn ready(&self, binding: Option<&Binding>) -> Result<(), StoreError> {
         let store = self.session();
         store.verify_version().await?;

@@ -1,4 +1,4 @@
-//! Counts of statements.
+//! Metrics of statements.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,25 +13,25 @@ use prometheus_client::registry::Registry;
 use crate::StoreError;
 use crate::client::FailureKind;
 
-/// From a look at the columns to the longest query, in seconds.
+/// Histogram buckets in seconds, from reading the columns to the longest query.
 const SECONDS: [f64; 12] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0];
 
 /// How a statement ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
-    /// Its whole answer came.
+    /// The whole answer arrived.
     Complete,
-    /// Nobody wanted the rest of its answer.
+    /// The reader dropped the rest of the answer.
     Abandoned,
     /// No endpoint could be reached.
     Unavailable,
     /// It ran into its time limit.
     Timeout,
-    /// The store refused it, or failed at it.
+    /// ClickHouse refused it, or failed while answering it.
     Refused,
-    /// Its answer broke off.
+    /// Its answer was aborted.
     Broken,
-    /// A fault of ours.
+    /// A fault of this program.
     Internal,
 }
 
@@ -68,7 +68,7 @@ struct Failed {
     reason: &'static str,
 }
 
-/// Counts of a store's statements. Cheap to clone; clones count together.
+/// Counts the statements of a client. Cheap to clone; clones share the counts.
 #[derive(Debug, Clone)]
 pub(crate) struct Metrics(Arc<Inner>);
 
@@ -84,10 +84,10 @@ struct Inner {
 }
 
 impl Metrics {
-    /// With the endpoints of these names, which work until one fails.
+    /// Creates the metrics, with these endpoints, which work until one fails.
     pub(crate) fn of<'a>(endpoints: impl Iterator<Item = &'a str>) -> Self {
         let ended = Family::default();
-        // What has not happened yet shows as zero: an alert on a rate sees the first time, too.
+        // Outcomes that have not happened yet are exported as zero: an alert on a rate then notices the first one, too.
         for outcome in [
             Outcome::Complete,
             Outcome::Abandoned,
@@ -121,12 +121,12 @@ impl Metrics {
         metrics
     }
 
-    /// Whether an endpoint is asked from now on.
+    /// Sets whether an endpoint works.
     pub(crate) fn works(&self, endpoint: &str, works: bool) {
         self.0.works.get_or_create(&Of { endpoint: endpoint.to_owned() }).set(works.into());
     }
 
-    /// A statement was sent to an endpoint, which failed it for this reason.
+    /// Counts a statement that was sent to an endpoint, and its failure, if any.
     pub(crate) fn asked(&self, endpoint: &str, failure: Option<FailureKind>) {
         let Inner { asked, failures, .. } = self.0.as_ref();
         asked.get_or_create(&Of { endpoint: endpoint.to_owned() }).inc();
@@ -135,7 +135,7 @@ impl Metrics {
         }
     }
 
-    /// A statement was answered by another endpoint, or at another try, after one had failed.
+    /// Counts a statement that another endpoint, or a retry, answered after a failure.
     pub(crate) fn failed_over(&self) {
         self.0.failovers.inc();
     }
@@ -185,7 +185,7 @@ impl Metrics {
     }
 }
 
-/// A statement under way; counted when it is dropped.
+/// A running statement; counted when it is dropped.
 pub(crate) struct Measured {
     metrics: Metrics,
     since: Instant,
@@ -193,12 +193,12 @@ pub(crate) struct Measured {
 }
 
 impl Measured {
-    /// The answer came to its end.
+    /// Records that the answer is complete.
     pub(crate) fn complete(&mut self) {
         self.outcome.get_or_insert(Outcome::Complete);
     }
 
-    /// It failed; what comes after that does not count.
+    /// Records that the statement failed. Later outcomes do not count.
     pub(crate) fn failed(&mut self, error: &StoreError) {
         self.outcome.get_or_insert(match error {
             StoreError::Unavailable { .. } => Outcome::Unavailable,

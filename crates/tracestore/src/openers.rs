@@ -1,8 +1,9 @@
-//! Which spans of one trace satisfy which predicates: why somebody may see a trace, or how near they come to it.
+//! Which spans of one trace match which predicates: why a user may see a trace, or how close the user comes to it.
 //!
-//! What names spans takes a [`Selection`], which only an access scope makes. Counts alone can be had of any trace; whoever asks
-//! for them has to answer for it, as for those of [`recent_reach`](TraceStore::recent_reach): `service` asks for
-//! administrators only, not where the operator switched samples off, and after the question is in the audit log.
+//! Functions that return span identities take a [`Selection`], which only an access scope creates. Counts alone are available
+//! for any trace. Their caller is responsible for authorisation, as for those of [`recent_reach`](TraceStore::recent_reach):
+//! `service` requests them for administrators only, not where the operator disabled samples, and only after the request is in
+//! the audit log.
 
 use std::sync::Arc;
 
@@ -16,22 +17,22 @@ use crate::sql::Statement;
 use crate::table::BoundTable;
 use crate::{StoreError, TraceStore};
 
-/// Most spans of one trace that are named as satisfying a predicate.
+/// Maximum number of matching spans of one trace that are listed for a predicate.
 pub const MAX_FIRST_SPANS: usize = 20;
-/// Spans that are collected for these: those of one identity are listed once, and must not hide the others.
+/// Number of spans that are collected for the list: spans of one identity are listed once, and must not hide the others.
 const MAX_COLLECTED: usize = 10 * MAX_FIRST_SPANS;
-/// Most predicates of one statement, and largest all of them together, in nodes as written.
+/// Maximum number of predicates of one statement, and maximum size of all of them together, in nodes as written.
 const MAX_PREDICATES: usize = 200;
 const MAX_SIZE: u64 = 20_000;
 
-/// Which spans of a trace satisfy a predicate.
+/// The spans of a trace that match a predicate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Satisfied {
-    /// How many do.
+    /// Number of matching spans.
     pub spans: u64,
-    /// The first of them by start and then by id, at most [`MAX_FIRST_SPANS`]; spans of one identity once.
+    /// The first of them by start and then by id, at most [`MAX_FIRST_SPANS`]; spans of one identity are listed once.
     pub first: Vec<SpanIdentity>,
-    /// Where none does: the span that comes nearest, of several the first.
+    /// If no span matches: the span that comes closest, the first if there are several.
     pub nearest: Option<Nearest>,
 }
 
@@ -40,41 +41,40 @@ pub struct Satisfied {
 pub struct Nearest {
     /// The span.
     pub span: SpanIdentity,
-    /// How near it comes, from 0 to less than 1: of what is asked for together the share that is met, of alternatives the
-    /// best.
+    /// How close it comes, from 0 to less than 1: a conjunction scores the mean of its parts, a disjunction the maximum.
     pub score: f64,
 }
 
-/// How many spans of a trace satisfy predicates.
+/// Numbers of spans of a trace that match predicates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceCounts {
     /// The trace.
     pub trace_id: String,
-    /// Spans of the trace.
+    /// Number of spans of the trace.
     pub spans: u64,
-    /// Those that satisfy each predicate, in order.
+    /// Number of spans that match each predicate, in order.
     pub satisfied: Vec<u64>,
 }
 
-/// Where spans of one trace are read.
+/// The trace whose spans are read.
 #[derive(Clone, Copy)]
 struct Place<'a> {
     table: &'a BoundTable,
-    /// Which columns name spans.
+    /// The columns that identify spans.
     display: &'a Display,
     trace_id: &'a str,
-    /// Where it was chosen.
+    /// The endpoint that selected it.
     endpoint: Option<usize>,
 }
 
 impl TraceStore {
-    /// For each predicate, in order, which spans of a chosen trace satisfy it: of the whole trace, as
-    /// [`find`](Self::find) looks at it. Of a selection of several traces it is the first; without any there is nothing.
-    /// `rests_on` are the fields that the policies behind the predicates name, though nothing of them may be left in these.
-    /// The statement that finds a span also names it: looked up by its id, it could be another one.
+    /// For each predicate, in order, returns the matching spans of a selected trace, within the whole trace, as
+    /// [`find`](Self::find) reads it. If several traces are selected, it reads the first; if none is, the result is empty.
+    /// `rests_on` are the fields of the policies behind the predicates, even if the predicates no longer refer to them. The
+    /// statement that finds a span also returns its identity: a later look-up by its id could return another span.
     ///
     /// # Errors
-    /// When the store fails, delivers fewer spans than were counted, or a field is no longer what it was marked as.
+    /// When ClickHouse fails, returns fewer spans than were counted, or a field has changed since it was marked.
     pub async fn satisfied(
         &self,
         binding: &Binding,
@@ -113,12 +113,12 @@ impl TraceStore {
         Ok(satisfied)
     }
 
-    /// For each predicate, in order, how many spans of a trace satisfy it; `None` where there is no such trace. Nothing
-    /// else of it leaves the store. The trace is found as [`Self::find`] finds one in a scope that opens all. `rests_on` as
-    /// in [`Self::satisfied`].
+    /// For each predicate, in order, counts the matching spans of a trace; `None` where the trace does not exist. No other
+    /// data of the trace leaves ClickHouse. The trace is found as [`Self::find`] finds one with unrestricted access.
+    /// `rests_on` is as in [`Self::satisfied`].
     ///
     /// # Errors
-    /// When the store fails, or a field is no longer what it was marked as.
+    /// When ClickHouse fails, or a field has changed since it was marked.
     pub async fn satisfied_counts(
         &self,
         binding: &Binding,
@@ -126,7 +126,7 @@ impl TraceStore {
         predicates: &[Predicate],
         rests_on: &[Arc<MarkedField>],
     ) -> Result<Option<TraceCounts>, StoreError> {
-        // As when it is looked for to be read.
+        // The same notations as when the trace is read.
         let mut notations = TraceIdNotations::of(trace_id);
         if notations.ids().is_empty() {
             return Ok(None);
@@ -135,7 +135,7 @@ impl TraceStore {
         table.check_fields(rests_on.iter().map(AsRef::as_ref))?;
         let endpoint = self.client.place();
         let mut counts: Option<TraceCounts> = None;
-        // Whether there is the trace is asked also where nothing else is.
+        // Without predicates, a statement is still needed to check that the trace exists.
         let mut parts: Vec<&[Predicate]> = parts(predicates);
         if parts.is_empty() {
             parts.push(&[]);
@@ -155,7 +155,7 @@ impl TraceStore {
             ));
             let mut rows: Vec<(String, u64, Vec<u64>)> = self.client.at(endpoint).rows(statement).await?;
             let Some(place) = notations.best(rows.iter().map(|(id, ..)| id.as_str())) else {
-                // A trace that was there in the statement before has been removed.
+                // The trace existed for the previous statement, and has been removed since.
                 return Ok(None);
             };
             let (trace_id, spans, satisfied) = rows.swap_remove(place);
@@ -166,14 +166,14 @@ impl TraceStore {
                 notations = TraceIdNotations::exactly(&trace_id);
                 TraceCounts { trace_id, spans: 0, satisfied: Vec::with_capacity(predicates.len()) }
             });
-            // Spans may come in between; what was counted of none is none of this trace.
+            // New spans may arrive between the statements: the maximum counts.
             counts.spans = counts.spans.max(spans);
             counts.satisfied.extend(satisfied);
         }
         Ok(counts)
     }
 
-    /// How many spans there are; and of each predicate how many satisfy it, and the first of them.
+    /// Returns the number of spans, and for each predicate the number of matching spans and the first of them.
     async fn first_spans(
         &self,
         place: Place<'_>,
@@ -215,7 +215,7 @@ impl TraceStore {
         Ok((spans, satisfied.collect()))
     }
 
-    /// The span that comes nearest to each predicate.
+    /// Returns the span that comes closest to each predicate.
     async fn nearest(&self, place: Place<'_>, predicates: &[Predicate]) -> Result<Vec<Nearest>, StoreError> {
         let table = place.table;
         let mut statement = table.statement();
@@ -254,7 +254,7 @@ impl Place<'_> {
         predicates.iter().map(|predicate| self.table.condition(predicate, statement)).collect()
     }
 
-    /// Ends a statement with where it reads.
+    /// Completes a statement with the table and the trace to read.
     fn end(&self, select: &str, statement: &mut Statement) {
         let id = statement.string(self.trace_id);
         statement.by_id = true;
@@ -263,7 +263,7 @@ impl Place<'_> {
     }
 }
 
-/// Predicates in parts that one statement can hold each; a large one has a part of its own.
+/// Splits predicates into parts that each fit into one statement; a large one has a part of its own.
 fn parts(predicates: &[Predicate]) -> Vec<&[Predicate]> {
     let (mut parts, mut begin, mut size) = (Vec::new(), 0, 0_u64);
     for (at, predicate) in predicates.iter().enumerate() {
@@ -309,7 +309,7 @@ mod tests {
 
     const COLUMNS: [&str; 3] = ["X", "Y", "Z"];
 
-    /// A predicate over whether columns are `1`.
+    /// Returns a random predicate over whether columns are `1`.
     fn some(random: &mut ChaCha8Rng, depth: u32) -> Predicate {
         let several = |random: &mut ChaCha8Rng| -> Vec<Predicate> {
             (0..random.random_range(2..4)).map(|_| some(random, depth - 1)).collect()
@@ -334,7 +334,7 @@ mod tests {
         }
     }
 
-    /// Of a span whose columns are `1` where its bits are.
+    /// Returns the score of a span whose columns are `1` where its bits are set.
     fn score(predicate: &Predicate, bits: usize) -> f64 {
         let whole = |met: bool| if met { 1.0 } else { 0.0 };
         let each = |parts: &[Predicate]| parts.iter().map(|part| score(part, bits)).collect::<Vec<f64>>();
@@ -391,7 +391,7 @@ mod tests {
         assert!(between > 5, "hardly any predicate is met in part: {between}");
     }
 
-    /// Spans without an id, all at one time, as an instrumentation may send them.
+    /// Spans without an id, several with the same start, as an instrumentation may send them.
     #[tokio::test]
     async fn spans_of_one_identity_hide_no_others() {
         let local = LocalStore::start().unwrap();

@@ -1,12 +1,13 @@
-//! Planning: in which way the traces of a page are found.
+//! Planning: how the traces of a page are found.
 //!
 //! Every plan returns the same traces in the same order:
 //!
-//! | plan | finds | is fast where |
-//! |---|---|---|
-//! | [`Plan::Steps`] | backwards in time until the page is full; the last step covers the rest of the window | matches are dense; it never costs much more than one pass over the window |
-//! | [`Plan::Candidates`] | the traces that satisfy a rare predicate, then decides them by id, in batches | one predicate is rare and a skip index covers it |
-//! | [`Plan::Grouped`] | all considered spans, grouped by trace | no trace index, or too many traces cross the window boundary; this is the reference definition |
+//! - [`Plan::Steps`] searches backwards in time until the page is full; the last step covers the rest of the window. It is
+//!   fast where matches are dense, and never costs much more than one pass over the window.
+//! - [`Plan::Candidates`] finds the traces that satisfy a rare predicate, and decides them by id, in batches. It is fast
+//!   where one predicate is rare and a skip index covers it.
+//! - [`Plan::Grouped`] groups all considered spans by trace. It is used without a trace index, or if too many traces cross the
+//!   window boundary. It is the reference definition.
 //!
 //! One `EXPLAIN` estimates the granules to read. The choice of plan cannot change the result: `worlds.rs` runs every plan over
 //! the same traces. Each statement documents its own invariants.
@@ -73,7 +74,7 @@ pub(crate) enum Choice {
     Only(Plan),
 }
 
-/// Sizes at which one way becomes better than another. They change costs, and nothing else.
+/// Thresholds at which one plan becomes better than another. They affect only the cost.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tuning {
     /// Cost of one more statement, in granules. Below it, a shorter step gains nothing.
@@ -100,27 +101,27 @@ impl Default for Tuning {
 const PARTS: [i64; 3] = [4, 16, 64];
 /// A day in nanoseconds, by which tables are partitioned.
 const DAY: i64 = 86_400 * 1_000_000_000;
-/// A predicate is rare if its matches are expected to be at most this many times the wanted traces: steps fill the page sooner
-/// with what is more frequent.
+/// A predicate is rare if its matches are expected to be at most this many times the wanted traces: with a more frequent
+/// predicate, steps fill the page sooner.
 const RARE: f64 = 16.0;
-/// A predicate is rare, too, if it selects at most one in this many granules: bloom filters let one in a hundred through by
-/// mistake, which in a large table is more than any match.
+/// A predicate is also rare if it selects at most one in this many granules: bloom filters have one false positive in a
+/// hundred, which in a large table is more than any match.
 const RARE_SHARE: u64 = 32;
 
 /// Maximum predicates whose traces are read as candidates.
 const READ: usize = 2;
-/// A predicate narrows the candidates of another if it selects at most one in this many granules: finding its traces among them
-/// costs less than what need not be decided any more.
+/// A predicate narrows the candidates of another one if it selects at most one in this many granules: finding its traces
+/// among them then costs less than deciding the excluded ones.
 const NARROW: u64 = 4;
 
 impl Search<'_> {
-    /// The traces behind the place where the page before ended, in order, as many as wanted.
+    /// Returns the traces after the end of the previous page, in order, as many as wanted.
     ///
     /// # Errors
-    /// When the store fails. There is no partial answer.
+    /// When ClickHouse fails. There is no partial answer.
     pub(crate) async fn run(&self, choice: &Choice) -> Result<Vec<MatchingTrace>, StoreError> {
         let mut page = Page::new(self.after.as_ref());
-        // Pages that begin behind all matches inside the window.
+        // Pages that begin after all matches inside the window.
         if *choice != Choice::Only(Plan::Grouped) && self.after.as_ref().is_some_and(|after| after.tier == 0)
         {
             self.by_crossing(&mut page).await?;
@@ -143,12 +144,12 @@ impl Search<'_> {
         Ok(page.into_first(self.wanted))
     }
 
-    /// One step for all that is left of the window.
+    /// Returns one step for the rest of the window.
     fn whole(&self) -> StepOptions {
         StepOptions { first: self.left(), statement: 0, use_trace_index: true, index_size: IndexSize::Large }
     }
 
-    /// What is left of the window, in nanoseconds.
+    /// Returns the length of the rest of the window, in nanoseconds.
     fn left(&self) -> i64 {
         self.begin().saturating_sub(self.window.from().as_nanos()).max(1)
     }
@@ -241,7 +242,7 @@ fn lengths(begin: i64, left: i64) -> Vec<i64> {
     lengths
 }
 
-/// Whether a predicate is expected to have at most so many matches, or leaves hardly anything to read.
+/// Whether a predicate is expected to have at most `most` matches, or leaves hardly any granules to read.
 fn is_rare(of_demand: Granules, most: f64) -> bool {
     matches(of_demand) <= most || of_demand.selected.saturating_mul(RARE_SHARE) <= of_demand.by_key
 }
@@ -253,7 +254,7 @@ fn matches(of_demand: Granules) -> f64 {
     -without.ln() * of_demand.by_key as f64
 }
 
-/// Where the whole of a page's traces is looked at, around a window.
+/// Returns the time range around a window in which the whole of a page's traces is read.
 pub(crate) fn around(
     window: tracewarden_model::Window,
     max_trace_duration_nanos: Option<i64>,

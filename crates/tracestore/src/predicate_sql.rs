@@ -1,13 +1,13 @@
-//! Predicates as SQL.
+//! Translates predicates to SQL.
 //!
-//! Every expression here has the value 0 or 1 on every row, never NULL, and none can raise on any data: one malformed
-//! span must never fail other people's queries. Presence stands before the value, and beside a comparison with a map's
-//! value stands what its skip indexes can serve: `mapContains` for those on keys, `hasAny` for those on values.
+//! Every expression here has the value 0 or 1 on every row, never NULL, and none can raise an error on any data: one
+//! malformed span must never fail other users' queries. A presence check comes before the value. A comparison with a map's
+//! value comes with a condition for its skip indexes: `mapContains` for those on keys, `hasAny` for those on values.
 //!
-//! The value under a key is `mapValues(m)[indexOf(mapKeys(m), k)]`, never `m[k]`. A map may hold a key twice, and the
-//! first one counts; `m[k]` tries the position at which the row before had the key, so that its result for such a map
-//! depends on other rows (seen with 26.7). Two statements could then disagree about who may see a trace. A column that
-//! holds what the map has under the key stands in its place where a field says so (`key_columns.rs`).
+//! The value under a key is `mapValues(m)[indexOf(mapKeys(m), k)]`, never `m[k]`. A map may hold a key twice, and the first
+//! one counts. `m[k]` first tries the position that the key had in the previous row, so that its result for such a map
+//! depends on other rows (observed with 26.7). Two statements could then disagree about who may see a trace. The key column
+//! of a field, if it has one, is read in place of the map (`key_columns.rs`).
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ use tracewarden_policy::predicate::{Array, Atom, Int, Quantifier, Relation, Text
 use crate::sql::{Statement, quote};
 use fields::{compare_number, defined, flag, present};
 
-/// The predicate as people can read it: SQL with its values in place. For showing, never for sending.
+/// Returns the predicate as readable SQL with its values in place. For display only, never to be sent to ClickHouse.
 pub fn readable(predicate: &Predicate) -> String {
     let mut statement = Statement::default();
     let text = render(predicate, &mut statement);
@@ -30,7 +30,7 @@ pub fn readable(predicate: &Predicate) -> String {
     let mut rest = text.as_str();
     while let Some((before, after)) = rest.split_once("{p") {
         shown.push_str(before);
-        // Names of columns may look like a placeholder; they are none of ours then.
+        // Names of columns may look like a placeholder; those are kept.
         let placeholder = after.split_once('}').and_then(|(inside, rest)| {
             let (number, kind) = inside.split_once(':')?;
             Some((statement.parameters.get(number.parse::<usize>().ok()?)?, kind, rest))
@@ -54,7 +54,7 @@ pub fn readable(predicate: &Predicate) -> String {
     shown
 }
 
-/// The predicate as SQL, its values as parameters of `statement`.
+/// Writes the predicate as SQL, with its values as parameters of `statement`.
 pub(crate) fn render(predicate: &Predicate, statement: &mut Statement) -> String {
     match predicate {
         Predicate::True => "1".to_owned(),
@@ -66,21 +66,22 @@ pub(crate) fn render(predicate: &Predicate, statement: &mut Statement) -> String
     }
 }
 
-/// How near a span comes to satisfying the predicate, as SQL: from 0, and 1 where it does. Of all that is asked for together
-/// the share that is met, of alternatives the best, and a test is met or not.
+/// Writes how close a span comes to satisfying the predicate, from 0 to 1, which means that it does. A conjunction scores the
+/// mean of its parts, a disjunction the maximum, and a test 0 or 1.
 pub(crate) fn score(predicate: &Predicate, statement: &mut Statement) -> String {
     let mut each =
         |parts: &[Predicate]| parts.iter().map(|part| score(part, statement)).collect::<Vec<_>>().join(", ");
     match predicate {
         Predicate::And(junction) => format!("arrayAvg([{}])", each(junction.parts())),
         Predicate::Or(junction) => format!("arrayMax([{}])", each(junction.parts())),
-        // Of floats alone, so that an array has one type.
+        // Converted to a float, so that all elements of an array have one type.
         whole => format!("toFloat64({})", render(whole, statement)),
     }
 }
 
-/// All of some parts. That a field is present need not be asked of a row when a part holds only where it is: then it is
-/// there for indexes alone, or not at all where the part's own serve it or none is used. Of every row it costs a tenth of a pass.
+/// Writes a conjunction. A presence check is redundant when another part holds only where the field is present. Then the
+/// check is kept only for skip indexes, or omitted if the other part can use them itself or the statement uses none.
+/// Evaluated for every row, it costs a tenth of a pass.
 fn all(parts: &[Predicate], statement: &mut Statement) -> String {
     let mut rendered = Vec::with_capacity(parts.len());
     for part in parts {
@@ -99,19 +100,19 @@ fn all(parts: &[Predicate], statement: &mut Statement) -> String {
     format!("({})", rendered.join(" AND "))
 }
 
-/// The field of which a part says that it is present, when another one holds only where it is.
+/// Returns the field whose presence a part checks, when another part holds only where it is present.
 fn implied<'a>(part: &'a Predicate, parts: &[Predicate]) -> Option<&'a MarkedField> {
     let Predicate::Atom(leaf) = part else { return None };
     let field = match &***leaf {
-        // What is compared with strings is one: whatever is there will do.
+        // A value that is compared with strings is a string, so `Defined` adds nothing to `Present`.
         Atom::Present(field) | Atom::Defined(field) => field,
         _ => return None,
     };
     parts.iter().any(|other| holds_only_where(other, field)).then_some(field)
 }
 
-/// Whether a part is false on every row without the field: one that compares it with strings, of which none is what stands
-/// there in its place.
+/// Whether a part is false on every row without the field: it compares the field with strings that differ from the value that
+/// is read where the field is absent.
 fn holds_only_where(part: &Predicate, field: &MarkedField) -> bool {
     let Predicate::Atom(leaf) = part else { return false };
     let (compared, values) = match &***leaf {
@@ -121,7 +122,7 @@ fn holds_only_where(part: &Predicate, field: &MarkedField) -> bool {
         Atom::TextIn(Text::Field(compared), values, false) => (compared, values.as_slice()),
         _ => return false,
     };
-    // What stands there in its place is NULL, of which a comparison is false, or an empty string.
+    // That value is NULL, with which every comparison is false, or an empty string.
     let replaced = match field.source {
         FieldSource::Column => field.column_type.is_nullable(),
         FieldSource::MapKey => field.column_type.is_string() && !values.iter().any(String::is_empty),
@@ -162,7 +163,7 @@ fn render_atom(atom: &Atom, statement: &mut Statement) -> String {
             text_call_any(*function, subject, arguments, statement)
         }
         Atom::ExactlyOne(parts) => {
-            // `NOT` binds less than `+`.
+            // `NOT` binds less tightly than `+`.
             let parts: Vec<String> =
                 parts.iter().map(|part| format!("({})", render(part, statement))).collect();
             format!("({} = 1)", parts.join(" + "))
@@ -171,8 +172,8 @@ fn render_atom(atom: &Atom, statement: &mut Statement) -> String {
             let subject = text(subject, statement);
             format!("match({subject}, {})", statement.string(pattern))
         }
-        // Seen with 26.7: `has` does not find a constant empty string in an array of LowCardinality(String); `hasAny`
-        // does, and is served by the same skip indexes.
+        // Observed with 26.7: `has` does not find a constant empty string in an array of LowCardinality(String). `hasAny`
+        // does, and can use the same skip indexes.
         Atom::ArrayHas(haystack, Text::Literal(needle)) => {
             format!("hasAny({}, [{}])", searched(haystack, statement), statement.string(needle))
         }
@@ -207,13 +208,13 @@ fn render_atom(atom: &Atom, statement: &mut Statement) -> String {
     }
 }
 
-/// Up to so many alternatives are written one by one, which people can read and the primary key can serve.
+/// Up to this number of alternatives are written individually, which is readable and can use the primary key.
 const WRITTEN_OUT: usize = 16;
-/// What `multiSearchAny` takes.
+/// Maximum number of needles of `multiSearchAny`.
 const MAX_NEEDLES: usize = 255;
 
-/// Beginnings and ends are looked up in one set for each length, so that a row costs as many look-ups as there are
-/// lengths, not as there are alternatives.
+/// Prefixes and suffixes are looked up in one set for each length: a row costs as many lookups as there are lengths, not as
+/// there are alternatives.
 fn text_call_any(
     function: TextFunction,
     subject: &Text,
@@ -265,7 +266,8 @@ fn operator(relation: Relation) -> &'static str {
     }
 }
 
-/// An array of these strings. Many are one parameter: to parse thousands takes the store longer than to use them.
+/// Writes an array of these strings. Many strings become one parameter: ClickHouse takes longer to parse thousands of
+/// parameters than to use them.
 fn list(values: &[String], statement: &mut Statement) -> String {
     if values.len() > WRITTEN_OUT {
         statement.strings(values)
@@ -274,7 +276,7 @@ fn list(values: &[String], statement: &mut Statement) -> String {
     }
 }
 
-/// The same, to the right of `IN`.
+/// Like [`list`], for the right side of `IN`.
 fn set(values: &[String], statement: &mut Statement) -> String {
     if values.len() > WRITTEN_OUT {
         statement.strings(values)
@@ -287,7 +289,7 @@ fn each(values: &[String], statement: &mut Statement) -> String {
     values.iter().map(|value| statement.string(value)).collect::<Vec<_>>().join(", ")
 }
 
-/// The field is one of these strings, or none of them.
+/// Writes that the field is one of these strings, or none of them.
 fn one_of(field: &MarkedField, values: &[String], negated: bool, statement: &mut Statement) -> String {
     let (value, wanted) = match (fields::stored_text(field, values, statement), values) {
         (Some((value, literals)), [_]) => (value, literals.join(", ")),
@@ -303,9 +305,9 @@ fn one_of(field: &MarkedField, values: &[String], negated: bool, statement: &mut
     };
     if fields::key_column(field).is_some() {
         let without_null = format!("(assumeNotNull({value}) {operator} {wanted})");
-        // Seen with 26.7: an index of type `bloom_filter` serves the comparison before its NULL is taken away, one of
-        // type `set` that after it, and neither the other. Elements of the one cannot be NULL. The second is there for
-        // indexes alone: to compare twice takes a fifth of the time that a step does.
+        // Observed with 26.7: a `bloom_filter` index serves the comparison of the nullable value, a `set` index the
+        // comparison without NULL, and neither serves the other. The elements of the former cannot be NULL. The latter
+        // comparison is for indexes only: evaluating both would take a fifth of the time of a step.
         return if negated {
             without_null
         } else {
@@ -313,12 +315,12 @@ fn one_of(field: &MarkedField, values: &[String], negated: bool, statement: &mut
         };
     }
     let comparison = if field.column_type.is_nullable() {
-        // The value without its NULL is a function of the column, and no skip index serves that.
+        // The value without its NULL is a function of the column, which no skip index serves.
         format!("ifNull({value} {operator} {wanted}, 0)")
     } else {
         format!("({value} {operator} {wanted})")
     };
-    // Before a comparison with a map's value stands what an index on the map's values can serve.
+    // A comparison with a map's value comes after a condition that an index on the map's values can serve.
     match &field.field.map {
         Some(map)
             if statement.chooses_rows()
@@ -354,7 +356,7 @@ fn array(term: &Array, statement: &mut Statement) -> String {
     }
 }
 
-/// An array to look for given strings in: as it is stored, where that makes no difference, for its skip indexes.
+/// Writes an array that is searched for given strings: as it is stored where that makes no difference, for its skip indexes.
 fn searched(term: &Array, statement: &mut Statement) -> String {
     let stored = match term {
         Array::Field(field) => fields::stored_array(field, statement),
@@ -363,13 +365,13 @@ fn searched(term: &Array, statement: &mut Statement) -> String {
     stored.unwrap_or_else(|| array(term, statement))
 }
 
-/// The string that a field of strings has where it is defined.
+/// Writes the value of a string field where it is defined.
 pub(crate) fn string(field: &MarkedField, statement: &mut Statement) -> String {
     fields::text(field, statement)
 }
 
-/// The strings that a field has where it is defined, each once: the one that it is, or its elements; of elements those
-/// that begin with `prefix`, which is written as SQL.
+/// Writes the distinct strings of a field where it is defined: its value, or its elements. Of the elements, only those that
+/// begin with `prefix`, which is written as SQL.
 pub(crate) fn strings(field: &MarkedField, prefix: Option<&str>, statement: &mut Statement) -> String {
     if field.logical != LogicalType::StringArray {
         return format!("[{}]", string(field, statement));

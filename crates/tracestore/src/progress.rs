@@ -1,20 +1,21 @@
-//! What a search that is under way has seen so far.
+//! Progress of a running search.
 
 use std::sync::Arc;
 
 use tracewarden_model::Timestamp;
 
-/// How far a search has come. It tells what the caller could know anyway: nothing in it depends on traces that the
-/// scope does not open, but for how long the search takes.
+/// How far a search has come. It holds only facts that the caller could know anyway: except for the run time of the search,
+/// nothing in it depends on traces outside the access scope.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SearchProgress {
-    /// Everything from here to the window's end has been looked at.
+    /// Everything from here to the end of the window has been searched.
     pub searched_to: Timestamp,
     /// Traces of the page found so far; never more than the page will hold.
     pub traces: u32,
-    /// How much of the work is done, from 0 to 1; `None` where nobody knows.
+    /// Fraction of the work that is done, from 0 to 1; `None` where it is unknown.
     pub fraction: Option<f64>,
 }
 
-/// Whom to tell. Called from within the search: it must return at once, and may drop what nobody can take in time.
+/// Callback for progress. The search calls it: it must return at once, and may drop reports that its receiver cannot take in
+/// time.
 pub type OnProgress = Arc<dyn Fn(SearchProgress) + Send + Sync>;

@@ -1,9 +1,9 @@
-//! How many recent traces policies would open: advice for whoever writes them.
+//! Policy coverage: to how many recent traces policies would grant access. It is advice for policy authors.
 //!
-//! No span leaves this crate without an access scope, and none does here: what comes back is counts of traces and of
-//! services, of a bounded sample. Yet a count tells something about spans, and whoever may choose the predicate can ask
-//! again and again. So the caller has to answer for it, as it has for the samples of discovery: `service` asks for
-//! administrators only, not at all where the operator switched samples off, and after the question is in the audit log.
+//! No span leaves this crate without an access scope, and this module returns only counts of traces and services of a bounded
+//! sample. Yet a count reveals something about spans, and a caller that chooses the predicates can repeat the request. So the
+//! caller is responsible for authorisation, as for the samples of discovery: `service` requests counts for administrators
+//! only, not where the operator disabled samples, and only after the request is in the audit log.
 
 use tracewarden_model::{Binding, Timestamp};
 use tracewarden_policy::Predicate;
@@ -14,68 +14,68 @@ use crate::sql::Statement;
 use crate::table::{BoundTable, plain_text};
 use crate::{StoreError, TraceStore};
 
-/// Most predicates of one question.
+/// Maximum number of predicates of one request.
 pub const MAX_PREDICATES: usize = 200;
-/// Largest all of them together, in nodes as written.
+/// Maximum size of all predicates together, in nodes as written.
 const MAX_SIZE: u64 = 20_000;
-/// Traces that a sample has at most.
+/// Maximum number of traces of a sample.
 const MAX_TRACES: u64 = 1_000;
-/// Services of one trace that are counted.
+/// Maximum number of services of one trace that are counted.
 const MAX_SERVICES: u32 = 1_000;
-/// Rows that a question may read.
+/// Maximum number of rows that a statement may read.
 const MAX_ROWS: u64 = 10_000_000;
 
 const MINUTE: i64 = 60 * 1_000_000_000;
-/// How far back is looked, while the sample is not full.
+/// Windows of the sample, tried in turn until the sample is full.
 const WINDOWS: [i64; 3] = [5 * MINUTE, 60 * MINUTE, 24 * 60 * MINUTE];
 
-/// Which predicates to look at, and when.
+/// The predicates to count, and the time.
 #[derive(Debug, Clone, Copy)]
 pub struct ReachRequest<'a> {
     /// The bound table.
     pub binding: &'a Binding,
-    /// What a span must satisfy for its trace to be open, one by one. What is beyond [`MAX_PREDICATES`], or too large to
-    /// be asked together, is left out at the end.
+    /// Predicates that are counted one by one: a matching span grants access to its trace. Those beyond [`MAX_PREDICATES`],
+    /// or beyond the maximum total size, are left out at the end.
     pub predicates: &'a [Predicate],
-    /// The end of what is recent.
+    /// The end of the windows.
     pub now: Timestamp,
-    /// Seconds that the store may take for one statement; there are at most four.
+    /// Time limit of one statement, in seconds; there are at most three.
     pub seconds: u32,
 }
 
-/// A sample of recent traces, and what predicates open of it.
+/// A sample of recent traces, and the counts of the predicates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecentReach {
     /// How far back the sample goes, in nanoseconds.
     pub window_nanos: i64,
-    /// Traces of the sample.
+    /// Number of traces in the sample.
     pub traces: u64,
-    /// Whether there may be more traces in the window than the sample has.
+    /// Whether the window may hold more traces than the sample.
     pub sampled: bool,
-    /// For each predicate, in order; shorter than the request when not all could be asked.
+    /// For each predicate, in order; shorter than the request when not all predicates could be counted.
     pub opened: Vec<Opened>,
 }
 
-/// What a predicate opens of a sample.
+/// Coverage of a sample by one predicate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Opened {
-    /// Traces with a span that satisfies it.
+    /// Number of traces with a span that satisfies it.
     pub traces: u64,
-    /// Services of the spans that satisfy it; 0 when no column for services is bound.
+    /// Number of services of the matching spans; 0 when no column for services is bound.
     pub matching_services: u64,
-    /// Services of all spans of the traces that it opens; 0 as well.
+    /// Number of services of all spans of those traces; 0 likewise.
     pub services: u64,
 }
 
 type Row = (u64, u64, Vec<u64>, Vec<u64>, Vec<u64>);
 
 impl TraceStore {
-    /// Looks at a sample of the traces that began recently, each with all its spans so far: of the newest minutes, and
-    /// further back while the sample is not full. `found` gets each look as soon as it is there, better ones later, so
-    /// that whoever stops waiting has what there was; nothing when there are no predicates.
+    /// Samples recent traces, each with all its spans so far: traces that began in the newest minutes, and earlier ones while
+    /// the sample is not full. Each sample is stored in `found` as soon as it is complete, and later ones are better: a
+    /// caller that stops waiting has the last one. Without predicates, `found` is unchanged.
     ///
     /// # Errors
-    /// When the store fails, is slow, or would have to read too much even for the newest minutes.
+    /// When ClickHouse fails, is slow, or would have to read too much even for the newest minutes.
     pub async fn recent_reach(
         &self,
         request: ReachRequest<'_>,
@@ -119,7 +119,7 @@ impl TraceStore {
     }
 }
 
-/// As many predicates as may be asked at once.
+/// Returns as many predicates as may be counted together.
 fn affordable(predicates: &[Predicate]) -> &[Predicate] {
     let mut left = MAX_SIZE;
     let fitting = predicates.iter().take(MAX_PREDICATES).take_while(|predicate| {
@@ -131,19 +131,19 @@ fn affordable(predicates: &[Predicate]) -> &[Predicate] {
     predicates.get(..count).unwrap_or_default()
 }
 
-/// What is looked at.
+/// The time ranges of a sample.
 struct Extent {
-    /// The spans from here on.
+    /// Spans from here on are read.
     scan: Timestamp,
-    /// Traces that have a span from here on, and none before.
+    /// Start of the window. Sampled traces have no span between `scan` and here.
     from: Timestamp,
-    /// And that span before here.
+    /// End of the window, in which sampled traces have a span.
     to: Timestamp,
 }
 
-/// Traces are chosen by the hash of their id: by whatever else, the spans that come first in the table would decide
-/// which traces are seen, and those are the spans of a few services. A trace counts with all its spans or not at all:
-/// one that began before the window, as far as is looked, may have spans that are not seen.
+/// Traces are selected by the hash of their id. With another order, the spans that come first in the table would decide which
+/// traces are sampled, and those belong to a few services. A trace counts with all its spans or not at all: one that began
+/// before the window, as far as spans are read, may have spans that are not read.
 fn statement(
     table: &BoundTable,
     service: Option<&str>,
@@ -241,7 +241,7 @@ mod tests {
     }
 
     async fn table(local: &LocalStore) {
-        // Makes the provider of TLS that every client in this process wants.
+        // Installs the TLS provider that every client in this process needs.
         drop(connect(local));
         execute(
             local,
@@ -294,7 +294,7 @@ mod tests {
             ),
         )
         .await;
-        // What counts not: what began before, what is of no trace, what is older or of the future.
+        // Spans that do not count: of a trace that began earlier, without a trace, too old, or in the future.
         insert(&local, "SELECT number * 44000 AS seconds_ago, 'long' AS id, 'old' AS service, 'blue' AS team FROM numbers(3)").await;
         insert(&local, "SELECT 60 AS seconds_ago, repeat('0', number) AS id, 'stray' AS service, 'blue' AS team FROM numbers(33)").await;
         insert(&local, "SELECT 90000 AS seconds_ago, 'before' AS id, 'old' AS service, 'blue' AS team").await;

@@ -1,7 +1,7 @@
-//! Reading chosen traces: rows pass through as the store writes them, checked for completeness and otherwise untouched.
+//! Reads selected traces: rows are passed on as ClickHouse writes them, checked for completeness and otherwise unchanged.
 //!
-//! A large page is read in several statements, one after the other, the next of them sent while the one before is passed on:
-//! the store sorts a statement's spans before it writes the first of them, and holds them all in memory for that.
+//! A large page is read in several sequential statements; the next one is sent while the answer of the previous one is passed
+//! on. ClickHouse sorts a statement's spans before it writes the first of them, and holds them all in memory for that.
 
 pub(crate) mod lines;
 mod parts;
@@ -26,31 +26,31 @@ pub use spans::{SPANS_MAX_BYTES, SPANS_OF_AN_ID, SpanLine};
 pub(crate) use spans::{invalid_duration, line};
 pub(crate) use trace_sizes::TraceSizes;
 
-/// Some whole spans.
+/// A number of whole spans.
 #[derive(Debug, Clone)]
 pub struct SpanChunk {
     /// Lines, each one JSON object and a newline; no newline occurs within one.
     pub lines: Bytes,
-    /// How many lines.
+    /// Number of lines.
     pub spans: u64,
 }
 
-/// Spans of chosen traces, each trace's together, in the selection's order.
+/// Stream of the spans of selected traces, the spans of each trace together, in the selection's order.
 ///
-/// The stream ends without an error only when every trace arrived with at least as many spans as selection counted.
-/// Dropping it ends the query in the store.
+/// The stream ends without an error only when every trace arrived with at least as many spans as the selection counted.
+/// Dropping it ends the query in ClickHouse.
 pub struct SpanStream {
-    /// The part that is passed on; `None` while the next one is waited for.
+    /// The part that is being passed on; `None` while waiting for the next one.
     current: Option<Part>,
     parts: Parts,
     spans: u64,
 }
 
 impl TraceStore {
-    /// Reads all spans of the chosen traces. With `columns`, only these and the structural ones.
+    /// Reads all spans of the selected traces. With `columns`, only these and the structural ones.
     ///
     /// # Errors
-    /// When a column is unknown or the store refuses. Failures after that come through the stream.
+    /// When a column is unknown or ClickHouse refuses the statement. Later failures come through the stream.
     pub async fn read(
         &self,
         binding: &Binding,
@@ -60,7 +60,7 @@ impl TraceStore {
         self.read_in(PartSizes::default(), binding, selection, columns).await
     }
 
-    /// The same, in parts of these sizes.
+    /// Like [`Self::read`], in parts of these sizes.
     async fn read_in(
         &self,
         sizes: PartSizes,
@@ -70,7 +70,7 @@ impl TraceStore {
     ) -> Result<SpanStream, StoreError> {
         let projection = projection(binding, &selection.table, columns)?;
         let mut parts = Parts::new(self, binding, selection, projection, sizes);
-        // The first one here, so that what it fails of can still be told by a status.
+        // The first part is awaited here, so that its failure can still become an HTTP status.
         let current = poll_fn(|context| parts.poll_next(context)).await.transpose()?;
         Ok(SpanStream { current, parts, spans: 0 })
     }
@@ -78,14 +78,14 @@ impl TraceStore {
     /// Checks that the bound table has these columns.
     ///
     /// # Errors
-    /// The first that it lacks, or a failure of the store.
+    /// The first missing column, or a failure of ClickHouse.
     pub async fn check_columns(&self, binding: &Binding, columns: &[String]) -> Result<(), StoreError> {
         let table = self.bound_table(binding).await?;
         projection(binding, &table, Some(columns)).map(|_| ())
     }
 }
 
-/// Names of the columns to read: the trace id first, since the lines are checked by it.
+/// Returns the names of the columns to read. The trace id comes first, since it is used to check the lines.
 pub(crate) fn projection(
     binding: &Binding,
     table: &BoundTable,
@@ -119,8 +119,8 @@ pub(crate) fn projection(
     Ok(names)
 }
 
-/// Names of the columns that a reader who names none does not get, in the table's order: aliases, which repeat what stands in
-/// other columns, but for structural ones.
+/// Returns the names of the columns that are read only on request, in the table's order: aliases, which repeat the values of
+/// other columns, except structural ones.
 pub(crate) fn omitted_columns<'a>(
     binding: &Binding,
     columns: impl IntoIterator<Item = &'a Column>,
@@ -136,7 +136,7 @@ fn read_statement(table: &BoundTable, projection: &[String], traces: &[SelectedT
     let ids = id_list(traces, &mut statement);
     statement.by_id = true;
     let places: Vec<String> = (1..=traces.len()).map(|place| place.to_string()).collect();
-    // No bounds in time: a trace is read whole, however long it is.
+    // No time bounds: a trace is read whole, however long it is.
     statement.push(&format!(
         "SELECT {columns} FROM {name} WHERE {column} IN ({ids}) \
          ORDER BY transform({id}, [{ids}], [{places}], 0), {timestamp}, {span}",
@@ -190,7 +190,7 @@ impl Stream for SpanStream {
 }
 
 impl SpanStream {
-    /// Nothing follows an error: neither the rest of the part nor another.
+    /// No items follow an error, neither the rest of the part nor another part.
     fn fail(&mut self, error: StoreError) -> Poll<Option<Result<SpanChunk, StoreError>>> {
         self.current = None;
         self.parts.give_up();

@@ -1,5 +1,5 @@
-//! Predicates on a real server of the oldest version that the service supports. It reads some statements in another way than
-//! the engine of the other tests does.
+//! Predicates on a real server of the oldest supported version. It parses some statements differently from the engine of the
+//! other tests.
 
 use tracewarden_model::{Condition, FieldSource, MarkedField};
 use tracewarden_policy::{check, lower_condition};
@@ -29,7 +29,7 @@ async fn numbers_compare_exactly_on_a_real_server() {
     .await;
 }
 
-/// Conditions, policies and samples of paths of JSON columns, declared and not.
+/// Conditions, policies and samples of JSON paths, with and without a declared type.
 #[tokio::test]
 async fn paths_of_json_are_read_on_a_real_server() {
     let (server, store) = start();
@@ -72,7 +72,7 @@ async fn paths_of_json_are_read_on_a_real_server() {
         }
     }
     assert!(cells > 5_000 && held > 500, "{held} of {cells}");
-    // No policy on a path raises.
+    // No policy on a path raises an error.
     let model = Generator::model();
     let texts = fields.iter().filter(|field| field.policy).flat_map(policies);
     let alone: Vec<String> = texts

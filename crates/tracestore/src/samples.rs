@@ -1,7 +1,7 @@
-//! What the maps and JSON columns of a table hold, in a bounded sample: the keys and paths that could be marked.
+//! Samples the maps and JSON columns of a table: the keys and paths that could be marked.
 //!
-//! People wait for it, and the table may hold anything: every statement has few rows, few keys of each, and few seconds.
-//! A column that is too much even so is said to be, and the others are answered.
+//! A user waits for the result, and the table may hold anything: every statement has a limit on rows, keys per row, and
+//! seconds. A column that exceeds them is reported as such, and the others are still sampled.
 
 use serde::de::DeserializeOwned;
 use tracewarden_model::{ColumnType, FieldRef, LogicalType};
@@ -13,41 +13,41 @@ use crate::sql::{Statement, quote, quote_path, quote_table};
 use crate::table::Column;
 use crate::{StoreError, TraceStore};
 
-/// Columns that are looked at.
+/// Maximum number of sampled columns.
 const COLUMNS: usize = 30;
-/// Seconds of each statement; there are at most three for a column.
+/// Time limit of each statement in seconds; there are at most three statements for a column.
 const SECONDS: u32 = 5;
-/// Rows of a map column that are looked at.
+/// Maximum number of sampled rows of a map column.
 const ROWS: u32 = 20_000;
-/// Documents of a JSON column that are looked at.
+/// Maximum number of sampled documents of a JSON column.
 const DOCUMENTS: u32 = 5_000;
-/// Documents from which examples are taken.
+/// Maximum number of documents that are searched for examples.
 const EXAMPLE_DOCUMENTS: u32 = 1_000;
-/// Keys or paths of one row that are looked at.
+/// Maximum number of keys or paths that are read from one row.
 const KEYS_OF_ROW: u32 = 1_000;
-/// Keys or paths that are reported for each column.
+/// Maximum number of keys or paths that are reported for each column.
 const KEYS: u32 = 500;
-/// Paths for which examples are looked for.
+/// Maximum number of paths for which examples are read.
 const PATHS_WITH_EXAMPLES: usize = 100;
-/// Bytes of a key or path that is reported.
+/// Maximum size of a key or path that is reported, in bytes.
 const KEY_BYTES: u32 = 2_048;
-/// Examples of each key or path.
+/// Maximum number of examples of each key or path.
 const EXAMPLES: u32 = 3;
-/// Characters of an example value.
+/// Maximum length of an example value, in characters.
 const EXAMPLE_LENGTH: u32 = 80;
-/// Types that are told for each path.
+/// Maximum number of types that are reported for each path.
 const TYPES: u32 = 8;
 
-/// What was found in a map or JSON column.
+/// The sample of a map or JSON column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SampledColumn {
     /// The column.
     pub column: String,
-    /// Rows that were looked at.
+    /// Number of sampled rows.
     pub sampled_rows: u64,
     /// Keys or paths, most frequent first.
     pub keys: Vec<SampledKey>,
-    /// Whether there was too much to look at, so that keys are not known.
+    /// Whether the column was too large to sample, so that its keys are unknown.
     pub gave_up: bool,
 }
 
@@ -56,30 +56,30 @@ pub struct SampledColumn {
 pub struct SampledKey {
     /// The key or path.
     pub name: String,
-    /// Sampled rows that hold it.
+    /// Number of sampled rows that hold it.
     pub rows: u64,
-    /// Types of its values, as the store writes them: of the map's values, or those that were found at the path.
+    /// Types of its values, as ClickHouse writes them: of the map's values, or those that were found at the path.
     pub types: Vec<String>,
-    /// What it can be marked as: first what fits the types that were found. Empty when it cannot be marked.
+    /// Types that it can be marked as, those that fit the sampled values first. Empty when it cannot be marked.
     pub logical_types: Vec<LogicalType>,
-    /// Some of its values, cut to 80 characters. Span data: not for everyone.
+    /// Some of its values, cut to 80 characters. Span data: not every user may see them.
     pub examples: Vec<String>,
 }
 
-/// Where samples are taken from.
+/// The table that is sampled.
 struct Source<'a> {
     client: Client,
     columns: &'a [Column],
-    /// The table's quoted name, and its newest rows.
+    /// The table's quoted name, and the condition for its newest rows.
     from: String,
 }
 
 impl TraceStore {
-    /// What the map and JSON columns of a table hold in a bounded sample: of the newest hour when the timestamp is known, the
-    /// future left out.
+    /// Samples the map and JSON columns of a table: rows of the newest hour when the timestamp is known, future ones
+    /// excluded.
     ///
     /// # Errors
-    /// When the store cannot be reached or breaks off.
+    /// When ClickHouse cannot be reached or aborts the answer.
     pub async fn sample_keys(
         &self,
         database: &str,
@@ -123,12 +123,13 @@ impl TraceStore {
     }
 }
 
-/// The condition for a table's newest hour. One span of a clock that is years ahead would otherwise be all of it.
+/// Writes the condition for a table's newest hour. It excludes the future: one span from a clock that is years ahead would
+/// otherwise be the whole sample.
 async fn newest_hour(client: &Client, table: &str, timestamp: &str) -> String {
     const SOON: &str = "now() + INTERVAL 1 HOUR";
     let ask = format!("SELECT max({timestamp}) > {SOON} AND min({timestamp}) <= {SOON} FROM {table}");
     let is_ahead: Result<Vec<(u8,)>, StoreError> = client.rows(Statement::new(&ask)).await;
-    // What fails here fails again where the keys are read, which says so.
+    // If this fails, the statement that reads the keys fails as well, and reports it.
     if matches!(is_ahead.as_deref(), Ok([(1,)])) {
         let past = format!("{timestamp} <= {SOON}");
         format!(
@@ -205,7 +206,7 @@ impl Source<'_> {
         Ok((counted.first().map_or(0, |(rows,)| *rows), keys))
     }
 
-    /// Examples of the most frequent paths that have a name in statements, as far as the store gives any.
+    /// Adds examples to the most frequent paths that statements can name, where ClickHouse returns any.
     async fn add_examples(&self, column: &Column, keys: &mut [SampledKey]) -> Result<(), StoreError> {
         let named = keys.iter_mut().filter(|key| !key.logical_types.is_empty()).take(PATHS_WITH_EXAMPLES);
         let named: Vec<&mut SampledKey> = named.collect();
@@ -243,7 +244,7 @@ impl Source<'_> {
     }
 }
 
-/// What a value of this type in a JSON document is marked as.
+/// Returns the logical type that fits a JSON value of this type.
 fn natural(type_text: &str) -> Option<LogicalType> {
     match ColumnType::parse(type_text) {
         ColumnType::Array(inner) if inner.is_string() => Some(LogicalType::StringArray),

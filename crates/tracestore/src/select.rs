@@ -1,8 +1,7 @@
 //! Selection: which traces a page holds, and whether one given trace may be read.
 //!
-//! A trace is in the window when a span of it is; policies and conditions look at the whole trace, as far as the trace
-//! index says it reaches, or else as far as `max_trace_duration` around the window. In which way the traces are found is
-//! the planner's affair.
+//! A trace is in the window when one of its spans is. Policies and conditions apply to the whole trace, within its bounds in
+//! the trace index, or else within `max_trace_duration` around the window. The planner decides how the traces are found.
 
 #[cfg(test)]
 mod tests;
@@ -24,117 +23,118 @@ use crate::table::{BoundTable, Column};
 use crate::trace_index::TraceIndex;
 use crate::{OnProgress, StoreError, TraceStore};
 
-/// How often a search is begun again on another endpoint.
+/// How often a search is restarted on another endpoint.
 pub(crate) const SEARCHES_MAX: usize = 3;
 
-/// Which traces are asked for.
+/// A request for a page of traces.
 pub struct SelectRequest<'a> {
     /// The bound table.
     pub binding: &'a Binding,
-    /// What the caller may see.
+    /// The caller's access.
     pub scope: &'a AccessScope,
-    /// What the caller looks for.
+    /// The caller's filter.
     pub filter: &'a Filter,
-    /// When.
+    /// Time range of the search.
     pub window: Window,
-    /// How many traces at most.
+    /// Maximum number of traces.
     pub limit: u32,
-    /// Where the page before ended.
+    /// Position at which the previous page ended.
     pub after: Option<Position>,
-    /// Whom to tell how far the search has come.
+    /// Receives the progress of the search.
     pub progress: Option<OnProgress>,
 }
 
-/// A place in the order of traces: everything that the order looks at.
+/// A position in the order of traces: everything that the order depends on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Position {
-    /// 1 for traces with a match inside the window, 0 for those that follow.
+    /// 1 for traces with a match inside the window, 0 for the traces after them.
     pub tier: u8,
-    /// The time that the trace is ordered by, in the timestamp column's own precision.
+    /// The time by which the trace is ordered, in ticks of the timestamp column.
     pub key: i64,
     /// The trace id.
     pub trace_id: String,
 }
 
-/// Chosen traces. Only this crate makes one, from an [`AccessScope`].
+/// Selected traces. Only this crate creates a selection, from an [`AccessScope`].
 #[derive(Debug, Clone)]
 pub struct Selection {
     pub(crate) traces: Vec<SelectedTrace>,
-    /// The table as it was when they were chosen.
+    /// The table as it was when they were selected.
     pub(crate) table: Arc<BoundTable>,
-    /// Of each trace in turn; empty when it was found by its id and has no place in any order.
+    /// Position of each trace; empty when the trace was found by its id and has no position.
     positions: Vec<Position>,
     /// Whether there are traces after the last one.
     more: bool,
-    /// How far around the window spans counted while deciding; `None` where that is not bounded, or the trace index says it.
+    /// Time range of the spans that counted for the decision; `None` where it is unbounded, or the trace index bounds it.
     searched_around: Option<(Timestamp, Timestamp)>,
-    /// Where they were chosen. Another endpoint may hold other spans of them, or other traces under their ids: only this one is
-    /// asked about them.
+    /// The endpoint that selected them. Another one may hold other spans of them, or other traces under their ids: only this
+    /// endpoint gets statements about them.
     pub(crate) endpoint: Option<usize>,
 }
 
-/// What is known of a bound table before a search is over.
+/// Properties of a bound table that are known before a search is complete.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Known {
-    /// As [`Selection::omitted_columns`].
+    /// Like [`Selection::omitted_columns`].
     pub omitted_columns: Vec<String>,
-    /// As [`Selection::searched_around`].
+    /// Like [`Selection::searched_around`].
     pub searched_around: Option<(Timestamp, Timestamp)>,
 }
 
-/// A chosen trace.
+/// A selected trace.
 #[derive(Debug, Clone)]
 pub(crate) struct SelectedTrace {
     pub(crate) id: String,
-    /// Spans counted while deciding; reading must deliver at least these.
+    /// Spans that counted for the decision; reading must return at least these.
     pub(crate) spans: u64,
 }
 
 impl Selection {
-    /// Ids of the traces, in order.
+    /// Returns the ids of the traces, in order.
     pub fn trace_ids(&self) -> impl Iterator<Item = &str> {
         self.traces.iter().map(|trace| trace.id.as_str())
     }
 
-    /// How many traces.
+    /// Number of traces.
     pub fn len(&self) -> usize {
         self.traces.len()
     }
 
-    /// Whether there are none.
+    /// Whether the selection is empty.
     pub fn is_empty(&self) -> bool {
         self.traces.is_empty()
     }
 
-    /// How far around the window spans of a trace counted while deciding, the end exclusive; `None` where nothing bounds that,
-    /// and where a trace index says how far each trace reaches.
+    /// Returns the time range of the spans that counted for the decision, its end exclusive; `None` where it is unbounded,
+    /// and where a trace index bounds each trace.
     pub fn searched_around(&self) -> Option<(Timestamp, Timestamp)> {
         self.searched_around
     }
 
-    /// Names of the columns that a reader who names none does not get.
+    /// Returns the names of the columns that are read only on request.
     pub fn omitted_columns(&self, binding: &Binding) -> Vec<String> {
         omitted_columns(binding, &self.table.columns)
     }
 
-    /// Spans counted while deciding; there may be more.
+    /// Number of spans that counted for the decision; there may be more.
     pub fn span_count(&self) -> u64 {
         self.traces.iter().map(|trace| trace.spans).fold(0, u64::saturating_add)
     }
 
-    /// Where the next page begins; `None` when this is the last.
+    /// Returns where the next page begins; `None` when this is the last page.
     pub fn next(&self) -> Option<&Position> {
         self.positions.last().filter(|_| self.more)
     }
 
-    /// Where the next page would begin if this one ended with the trace at this place, counted from 0; also for the last
-    /// trace of the last page, after which nothing comes. `None` beyond the page, and for a trace found by its id.
+    /// Returns where the next page would begin if this one ended with the trace at this index, which counts from 0. Also for
+    /// the last trace of the last page, after which no trace follows. `None` beyond the page, and for a trace found by its
+    /// id.
     pub fn position(&self, place: usize) -> Option<&Position> {
         self.positions.get(place)
     }
 }
 
-/// What the tables of a binding were found to be.
+/// The tables of a binding, as they were read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Tables {
     pub(crate) columns: Arc<[Column]>,
@@ -142,7 +142,7 @@ pub(crate) struct Tables {
     pub(crate) index: Option<TraceIndex>,
 }
 
-/// The tables of one binding as the last request found them: there is one access model, and it binds one table.
+/// The tables of one binding as the last request found them. One suffices: there is one access model, and it binds one table.
 #[derive(Debug, Default)]
 pub(crate) struct Believed(Mutex<Option<(Binding, Tables)>>);
 
@@ -164,10 +164,10 @@ impl TraceStore {
         BoundTable::new(binding, columns)
     }
 
-    /// Chooses the traces of a page: those in the window that the scope opens and that match every condition.
+    /// Selects the traces of a page: those in the window that the access scope allows and that match every condition.
     ///
     /// # Errors
-    /// When the store fails. There is no partial selection.
+    /// When ClickHouse fails. There is no partial selection.
     pub async fn select(&self, request: SelectRequest<'_>) -> Result<Selection, StoreError> {
         if let Some(found) = self.select_believing(&request).await? {
             return Ok(found);
@@ -183,9 +183,9 @@ impl TraceStore {
         Err(StoreError::Short("the endpoint changed with every search".to_owned()))
     }
 
-    /// The columns are looked at in every request, since policies rest on them; but the search need not wait for that, as
-    /// long as nothing of it gets out before they are known to be what it took them for. Nothing where that is not known in
-    /// the end: what one endpoint says of the columns is not what another reads.
+    /// Searches with the cached tables. Every request reads the columns, since policies depend on them. The search does not
+    /// wait for them, but none of its results leave this function before the cached tables are confirmed. `None` where they
+    /// are not confirmed, or the endpoint changed: another endpoint may have other columns.
     async fn select_believing(&self, request: &SelectRequest<'_>) -> Result<Option<Selection>, StoreError> {
         let believed = self.believed.of(request.binding).filter(|_| !request.scope.opens_nothing());
         let Some(believed) = believed else { return Ok(None) };
@@ -197,7 +197,7 @@ impl TraceStore {
         };
         let progress = request.progress.clone().map(|progress| {
             let (confirmed, stays) = (Arc::clone(&confirmed), stays.clone());
-            // How many traces were found is something about spans, too.
+            // The number of traces found is information about spans, too.
             let told: OnProgress = Arc::new(move |made| {
                 if confirmed.load(Ordering::Acquire) && stays() {
                     progress(made);
@@ -225,8 +225,8 @@ impl TraceStore {
         if stays() { found.map(Some) } else { Ok(None) }
     }
 
-    /// The tables of a binding as they are now, which later requests believe until they have looked themselves. When the
-    /// trace index was dropped, or is something else now, nothing may depend on it.
+    /// Reads the current tables of a binding, and caches them for later requests, which still confirm them. If the trace
+    /// index was dropped or replaced by another table, it is not used.
     pub(crate) async fn bound_tables(&self, binding: &Binding) -> Result<Tables, StoreError> {
         let (columns, index) = match &binding.trace_index {
             None => (self.columns(&binding.database, &binding.table).await?, None),
@@ -246,7 +246,7 @@ impl TraceStore {
         tables: Tables,
         progress: Option<OnProgress>,
     ) -> Result<Selection, StoreError> {
-        // Before the scope is looked at, so that a table that is gone is the same error for everyone.
+        // Before the check of the scope, so that a missing table is the same error for every user.
         let table = Arc::new(BoundTable::new(request.binding, tables.columns.to_vec())?);
         let searched_around = self.searched_around(request.window, &tables);
         if request.scope.opens_nothing() {
@@ -272,21 +272,21 @@ impl TraceStore {
         Ok(Selection { traces, table, positions, more, searched_around, endpoint: self.client.place() })
     }
 
-    /// How far around a window spans count, where only that bounds it.
+    /// Returns the time range of spans that count, where only the window bounds it.
     fn searched_around(&self, window: Window, tables: &Tables) -> Option<(Timestamp, Timestamp)> {
         let bounded = around(window, self.config.max_trace_duration_nanos);
         bounded.filter(|_| tables.index.is_none())
     }
 
-    /// What an answer says of the table before its search is over, as far as the last request knows: names of omitted columns,
-    /// and how far around the window spans count. `None` when the table was not read.
+    /// Returns the table's properties before a search is complete, as the last request found them: names of omitted columns,
+    /// and the time range of spans that count. `None` when no request has read the table yet.
     pub fn known(&self, binding: &Binding, window: Window) -> Option<Known> {
         let tables = self.believed.of(binding)?;
         let omitted_columns = omitted_columns(binding, tables.columns.iter());
         Some(Known { omitted_columns, searched_around: self.searched_around(window, &tables) })
     }
 
-    /// The bound trace index. When it was dropped, or is something else now, nothing may depend on it.
+    /// Returns the bound trace index. If it was dropped or replaced by another table, it is not used.
     #[cfg(test)]
     pub(crate) async fn usable_trace_index(
         &self,
@@ -297,7 +297,7 @@ impl TraceStore {
         Ok(TraceIndex::of(&columns, &binding.database, name))
     }
 
-    /// A search of a table, with this trace index.
+    /// Prepares a search of a table, with this trace index.
     pub(crate) fn prepare<'a>(
         &'a self,
         request: &SelectRequest<'a>,
@@ -338,12 +338,12 @@ impl TraceStore {
         }
     }
 
-    /// What it costs to find the first page of traces that any of these predicates opens, as [`Self::select`] does for a scope:
-    /// by finding it, and saying nothing of what was found. `rests_on` are the fields that the policies behind the predicates
-    /// name, though nothing of them may be left in these.
+    /// Returns the cost of finding the first page of traces that any of these predicates grants access to, as
+    /// [`Self::select`] does for a scope: it runs the search, and returns nothing that was found. `rests_on` are the fields
+    /// of the policies behind the predicates, even if the predicates no longer refer to them.
     ///
     /// # Errors
-    /// When the store fails, or it takes longer than `patience`.
+    /// When ClickHouse fails, or it takes longer than `patience`.
     pub async fn search_cost(
         &self,
         binding: &Binding,
@@ -369,19 +369,19 @@ impl TraceStore {
         Ok(store.cost())
     }
 
-    /// One trace by its id, in any of its [notations](TraceIdNotations); `None` when it is absent or the scope does not open
-    /// it. All its spans count, however far apart they are. Of several traces that the scope opens, the one whose id is
-    /// written like `trace_id` is found, or else the first in the order of notations.
+    /// Finds one trace by its id, in any of its [notations](TraceIdNotations); `None` when it does not exist or the scope
+    /// does not grant access to it. All its spans count, however far apart they are. Of several accessible traces, it returns
+    /// the one whose id is written like `trace_id`, or else the first in the order of notations.
     ///
     /// # Errors
-    /// When the store fails.
+    /// When ClickHouse fails.
     pub async fn find(
         &self,
         binding: &Binding,
         scope: &AccessScope,
         trace_id: &str,
     ) -> Result<Option<Selection>, StoreError> {
-        // What belongs to no trace cannot be fetched as one.
+        // Spans without a trace cannot be read as one trace.
         let notations = TraceIdNotations::of(trace_id);
         if notations.ids().is_empty() {
             return Ok(None);
@@ -390,7 +390,7 @@ impl TraceStore {
             let table = Arc::new(self.bound_table(binding).await?);
             let moves = self.client.moves().max(1);
             let found = self.find_in(table, scope, &notations).await;
-            // What one endpoint says of the columns is not what another reads.
+            // Another endpoint may have other columns than those that were read.
             if self.client.moves() <= moves {
                 return found;
             }
@@ -407,7 +407,8 @@ impl TraceStore {
         let mut statement = table.statement();
         let demands = RequiredPredicates::new(scope, &[], &table)?;
         let opened = demands.shown(&demands.all(), &table, &mut statement)?;
-        // All notations in one statement, and of a trace that is not open no row: it takes as long as one that is absent.
+        // All notations in one statement, and no row for an inaccessible trace: it takes as long as a trace that does not
+        // exist.
         let ids = statement.list(notations.ids());
         let trace = statement.own("trace");
         statement.by_id = true;
@@ -426,12 +427,12 @@ impl TraceStore {
     }
 }
 
-/// Ids as a list of parameters.
+/// Writes ids as a list of parameters.
 pub(crate) fn id_list(ids: &[SelectedTrace], statement: &mut Statement) -> String {
     statement.list(ids.iter().map(|trace| &trace.id))
 }
 
-/// A column's quoted name, if the table still has it.
+/// Returns a column with its quoted name, if the table still has it.
 pub(crate) fn known_column<'a>(table: &'a BoundTable, name: Option<&str>) -> Option<(&'a Column, String)> {
     let column = table.columns.iter().find(|column| Some(column.name.as_str()) == name)?;
     Some((column, quote(&column.name)))

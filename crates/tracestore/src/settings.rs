@@ -1,8 +1,8 @@
-//! Every ClickHouse setting that is sent, in one place. Nothing relies on a server's default, nor on a profile: a profile
-//! that lets answers end early would otherwise turn a limit into a silently shorter answer.
+//! Every ClickHouse setting that is sent, in one place. This crate relies neither on a server's default nor on a profile: a
+//! profile that lets answers end early would otherwise turn a limit into a silently shorter answer.
 //!
-//! What is not sent is the operator's to decide and changes no answer: how many threads (unless we are told), priorities,
-//! caches, what is spilled to disk, limits of all the user's statements together, logging.
+//! Settings that are not sent are left to the operator and change no answer: the number of threads (unless configured),
+//! priorities, caches, spilling to disk, limits of all the user's statements together, logging.
 
 use std::time::Duration;
 
@@ -13,13 +13,14 @@ mod fixed;
 
 pub(crate) use fixed::{NEEDED, NEUTRAL};
 
-/// What `readonly` may be. `1` forbids writing, changing settings and reaching other systems. A user whose own profile has `2`
-/// may not change it, not even to something stricter; then the same `2` is sent, and writing is forbidden all the same.
+/// Values of `readonly`. `1` forbids writing, changing settings and reaching other systems. A user whose own profile has `2`
+/// may not change it, not even to something stricter. Then the same `2` is sent, and writing is forbidden all the same.
 pub(crate) const READONLY: &str = "1";
 pub(crate) const READONLY_OF_PROFILE: &str = "2";
 
-/// Settings that another server of a cluster may change without an answer being wrong: limits, which are errors there too,
-/// since every `…_overflow_mode` must be as it is sent, and the form of an answer, which the server that was asked gives it.
+/// Whether another server of a cluster may have another value of this setting without an answer being wrong. This holds for
+/// limits, which are errors there too, since every `…_overflow_mode` must be as it is sent, and for the format of an answer,
+/// which the initiating server writes.
 pub(crate) fn may_differ(name: &str) -> bool {
     LIMITS.contains(&name) || FORM.iter().any(|prefix| name.starts_with(prefix))
 }
@@ -69,46 +70,46 @@ const LIMITS: [&str; 39] = [
 const FORM: [&str; 5] =
     ["http_", "output_format_", "date_time_output_format", "send_progress_", "enable_http_"];
 
-/// What one statement may cost.
+/// Limits of one statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Bounds {
-    /// Seconds that it may run.
+    /// Maximum run time in seconds.
     pub(crate) seconds: u32,
-    /// Rows that it may read, as the store reckons before it begins; 0 for any number.
+    /// Maximum number of rows to read, as ClickHouse estimates before it begins; 0 for no limit.
     pub(crate) rows: u64,
 }
 
 impl Bounds {
-    /// Those of a statement that somebody waits for.
+    /// Returns the limits of a statement whose caller waits for it.
     pub(crate) fn of(config: &StoreConfig) -> Self {
         Self { seconds: config.max_execution_time_seconds, rows: 0 }
     }
 
-    /// Those of a statement whose answer is passed on while it arrives. ClickHouse counts the time for which it cannot get
-    /// rid of its answer; that is the reader's time, which has a limit of its own.
+    /// Returns the limits of a statement whose answer is streamed. ClickHouse also counts the time in which it waits to send
+    /// its answer. That is the reader's time, which has its own limit.
     pub(crate) fn while_read(self, config: &StoreConfig) -> Self {
         Self { seconds: self.seconds.max(config.answer_timeout_seconds), ..self }
     }
 
-    /// How long it may run.
+    /// Returns the maximum run time.
     pub(crate) fn time(self) -> Duration {
         Duration::from_secs(u64::from(self.seconds))
     }
 }
 
-/// Of a statement that looks for traces by their ids: their projection leaves so little that it does not pay to look into
-/// indexes first.
+/// For a statement that looks for traces by their ids: their projection leaves so little to read that evaluating indexes
+/// first does not pay off.
 const BY_ID: (&str, &str) = ("use_skip_indexes_on_data_read", "1");
 
-/// Of a statement that asks every server of a cluster about itself.
+/// For a statement that reads the settings of every server of a cluster.
 const OF_REACHABLE: (&str, &str) = ("skip_unavailable_shards", "1");
 
-/// What sets a statement apart from others.
+/// Properties of a statement that change its settings.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Kind {
-    /// It looks for traces by their ids.
+    /// Whether it looks for traces by their ids.
     by_id: bool,
-    /// It is about the servers that can be reached.
+    /// Whether it is about the servers that can be reached.
     of_reachable: bool,
 }
 
@@ -128,7 +129,7 @@ impl Kind {
     }
 }
 
-/// Settings of a statement, as name and value.
+/// Returns the settings of a statement, as names and values.
 pub(crate) fn settings(
     config: &StoreConfig,
     bounds: Bounds,
@@ -148,7 +149,7 @@ pub(crate) fn settings(
     settings
 }
 
-/// Names of all settings that are sent.
+/// Returns the names of all settings that are sent.
 pub(crate) fn names(config: &StoreConfig) -> Vec<&'static str> {
     settings(config, Bounds::of(config), READONLY, Kind::default())
         .into_iter()

@@ -1,7 +1,7 @@
-//! Work that several callers want at the same time: done once, its result and its failure given to all of them.
+//! Work that several callers need at the same time: it runs once, and all of them get its result or its failure.
 //!
-//! A lock held over a statement would have them fail one after the other when the store hangs, each after a time limit of its
-//! own.
+//! With a lock held over a statement, callers would fail one after the other when ClickHouse hangs, each after its own time
+//! limit.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -16,7 +16,7 @@ use crate::StoreError;
 
 type Running<T, E> = WeakShared<BoxFuture<'static, Result<T, E>>>;
 
-/// One kind of work, of which at most one is under way. When all who wait for it are gone, it ends.
+/// One kind of work, of which at most one runs at a time. It is cancelled when no caller waits for it.
 pub struct SharedWork<T: Clone, E: Clone>(Mutex<Option<Running<T, E>>>);
 
 impl<T: Clone, E: Clone> Default for SharedWork<T, E> {
@@ -30,7 +30,7 @@ where
     T: Clone + Send + Sync + 'static,
     E: Clone + Send + Sync + 'static,
 {
-    /// The result of the work that is under way, or else of this, which then is.
+    /// Returns the result of the running work. If none runs, starts `work`.
     ///
     /// # Errors
     /// Those of the work.
@@ -48,7 +48,7 @@ where
     }
 }
 
-/// What was read from the store, by keys, each kept for a while and read by one caller at a time for all.
+/// A cache of values read from ClickHouse. Each is kept for a while, and one read serves all callers that wait for it.
 pub(crate) struct Remembered<K, T: Clone>(Mutex<HashMap<K, Arc<Entry<T>>>>);
 
 struct Entry<T: Clone> {
@@ -56,7 +56,7 @@ struct Entry<T: Clone> {
     reading: SharedWork<T, StoreError>,
 }
 
-/// Keys of which results are kept; more than a service has tables.
+/// Maximum number of keys with cached values; more than a service has tables.
 const KEYS_MAX: usize = 64;
 
 impl<K, T: Clone> Default for Remembered<K, T> {
@@ -76,7 +76,7 @@ where
     K: Eq + Hash,
     T: Clone + Send + Sync + 'static,
 {
-    /// What is kept and not older than `life`, or else what `read` gives. A failure is not kept.
+    /// Returns the cached value if it is not older than `life`, or else the result of `read`. Failures are not cached.
     ///
     /// # Errors
     /// Those of reading.
@@ -109,7 +109,7 @@ where
         entry.reading.run(work.boxed()).await
     }
 
-    /// Makes everything that is kept older.
+    /// Makes all cached values older.
     #[cfg(test)]
     pub(crate) fn age(&self, by: Duration) {
         let entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -120,7 +120,7 @@ where
         }
     }
 
-    /// What was read last, however long ago, without reading.
+    /// Returns the value that was last read, whatever its age, without reading.
     pub(crate) fn peek(&self, key: &K) -> Option<T> {
         let entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = entries.get(key)?.kept();
@@ -155,7 +155,7 @@ mod tests {
         assert!(join_all((0..10).map(|_| ask(true))).await.iter().all(Result::is_err));
         assert_eq!((begun.elapsed().as_secs(), runs.load(Ordering::Relaxed)), (5, 1));
         assert_eq!(remembered.peek(&1), None);
-        // A failure is not kept.
+        // Failures are not cached.
         assert_eq!(join_all((0..10).map(|_| ask(false))).await, vec![Ok(1); 10]);
         assert_eq!((begun.elapsed().as_secs(), remembered.peek(&1)), (10, Some(1)));
         assert_eq!(ask(true).await, Ok(1));

@@ -1,17 +1,17 @@
-//! What the display columns say of spans, as SQL: in one place, so that a list of traces, an outline of one and numbers
-//! about many never disagree about which spans failed, or how long they took.
+//! Writes the display columns of spans as SQL, in one place: a list of traces, an outline of one and statistics about many
+//! then always agree on which spans failed, and how long they took.
 
 use tracewarden_model::{ColumnType, Display};
 
 use crate::select::known_column;
 use crate::table::{BoundTable, plain_text};
 
-/// What a span's status is when it failed, by the exporters that there are.
+/// Values of the status of a failed span, by all known exporters.
 pub const ERROR_STATUSES: [&str; 3] = ["Error", "STATUS_CODE_ERROR", "ERROR"];
 
-/// The display columns that are bound and still there, each as an expression over a span.
+/// The display columns that are bound and that the table still has, each as an expression over a span.
 pub(crate) struct Shown {
-    /// As a plain string, as are the next three.
+    /// As a plain string, like the next three.
     pub(crate) name: Option<String>,
     pub(crate) service: Option<String>,
     pub(crate) kind: Option<String>,
@@ -19,22 +19,22 @@ pub(crate) struct Shown {
     took: Option<Took>,
 }
 
-/// How long a span took, as the duration's column says.
+/// The duration of a span, from the duration column.
 struct Took {
-    /// Nanoseconds in 64 bits, from 0 on.
+    /// Nanoseconds in 64 bits, not negative.
     nanos: String,
-    /// Whether the column says something that is no duration.
+    /// Whether the column's value is not a valid duration.
     invalid: String,
 }
 
 impl Took {
-    /// Of a span that ends before it begins, exporters write a negative number, or in an unsigned column one that wrapped
-    /// round below zero to some 580 years. Both are no durations, nor is what a float holds that is no number: they count
-    /// as 0. Whatever shows, counts or orders durations takes them from here.
+    /// Writes the duration. For a span that ends before it begins, exporters write a negative number, or in an unsigned
+    /// column one that wrapped around below zero to some 580 years. Neither is a valid duration, nor is a float that is not a
+    /// finite number: they count as 0. All code that shows, counts or orders durations uses this.
     fn of(quoted: &str, column_type: &ColumnType) -> Self {
         let nanos = |invalid: &str, raw: &str| format!("if({invalid}, toInt64(0), toInt64({raw}))");
         if let ColumnType::Integer { bits: ..=64, signed } = column_type {
-            // Without a conversion of every span to 128 bits.
+            // Without converting every span to 128 bits.
             let invalid =
                 if *signed { format!("({quoted} < 0)") } else { format!("({quoted} > 9223372036854775807)") };
             return Self { nanos: nanos(&invalid, quoted), invalid };
@@ -68,12 +68,12 @@ impl Shown {
         }
     }
 
-    /// Whether anything says which spans failed.
+    /// Whether a column tells which spans failed.
     pub(crate) fn has_status(&self) -> bool {
         self.status.is_some()
     }
 
-    /// Whether the span's status says that it failed; never without a column for it.
+    /// Writes whether the span's status is an error; false without a status column.
     pub(crate) fn failed(&self) -> String {
         match &self.status {
             Some(status) => format!("{status} IN ('{}')", ERROR_STATUSES.join("', '")),
@@ -81,22 +81,22 @@ impl Shown {
         }
     }
 
-    /// Whether anything says how long spans took.
+    /// Whether a column tells how long spans took.
     pub(crate) fn has_durations(&self) -> bool {
         self.took.is_some()
     }
 
-    /// How long the span took, in nanoseconds of 64 bits, from 0 on; NULL without a column for it.
+    /// Writes the duration of the span in nanoseconds, in 64 bits, not negative; NULL without a duration column.
     pub(crate) fn nanos(&self) -> &str {
         self.took.as_ref().map_or("NULL", |took| &took.nanos)
     }
 
-    /// Whether its duration is none, so that it counts as 0; never without a column for it.
+    /// Writes whether the duration is invalid, so that it counts as 0; false without a duration column.
     pub(crate) fn is_invalid(&self) -> &str {
         self.took.as_ref().map_or("0", |took| &took.invalid)
     }
 
-    /// When the span ended, in nanoseconds since the epoch, in 128 bits; when it began, where nothing says how long it took.
+    /// Writes the end of the span, in nanoseconds since the epoch, in 128 bits. Without a duration column, it is the start.
     fn end(&self, table: &BoundTable) -> String {
         let start = start(table);
         match &self.took {
@@ -105,21 +105,21 @@ impl Shown {
         }
     }
 
-    /// Of a group of spans: from the start of the earliest to the end of the one that ends last, in nanoseconds of 64 bits.
+    /// Writes, for a group of spans, the time from the earliest start to the latest end, in nanoseconds of 64 bits.
     pub(crate) fn whole(&self, table: &BoundTable) -> String {
         as_duration(&format!("max({}) - min({})", self.end(table), start(table)))
     }
 }
 
-/// When the span began, in nanoseconds since the epoch: in 128 bits, so that nothing overflows and none is lost.
+/// Writes the start of the span, in nanoseconds since the epoch: in 128 bits, so that nothing overflows.
 fn start(table: &BoundTable) -> String {
     format!("(toInt128({}) * {})", table.ticks, table.nanos_per_tick)
 }
 
-/// Nanoseconds of 128 bits as 64: none are negative, and more than fit are as many as do.
+/// Converts 128-bit nanoseconds to 64 bits: negative values become 0, and too large ones the maximum.
 ///
-/// Not by `greatest` and `least`. Seen with 26.7: once a statement has been asked so often that the store compiles its
-/// expressions, these take a negative integer of 128 bits for an enormous one.
+/// Without `greatest` and `least`. Observed with 26.7: once a statement has run so often that ClickHouse compiles its
+/// expressions, these treat a negative 128-bit integer as an enormous one.
 fn as_duration(nanos: &str) -> String {
     format!(
         "multiIf({nanos} <= 0, toInt64(0), {nanos} >= 9223372036854775807, toInt64(9223372036854775807), toInt64({nanos}))"

@@ -1,4 +1,4 @@
-//! Span identities. A span id alone does not identify a span: exporters leave it empty, and senders reuse it.
+//! Span identities. A span id alone does not identify a span: exporters leave it empty, and some clients reuse it.
 
 use serde_json::value::RawValue;
 use tracewarden_model::{Binding, Timestamp};
@@ -11,29 +11,29 @@ use crate::sql::{Statement, quote};
 use crate::table::BoundTable;
 use crate::{StoreError, TraceStore};
 
-/// Most spans of one identity that are read: the identity does not say which one is meant.
+/// Maximum number of spans that are read for one identity: the identity cannot tell which one is meant.
 const MAX_OF_AN_IDENTITY: usize = 20;
-/// What an answer may have beside its spans: names and types of columns, and tabs.
+/// Maximum size of an answer apart from its spans, in bytes: names and types of columns, and tabs.
 const MARGIN: usize = 1024 * 1024;
 
-/// A span of a trace: where the id is empty or repeated, its start and its names tell it from others. Spans that have all
-/// of them in common cannot be told apart.
+/// Identifies a span of a trace. Where the id is empty or repeated, the start and the names distinguish it from others. Spans
+/// that have all of them in common cannot be distinguished.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SpanIdentity {
     /// Span id.
     pub span_id: String,
-    /// When it began.
+    /// Its start time.
     pub start: Timestamp,
     /// Operation name, cut to 100 characters; `None` without a column for it.
     pub name: Option<String>,
-    /// Service, cut likewise.
+    /// Service, cut to 100 characters; `None` without a column for it.
     pub service: Option<String>,
 }
 
-/// Start in ticks, id, name, service: in the order in which spans are listed.
+/// Start in ticks, id, name, service: the sort order of spans.
 pub(crate) type IdentityRow = (i64, String, String, String);
 
-/// The expressions of an [`IdentityRow`], and the columns of a subquery that they name.
+/// Returns the expressions of an [`IdentityRow`], and the columns of a subquery that they name.
 pub(crate) fn identity_columns(table: &BoundTable, shown: &Shown, statement: &Statement) -> (String, String) {
     let names = ["time", "span", "name", "service"].map(|name| statement.own(name));
     let columns: Vec<String> = expressions(table, shown)
@@ -49,7 +49,7 @@ fn expressions(table: &BoundTable, shown: &Shown) -> [String; 4] {
     [table.ticks.clone(), table.span_id.clone(), text(&shown.name), text(&shown.service)]
 }
 
-/// Saturates: a time outside 64-bit nanoseconds becomes the nearest one inside.
+/// Converts ticks and saturates: a time outside 64-bit nanoseconds becomes the nearest one inside.
 fn start(table: &BoundTable, ticks: i64) -> Timestamp {
     Timestamp::from_nanos(ticks.saturating_mul(table.nanos_per_tick))
 }
@@ -65,8 +65,8 @@ impl SpanIdentity {
         }
     }
 
-    /// Of spans of this identity. Names that were no UTF-8 are compared when the spans have been read: only then is it known what
-    /// stands for them.
+    /// Writes the condition for spans of this identity. Names that were not valid UTF-8 are compared after the spans have
+    /// been read: their replacement is known only then.
     fn condition(&self, table: &BoundTable, shown: &Shown, statement: &mut Statement) -> String {
         let nanos = self.start.as_nanos();
         let ticks = statement.int(nanos.div_euclid(table.nanos_per_tick));
@@ -96,8 +96,8 @@ impl From<&SpanBrief> for SpanIdentity {
 }
 
 impl TraceStore {
-    /// Reads spans of a chosen trace by identity: each as [`TraceStore::read_span_lines`] gives it, with its
-    /// identity, by start and then by span id. Of one identity there can be several, at most twenty of which are read.
+    /// Reads spans of a selected trace by identity. Each span is as [`TraceStore::read_span_lines`] returns it, with its
+    /// identity; they are sorted by start and then by span id. At most twenty spans of one identity are read.
     ///
     /// # Errors
     /// Those of [`TraceStore::read_span_lines`].
@@ -199,7 +199,7 @@ mod tests {
         for timestamp in ["DateTime", "DateTime64(3)", "DateTime64(6)", "DateTime64(7)", "DateTime64(9)"] {
             let local = LocalStore::start().unwrap();
             let store = connect(&local);
-            // Thirty spans of one empty id, two at each time; and two of one id.
+            // Thirty spans with an empty id, two at each time; and two that share one id.
             let create = format!(
                 "CREATE TABLE default.spans ENGINE = MergeTree ORDER BY TraceId AS SELECT \
                  CAST(toDateTime(1790000000 + intDiv(number, 2)) AS {timestamp}) AS Timestamp, 'a' AS TraceId, \
@@ -237,7 +237,7 @@ mod tests {
         }
     }
 
-    /// Others of the same id and start do not make it too large to be read.
+    /// Other spans with the same id and start do not make the answer too large.
     #[tokio::test]
     async fn spans_of_other_names_are_not_read() {
         let local = LocalStore::start().unwrap();

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 
 use tracewarden_model::Timestamp;
 
-/// Most bytes of one piece of a request: ClickHouse refuses fields of a form that are longer than 128 KiB by default
-/// (`http_max_field_value_size`), whatever a request says of it.
+/// Maximum bytes of one field of a request: ClickHouse refuses form fields that are longer than 128 KiB by default
+/// (`http_max_field_value_size`), whatever value the request sets.
 pub(crate) const MAX_FIELD_BYTES: usize = 96 * 1024;
 
 /// A statement with its server-side parameters.
@@ -17,14 +17,14 @@ pub(crate) struct Statement {
     pub(crate) parameters: Vec<String>,
     /// Whether it looks for traces by their ids.
     pub(crate) by_id: bool,
-    /// Whether shards that cannot be reached are left out of its answer. Never of one about spans.
+    /// Whether its answer omits shards that cannot be reached. Never for a statement about spans.
     pub(crate) of_reachable: bool,
-    /// Whether its conditions choose rows. Then they are written so that skip indexes can leave rows out; of conditions that
-    /// are computed of every row that is only work.
+    /// Whether its conditions choose rows. They are then written in a form that lets skip indexes exclude rows; for
+    /// conditions that are evaluated for every row, that form only costs time.
     chooses_rows: bool,
-    /// Where a value is among the parameters.
+    /// Index of a value in the parameters.
     places: HashMap<String, usize>,
-    /// What every name of ours begins with.
+    /// Prefix of all names that this crate introduces.
     prefix: String,
 }
 
@@ -47,8 +47,8 @@ impl Statement {
         Self { text: text.to_owned(), ..Self::default() }
     }
 
-    /// A statement over a table with these columns. An alias or the variable of a lambda that has the name of a column
-    /// hides it, which could open a trace: so names of ours begin as no column does.
+    /// Creates a statement over a table with these columns. An alias or a lambda variable with the name of a column hides the
+    /// column, which could grant access to a trace: so the names of this crate have a prefix that no column has.
     pub(crate) fn over<'a>(columns: impl Iterator<Item = &'a str> + Clone) -> Self {
         let mut statement = Self::default();
         while columns.clone().any(|column| column.starts_with(&statement.prefix)) {
@@ -57,12 +57,12 @@ impl Statement {
         statement
     }
 
-    /// The same for conditions that are computed of every row.
+    /// Returns the same statement for conditions that are evaluated for every row.
     pub(crate) fn of_every_row(self) -> Self {
         Self { chooses_rows: false, ..self }
     }
 
-    /// Writes a condition that chooses rows, into a statement whose others do not.
+    /// Writes a condition that chooses rows into a statement whose other conditions do not.
     pub(crate) fn choosing_rows<T>(&mut self, write: impl FnOnce(&mut Self) -> T) -> T {
         let before = std::mem::replace(&mut self.chooses_rows, true);
         let written = write(self);
@@ -74,7 +74,7 @@ impl Statement {
         self.chooses_rows
     }
 
-    /// A name of ours, for an alias or the variable of a lambda.
+    /// Returns a name of this crate's own, for an alias or a lambda variable.
     pub(crate) fn own(&self, name: &str) -> String {
         format!("{}{name}", self.prefix)
     }
@@ -84,7 +84,7 @@ impl Statement {
         self
     }
 
-    /// A string value. Equal values share a parameter; one that is too long for a parameter is concatenated.
+    /// Adds a string value. Equal values share a parameter; a value that is too long for one parameter is concatenated.
     pub(crate) fn string(&mut self, value: &str) -> String {
         let mut pieces = pieces(value);
         match (pieces.pop(), pieces.is_empty()) {
@@ -100,12 +100,12 @@ impl Statement {
         }
     }
 
-    /// String values, each a parameter, as a list.
+    /// Adds string values as a list, each a parameter.
     pub(crate) fn list<'a>(&mut self, values: impl IntoIterator<Item = &'a String>) -> String {
         values.into_iter().map(|value| self.string(value)).collect::<Vec<_>>().join(", ")
     }
 
-    /// A list of strings as one value, or as several put together where one would be too long.
+    /// Adds a list of strings as one value, or as several concatenated ones where one would be too long.
     pub(crate) fn strings(&mut self, values: &[String]) -> String {
         let (quoted, long): (Vec<_>, Vec<_>) = (values.iter().map(|value| (value, quote_literal(value))))
             .partition(|(_, quoted)| quoted.len() <= MAX_FIELD_BYTES);
@@ -114,12 +114,12 @@ impl Statement {
         concatenated(lists)
     }
 
-    /// A list of integers, likewise.
+    /// Adds a list of integers, as one value or several concatenated ones.
     pub(crate) fn ints(&mut self, values: &[i64]) -> String {
         concatenated(self.lists("Array(Int64)", values.iter().map(i64::to_string)))
     }
 
-    /// Encoded values in parameters of this type, at least one, each short enough.
+    /// Adds encoded values as array parameters of this type: at least one parameter, each short enough.
     fn lists(&mut self, kind: &str, values: impl Iterator<Item = String>) -> Vec<String> {
         let (mut lists, mut list) = (Vec::new(), String::new());
         for value in values {
@@ -139,14 +139,14 @@ impl Statement {
         self.parameter("Int64", value.to_string())
     }
 
-    /// A value of this type, as text that needs no escaping.
+    /// Adds a value of this type, given as text that needs no escaping.
     pub(crate) fn typed(&mut self, type_text: &str, value: String) -> String {
         self.parameter(type_text, value)
     }
 
-    /// A point in time, clamped to what `DateTime64(9)` can hold.
+    /// Adds a point in time, clamped to the range of `DateTime64(9)`.
     pub(crate) fn time(&mut self, value: Timestamp) -> String {
-        // The years 1900 to 2262.
+        // The range is 1900 to 2262.
         let nanos = value.as_nanos().max(-2_208_988_800_000_000_000);
         let parameter = self.int(nanos);
         format!("fromUnixTimestamp64Nano({parameter})")
@@ -161,7 +161,7 @@ impl Statement {
     }
 }
 
-/// Arrays as one.
+/// Concatenates arrays.
 fn concatenated(lists: Vec<String>) -> String {
     match lists.as_slice() {
         [only] => only.clone(),
@@ -169,7 +169,7 @@ fn concatenated(lists: Vec<String>) -> String {
     }
 }
 
-/// A value in pieces of which each fits into a parameter, in whatever way its characters are encoded.
+/// Splits a value into pieces that each fit into a parameter, however their characters are encoded.
 fn pieces(value: &str) -> Vec<&str> {
     let (mut pieces, mut rest) = (Vec::new(), value);
     while rest.len() > MAX_FIELD_BYTES / 2 {
@@ -181,7 +181,7 @@ fn pieces(value: &str) -> Vec<&str> {
     pieces
 }
 
-/// A value as the server unescapes it again.
+/// Escapes a value, in the form that the server unescapes.
 fn encode(value: &str) -> String {
     let mut encoded = String::with_capacity(value.len());
     for character in value.chars() {
@@ -213,19 +213,19 @@ pub(crate) fn quote(identifier: &str) -> String {
     quoted
 }
 
-/// Quotes a path of a JSON column: `col`.`a.b`. ClickHouse finds the column before it looks for a table of that name, so that
-/// the path cannot be taken for a column of such a table. In one pair of quotes with its column, a path without a
-/// declared type is an unknown identifier before 26.3.
+/// Quotes a path of a JSON column: `col`.`a.b`. ClickHouse resolves the column before it looks for a table of that name, so
+/// that the path cannot be taken for a column of such a table. Quoted together with its column, a path without a declared
+/// type is an unknown identifier before 26.3.
 pub(crate) fn quote_path(column: &str, path: &str) -> String {
     format!("{}.{}", quote(column), quote(path))
 }
 
-/// A literal string, for texts that others run: our own statements send values as parameters.
+/// Quotes a string literal, for texts that administrators run: this crate's own statements send values as parameters.
 pub(crate) fn quote_literal(value: &str) -> String {
     format!("'{}'", encode(value).replace('\'', "\\'"))
 }
 
-/// A table's full name, quoted.
+/// Quotes a table's full name.
 pub(crate) fn quote_table(database: &str, table: &str) -> String {
     let mut quoted = quote(database);
     let _ = write!(quoted, ".{}", quote(table));

@@ -1,8 +1,8 @@
-//! Numbers about all traces that a scope opens and that match a filter in a window, not only about a page of them.
+//! Statistics about all traces that a scope allows and that match a filter in a window, not only about one page.
 //!
-//! The traces are those that [`TraceStore::select`] lists, page by page to the end: the statement that counts holds the
-//! planner's definition of them as a sub-query. What is counted is all their spans, whichever of them opened the trace, and of
-//! no others, so that no number tells of a span what reading would not.
+//! The traces are those that [`TraceStore::select`] lists, page by page to the end: the counting statement has the planner's
+//! definition of them as a sub-query. It counts all their spans, whether or not they match a policy, and no others, so that
+//! no number reveals a span that the caller could not read.
 
 mod statement;
 #[cfg(test)]
@@ -19,7 +19,7 @@ use crate::shown::Shown;
 use crate::table::BoundTable;
 use crate::{StoreError, TraceStore};
 
-/// What is counted.
+/// Unit of the counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StatsPer {
     /// Spans: each in the groups of its own values.
@@ -28,98 +28,98 @@ pub enum StatsPer {
     Trace,
 }
 
-/// Which groups come first.
+/// Order of groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StatsOrder {
-    /// Those with the most spans or traces.
+    /// Groups with the most spans or traces first.
     Count,
-    /// Those with the most errors.
+    /// Groups with the most errors first.
     Errors,
-    /// Those with the largest share of errors.
+    /// Groups with the largest share of errors first.
     ErrorRate,
-    /// Those with the largest 95th percentile of the duration.
+    /// Groups with the largest 95th percentile of the duration first.
     Duration,
 }
 
-/// Which numbers are asked for.
+/// A request for statistics.
 #[derive(Clone, Copy)]
 pub struct StatsRequest<'a> {
     /// The bound table.
     pub binding: &'a Binding,
-    /// What the caller may see.
+    /// The caller's access.
     pub scope: &'a AccessScope,
-    /// What the caller looks for.
+    /// The caller's filter.
     pub filter: &'a Filter,
-    /// When.
+    /// Time range.
     pub window: Window,
-    /// By which fields, of type string or string_array: none, one or two.
+    /// Fields to group by, of type string or string_array: none, one or two.
     pub group: &'a [MarkedField],
-    /// What is counted.
+    /// Unit of the counts.
     pub per: StatsPer,
-    /// Which groups come first.
+    /// Order of groups.
     pub order: StatsOrder,
-    /// How many groups at most.
+    /// Maximum number of groups.
     pub limit: u32,
-    /// Newest traces that are looked at, at most; at least 1.
+    /// Maximum number of traces, the newest first; at least 1.
     pub most_traces: u32,
 }
 
-/// Numbers about some spans, or some traces.
+/// Statistics of some spans or traces.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StatsNumbers {
-    /// Different traces.
+    /// Number of distinct traces.
     pub traces: u64,
-    /// Spans; per trace, all spans of those traces.
+    /// Number of spans; per trace, of all spans of those traces.
     pub spans: u64,
-    /// Spans whose status is an error; per trace, traces with such a span. `None` without a column for the status.
+    /// Number of spans whose status is an error; per trace, of traces with such a span. `None` without a status column.
     pub errors: Option<u64>,
-    /// The median duration in nanoseconds: of spans; per trace, from the start of its earliest span to the end of the one that
-    /// ends last. Absent without a column for the duration, and of nothing.
+    /// Median duration in nanoseconds: of spans; per trace, from the earliest start to the latest end of its spans. Absent
+    /// without a duration column, and without spans.
     ///
-    /// Percentiles are those of the durations with eight significant binary digits each: up to 0.79 % too small, however many
-    /// there are, and the same each time.
+    /// Percentiles are computed from durations rounded to eight significant binary digits: they are up to 0.79 % too small,
+    /// however many durations there are, and are reproducible.
     pub p50_nanos: Option<i64>,
-    /// Its 95th percentile.
+    /// 95th percentile.
     pub p95_nanos: Option<i64>,
-    /// Its 99th percentile.
+    /// 99th percentile.
     pub p99_nanos: Option<i64>,
-    /// The longest, exact.
+    /// Maximum, exact.
     pub max_nanos: Option<i64>,
-    /// Whether a duration is none, such as one that wrapped round below zero: it counts as 0.
+    /// Whether a duration is invalid, such as one that wrapped around below zero: it counts as 0.
     pub duration_invalid: bool,
 }
 
-/// The numbers of one group.
+/// Statistics of one group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StatsGroup {
     /// The value of each field, in the order of the request.
     pub values: Vec<String>,
-    /// Its numbers.
+    /// Its statistics.
     pub numbers: StatsNumbers,
 }
 
-/// Numbers about traces.
+/// Statistics of traces.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Stats {
-    /// Of all of them, whatever groups they are in.
+    /// Statistics of all traces, whatever groups they are in.
     pub total: StatsNumbers,
     /// The first groups.
     pub groups: Vec<StatsGroup>,
-    /// Different groups, listed or not. Never listed are those of values that no filter could use: longer than
+    /// Number of distinct groups, listed or not. Groups with a value that no filter could use are never listed: longer than
     /// [`MAX_VALUE_BYTES`](crate::MAX_VALUE_BYTES), or not UTF-8.
     pub distinct: u64,
-    /// Whether every matching trace was looked at; else only the newest `most_traces`.
+    /// Whether every matching trace was counted; otherwise only the newest `most_traces`.
     pub complete: bool,
 }
 
 impl TraceStore {
-    /// Counts the traces that a scope opens and that match a filter in a window, and groups them by fields. Of a trace,
-    /// those spans are looked at that are within `max_trace_duration` of the window. A span that lacks a field is in no group;
-    /// one with an array is in a group for each of its different elements, the first 1,000 of them, and of two arrays in one for
+    /// Counts the traces that a scope allows and that match a filter in a window, and groups them by fields. It reads the
+    /// spans of a trace that are within `max_trace_duration` of the window. A span without a field is in no group. A span
+    /// with an array is in a group for each of its distinct elements, up to the first 1,000, and with two arrays in one for
     /// each pair of the first 50 of each.
     ///
     /// # Errors
-    /// When the store fails, or a field is no longer what it was marked as. There are no partial numbers.
+    /// When ClickHouse fails, or a field has changed since it was marked. There are no partial statistics.
     pub async fn stats(&self, mut request: StatsRequest<'_>) -> Result<Stats, StoreError> {
         request.most_traces = request.most_traces.max(1);
         let text =
@@ -131,7 +131,7 @@ impl TraceStore {
             let tables = self.bound_tables(request.binding).await?;
             let moves = self.client.moves().max(1);
             let stats = self.stats_of(request, tables).await;
-            // What one endpoint says of the columns is not what another reads.
+            // Another endpoint may have other columns than those that were read.
             if self.client.moves() <= moves {
                 return stats;
             }
@@ -141,7 +141,7 @@ impl TraceStore {
 
     async fn stats_of(&self, request: StatsRequest<'_>, tables: Tables) -> Result<Stats, StoreError> {
         let StatsRequest { binding, scope, filter, window, .. } = request;
-        // Before the scope is looked at, as when selecting.
+        // Before the check of the scope, as in a selection.
         let table = BoundTable::new(binding, tables.columns.to_vec())?;
         let shown = Shown::of(&table, &binding.display);
         if scope.opens_nothing() {
@@ -170,13 +170,13 @@ impl TraceStore {
             Some(scan) => scan,
             None => TraceScan::by_span(&search).await?,
         };
-        // More traces by bounds, spans beyond these, and more traces by spans.
+        // At most three retries: for more traces by bounds, for spans beyond the bounds, and for more traces by spans.
         for _ in 0..3 {
             match count(&scan, chosen).await? {
                 Ok(stats) => return Ok(stats),
                 Err(Interrupted::MoreTraces) => chosen = Chosen::Newest,
                 Err(Interrupted::SpansBeyondBounds) => {
-                    // How many traces there are is not certain either.
+                    // The number of traces is uncertain, too.
                     (scan, chosen) = (TraceScan::by_span(&search).await?, Chosen::All);
                 }
             }

@@ -1,21 +1,21 @@
-//! Tables that do not do as a trace source, whatever their columns are.
+//! Tables that cannot serve as a trace source, whatever their columns are.
 
 use crate::sql::Statement;
 use crate::{StoreError, TraceStore};
 
-/// Engines that hand out each row once: reading one takes rows away from the materialized view that they are for.
+/// Engines that return each row once: reading a table removes rows that are meant for its materialized view.
 const QUEUES: [&str; 6] = ["Kafka", "RabbitMQ", "NATS", "S3Queue", "AzureQueue", "FileLog"];
 
-/// Why a table is not proposed as trace source.
+/// Why a table is not proposed as a trace source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unsuitable {
-    /// Why, and what to bind instead.
+    /// The reason, and the table to bind instead.
     pub reason: String,
-    /// Whether it can be read all the same, so that it can be bound with a warning.
+    /// Whether it can be read nevertheless, so that it can be bound with a warning.
     pub readable: bool,
 }
 
-/// Why a table of this name and engine does not do; `parameters` are those of a view.
+/// Returns why a table of this name and engine is unsuitable; `parameters` are those of a view.
 pub(crate) fn unsuitable(name: &str, engine: &str, parameters: &[String]) -> Option<Unsuitable> {
     let view = "bind the table that the materialized view behind it fills";
     let (reason, readable) = match engine {
@@ -52,10 +52,10 @@ pub(crate) fn unsuitable(name: &str, engine: &str, parameters: &[String]) -> Opt
 }
 
 impl TraceStore {
-    /// Why a table does not do as a trace source; `None` where nothing speaks against it, or there is no such table.
+    /// Returns why a table is unsuitable as a trace source; `None` for a suitable table, or one that does not exist.
     ///
     /// # Errors
-    /// When the store fails.
+    /// When ClickHouse fails.
     pub async fn unsuitable(&self, database: &str, table: &str) -> Result<Option<Unsuitable>, StoreError> {
         let mut statement = Statement::default();
         let (database, name) = (statement.string(database), statement.string(table));

@@ -1,4 +1,4 @@
-//! One line about each chosen trace.
+//! A summary of each selected trace, for lists.
 
 use std::collections::HashMap;
 
@@ -8,31 +8,31 @@ use crate::select::{Selection, id_list};
 use crate::shown::Shown;
 use crate::{StoreError, TraceStore};
 
-/// Most ids of matched spans that a summary names.
+/// Maximum number of matching span ids in a summary.
 const MAX_MATCHED: u32 = 20;
-/// Most services that a summary names.
+/// Maximum number of services in a summary.
 const MAX_SERVICES: u32 = 100;
 
-/// What a list of traces shows of one. Parts that need a display column that is not bound are absent.
+/// A trace in a list of traces. Parts whose display column is not bound are absent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
     /// The trace id.
     pub trace_id: String,
     /// Operation of the root span, or of the earliest when the root is missing.
     pub root_name: Option<String>,
-    /// Its service.
+    /// Service of the same span.
     pub root_service: Option<String>,
     /// Start of the earliest span.
     pub start: Timestamp,
     /// From the start to the end of the span that ends last, in nanoseconds.
     pub duration_nanos: Option<i64>,
-    /// Whether a span has a duration that is none, such as one that wrapped round below zero: it counts as 0.
+    /// Whether a span has an invalid duration, such as one that wrapped around below zero: it counts as 0.
     pub duration_invalid: bool,
-    /// Spans of the trace.
+    /// Number of spans.
     pub span_count: u64,
-    /// Spans whose status is an error.
+    /// Number of spans whose status is an error.
     pub error_count: Option<u64>,
-    /// Services that took part, sorted; at most 100.
+    /// Services of the spans, sorted; at most 100.
     pub services: Vec<String>,
     /// Spans that match a condition of the filter, earliest first; at most 20.
     pub matched_span_ids: Vec<String>,
@@ -41,10 +41,10 @@ pub struct Summary {
 type Row = (String, u64, i64, i64, u8, u64, String, String, Vec<String>, Vec<String>);
 
 impl TraceStore {
-    /// Summarises chosen traces, in the selection's order.
+    /// Summarises selected traces, in the selection's order.
     ///
     /// # Errors
-    /// When the store fails, or delivers less than was selected.
+    /// When ClickHouse fails, or returns less than was selected.
     pub async fn summarise(
         &self,
         binding: &Binding,
@@ -129,7 +129,7 @@ mod tests {
     use crate::cancellation::{binding, everything};
     use crate::differential::{connect, execute};
 
-    /// What columns hold of a span that ends before it begins, of one that took 5 ns, and of the longest that there are.
+    /// Stored values of a span that ends before it begins, of one that took 5 ns, and of the maximum duration.
     #[tokio::test]
     async fn a_duration_below_zero_counts_as_none() {
         let local = LocalStore::start().unwrap();
@@ -170,7 +170,7 @@ mod tests {
                     format!("INSERT INTO default.spans VALUES (1790000000, '{id}', 's', '', {stored})");
                 execute(&local, insert).await;
                 let selection = store.find(&binding, &everything(), &id).await.unwrap().unwrap();
-                // So often that the store compiles the statements.
+                // Repeated until ClickHouse compiles the statements.
                 for _ in 0..6 {
                     let found = store.summarise(&binding, &selection, &Filter::default()).await.unwrap();
                     let found = found.first().unwrap();

@@ -1,4 +1,4 @@
-//! Columns of tables, as the store has them now.
+//! The current columns of tables in ClickHouse.
 
 use tracewarden_model::{Binding, ColumnType, Condition, MarkedField, Timestamp};
 use tracewarden_policy::{Predicate, lower_condition};
@@ -16,36 +16,36 @@ use crate::{StoreError, TraceStore};
 pub struct Column {
     /// Its name; nested columns have a dot in it.
     pub name: String,
-    /// Its type, as far as fields can be made of it.
+    /// Its type, as far as fields support it.
     pub column_type: ColumnType,
-    /// Its type as the store writes it.
+    /// Its type as ClickHouse writes it.
     pub type_text: String,
     /// Whether `SELECT *` leaves it out (materialized and alias columns).
     pub derived: bool,
-    /// Whether answers leave it out unless it is named: an alias, computed of other columns whenever it is read, or a column that
-    /// a distributed table declares as materialized and the table behind it does not have.
+    /// Whether answers omit it unless it is named: an alias, which is computed from other columns on each read, or a column
+    /// that a distributed table declares as materialized and the table behind it lacks.
     pub omitted: bool,
-    /// The key that it holds the values of, when it is materialized in exactly the one form.
+    /// The map key whose values it holds, when it is materialized in exactly the standard form.
     pub key: Option<MapKey>,
-    /// Whether the table keeps its rows itself, in parts. What a distributed table declares of a column says nothing
-    /// certain about the tables behind it.
+    /// Whether the table stores its rows itself, in parts. The declaration of a column in a distributed table proves nothing
+    /// about the tables behind it.
     pub in_parts: bool,
 }
 
 impl TraceStore {
-    /// The columns of a table, in its order; none when there is no such table.
+    /// Returns the columns of a table, in its order; none when the table does not exist.
     ///
     /// # Errors
-    /// When the store fails.
+    /// When ClickHouse fails.
     pub async fn columns(&self, database: &str, table: &str) -> Result<Vec<Column>, StoreError> {
         let [columns] = self.columns_of(database, [table]).await?;
         Ok(columns)
     }
 
-    /// The columns of several tables of a database, in one statement.
+    /// Returns the columns of several tables of a database, with one statement.
     ///
     /// # Errors
-    /// When the store fails.
+    /// When ClickHouse fails.
     pub(crate) async fn columns_of<const N: usize>(
         &self,
         database: &str,
@@ -69,7 +69,7 @@ impl TraceStore {
         for (place, table) in found.iter_mut().zip(tables) {
             let rows = || rows.iter().filter(|(of_table, ..)| of_table == table);
             if let Some((.., (_, engine, full))) = rows().next() {
-                // Large, and not part of every caller's future.
+                // Boxed because it is large, to keep it out of every caller's future.
                 Box::pin(self.verify_servers_of(&TableEngine::read(engine, full))).await?;
             }
             let (columns, expressions) = rows()
@@ -91,10 +91,10 @@ impl TraceStore {
         Ok(found)
     }
 
-    /// Engines of tables of a database, of those that there are.
+    /// Returns the engines of tables of a database, for those tables that exist.
     ///
     /// # Errors
-    /// When the store fails.
+    /// When ClickHouse fails.
     pub(crate) async fn engines_of<const N: usize>(
         &self,
         database: &str,
@@ -110,9 +110,9 @@ impl TraceStore {
         Ok(rows.into_iter().map(|(engine, full)| TableEngine::read(&engine, &full)).collect())
     }
 
-    /// Forgets the keys of columns that a distributed table declares and the table behind it does not have in the same
-    /// form, or that cannot be seen: what it declares is not what answers. Materialized columns that the table behind it does not
-    /// have cannot be read at all.
+    /// Clears the keys of columns of a distributed table that the table behind it lacks or defines in another form, or when
+    /// that table cannot be seen: the declaration does not decide the answer. Materialized columns that the table behind it
+    /// lacks cannot be read at all.
     async fn held_behind(
         &self,
         database: &str,
@@ -139,7 +139,7 @@ impl TraceStore {
     }
 }
 
-/// The bound table as statements see it: quoted names and expressions by type.
+/// The bound table for statements: quoted names, and expressions by type.
 #[derive(Debug)]
 pub(crate) struct BoundTable {
     pub(crate) columns: Vec<Column>,
@@ -147,16 +147,16 @@ pub(crate) struct BoundTable {
     pub(crate) name: String,
     /// The trace id as a plain string, empty for NULL.
     pub(crate) trace_id: String,
-    /// The trace id's column, for conditions that an index serves.
+    /// The trace id's column, for conditions that can use an index.
     pub(crate) trace_id_column: String,
     pub(crate) span_id: String,
     pub(crate) parent_span_id: String,
     pub(crate) timestamp: String,
-    /// The timestamp as an integer that orders spans, in [`BoundTable::nanos_per_tick`].
+    /// The timestamp as an integer that orders spans. One tick is [`BoundTable::nanos_per_tick`].
     pub(crate) ticks: String,
-    /// Nanoseconds that one tick lasts.
+    /// Nanoseconds per tick.
     pub(crate) nanos_per_tick: i64,
-    /// Decimals of the timestamp, where they are fewer than nine: it may reach further than nanoseconds do.
+    /// Decimals of the timestamp, where they are fewer than nine: its range may then exceed that of nanoseconds.
     pub(crate) coarse: Option<u8>,
 }
 
@@ -207,7 +207,7 @@ impl BoundTable {
         };
         let ticks = match find(&binding.timestamp)?.column_type.bare() {
             ColumnType::DateTime => format!("toInt64(toUnixTimestamp({timestamp}))"),
-            // As it is stored: in nanoseconds, times after 2262 do not fit.
+            // As it is stored: in nanoseconds, times after 2262 overflow.
             _ => format!("reinterpretAsInt64({timestamp})"),
         };
         Ok(Self {
@@ -224,20 +224,20 @@ impl BoundTable {
         })
     }
 
-    /// Whether the table keeps its rows itself, in parts, of which the store can say how many it would read.
+    /// Whether the table stores its rows itself, in parts, so that ClickHouse can estimate how many it would read.
     pub(crate) fn in_parts(&self) -> bool {
         self.columns.iter().any(|column| column.in_parts)
     }
 
-    /// A statement over this table.
+    /// Creates a statement over this table.
     pub(crate) fn statement(&self) -> Statement {
         Statement::over(self.columns.iter().map(|column| column.name.as_str()))
     }
 
-    /// Checks that fields can be read as they were marked, though nothing of them may be left in a predicate.
+    /// Checks that fields can be read as they were marked, even if a predicate no longer refers to them.
     ///
     /// # Errors
-    /// When one is no longer what it was marked as.
+    /// When a field has changed since it was marked.
     pub(crate) fn check_fields<'a>(
         &self,
         fields: impl IntoIterator<Item = &'a MarkedField>,
@@ -245,11 +245,11 @@ impl BoundTable {
         crate::fields::check(fields, &self.columns)
     }
 
-    /// What opens traces, a policy or a restriction, over this table as it is now: its fields were marked at another
-    /// time. Of the columns that hold the values of keys, only adopted ones are read.
+    /// Writes the condition of a policy or an API key's constraint, over the table as it is now: its fields were marked at
+    /// another time. It reads adopted key columns only.
     ///
     /// # Errors
-    /// When a field is no longer what it was marked as.
+    /// When a field has changed since it was marked.
     pub(crate) fn condition(
         &self,
         predicate: &Predicate,
@@ -258,7 +258,7 @@ impl BoundTable {
         Ok(render(&fit(predicate, &self.columns, Purpose::Access)?, statement))
     }
 
-    /// How near a span comes to satisfying the same, from 0 to 1.
+    /// Writes how close a span comes to satisfying a predicate, from 0 to 1.
     ///
     /// # Errors
     /// Those of [`Self::condition`].
@@ -270,12 +270,12 @@ impl BoundTable {
         Ok(score(&fit(predicate, &self.columns, Purpose::Access)?, statement))
     }
 
-    /// Whether a span satisfies any of a filter's conditions, over this table as it is now; never where there are none.
-    /// What is a policy cannot be given here: any column that holds the values of a key is read in place of the map,
-    /// which nobody has compared with the data.
+    /// Writes whether a span satisfies any of a filter's conditions, over the table as it is now; false without conditions.
+    /// It takes conditions, and never a policy: it may read any key column in place of the map, also one that was never
+    /// compared with the data.
     ///
     /// # Errors
-    /// When a field is no longer what it was marked as.
+    /// When a field has changed since it was marked.
     pub(crate) fn any_condition(
         &self,
         conditions: &[Condition],
@@ -285,32 +285,33 @@ impl BoundTable {
         Ok(render(&fit(&any, &self.columns, Purpose::Filter)?, statement))
     }
 
-    /// A point in time that the timestamp may be compared with, by `>=` and `<` alone: rounded up to the column's own precision.
+    /// Writes a point in time that the timestamp may be compared with, by `>=` and `<` only: rounded up to the precision of
+    /// the column.
     ///
-    /// ClickHouse compares times in the finer of two precisions, and raises where one of them does not fit: beside nanoseconds, one
-    /// span of a broken clock, after 2262, would fail every search of everybody.
+    /// ClickHouse compares times in the finer of two precisions, and raises an error where one of them does not fit: compared
+    /// with nanoseconds, one span after 2262, from a broken clock, would fail every search of every user.
     pub(crate) fn time(&self, value: Timestamp, statement: &mut Statement) -> String {
         let Some(precision) = self.coarse else { return statement.time(value) };
         let up = self.tick_from(value.as_nanos()).saturating_mul(self.nanos_per_tick);
         format!("toDateTime64({}, {precision})", statement.time(Timestamp::from_nanos(up)))
     }
 
-    /// The nanoseconds of a time in whole ticks, rounded toward zero as ClickHouse does when it converts to fewer decimals.
+    /// Truncates the nanoseconds of a time to whole ticks, toward zero as ClickHouse does when it converts to fewer decimals.
     pub(crate) fn whole_ticks(&self, nanos: i64) -> i64 {
         nanos / self.nanos_per_tick * self.nanos_per_tick
     }
 
-    /// The first tick at or after a time, in nanoseconds.
+    /// Returns the first tick at or after a time, in nanoseconds.
     pub(crate) fn tick_from(&self, nanos: i64) -> i64 {
         let whole = nanos.div_euclid(self.nanos_per_tick);
         if nanos.rem_euclid(self.nanos_per_tick) == 0 { whole } else { whole.saturating_add(1) }
     }
 
-    /// Whether the timestamp is in a window, its end exclusive.
+    /// Writes whether the timestamp is in a window, whose end is exclusive.
     ///
-    /// Beyond the years of `DateTime` it is compared as an integer. Tables are partitioned by `toDate(…)` of it and ordered by
-    /// `toDateTime(…)`, which wrap round there; ClickHouse takes them for monotonic all the same, and leaves out parts and
-    /// granules that hold what is asked for (seen with 25.8 and 26.7).
+    /// Outside the range of `DateTime` it is compared as an integer. Tables are partitioned by `toDate(…)` of it and ordered
+    /// by `toDateTime(…)`, which wrap around there; ClickHouse treats them as monotonic all the same, and skips parts and
+    /// granules that hold matching rows (observed with 25.8 and 26.7).
     pub(crate) fn within(&self, from: Timestamp, to: Timestamp, statement: &mut Statement) -> String {
         if !is_date_time(from) || !is_date_time(to) {
             let [from, to] = [from, to].map(|time| statement.int(self.tick_from(time.as_nanos())));
@@ -321,7 +322,7 @@ impl BoundTable {
     }
 }
 
-/// A string column as a plain `String`, empty for NULL.
+/// Converts a string column to a plain `String`, empty for NULL.
 pub(crate) fn plain_text(expression: &str, column_type: &ColumnType) -> String {
     match column_type {
         ColumnType::String => expression.to_owned(),

@@ -1,8 +1,9 @@
-//! The trace index: a table with the bounds of each trace, as the OpenTelemetry exporter fills it by a materialized view.
+//! The trace index: a table with the time bounds of each trace, as the materialized view of the OpenTelemetry exporter fills
+//! it.
 //!
-//! Its `DateTime` knows the years 1970 to 2106 alone. Of a span beyond them ClickHouse stores the nearest end of the type (seen
-//! with 26.7), or what is left of the seconds in 32 bits, which is any time (seen with 25.8). Such an entry says nothing of where
-//! the trace is: all spans of its trace count, however far apart they are.
+//! Its `DateTime` covers only the years 1970 to 2106. For a span outside, ClickHouse stores the nearest end of the type
+//! (observed with 26.7), or the low 32 bits of the seconds, which can be any time (observed with 25.8). Such an entry does
+//! not bound the trace: all spans of its trace count, however far apart they are.
 
 #[cfg(test)]
 mod tests;
@@ -31,17 +32,17 @@ pub(crate) struct TraceIndex {
     short: [bool; 2],
 }
 
-/// What the entries of one or several traces say, as SQL over their rows.
+/// Time bounds from the entries of one or several traces, as SQL over their rows.
 pub(crate) struct Bounds {
-    /// Where they begin. In `DateTime64`, where the seconds of `DateTime` do not wrap around.
+    /// Start of the bounds. In `DateTime64`, where the seconds of `DateTime` do not wrap around.
     pub(crate) from: String,
-    /// Where they end, exclusive: the index holds whole seconds, rounded down. A second more than the last one of the type
-    /// would be too large.
+    /// End of the bounds, exclusive: the index holds whole seconds, rounded down. A second after the last one of the type
+    /// would overflow.
     pub(crate) to: String,
-    /// Whether the bounds say nothing.
+    /// Whether the bounds are unusable.
     pub(crate) open: String,
-    /// Whether a search treats the trace as indexed: it has an entry near the window. With entries only before and after, those
-    /// in between are missing.
+    /// Whether a search treats the trace as indexed: it has an entry near the window. If a trace has
+    /// entries only before and after it, the entries in between are missing.
     pub(crate) known: String,
 }
 
@@ -51,13 +52,13 @@ pub(crate) fn is_trace_index(columns: &[Column]) -> bool {
 }
 
 impl TraceIndex {
-    /// The table as a trace index, if it has the columns of the OpenTelemetry exporter's.
+    /// Returns the table as a trace index, if it has the columns of the OpenTelemetry exporter's.
     pub(crate) fn of(columns: &[Column], database: &str, name: &str) -> Option<Self> {
         let bare = |name: &str| {
             let column = columns.iter().find(|column| column.name == name)?;
             (!column.column_type.is_nullable()).then(|| column.column_type.bare())
         };
-        // Others reach further than what bounds are compared with.
+        // Other types have a wider range than the type that bounds are compared with.
         let time = |name: &str| {
             bare(name).filter(|column_type| {
                 matches!(column_type, ColumnType::DateTime | ColumnType::DateTime64 { precision: 9 })
@@ -80,7 +81,7 @@ impl TraceIndex {
         let open = match (self.tells_of(window), self.short, self.says_nothing()) {
             (false, ..) => "1".to_owned(),
             (true, _, None) => "0".to_owned(),
-            // The same for seconds, with one comparison an entry.
+            // The same for seconds, with one comparison per entry.
             (true, [true, true], _) => format!(
                 "(max(`Start` > `End`) OR toUnixTimestamp(min(`Start`)) = 0 OR toUnixTimestamp(max(`End`)) = {LAST})"
             ),
@@ -165,7 +166,7 @@ impl TraceIndex {
     }
 }
 
-/// To whole seconds.
+/// Rounding to whole seconds.
 #[derive(Clone, Copy)]
 enum Round {
     Up,
@@ -173,14 +174,14 @@ enum Round {
 }
 
 impl Bounds {
-    /// The bounds for comparing with a timestamp of this precision, where it reaches further than nanoseconds do.
+    /// Converts the bounds for comparison with a timestamp of this precision, whose range exceeds that of nanoseconds.
     pub(crate) fn coarser(self, precision: Option<u8>) -> Self {
         let Some(precision) = precision else { return self };
         let coarse = |bound: String| format!("toDateTime64({bound}, {precision})");
         Self { from: coarse(self.from), to: coarse(self.to), ..self }
     }
 
-    /// The bounds as nanoseconds since the epoch.
+    /// Returns the bounds as nanoseconds since the epoch.
     pub(crate) fn nanos(&self) -> [String; 2] {
         [&self.from, &self.to].map(|bound| format!("toUnixTimestamp64Nano({bound})"))
     }

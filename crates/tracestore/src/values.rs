@@ -1,7 +1,7 @@
-//! Which values a field has in chosen traces.
+//! Lists the values of a field in selected traces.
 //!
-//! The traces come from a [`Selection`], which only an access scope makes, so that what is counted is what the caller
-//! may read: all spans of those traces, whichever of them opened the trace, and of no others.
+//! The traces come from a [`Selection`], which only an access scope creates, so that only spans count that the caller may
+//! read: all spans of those traces, whether or not they match a policy, and no others.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,58 +17,58 @@ use crate::select::{SelectedTrace, Selection, id_list};
 use crate::sql::Statement;
 use crate::{StoreError, TraceStore};
 
-/// Longest value that is listed, in bytes. A longer one would have to be cut, and then no filter could use it.
+/// Maximum size of a listed value, in bytes. A longer one would have to be cut, and then no filter could use it.
 pub const MAX_VALUE_BYTES: usize = 1_024;
-/// Spans whose traces are looked at; one trace is looked at however many it has.
+/// Maximum number of spans of the traces that are read; one trace is read whatever its size.
 const MAX_SPANS: u64 = 200_000;
 
 /// Which values to list.
 #[derive(Debug, Clone, Copy)]
 pub struct ValuesRequest<'a> {
-    /// A field of type string, or of type string_array: then its elements.
+    /// A field of type string or string_array; of the latter, its elements are listed.
     pub field: &'a MarkedField,
-    /// What they begin with.
+    /// Prefix of the values.
     pub prefix: Option<&'a str>,
-    /// The traces to look at, newest first.
+    /// The traces to read, newest first.
     pub selection: &'a Selection,
     /// The window that they were selected in.
     pub window: Window,
-    /// How many values at most.
+    /// Maximum number of values.
     pub limit: u32,
 }
 
-/// A value, and how often it was seen.
+/// A value with its counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ValueCount {
     /// The value, or the element.
     pub value: String,
-    /// Traces with a span that has it.
+    /// Number of traces with a span that has it.
     pub traces: u64,
-    /// Spans that have it, each counted once.
+    /// Number of spans that have it, each counted once.
     pub spans: u64,
 }
 
 /// The values of a field in a sample of traces.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FieldValues {
-    /// Those that most traces have first; then by spans, then by value.
+    /// Sorted by number of traces, descending; then by spans, then by value.
     pub values: Vec<ValueCount>,
-    /// Different values that could be listed, listed or not.
+    /// Number of distinct values that can be listed, including those beyond the limit.
     pub distinct: u64,
-    /// Different values that no list can show for a filter to use: too long, or not UTF-8.
+    /// Number of distinct values that cannot be listed, because no filter could use them: too long, or not UTF-8.
     pub unlisted: u64,
-    /// Traces looked at: the newest of those selected.
+    /// Number of traces read: the newest of those selected.
     pub traces: u64,
 }
 
 type Row = (String, u8, u64, u64, u64, u64);
 
 impl TraceStore {
-    /// Counts the values that a field has in chosen traces. Of a trace, those spans are looked at that are within
-    /// `max_trace_duration` of the time that the selection covers.
+    /// Counts the values of a field in selected traces. It reads the spans of a trace that are within `max_trace_duration` of
+    /// the time range that the selection covers.
     ///
     /// # Errors
-    /// When the store fails, or the field is no longer what it was marked as.
+    /// When ClickHouse fails, or the field has changed since it was marked.
     pub async fn values(&self, request: ValuesRequest<'_>) -> Result<FieldValues, StoreError> {
         if request.selection.is_empty() {
             return Ok(FieldValues::default());
@@ -92,7 +92,7 @@ impl TraceStore {
         })
     }
 
-    /// How many spans there are to look at, by trace.
+    /// Returns the statement that counts the spans to read, by trace.
     fn counts_statement(&self, request: ValuesRequest<'_>) -> Statement {
         let table = request.selection.table.as_ref();
         let mut statement = table.statement();
@@ -132,7 +132,7 @@ impl TraceStore {
         let near = self.near(request, &mut statement);
         let [value, trace, odd, key, seen, spans] =
             ["value", "trace", "odd", "key", "seen", "spans"].map(|name| statement.own(name));
-        // Odd values are told apart without being kept: one of them can be as large as a span.
+        // Odd values are distinguished by a hash, without keeping them: one of them can be as large as a span.
         statement.push(&format!(
             "SELECT if({odd}, '', {key}), {odd}, {seen}, {spans}, count() OVER (), countIf({odd}) OVER () FROM (\
              SELECT {odd}, if({odd}, hex(sipHash128({value})), {value}) AS {key}, uniqExact({trace}) AS {seen}, \
@@ -149,8 +149,8 @@ impl TraceStore {
         Ok(statement)
     }
 
-    /// Where to look for spans of the chosen traces; `None` for the whole table. Each of them has its place in the order
-    /// inside the window, and when another page follows, not before the place where this one ends.
+    /// Returns the time range to search for spans of the selected traces; `None` for the whole table. Each trace has its
+    /// position in the order inside the window, and when another page follows, not before the end of this page.
     fn extent(&self, request: ValuesRequest<'_>) -> Option<(Timestamp, Timestamp)> {
         let longest = self.config.max_trace_duration_nanos?;
         let per_tick = request.selection.table.nanos_per_tick;
@@ -162,7 +162,7 @@ impl TraceStore {
     }
 }
 
-/// As many of the newest traces as have few enough spans, and at least one.
+/// Returns as many of the newest traces as have few enough spans in total, but at least one.
 fn affordable<'t>(traces: &'t [SelectedTrace], counts: &HashMap<String, u64>) -> &'t [SelectedTrace] {
     let mut spans = 0_u64;
     let fitting = traces.iter().take_while(|trace| {
@@ -173,7 +173,7 @@ fn affordable<'t>(traces: &'t [SelectedTrace], counts: &HashMap<String, u64>) ->
     traces.get(..count).unwrap_or_default()
 }
 
-/// The field as the table has it now, and what a span satisfies that has such a value: one that begins with `prefix`.
+/// Returns the field as the table has it now, and the predicate for spans with a value of it that begins with `prefix`.
 pub(crate) fn sought(
     wanted: &MarkedField,
     prefix: Option<&str>,
@@ -189,7 +189,7 @@ pub(crate) fn sought(
         Some(prefix) if field.logical == LogicalType::String => defined.and(begins(prefix)),
         _ => defined,
     };
-    // What is listed is what a filter finds, so it is read as filters read it.
+    // Read as filters read it, so that a filter finds every listed value.
     let having = fit(&having, columns, Purpose::Filter)?;
     let mut now = wanted.clone();
     having.for_each_field(&mut |field| now = field.as_ref().clone());
@@ -224,8 +224,8 @@ mod tests {
         }
     }
 
-    /// Traces 0 to 11 with ten spans each, of kinds of columns that text can be in. The first span of every third is of
-    /// the team `blue`.
+    /// Creates traces 0 to 11 with ten spans each, with every kind of column that can hold text. The first span of every
+    /// third trace has the team `blue`.
     async fn table(local: &LocalStore) {
         drop(connect(local));
         execute(
@@ -312,7 +312,7 @@ mod tests {
             self.store.values(request).await.unwrap()
         }
 
-        /// How many traces a filter finds by this value.
+        /// Returns how many traces a filter finds by this value.
         async fn found(&self, policy: &str, field: &MarkedField, value: &str) -> u64 {
             let test = match field.logical {
                 LogicalType::StringArray => Sought::Has(value.to_owned()),
@@ -360,11 +360,11 @@ mod tests {
                 }
             }
         }
-        // Traces 0, 3, 6 and 9 are open, with all their spans: each has one of the team `blue` and nine of `red`.
+        // Traces 0, 3, 6 and 9 are visible, with all their spans: each has one span of the team `blue` and nine of `red`.
         let team = asking.field(FieldRef::key("Attributes", "team"), text);
         let found = asking.values("Attributes['team'] == 'blue'", &team, None, 100).await;
         assert_eq!(listed(&found), [("red", 4, 36), ("blue", 4, 4)]);
-        // An element counts once in a span.
+        // An element counts once per span.
         let tags = asking.field(FieldRef::column("Tags"), array);
         let found = asking.values("Attributes['team'] == 'blue'", &tags, None, 100).await;
         assert_eq!(listed(&found), [("", 2, 20), ("3", 2, 20)]);
@@ -395,7 +395,7 @@ mod tests {
             insert(5, "t1", "concat(repeat('x', 2000), toString(number))"),
             insert(5, "t2", "unhex('ff')"),
             insert(5, "t2", "'\\0 \\\\ \\' \\n'"),
-            // A longer trace than is looked at, before and after the window.
+            // A trace that extends beyond the range that is read, before and after the window.
             insert(2 * 3_600 + 5, "t1", "'far before'"),
             insert(3_600 + 5, "t1", "'before'"),
             insert(-3_500, "t1", "'after'"),
@@ -413,10 +413,10 @@ mod tests {
         );
         assert_eq!((found.distinct, found.unlisted), (4, 4));
         assert_eq!(asking.found("true", &odd, "\0 \\ ' \n").await, 1);
-        // None that can be listed.
+        // No value that can be listed.
         let found = asking.values("true", &odd, Some(&"x".repeat(MAX_VALUE_BYTES + 1)), 100).await;
         assert_eq!((found.values.len(), found.distinct, found.unlisted), (0, 0, 3));
-        // On a page that ends before the window does, traces are looked at from where it ends.
+        // On a page that ends before the window does, the range begins where the page ends.
         let (selection, window) = asking.select(&asking.scope("true"), vec![], 1).await;
         let end = selection.next().unwrap().key;
         let request = ValuesRequest { field: &odd, prefix: None, selection: &selection, window, limit: 1 };

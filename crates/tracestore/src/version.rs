@@ -1,35 +1,35 @@
-//! Which versions of ClickHouse are asked.
+//! Which versions of ClickHouse are supported.
 
 use crate::sql::Statement;
 use crate::{StoreError, TraceStore};
 
-/// The oldest version that is supported: earlier ones pass over settings of formats that come with a form (ClickHouse pull
-/// request 85570), and write times without their zone.
+/// The oldest supported version: earlier ones ignore settings of formats that come with a form (ClickHouse pull request
+/// 85570), and write times without their zone.
 pub(crate) const MINIMUM: &str = "25.8";
 
-/// Year and number of a version such as `25.8.2.1`.
+/// Parses year and number of a version such as `25.8.2.1`.
 fn release(version: &str) -> Option<(u32, u32)> {
     let mut parts = version.split('.');
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
-/// Whether a version is older than the oldest that is supported. One that cannot be read is.
+/// Whether a version is older than the oldest supported one. A version that cannot be parsed counts as older.
 pub(crate) fn is_too_old(version: &str) -> bool {
     release(version) < release(MINIMUM)
 }
 
 impl TraceStore {
-    /// Refuses a server of a version that is not supported.
+    /// Refuses a server of an unsupported version.
     ///
     /// # Errors
-    /// [`StoreError::Unfit`] for one that is too old, or failures of asking.
+    /// [`StoreError::Unfit`] for a version that is too old, or failures of the statement.
     pub(crate) async fn verify_version(&self) -> Result<(), StoreError> {
         let rows: Vec<(String,)> = self.client.rows(Statement::new("SELECT version()")).await?;
         let version = rows.into_iter().next().map(|(version,)| version).unwrap_or_default();
         refuse_old(&version)
     }
 
-    /// Refuses endpoints of a version that is not supported. Those that do not answer are passed over, unless none does.
+    /// Refuses endpoints of an unsupported version. Endpoints that do not answer are skipped, unless none does.
     ///
     /// # Errors
     /// As [`Self::verify_version`].
@@ -48,7 +48,7 @@ impl TraceStore {
     }
 }
 
-/// Refuses a version that is not supported.
+/// Refuses an unsupported version.
 ///
 /// # Errors
 /// [`StoreError::Unfit`].

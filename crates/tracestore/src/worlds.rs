@@ -1,4 +1,5 @@
-//! Selection and reading against a plain reading of their definitions, on small random worlds.
+//! Randomised model tests: compare selection and reading with a straightforward evaluation of their definitions, on small
+//! random data sets.
 
 mod conditions;
 mod cuts;
@@ -32,7 +33,7 @@ use crate::{SelectRequest, TraceStore};
 
 const SECOND: i64 = 1_000_000_000;
 const HOUR: i64 = 3_600 * SECOND;
-/// As `connect` configures it.
+/// As configured by `connect`.
 const MAX_TRACE_DURATION: i64 = HOUR;
 const NOON: i64 = 1_790_000_000 * SECOND;
 const NUMBERS: [&str; 9] =
@@ -54,7 +55,7 @@ impl StoredSpan {
         ["Error", "STATUS_CODE_ERROR", "ERROR"].contains(&self.status)
     }
 
-    /// What wrapped round below zero counts as 0.
+    /// Returns the duration; one that wrapped around below zero counts as 0.
     fn nanos(&self) -> i64 {
         i64::try_from(self.duration).unwrap_or(0)
     }
@@ -64,10 +65,10 @@ impl StoredSpan {
     }
 }
 
-/// What a table is made of.
+/// Columns and types of a table.
 #[derive(Debug, Clone, Copy)]
 struct Shape {
-    /// Those that are not structural.
+    /// The columns that are not structural.
     columns: literals::Columns<'static>,
     timestamp: &'static str,
     nanos_per_tick: i64,
@@ -76,7 +77,7 @@ struct Shape {
     trace_id: &'static str,
 }
 
-/// With nanoseconds of a tick, and the first and the last tick that the type holds: spans of broken clocks are there.
+/// Types with nanoseconds of a tick, and the first and the last tick: spans of broken clocks are there.
 const TIMESTAMPS: [(&str, i64, [i64; 2]); 7] = [
     ("DateTime64(9)", 1, [-2_208_988_800 * SECOND, i64::MAX]),
     ("DateTime64(8)", 10, [-220_898_880_000_000_000, 1_041_379_199_999_999_999]),
@@ -86,12 +87,12 @@ const TIMESTAMPS: [(&str, i64, [i64; 2]); 7] = [
     ("DateTime64(0)", SECOND, [-2_208_988_800, 10_413_791_999]),
     ("DateTime('UTC')", SECOND, [0, u32::MAX as i64]),
 ];
-/// The first is of roots, as some exporters write it.
+/// The first is that of root spans, as some exporters write it.
 const PARENTS: [&str; 3] = ["0000000000000000", "", "0000000000000001"];
 const STATUSES: [&str; 6] = ["Error", "Ok", "STATUS_CODE_ERROR", "", "ERROR", "error"];
 const TRACE_IDS: [&str; 3] = ["String", "LowCardinality(String)", "Nullable(String)"];
 
-/// Those of the exporter's table, and some that people add.
+/// Those of the exporter's table, and some that operators add.
 const INDEXES: [(&str, &str); 9] = [
     ("TraceId", "bloom_filter(0.001)"),
     ("mapKeys(SpanAttributes)", "bloom_filter(0.01)"),
@@ -113,10 +114,9 @@ struct World {
 /// A trace index.
 #[derive(Debug, Clone)]
 struct Index {
-    /// Bounds in whole seconds, for the traces that it knows.
+    /// Bounds in whole seconds, for the traces in the index.
     seconds: BTreeMap<Vec<u8>, (i64, i64)>,
-    /// Nanoseconds after those seconds at which a trace begins and ends, by an index that is finer than the exporter's, whose
-    /// bounds are `DateTime`.
+    /// Offset in nanoseconds of the bounds, for an index that is finer than the exporter's, whose bounds are `DateTime`.
     finer: Option<i64>,
 }
 
@@ -182,7 +182,7 @@ fn make_world(
             3 => format!("it's \"{trace}\" \\ \n").into_bytes(),
             _ => format!("{:032x}", trace * 7919 + 1).into_bytes(),
         };
-        // Whole seconds and few of them, so that edges and equal times are common.
+        // Whole seconds and few of them, so that boundaries and equal times are common.
         let start = NOON + random.random_range(-4..=4) * HOUR / 2;
         for number in 0..random.random_range(1..5) {
             let apart = *[0, 1, SECOND, 600 * SECOND, HOUR, 3 * HOUR].choose(random).unwrap();
@@ -217,13 +217,13 @@ fn make_world(
             let entry = bounds.entry(span.trace.clone()).or_insert((second, second));
             *entry = (entry.0.min(second), entry.1.max(second));
         }
-        // The index has nothing from before it was made: of some traces nothing, of others not their beginning.
+        // The index lacks rows from before its creation: it lacks some traces, and the beginning of others.
         bounds.retain(|_, _| random.random_bool(0.8));
         for (start, end) in bounds.values_mut() {
             if random.random_bool(0.15) {
                 *start = random.random_range(*start..=*end);
             }
-            // Rows that came after a batch was lost on the way to the index.
+            // The last rows of a trace, when a batch was lost on the way to the index.
             if random.random_bool(0.15) {
                 *end = random.random_range(*start..=*end);
             }
@@ -234,11 +234,11 @@ fn make_world(
     World { shape, spans, index }
 }
 
-/// The statement that writes spans.
+/// Returns the statement that inserts spans.
 fn insertion(rows_of: &str, shape: Shape, spans: &[StoredSpan]) -> String {
     let names: Vec<String> = shape.columns.iter().map(|(name, _)| format!("`{name}`")).collect();
     let row = |span: &StoredSpan| {
-        // Integers become ticks in `VALUES`.
+        // In `VALUES`, integers are ticks.
         let (at, trace) = (span.at / shape.nanos_per_tick, hex_literal(&span.trace));
         let StoredSpan { id, parent, status, duration, values, .. } = span;
         format!(
@@ -252,7 +252,7 @@ fn insertion(rows_of: &str, shape: Shape, spans: &[StoredSpan]) -> String {
     )
 }
 
-/// Makes the world's tables and tells which one takes spans.
+/// Creates the tables of a data set, and returns the one to insert spans into.
 async fn load(local: &LocalStore, storage: Storage, world: &World) -> String {
     let definitions = format!(
         "Timestamp {}, TraceId {}, SpanId String, ParentSpanId String, StatusCode LowCardinality(String), \
@@ -261,10 +261,10 @@ async fn load(local: &LocalStore, storage: Storage, world: &World) -> String {
         world.shape.trace_id,
         literals::definitions(world.shape.columns)
     );
-    // Small granules, so that something can be left out of a few spans.
+    // Small granules, so that indexes can exclude some of few spans.
     let order = "(ServiceName, Timestamp) SETTINGS index_granularity = 4";
     let rows_of = storage.create(local, "spans", &definitions, order, "(SpanId, ifNull(TraceId, ''))").await;
-    // Half of the worlds, whatever is random about them.
+    // For half of the data sets, without drawing another random number.
     if world.spans.len().is_multiple_of(2) {
         let indexes: Vec<String> = INDEXES
             .iter()
@@ -276,7 +276,7 @@ async fn load(local: &LocalStore, storage: Storage, world: &World) -> String {
         execute(local, format!("ALTER TABLE {rows_of} {}", indexes.join(", "))).await;
     }
     execute(local, insertion(&rows_of, world.shape, &world.spans)).await;
-    // In no window that anybody asks for.
+    // Outside all requested windows.
     let [first, last] = world.shape.ends;
     let far = format!(
         "INSERT INTO {rows_of} (Timestamp, TraceId, SpanId) VALUES ({first}, 'far', '1'), ({last}, 'far', '2')"
@@ -287,13 +287,13 @@ async fn load(local: &LocalStore, storage: Storage, world: &World) -> String {
         let definitions = format!("TraceId String, Start {kind}, End {kind}");
         let rows_of =
             storage.create(local, "spans_trace_id_ts", &definitions, "TraceId", "(Start, TraceId)").await;
-        // Integers become ticks in `VALUES`.
+        // In `VALUES`, integers are ticks.
         let time = |second: i64| index.finer.map_or(second, |nanos| second * SECOND + nanos);
         let rows: Vec<String> = index
             .seconds
             .iter()
             .flat_map(|(trace, (start, end))| {
-                // Several rows a trace, as the exporter's batches make them.
+                // Several rows for each trace, like the exporter's batches.
                 let (trace, start, end) = (hex_literal(trace), time(*start), time(*end));
                 [format!("({trace}, {start}, {start})"), format!("({trace}, {end}, {end})")]
             })
@@ -306,11 +306,11 @@ async fn load(local: &LocalStore, storage: Storage, world: &World) -> String {
     rows_of
 }
 
-/// What a caller's policies say about each span of a world.
+/// Results of a caller's policies for each span of a data set.
 struct Verdicts {
     /// Whether any policy is satisfied.
     granted: Vec<bool>,
-    /// Whether the restriction is satisfied; `None` without one.
+    /// Whether the API key's constraint is satisfied; `None` without one.
     within: Option<Vec<bool>>,
 }
 
@@ -329,19 +329,19 @@ impl Verdicts {
         Self { granted, within: restriction.map(satisfied) }
     }
 
-    /// Whether a trace of these spans is open.
+    /// Whether a trace with these spans is accessible.
     fn open(&self, spans: &[usize]) -> bool {
         spans.iter().any(|at| self.granted[*at])
             && self.within.as_ref().is_none_or(|within| spans.iter().any(|at| within[*at]))
     }
 }
 
-/// How often a restriction decided.
+/// How often the API key's constraint made a difference.
 #[derive(Debug, Default)]
 struct Restricted {
-    /// The policies open the trace and the restriction closes it.
+    /// The policies grant access to the trace, and the constraint denies it.
     closed: usize,
-    /// The trace is open, and no single span satisfies both.
+    /// The trace is accessible, and no single span satisfies both.
     by_another_span: usize,
 }
 
@@ -355,7 +355,7 @@ impl Restricted {
     }
 }
 
-/// The ids of all traces that the definitions select, in order.
+/// Returns the ids of all traces that the definitions select, in order.
 fn expected(world: &World, verdicts: &Verdicts, filter: &Filter, window: Window) -> Vec<String> {
     let mut traces: BTreeMap<&[u8], Vec<usize>> = BTreeMap::new();
     for (at, span) in world.spans.iter().enumerate() {
@@ -407,7 +407,7 @@ struct Query<'a> {
     window: Window,
 }
 
-/// All pages of a query, read whole.
+/// Reads all pages of a query.
 async fn pages(store: &TraceStore, world: &World, query: &Query<'_>, limit: u32) -> Vec<String> {
     let mut ids = Vec::new();
     let mut after = None;
@@ -490,7 +490,7 @@ async fn selection_follows_its_definitions_across_shards() {
     follow_the_definitions(&shards(), Storage::Shards, 2).await;
 }
 
-/// Selects, reads, summarises and finds in so many worlds, unless the environment names a number.
+/// Selects, reads, summarises and finds traces in this number of data sets, unless the environment sets another one.
 async fn follow_the_definitions(local: &LocalStore, storage: Storage, worlds: usize) {
     let seed =
         std::env::var("TRACEWARDEN_TEST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(20_261_121);
@@ -509,7 +509,7 @@ async fn follow_the_definitions(local: &LocalStore, storage: Storage, worlds: us
     let progress = Progress::of(worlds, "worlds");
     for world_number in 0..worlds * 8 {
         progress.at(world_number);
-        // A few worlds may be too empty to show anything; some more never are.
+        // A few data sets may be too empty to prove anything; with some more, enough is seen.
         let shown = selected > worlds * 5
             && seen.closed > worlds
             && seen.by_another_span > worlds / 4
@@ -532,7 +532,7 @@ async fn follow_the_definitions(local: &LocalStore, storage: Storage, worlds: us
                 (0..random.random_range(0..4)).map(|_| generator.expression()).collect();
             let policies =
                 expressions.iter().map(|expression| RolePolicy { role: "r", title: "t", expression });
-            // Two of them, since most traces satisfy few conditions.
+            // Two expressions, since most traces satisfy few conditions.
             let restricting = random
                 .random_bool(0.4)
                 .then(|| format!("({}) || ({})", generator.expression(), generator.expression()));
@@ -568,7 +568,7 @@ async fn follow_the_definitions(local: &LocalStore, storage: Storage, worlds: us
             for (at, span) in world.spans.iter().enumerate() {
                 traces.entry(&span.trace).or_default().push(at);
             }
-            // Where something is left to decide after the policies, and some of those that they close.
+            // The traces that the policies grant access to, where the constraint still decides, and a few others.
             let (granted, closed): (Vec<_>, Vec<_>) =
                 traces.into_iter().partition(|(_, spans)| spans.iter().any(|at| verdicts.granted[*at]));
             for (id, spans) in granted.into_iter().chain(closed.into_iter().take(4)) {

@@ -1,4 +1,4 @@
-//! Answers: the first of their bytes, which still tells whether another endpoint may be asked, and the rest as a stream.
+//! Answers: their first bytes, until which another endpoint may still get the statement, and the rest as a stream.
 
 use std::future::Future as _;
 use std::pin::Pin;
@@ -22,40 +22,40 @@ use crate::StoreError;
 use crate::cost::Cost;
 use crate::metrics::Measured;
 
-/// Most of an error's text that is kept.
+/// Maximum size of the kept text of an error.
 const MAX_ERROR_BYTES: usize = 16 * 1024;
-/// Most of an answer that is collected rather than streamed, unless its reader says otherwise.
+/// Maximum size of an answer that is collected rather than streamed, unless the caller sets another one.
 pub(super) const MAX_COLLECTED_BYTES: usize = 256 * 1024 * 1024;
 
-/// An answer above this size is parsed on a blocking thread: a worker thread would keep every other request waiting.
+/// Answers above this size are parsed on a blocking thread: a worker thread would delay every other request.
 const MAX_INLINE_BYTES: usize = 64 * 1024;
-/// After a pause of this length, the reader may be why the server ended the answer.
+/// After a pause of this length, a slow reader may be the reason why the server ended the answer.
 const SLOW_READER: Duration = Duration::from_secs(1);
 /// Upper bound of the bytes buffered between the server and the reader.
 const MAX_BYTES_ON_THE_WAY: usize = 16 * 1024 * 1024;
 
-/// Where an answer ends must not be told by closing the connection: a trace that has grown since it was chosen could then
-/// be cut off unseen, by as many spans as have come.
+/// An answer that ends with the connection is refused: a truncated one would look complete. A trace that has grown since it
+/// was selected could then lose as many spans as were added, unnoticed.
 const NO_END: &str = "the answer says nowhere how long it is, so that a part of it could not be told from all of it; a proxy in \
      front of ClickHouse has to pass answers on by HTTP/1.1 in chunks, or by HTTP/2";
 
-/// An answer whose first bytes are here.
+/// An answer whose first bytes have arrived.
 pub(super) struct Arrived {
     /// `None` when it is empty.
     first: Option<Bytes>,
     response: reqwest::Response,
-    /// When the first bytes arrived.
+    /// When they arrived.
     at: Instant,
 }
 
 impl Arrived {
-    /// Reads as far as the first bytes of rows, or all of an error.
+    /// Reads up to the first bytes of rows, or all of an error.
     pub(super) async fn of(mut response: reqwest::Response) -> Result<Self, Miss> {
         let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
         let code = header("X-ClickHouse-Exception-Code").and_then(|code| code.parse::<i32>().ok());
         if response.status().is_success() && code.is_none() {
             let is_framed = match header("Transfer-Encoding") {
-                // By any other coding it is read until the connection closes, whatever length is given.
+                // With any other coding, the body ends when the connection closes, even with a `Content-Length`.
                 Some(coding) => coding.trim_end().to_ascii_lowercase().ends_with("chunked"),
                 None => header("Content-Length").is_some(),
             };
@@ -81,13 +81,14 @@ impl Arrived {
         Err(Miss::of_answer(status.as_u16(), code, message, quota))
     }
 
-    /// What the statement had cost when the answer began: all that it costs, of one that begins when it is complete.
+    /// Returns the cost of the statement when the answer began. It is the whole cost if the answer began only when it was
+    /// complete.
     pub(super) fn cost(&self, waited: Duration) -> Option<Cost> {
         let summary = self.response.headers().get("X-ClickHouse-Summary")?;
         Cost::of_summary(summary.to_str().ok()?, waited)
     }
 
-    /// The next bytes. A connection that breaks off is an error: ClickHouse ends a failed answer without its final chunk.
+    /// Returns the next bytes. An aborted connection is an error: ClickHouse ends a failed answer without its final chunk.
     async fn next(&mut self) -> Result<Option<Bytes>, StoreError> {
         match self.first.take() {
             Some(first) => Ok(Some(first)),
@@ -95,7 +96,7 @@ impl Arrived {
         }
     }
 
-    /// All rows of an answer that was asked for as [`COLLECTED`](super::COLLECTED), of so many bytes at most.
+    /// Returns all rows of an answer in the format [`COLLECTED`](super::COLLECTED), of at most this number of bytes.
     pub(super) async fn rows<T: DeserializeOwned + Send + 'static>(
         mut self,
         most: usize,
@@ -118,11 +119,11 @@ impl Arrived {
         } else {
             let parse = move || {
                 let rows = collected(&body);
-                // They end with the work, which goes on when its client leaves.
+                // Dropped here, because the blocking task goes on when its client disconnects.
                 drop((body, memory));
                 rows
             };
-            // Not the error itself: it quotes the panic, which may quote the answer.
+            // Without the error itself: it quotes the panic, which may quote the answer.
             let died = |_: JoinError| StoreError::Internal("a thread that parsed an answer died".to_owned());
             tokio::task::spawn_blocking(parse).await.map_err(died).flatten()
         };
@@ -133,15 +134,14 @@ impl Arrived {
     }
 }
 
-/// A whole answer. The number of rows stands behind them: a proxy cannot make a shorter answer of it, whatever broke before
-/// it.
+/// A whole answer. The number of rows comes after them: a proxy that truncates the answer cannot make it look complete.
 #[derive(Deserialize)]
 struct Collected<T> {
     data: Vec<T>,
     rows: u64,
-    /// What made the statement fail, told within a document that is otherwise whole, by versions from 23.9 until
-    /// `http_write_exception_in_output_format` was off by default: they pass over the settings of formats that come with a
-    /// form (ClickHouse pull request 85570). The rows are those that there were until then.
+    /// The error of a statement that failed, within an otherwise complete document. Versions from 23.9 write it, until
+    /// `http_write_exception_in_output_format` was off by default: they ignore the settings of formats that come with a form
+    /// (ClickHouse pull request 85570). The rows are those written before the failure.
     #[serde(default)]
     exception: Option<String>,
 }
@@ -158,24 +158,24 @@ pub(crate) fn collected<T: DeserializeOwned>(body: &[u8]) -> Result<Vec<T>, Stor
         Err(error) if error.is_data() => Err(unexpected(&error)),
         Err(error) => {
             let rest = offset(body, error.line(), error.column());
-            // Half a number is at the end, too, and is no number.
+            // Half a number is at the end, too, but does not parse.
             if error.is_eof() || rest + 1 >= body.len() {
                 return Err(short("it is cut off"));
             }
-            // Up to here it is JSON, in which span data cannot begin anything of its own.
+            // Everything up to here is valid JSON, so span data cannot be mistaken for an error message.
             let rest = body.get(rest..).unwrap_or_default();
             Err(late_exception(rest).unwrap_or_else(|| unexpected(&error)))
         }
     }
 }
 
-/// Not the error's own words: they quote values.
+/// Without the error's own text: it quotes values.
 fn unexpected(error: &serde_json::Error) -> StoreError {
     let message = format!("an unexpected answer, at line {}, column {}", error.line(), error.column());
     StoreError::Store { code: None, message }
 }
 
-/// Where a line and a column are, both from one on.
+/// Returns the offset of a line and a column, which both count from 1.
 fn offset(body: &[u8], line: usize, column: usize) -> usize {
     let begin = match line.checked_sub(2) {
         None => 0,
@@ -184,8 +184,8 @@ fn offset(body: &[u8], line: usize, column: usize) -> usize {
     begin + column.saturating_sub(1)
 }
 
-/// What made a statement fail after its answer had begun, told behind the rows: in a block of its own, or, by servers before
-/// that was made, as it is.
+/// Returns the error of a statement that failed after its answer had begun. Servers write it after the rows: in a block of
+/// its own, or, in older versions, as plain text.
 fn late_exception(rest: &[u8]) -> Option<StoreError> {
     let at = memchr::memmem::find(rest, b"Code: ")?;
     let message: String =
@@ -194,30 +194,31 @@ fn late_exception(rest: &[u8]) -> Option<StoreError> {
     Some(StoreError::from_exception(Some(code), message))
 }
 
-/// An answer to be passed on while it arrives.
+/// An answer to be streamed.
 pub(crate) struct Answer {
     pub(super) arrived: Arrived,
     pub(super) measured: Measured,
     pub(super) client: Client,
-    /// Whose answer it is.
+    /// The endpoint that answers.
     pub(super) endpoint: usize,
-    /// How long the store may still be waited for, in all.
+    /// How long the client may still wait for the server, in total.
     pub(super) work: Duration,
-    /// When the answer must be with its reader.
+    /// When the reader must have the whole answer.
     pub(crate) until: Instant,
 }
 
-/// The body, as long as it may be read.
+/// The body, until its deadline.
 type Body = Pin<Box<dyn Stream<Item = Result<Bytes, StoreError>> + Send>>;
 
 impl Answer {
-    /// The body. The time limit of the work counts while the store is waited for, and not while the reader is: a reader on a
-    /// slow line gets a page that the store made in time, but nobody holds a statement open for ever.
+    /// Returns the body. The time limit counts while the client waits for the server, not while the client waits for the
+    /// reader: a reader on a slow connection gets a page that the server finished in time. [`Self::until`] bounds how long a
+    /// reader may keep the statement open.
     ///
     /// Dropping the stream ends the statement at once.
     pub(crate) fn into_stream(self) -> impl Stream<Item = Result<Bytes, StoreError>> + Send + use<> {
         let Self { arrived, measured, client, endpoint, work, until } = self;
-        // The server has waited for the reader since then: the answer may be a part of a page that is read ahead.
+        // The server has been waiting for the reader since then: the answer may be a part of a page that is read ahead.
         let taken = arrived.at;
         let body: Body = Box::pin(stream::unfold(arrived, |mut arrived| async move {
             Some((arrived.next().await.transpose()?, arrived))
@@ -225,7 +226,7 @@ impl Answer {
         let body = Arc::new(Mutex::new(Some(body)));
         let arrival = Arc::<Arrival>::default();
         let (watched, waiting) = (Arc::downgrade(&body), Arc::clone(&arrival));
-        // A reader who is not ready does not poll, and has to be let go all the same.
+        // A reader that is not ready does not poll, but its deadline must apply all the same.
         let watch = tokio::spawn(async move {
             tokio::time::sleep_until(until.into()).await;
             if let Some(body) = watched.upgrade() {
@@ -251,28 +252,29 @@ impl Answer {
     }
 }
 
-/// An answer on its way.
+/// A stream over an answer that is still arriving.
 struct Passing {
-    /// Taken away when it has ended, and when it was not taken in time.
+    /// `None` when the body has ended, and when the deadline has passed.
     body: Arc<Mutex<Option<Body>>>,
-    /// Until it has ended.
+    /// `None` when the body has ended.
     measured: Option<Measured>,
     client: Client,
     endpoint: usize,
     work: Duration,
-    /// Since when the store has been waited for.
+    /// Since when the stream has been waiting for the server.
     waiting: Option<Instant>,
-    /// When the reader took something last, and for how long the store was waited for since.
+    /// When the reader last took bytes, and how long the stream has waited for the server since.
     taken: Instant,
     waited_since: Duration,
-    /// The longest time for which the reader took nothing of what was there, and the bytes that it took since.
+    /// The longest time in which the reader took no bytes although some were there, and the number of bytes that it took
+    /// since.
     slowest: (Duration, usize),
     arrival: Arc<Arrival>,
     timer: Pin<Box<tokio::time::Sleep>>,
     watch: tokio::task::JoinHandle<()>,
 }
 
-/// When something came for which somebody waits, though they may come for it later: what lies between is not the store's time.
+/// When bytes arrived that the reader waits for. The reader may come for them later: the time in between is not the server's.
 #[derive(Default)]
 struct Arrival {
     at: Mutex<Option<Instant>>,
@@ -287,7 +289,7 @@ impl ArcWake for Arrival {
 }
 
 impl Passing {
-    /// The time for which the store was waited for since it was asked.
+    /// Returns how long the stream has waited for the server since the last poll.
     fn waited(&mut self) -> Duration {
         let arrived = self.arrival.at.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(since) = self.waiting.take() else { return Duration::ZERO };
@@ -318,7 +320,7 @@ impl Stream for Passing {
         if this.measured.is_none() {
             return Poll::Ready(None);
         }
-        // The reader's own time: what the store was waited for is not in it.
+        // The reader's pause, without the time spent waiting for the server.
         let waited = this.waited();
         this.waited_since = this.waited_since.saturating_add(waited);
         let pause = this.taken.elapsed().saturating_sub(this.waited_since);
@@ -333,7 +335,7 @@ impl Stream for Passing {
         match next {
             Poll::Ready(Some(Ok(bytes))) => {
                 let (slowest, since) = (this.slowest.0, this.slowest.1.saturating_add(bytes.len()));
-                // After more than was on its way then, the server has gone on.
+                // After more bytes than can be buffered, the server has continued since that pause.
                 let is_over = pause >= slowest || since > MAX_BYTES_ON_THE_WAY;
                 this.slowest = if is_over { (pause, bytes.len()) } else { (slowest, since) };
                 (this.taken, this.waited_since) = (Instant::now(), Duration::ZERO);
@@ -354,7 +356,7 @@ impl Stream for Passing {
                 Poll::Ready(None)
             }
             Poll::Pending => {
-                // Not left to the timer: it was set anew with every look.
+                // Checked here and not left to the timer, which every poll resets.
                 if !this.work.is_zero() {
                     let now = Instant::now();
                     this.waiting = Some(now);
@@ -375,7 +377,8 @@ impl Drop for Passing {
     }
 }
 
-/// ClickHouse ends an answer of which nothing is taken for its `http_send_timeout`: by its own profile, whatever is sent.
+/// The error for a reader that was too slow. ClickHouse ends an answer of which the client takes nothing for
+/// `http_send_timeout`. It uses the value of its own profile, not the one that is sent.
 fn not_taken(pause: Duration, cause: &str) -> StoreError {
     StoreError::Timeout(format!(
         "the answer ended early after its reader had taken nothing for {:.1} s; ClickHouse ends an answer that waits \
@@ -392,7 +395,7 @@ fn overdue() -> StoreError {
 mod tests {
     use super::*;
 
-    /// As the store writes it.
+    /// As ClickHouse writes it.
     const WHOLE: &str = "{\n\t\"meta\":\n\t[\n\t\t{\n\t\t\t\"name\": \"n\",\n\t\t\t\"type\": \"UInt8\"\n\t\t}\n\t],\n\n\t\"data\":\n\t[\n\
         \t\t[1, \"Code: 159. DB::Exception: }\\n\"],\n\t\t[2, \"\"]\n\t],\n\n\t\"rows\": 2,\n\n\t\"statistics\":\n\t{\n\t\t\"elapsed\": 0.1\n\t}\n}\n";
 
@@ -427,7 +430,7 @@ mod tests {
                 assert!(matches!(rows(&body), Err(StoreError::Timeout(_))), "{body}: {:?}", rows(&body));
             }
         }
-        // Within a document that is whole.
+        // Within a complete document.
         for (exception, expected) in [
             ("Code: 159. DB::Exception: Timeout exceeded", StoreError::Timeout(String::new())),
             ("what is no exception", StoreError::Store { code: None, message: String::new() }),
@@ -441,7 +444,7 @@ mod tests {
                 "{body}: {failed}"
             );
         }
-        // Inside of a string it is an error as well, of whatever kind.
+        // Inside of a string, it is an error of some kind, too.
         let inside = format!("{}{untagged}", &WHOLE[..WHOLE.find("DB::Exception").unwrap()]);
         rows(&inside).unwrap_err();
     }

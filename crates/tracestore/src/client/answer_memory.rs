@@ -1,12 +1,12 @@
-//! Memory for answers that are collected before they are parsed: all of them together are bounded.
+//! Bounds the memory of all answers that are collected before they are parsed.
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::StoreError;
 
-/// An answer up to this size needs no permit: as many are collected as statements run.
+/// An answer up to this size needs no permit: the number of running statements bounds how many of them there are.
 const FREE_BYTES: usize = 1024 * 1024;
-/// All larger answers of the process together: two of the largest.
+/// Memory for all larger answers of the process together: two of maximum size.
 const MAX_ANSWERS_MIB: usize = 512;
 
 static ANSWERS: Semaphore = Semaphore::const_new(MAX_ANSWERS_MIB);
@@ -18,11 +18,11 @@ pub(crate) struct AnswerMemory {
 }
 
 impl AnswerMemory {
-    /// Holds as much as an answer of so many bytes needs. It does not wait: answers that each hold a part and wait for the rest
-    /// would wait for one another.
+    /// Reserves memory for an answer of this size. It does not wait: answers that each hold a part and wait for the
+    /// rest would deadlock.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`] when other answers hold it.
+    /// [`StoreError::Unavailable`] when other answers hold the memory.
     pub(crate) fn reserve(&mut self, bytes: usize) -> Result<(), StoreError> {
         self.reserve_of(&ANSWERS, bytes)
     }

@@ -1,4 +1,5 @@
-//! What one server is told differently: it may know fewer settings than are sent, and its user's profile may fix `readonly`.
+//! How requests to one server differ: it may lack some of the settings that this crate sends, and its user's profile
+//! may fix `readonly`.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,16 +9,16 @@ use std::time::{Duration, Instant};
 use crate::StoreError;
 use crate::settings::{NEUTRAL, READONLY, READONLY_OF_PROFILE};
 
-/// How long it is believed that a server does not have a setting: another version may be started at the same address without a
-/// statement that meets nobody there.
+/// How long the client assumes that a server lacks a setting. The server at an address may be replaced by another
+/// version without any statement failing there.
 const LIFETIME: Duration = Duration::from_secs(60);
 
-/// Learnt from a server's refusals, which come before a statement is begun.
+/// What the client learnt from a server's refusals, which come before a statement is begun.
 #[derive(Debug, Default)]
 pub(super) struct Dialect {
     /// Whether the user's own profile fixes `readonly`.
     readonly_fixed: AtomicBool,
-    /// Settings of ours that the server does not have, and since when that is known.
+    /// Settings of this crate that the server does not have, and since when that is known.
     unknown: RwLock<Option<(Instant, BTreeSet<&'static str>)>>,
 }
 
@@ -35,11 +36,11 @@ impl Dialect {
         self.readonly_fixed.store(true, Ordering::Relaxed);
     }
 
-    /// Takes in which settings of ours a server has. A neutral setting keeps a feature from changing answers: a server
-    /// without the setting is without the feature. Any other has to be there.
+    /// Records which of the settings that are sent a server has. A neutral setting keeps a feature from changing
+    /// answers: a server without the setting does not have the feature. All other settings are needed.
     ///
     /// # Errors
-    /// When the server lacks a setting on which answers rest.
+    /// When the server lacks a setting on which answers depend.
     pub(super) fn learn(&self, known: &BTreeSet<String>, sent: &[&'static str]) -> Result<(), StoreError> {
         let missing: BTreeSet<&'static str> =
             sent.iter().copied().filter(|name| !known.contains(*name)).collect();
@@ -53,7 +54,7 @@ impl Dialect {
         Ok(())
     }
 
-    /// Forgets what was learnt: the server that comes back may be of another version.
+    /// Forgets everything: the server that comes back may be of another version.
     pub(super) fn forget(&self) {
         self.readonly_fixed.store(false, Ordering::Relaxed);
         *self.unknown.write().unwrap_or_else(PoisonError::into_inner) = None;
@@ -78,7 +79,7 @@ mod tests {
         assert!(dialect.knows(neutral));
     }
 
-    /// A server may be replaced by one that knows more, at the same address.
+    /// A server may be replaced by one with more settings, at the same address.
     #[test]
     fn what_was_learnt_is_forgotten() {
         let dialect = Dialect::default();

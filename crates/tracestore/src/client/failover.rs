@@ -1,4 +1,4 @@
-//! Statements against endpoints that fail in every way, on the real engine behind proxies.
+//! Statements against endpoints with injected faults of every kind, on the real engine behind proxies.
 
 use std::time::{Duration, Instant};
 
@@ -10,19 +10,19 @@ use super::*;
 use crate::TraceStore;
 use crate::differential::{connect_at, execute};
 
-/// Two ways to one store.
+/// Two proxies in front of one ClickHouse.
 struct World {
     store: TraceStore,
     first: ChaosProxy,
     second: ChaosProxy,
-    /// Without a proxy, to look at what runs.
+    /// Without a proxy, to read `system.processes`.
     direct: TraceStore,
     local: LocalStore,
 }
 
 const ONE: &str = "SELECT number FROM numbers(3)";
 
-/// A table function of rows that take a tenth of a second each: silent for a block, then a block of them.
+/// A view whose rows take a tenth of a second each: silent for a block, then a block of rows.
 const SLOW: &str = "CREATE VIEW default.slow AS SELECT number, sleepEachRow(0.1) AS slept, repeat('x', 100000) AS text \
     FROM numbers(1000) SETTINGS max_block_size = 1";
 
@@ -41,7 +41,7 @@ impl World {
         Ok(rows.len())
     }
 
-    /// Which endpoints work.
+    /// Returns which endpoints work.
     fn working(&self) -> Vec<bool> {
         let pool = &self.store.client.shared.pool;
         (0..2).map(|at| pool.get(at).unwrap().works()).collect()
@@ -65,7 +65,7 @@ impl World {
         line.unwrap_or_else(|| panic!("{sample} in {text}")).parse().unwrap()
     }
 
-    /// How many statements run in the store, the one that asks left out.
+    /// Returns how many statements run in ClickHouse, this one excluded.
     async fn running(&self) -> i64 {
         let ask = "SELECT count() - 1 FROM system.processes WHERE query_id LIKE 'tracewarden-%'";
         self.direct.client.rows::<(i64,)>(Statement::new(ask)).await.unwrap()[0].0
@@ -93,17 +93,18 @@ async fn another_endpoint_answers_and_the_first_comes_back() {
     let mut failures = std::collections::BTreeMap::new();
     for (round, (fault, reason)) in faults.into_iter().enumerate() {
         world.first.set(fault);
-        // Until the client has seen that its idle connections are closed: asking over one would be a cut of its own.
+        // Until the client has seen that its idle connections are closed: a statement over one of them would count as another
+        // cut.
         tokio::time::sleep(Duration::from_millis(100)).await;
         let begun = Instant::now();
         assert_eq!(world.ask().await, Ok(3), "{fault:?}");
-        // Only silence has to be waited for.
+        // Only silence takes time to detect.
         let limit = Duration::from_secs(if fault == Fault::Silence { 12 } else { 1 });
         assert!(begun.elapsed() < limit, "{fault:?}: {:?}", begun.elapsed());
         assert_eq!(world.working(), [false, true], "{fault:?}");
         assert_eq!(world.counted("tracewarden_store_endpoint_up{endpoint=\"FIRST\"}"), 0);
         assert_eq!(world.counted("tracewarden_store_failovers_total"), round as u64 + 1);
-        // At once, without asking the first again.
+        // At once, without a statement to the first.
         let begun = Instant::now();
         assert_eq!(world.ask().await, Ok(3));
         assert!(begun.elapsed() < Duration::from_secs(1), "{fault:?}: {:?}", begun.elapsed());
@@ -119,11 +120,11 @@ async fn another_endpoint_answers_and_the_first_comes_back() {
         assert_eq!(world.second.passed(), passed, "the first is asked again");
         failures.insert(reason, world.counted(&name));
     }
-    // Nothing was left running in the store by any attempt that was given up.
+    // No abandoned attempt left a statement running in ClickHouse.
     assert_eq!(world.running().await, 0);
 }
 
-/// Whoever was refused goes elsewhere; who has chosen traces there still reads them there.
+/// A refused statement goes to another endpoint. Statements about traces that were selected at the full one still go there.
 #[tokio::test]
 async fn a_server_that_is_full_is_not_put_aside() {
     let world = world();
@@ -135,7 +136,7 @@ async fn a_server_that_is_full_is_not_put_aside() {
     let failed = of_first.rows::<(u64,)>(Statement::new(ONE)).await.unwrap_err();
     assert!(matches!(failed, StoreError::Unavailable { retry_after_seconds: 1, .. }), "{failed}");
     let failures = "tracewarden_store_endpoint_failures_total{endpoint=\"FIRST\",reason=\"cannot\"}";
-    // It was asked anew until the statement's time was over.
+    // The statement was retried there until its time was over.
     assert!(world.counted(failures) > 3, "{}", world.counted(failures));
     let waiting = world.store.client.at(Some(0));
     let (waiting, ()) = tokio::join!(waiting.rows::<(u64,)>(Statement::new(ONE)), async {
@@ -143,7 +144,7 @@ async fn a_server_that_is_full_is_not_put_aside() {
         world.first.set(Fault::None);
     });
     assert_eq!(waiting.map(|rows| rows.len()), Ok(3));
-    // When all are full, one that has a place is asked.
+    // When all are full, the one that gets a free slot first is used.
     for proxy in [&world.first, &world.second] {
         proxy.set(Fault::Answer(BUSY));
     }
@@ -173,7 +174,7 @@ async fn a_statement_at_fault_is_not_taken_round() {
     assert_eq!(world.working(), [true, true]);
     let asked = world.counted("tracewarden_store_endpoint_requests_total{endpoint=\"FIRST\"}") - begun;
     assert_eq!(asked, 4);
-    // A wrong password is told, not tried everywhere.
+    // A wrong password is reported, not retried at every endpoint.
     let wrong = connect_at(&format!("{},{}", world.first.url(), world.second.url()), "wrong");
     let failed = wrong.client.rows::<(u64,)>(Statement::new(ONE)).await.unwrap_err();
     assert!(matches!(failed, StoreError::Store { code: Some(516), .. }), "{failed}");
@@ -183,7 +184,7 @@ async fn a_statement_at_fault_is_not_taken_round() {
 #[tokio::test]
 async fn a_slow_statement_is_no_dead_server() {
     let world = world();
-    // Silent for longer than it takes to give up a server that gives no sign of life.
+    // Silent for longer than it takes to give up a server that fails its health checks.
     execute(&world.local, SLOW.to_owned()).await;
     let slow = Statement::new("SELECT sum(number < 90) FROM default.slow WHERE number < 90 AND slept = 0");
     let begun = Instant::now();
@@ -201,7 +202,7 @@ async fn without_endpoints_the_answer_is_quick_and_says_when_to_come_back() {
     }
     let failed = world.ask().await.unwrap_err();
     assert!(matches!(failed, StoreError::Unavailable { .. }), "{failed}");
-    // Long enough for pauses to have grown.
+    // Long enough for the pauses to grow.
     tokio::time::sleep(Duration::from_millis(1_500)).await;
     let begun = Instant::now();
     let failed = world.ask().await.unwrap_err();
@@ -225,7 +226,7 @@ async fn statements_of_one_request_stay_together() {
     let passed = world.first.passed();
     client.rows::<(u64,)>(Statement::new(ONE)).await.unwrap();
     assert_eq!(world.first.passed(), passed, "the first was asked");
-    // Another request asks the first.
+    // Another request uses the first.
     world.store.client.session().rows::<(u64,)>(Statement::new(ONE)).await.unwrap();
     assert!(world.first.passed() > passed);
 }
@@ -246,7 +247,7 @@ async fn what_was_passed_on_is_not_begun_again() {
     assert!(matches!(failed, StoreError::Short(_)), "{failed}");
     assert!(bytes > 0 && stream.next().await.is_none());
     assert_eq!(world.second.passed(), 0);
-    // Collected rows nobody has seen, so they are.
+    // No caller has seen collected rows, so the statement is retried.
     world.first.set(Fault::CutAfter(3_000_000));
     let rows: Vec<(u64, String)> = world.store.client.rows(wide).await.unwrap();
     assert_eq!(rows.len(), 20_000);
@@ -260,13 +261,13 @@ async fn the_reader_s_time_is_not_the_store_s() {
     let wide = Statement::new("SELECT number, repeat('x', 1000) FROM numbers(60000)");
     let mut stream = Box::pin(client.send(wide, COLLECTED).await.unwrap().into_stream());
     let mut bytes = stream.next().await.unwrap().unwrap().len();
-    // The store is held up for longer than its time limit.
+    // The reader delays ClickHouse for longer than the time limit.
     tokio::time::sleep(Duration::from_secs(4)).await;
     while let Some(chunk) = stream.next().await {
         bytes += chunk.unwrap().len();
     }
     assert!(bytes > 60_000_000, "{bytes}");
-    // Its own work is bounded, also after the first byte.
+    // ClickHouse's own work is bounded, also after the first byte.
     execute(&world.local, SLOW.to_owned()).await;
     let slow = "SELECT number, slept, text FROM default.slow";
     let begun = Instant::now();
@@ -296,14 +297,14 @@ async fn a_reader_who_never_finishes_is_let_go() {
     let mut stream = Box::pin(store.client.send(wide, COLLECTED).await.unwrap().into_stream());
     stream.next().await.unwrap().unwrap();
     wait_until_so_many_run(&world, 1).await;
-    // For longer than it may work. On a slow machine a look may end when its time is over.
+    // For longer than its time limit. On a slow machine a check may end after the deadline.
     while begun.elapsed() < Duration::from_secs(2) {
         let running = world.running().await;
         assert!(running == 1 || begun.elapsed() >= limit, "{running} after {:?}", begun.elapsed());
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     tokio::time::sleep_until((begun + limit + Duration::from_millis(500)).into()).await;
-    // Though the reader has not come back to see it.
+    // Although the reader has not polled again.
     wait_until_nothing_runs(&world).await;
     let failed = loop {
         if let Err(error) = stream.next().await.unwrap() {
@@ -335,14 +336,14 @@ async fn who_falls_silent_gets_no_new_statements_while_another_works() {
     assert_eq!(world.ask().await, Ok(3));
     world.first.set(Fault::Silence);
     let begun = Instant::now();
-    // Nobody asks it for anything meanwhile.
+    // No statement goes to it meanwhile.
     world.wait_until_working([false, true]).await;
     assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
-    // Had the first been asked, its silence would have been waited for.
+    // If the first had been used, the client would have waited out its silence.
     let begun = Instant::now();
     assert_eq!(world.ask().await, Ok(3));
     assert!(begun.elapsed() < SILENCE, "{:?}", begun.elapsed());
-    // The last one is not left for none: a statement finds out itself.
+    // The last working endpoint is not marked unhealthy by a health check: a statement finds out itself.
     world.second.set(Fault::Silence);
     assert!(WATCH_PAUSE + WATCH_PATIENCE <= Duration::from_secs(1), "silence is found out too late");
     tokio::time::sleep(4 * (WATCH_PAUSE + WATCH_PATIENCE)).await;
@@ -355,30 +356,31 @@ async fn who_falls_silent_gets_no_new_statements_while_another_works() {
 #[tokio::test]
 async fn a_store_that_overruns_its_limit_is_not_waited_for() {
     let world = world();
-    // Not a slow statement, which the engine would end in time: a store that lives and says nothing of the statement.
+    // Not a slow statement, which the engine would end in time, but a server that passes health checks and does not answer
+    // the statement.
     world.first.set(Fault::PauseAfter(0, Duration::from_secs(20)));
     let client = world.store.client.within(Bounds { seconds: 1, rows: 0 });
     let begun = Instant::now();
     let refused = client.rows::<(u8,)>(Statement::new("SELECT 1")).await;
     let took = begun.elapsed();
-    // Not the store's own words.
+    // Not ClickHouse's own message.
     assert!(
         matches!(&refused, Err(StoreError::Timeout(message)) if message == "no answer came in time"),
         "{refused:?}"
     );
-    // The store has its second, and one more to say that it was not enough.
+    // ClickHouse has its second, and one more to report the time-out.
     assert!((Duration::from_secs(2)..Duration::from_millis(2_800)).contains(&took), "{took:?}");
     assert_eq!(world.second.passed(), 0);
 }
 
-/// The settings that a server has are asked for on behalf of a statement, and in its time.
+/// The list of a server's settings is read for a statement and counts towards its time limit.
 #[tokio::test]
 async fn the_settings_of_a_server_are_not_waited_for_longer_than_the_statement() {
     let world = world();
     let client = &world.store.client;
     let sent = names(&client.shared.config);
     let until = |seconds| Instant::now() + Duration::from_secs(seconds);
-    // A fresh engine may take its time for the first answer; the second is as long as the third.
+    // A fresh engine may be slow with its first answer; the second is as long as the third.
     let mut whole = 0;
     for _ in 0..2 {
         let before = world.first.passed();
@@ -387,7 +389,8 @@ async fn the_settings_of_a_server_are_not_waited_for_longer_than_the_statement()
         whole = world.first.passed() - before;
     }
     assert!(whole > 1_000, "{whole}");
-    // Shortly before its end, when its head and most of it are there; how long it took is told with more digits or fewer.
+    // Shortly before its end, when the head and most of the body have arrived. The elapsed time in the answer varies in its
+    // number of digits.
     world.first.set(Fault::PauseAfter(whole - 32, Duration::from_secs(20)));
     // As above: until the client has seen that its idle connection is closed.
     tokio::time::sleep(Duration::from_millis(100)).await;

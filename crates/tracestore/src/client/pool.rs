@@ -1,11 +1,12 @@
-//! The endpoints: which of them works, which one is asked, and when one that failed is tried again.
+//! The endpoints: which are healthy, which gets a statement, and when an unhealthy one is retried.
 //!
-//! They are asked in the configured order: the first that works gets everything, and gets it again when it is back. Replicas
-//! lag behind each other, so that statements that belong together, such as choosing traces and reading them, stay with one
-//! endpoint as long as it works ([`Session`]); spreading them would find fewer spans on the second than on the first.
+//! Endpoints are used in the configured order: the first healthy one gets all statements, and gets them again when it
+//! recovers. Replicas lag behind each other. Statements that belong together, such as selecting traces and reading
+//! them, stay with one endpoint as long as it works ([`Session`]); spread over two, the second could return fewer spans
+//! than the first counted.
 //!
-//! One that fails is put aside, and a task asks it for a sign of life after pauses that grow: requests do not pay for it.
-//! When all are aside, a request is refused at once, with when the next try is.
+//! An endpoint that fails is marked unhealthy, and a task checks it with growing pauses: requests do not pay for it.
+//! When all are unhealthy, a request is refused at once, with the time until the next retry.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,11 +19,12 @@ use url::Url;
 use super::dialect::Dialect;
 use crate::StoreError;
 
-/// The first pause before a failed endpoint is tried again; each further one is twice as long.
+/// First pause before a failed endpoint is retried. Each further pause is twice as long.
 const PAUSE_FIRST: Duration = Duration::from_millis(50);
-/// The longest pause.
+/// Maximum pause.
 const PAUSE_LONGEST: Duration = Duration::from_secs(10);
-/// How long a request waits for an endpoint to come back when all are aside: what a server that is about to be back takes.
+/// How long a request waits for an endpoint to recover when all are unhealthy. A restarting server that is nearly up
+/// takes this long.
 const WAIT: Duration = Duration::from_millis(500);
 
 pub(super) struct Pool {
@@ -30,7 +32,7 @@ pub(super) struct Pool {
     returned: Notify,
 }
 
-/// One server, or a proxy before several.
+/// One server, or a proxy in front of several.
 pub(super) struct Endpoint {
     pub(super) url: Url,
     /// Host, port and path, for logs and metrics.
@@ -39,24 +41,24 @@ pub(super) struct Endpoint {
     state: Mutex<State>,
 }
 
-/// Whether an endpoint is asked.
+/// Whether an endpoint gets statements.
 #[derive(Debug, Clone, Copy)]
 enum State {
     Works,
     Aside { next_try: Instant },
 }
 
-/// Where a session is before its first answer.
+/// The endpoint of a session before its first answer.
 const NOWHERE: usize = usize::MAX;
 
-/// The endpoint to which the statements of one request go, once one of them was answered.
+/// The endpoint that gets the statements of one request, once it has answered one of them.
 #[derive(Debug, Clone)]
 pub(super) struct Session(Arc<Stay>);
 
 #[derive(Debug)]
 struct Stay {
     at: AtomicUsize,
-    /// How often it became another one, the first time included.
+    /// How often it changed, the first endpoint included.
     moves: AtomicUsize,
 }
 
@@ -77,7 +79,7 @@ impl Session {
         self.0.moves.load(Ordering::Acquire)
     }
 
-    /// Nowhere yet until a statement was answered.
+    /// Returns the endpoint; `None` before the first answer.
     pub(super) fn place(&self) -> Option<usize> {
         Some(self.0.at.load(Ordering::Acquire)).filter(|at| *at != NOWHERE)
     }
@@ -99,7 +101,7 @@ impl Endpoint {
         matches!(*self.state(), State::Works)
     }
 
-    /// Puts it aside; whether that is news.
+    /// Marks the endpoint unhealthy. Returns whether it was healthy before.
     pub(super) fn put_aside(&self) -> bool {
         let mut state = self.state();
         let news = matches!(*state, State::Works);
@@ -113,8 +115,8 @@ impl Endpoint {
         *self.state() = State::Aside { next_try: Instant::now() + pause };
     }
 
-    /// Where it says that it lives, without a statement: ClickHouse and the proxies made for it answer there at once,
-    /// however busy they are.
+    /// Address of the health check. It needs no statement: ClickHouse, and proxies that are made for it, answer it at
+    /// once, however busy they are.
     pub(super) fn ping_url(&self) -> Url {
         let mut url = self.url.clone();
         if let Ok(mut segments) = url.path_segments_mut() {
@@ -145,7 +147,7 @@ impl Pool {
         self.endpoints.len() > 1
     }
 
-    /// Whether any works besides this one.
+    /// Whether an endpoint other than this one works.
     pub(super) fn another_works(&self, at: usize) -> bool {
         self.endpoints.iter().enumerate().any(|(other, endpoint)| other != at && endpoint.works())
     }
@@ -154,9 +156,9 @@ impl Pool {
         self.endpoints.get(at)
     }
 
-    /// The endpoint to ask next, given which were asked before for the same statement. One that works is asked a second
-    /// time only when no other is left: its connection broke, perhaps because it had been idle for too long. With `only`, it is
-    /// that one or none.
+    /// Returns the endpoint that gets the statement next, given those that had it before. A working endpoint gets it a
+    /// second time only when no other is left: its connection broke, perhaps because it had been idle for too long.
+    /// With `only`, the result is that endpoint or `None`.
     pub(super) fn choose(
         &self,
         session: Option<&Session>,
@@ -170,11 +172,11 @@ impl Pool {
         (0..2).find_map(|most| places().filter(working).find(|at| times(*at) == most))
     }
 
-    /// Waits a little for any endpoint to be back; whether one is.
+    /// Waits for any endpoint to recover, for a short time. Returns whether one works.
     pub(super) async fn wait_for_return(&self) -> bool {
         let returned = self.returned.notified();
         tokio::pin!(returned);
-        // Before looking, so that one that comes back meanwhile is not missed.
+        // Before the check, to catch an endpoint that recovers between the check and the wait.
         returned.as_mut().enable();
         self.endpoints.iter().any(Endpoint::works) || tokio::time::timeout(WAIT, returned).await.is_ok()
     }
@@ -184,7 +186,7 @@ impl Pool {
         self.returned.notify_waiters();
     }
 
-    /// No endpoint answers, for this reason.
+    /// Returns the error that no endpoint answers, with this reason.
     pub(super) fn unavailable(&self, message: String) -> StoreError {
         let now = Instant::now();
         let soonest = self.endpoints.iter().map(|endpoint| match *endpoint.state() {
@@ -196,12 +198,12 @@ impl Pool {
     }
 }
 
-/// The pause before the next try after so many failed ones, less up to a quarter at random, so that many processes do not
-/// come back to a server at the same moment.
+/// Returns the pause after this number of failed retries, less up to a quarter at random: otherwise many processes
+/// would return to a server at the same moment.
 pub(super) fn pause(failures: u32, entropy: &dyn Entropy) -> Duration {
     let longest = PAUSE_FIRST.saturating_mul(1 << failures.min(16)).min(PAUSE_LONGEST);
     let mut byte = [0_u8; 1];
-    // Without randomness they meet, which does no harm.
+    // Without randomness, processes retry at the same moment, which is harmless.
     let early = entropy.fill(&mut byte).map_or(0, |()| byte.into_iter().map(u32::from).sum());
     longest.saturating_sub(longest.saturating_mul(early) / 1_024)
 }
@@ -243,7 +245,7 @@ mod tests {
         // Twice only when no other is left, and not a third time.
         assert_eq!(pool.choose(session, None, &[0, 1, 2]), Some(0));
         assert_eq!(pool.choose(session, None, &[0, 1, 2, 0, 1, 2]), None);
-        // What was chosen at the second is asked of the second.
+        // Statements about traces that were selected at the second endpoint go to the second.
         assert_eq!(pool.choose(session, Some(1), &[]), Some(1));
         assert_eq!(pool.choose(session, Some(1), &[1]), Some(1));
         assert_eq!(pool.choose(session, Some(1), &[1, 1]), None);

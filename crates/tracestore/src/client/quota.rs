@@ -1,31 +1,32 @@
-//! When an exhausted quota of ClickHouse's ends.
+//! Computes when the interval of an exhausted ClickHouse quota ends.
 
 use tracewarden_model::Timestamp;
 
-/// What the headers of an answer say of the server's time.
+/// The server's time, from the headers of an answer.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Quota<'a> {
     /// `Date`.
     pub(super) date: Option<&'a str>,
-    /// `X-ClickHouse-Timezone`: of the times that the server writes.
+    /// `X-ClickHouse-Timezone`: the zone of the times that the server writes.
     pub(super) timezone: Option<&'a str>,
 }
 
-/// Local time is some number of these from UTC, everywhere.
+/// Offsets of all time zones are multiples of this, in seconds.
 const ZONE_STEP: i64 = 15 * 60;
 
-/// How long to wait when nothing is known.
+/// Seconds to wait when the end is unknown.
 const UNKNOWN: i64 = 60;
 
 impl Quota<'_> {
     /// QUOTA_EXCEEDED.
     pub(crate) const EXCEEDED: i32 = 201;
-    /// How a message says so.
+    /// How a message contains the code.
     pub(crate) const EXCEEDED_TEXT: &'static str = "Code: 201.";
 
-    /// Seconds until the interval of a quota ends, at least 1, by the message that it is exceeded: `Quota for user `u` for 3600s
-    /// has been exceeded: … Interval will end at 2026-11-25 21:40:00. …`. Of a server whose times are not in UTC only the
-    /// quarter of an hour is certain: then it is the next moment at which it may end.
+    /// Returns the seconds until the interval of a quota ends, at least 1, from the message that it is exceeded: `Quota
+    /// for user `u` for 3600s has been exceeded: … Interval will end at 2026-11-25 21:40:00. …`. If the server's times
+    /// are not in UTC, only the quarter of an hour is certain: then the result is the next moment at which the interval
+    /// may end.
     pub(crate) fn ends_within(self, message: &str) -> u64 {
         let seconds = match (self.remaining(message), length(message)) {
             (Some(seconds), _) => seconds,
@@ -45,7 +46,7 @@ impl Quota<'_> {
     }
 }
 
-/// The length of the interval in seconds.
+/// Returns the length of the interval in seconds.
 fn length(message: &str) -> Option<i64> {
     let (_, rest) = message.split_once(" for ").and_then(|(_, rest)| rest.split_once(" for "))?;
     rest.split_once("s has been exceeded")?.0.parse().ok()
@@ -55,7 +56,7 @@ fn seconds(text: &str) -> Option<i64> {
     Some(Timestamp::parse(text).ok()?.as_nanos() / 1_000_000_000)
 }
 
-/// `Wed, 25 Nov 2026 21:39:37 GMT`, the one form that servers may send.
+/// Parses `Wed, 25 Nov 2026 21:39:37 GMT`, the only form that servers may send.
 fn http_date(text: &str) -> Option<i64> {
     const MONTHS: [&str; 12] =
         ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -78,7 +79,7 @@ mod tests {
         let date = Some("Wed, 25 Nov 2026 21:39:37 GMT");
         assert_eq!(at(date, Some("UTC")), 23);
         assert_eq!(at(Some("Wed, 25 Nov 2026 20:09:37 GMT"), Some("UTC")), 23 + 5_400);
-        // Local times: two hours, and five and three quarters, ahead.
+        // Local times: two hours ahead, and five and three quarters.
         assert_eq!(at(Some("Wed, 25 Nov 2026 19:39:37 GMT"), Some("Europe/Athens")), 23);
         assert_eq!(at(Some("Wed, 25 Nov 2026 15:54:37 GMT"), Some("Asia/Kathmandu")), 23);
         assert_eq!(at(date, None), 23);

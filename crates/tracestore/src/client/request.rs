@@ -10,31 +10,31 @@ use crate::StoreError;
 use crate::settings::{Bounds, NEEDED, settings};
 use crate::sql::{MAX_FIELD_BYTES, Statement};
 
-/// Most that a statement and its values may take. Policies and filters have limits of their own, well below.
+/// Maximum size of a statement and its values. Policies and filters have their own limits, well below.
 const MAX_REQUEST_BYTES: usize = 16 * 1024 * 1024;
 
-/// Which settings go with a statement.
+/// Which settings are sent with a statement.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sent {
-    /// All of ours, as far as the server knows them.
+    /// All settings of this crate that the server knows.
     Settings(Bounds),
-    /// Those without which an answer could be cut ([`NEEDED`]), and no limit: of a statement about what the profile says to
-    /// limits, and of one that asks which settings there are.
+    /// Only those without which an answer could be cut ([`NEEDED`]), and no limit: for statements that read the profile, and
+    /// for the one that lists the server's settings.
     Needed,
 }
 
-/// What is asked, of whichever endpoint.
+/// A statement and how to send it, for any endpoint.
 #[derive(Clone, Copy)]
 pub(super) struct Question<'a> {
     pub(super) statement: &'a Statement,
     pub(super) format: &'a str,
     pub(super) sent: Sent,
-    /// Whether the answer may begin only when it is complete: what it says then about its cost is all of it.
+    /// Whether the answer may begin only when it is complete. Its head then holds the whole cost.
     pub(super) whole: bool,
 }
 
 impl Shared {
-    /// The request with an id of its own, so that a statement that is repeated is none that runs already.
+    /// Builds the request. Each has an id of its own: a retry must not have the id of a statement that still runs.
     pub(super) fn request(
         &self,
         endpoint: &Endpoint,
@@ -59,7 +59,7 @@ impl Shared {
                 url.query_pairs_mut().extend_pairs(NEEDED);
             }
         }
-        // Values can be long, and addresses are logged: both speak for the body.
+        // In the body, because values can be long and URLs are logged.
         let boundary = format!("tracewarden-{id}");
         let body = form(question.statement, &boundary);
         if body.len() > MAX_REQUEST_BYTES {
@@ -82,8 +82,9 @@ fn random_id(entropy: &dyn Entropy) -> Result<String, StoreError> {
     Ok(id.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// A statement and its values as a form, the body in one piece. The HTTP client's own forms nest one stream in another for each
-/// part, which with a thousand values overflows the stack. The boundary is random, so that no value can hold it.
+/// Encodes a statement and its values as a form, the body in one piece. The HTTP client's own forms nest one stream in
+/// another for each part, which overflows the stack with a thousand values. The boundary is random, so that no value can
+/// contain it.
 fn form(statement: &Statement, boundary: &str) -> Vec<u8> {
     let mut body = Vec::with_capacity(statement.text.len() + statement.parameters.len() * 128 + 512);
     let mut part = |name: &str, value: &str| {
@@ -92,7 +93,7 @@ fn form(statement: &Statement, boundary: &str) -> Vec<u8> {
         body.extend_from_slice(value.as_bytes());
         body.extend_from_slice(b"\r\n");
     };
-    // The server puts together what is called so, in this order.
+    // The server concatenates all parts with this name, in this order.
     let mut rest = statement.text.as_str();
     while !rest.is_empty() {
         let mut end = rest.len().min(MAX_FIELD_BYTES);
@@ -126,7 +127,7 @@ mod tests {
         let list = statement.strings(&values);
         assert!(statement.parameters.len() > 3);
         let (one, none) = (statement.string(&values[19_999]), statement.string("it's"));
-        // Bytes of several characters lie on the places where it is cut.
+        // Characters of several bytes lie at the positions where the text is cut.
         let padding = "é/".repeat(MAX_FIELD_BYTES);
         statement.push(&format!(
             "SELECT /* {padding} */ length({list}), {one} IN {list}, {none} IN {list}, has({list}, {one}), '{padding}' = '' /* é */"
@@ -134,7 +135,7 @@ mod tests {
         let rows: Vec<(u64, u8, u8, u8, u8)> = store.client.rows(statement).await.unwrap();
         assert_eq!(rows, [(20_000, 1, 0, 1, 0)]);
         let mut statement = Statement::default();
-        // Every character is another number of bytes when it is encoded.
+        // Characters whose encodings have different lengths.
         let long = ["é", "'", "\\", "\0\n", "\u{1f600}x"].map(|text| text.repeat(300_000 / text.len()));
         let compared = long.iter().map(|value| {
             let (one, list) = (statement.string(value), statement.strings(&["a".to_owned(), value.clone()]));

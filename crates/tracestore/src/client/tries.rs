@@ -1,4 +1,4 @@
-//! The endpoints that one statement was sent to, and what became of it there.
+//! The endpoints to which one statement was sent, and how it failed there.
 
 use std::time::{Duration, Instant};
 
@@ -8,40 +8,40 @@ use super::failure::Miss;
 use super::pool::{Pool, pause};
 use crate::StoreError;
 
-/// The pauses of a statement that waits for a place grow to this.
+/// Maximum pause of a statement that waits for a free slot at an endpoint.
 const PLACE_PAUSE_LONGEST: Duration = Duration::from_millis(500);
-/// With less time left a statement is not sent again: it would end as a statement that ran out of time, where the server was full.
+/// With less time left a statement is not sent again: it would fail with a time-out although the server was full.
 const LEAST_TIME_LEFT: Duration = Duration::from_millis(150);
 
-/// What has become of a statement so far.
+/// The attempts of a statement so far.
 #[derive(Default)]
 pub(super) struct Tries {
-    /// The endpoints in the order in which they were asked. One that must not be asked again is in it twice.
+    /// Endpoints in the order in which they got the statement. One that must not get it again is listed twice.
     pub(super) asked: Vec<usize>,
-    /// How many were lost while they had the statement.
+    /// Number of endpoints that were lost while they had the statement.
     pub(super) lost: usize,
-    /// Those that have as many statements as they take.
+    /// Endpoints that run their maximum number of statements.
     full: Vec<usize>,
-    /// How often the statement has waited for a place.
+    /// How often the statement has waited for a free slot.
     waits: u32,
     /// When the first of the exhausted quotas ends, in seconds from now.
     quota_ends: Option<u64>,
-    /// What the last one said.
+    /// Cause of the last failure.
     failure: Option<String>,
 }
 
 impl Tries {
-    /// Whether no endpoint was asked.
+    /// Whether the statement was not sent to any endpoint.
     pub(super) fn is_first(&self) -> bool {
         self.asked.is_empty() && self.waits == 0
     }
 
-    /// Whether an endpoint answers in place of one that was asked before it.
+    /// Whether the endpoint answers after a failed attempt at another endpoint, or after an endpoint was lost.
     pub(super) fn failed_over(&self, at: usize) -> bool {
         self.asked.iter().any(|before| *before != at) || self.lost > 0
     }
 
-    /// Takes in what an endpoint said in place of an answer.
+    /// Records the failure of an attempt.
     pub(super) fn missed(&mut self, at: usize, miss: Miss) {
         self.asked.push(at);
         let cause = match miss {
@@ -66,7 +66,8 @@ impl Tries {
         self.failure = Some(cause);
     }
 
-    /// Waits a moment, after which those that were full may be asked again; whether there are such, and time for it.
+    /// Waits a moment, after which the full endpoints may get the statement again. Returns false when no endpoint is
+    /// full, or when the time does not suffice.
     pub(super) async fn wait_for_place(&mut self, until: Instant, entropy: &dyn Entropy) -> bool {
         let pause = pause(self.waits, entropy).min(PLACE_PAUSE_LONGEST);
         if self.full.is_empty() || Instant::now() + pause + LEAST_TIME_LEFT >= until {
@@ -79,7 +80,7 @@ impl Tries {
         true
     }
 
-    /// No endpoint answers, for this reason.
+    /// Returns the error of the whole statement.
     pub(super) fn failure(self, pool: &Pool) -> StoreError {
         let nothing = "every endpoint has failed and is tried again by and by".to_owned();
         let message = self.failure.unwrap_or(nothing);

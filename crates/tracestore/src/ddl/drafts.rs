@@ -1,4 +1,4 @@
-//! What is missing, found by what it is: pure, from what is known about the table.
+//! Finds missing additions by their definitions. Pure functions of the facts about the table.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::layout::{
 };
 use crate::sql::quote;
 
-/// Everything that suggestions are made from.
+/// All facts that suggestions are derived from.
 pub(super) struct Facts<'a> {
     pub(super) binding: &'a Binding,
     pub(super) fields: &'a [MarkedField],
@@ -23,18 +23,18 @@ pub(super) struct Facts<'a> {
     pub(super) trace_index: TraceIndex,
 }
 
-/// What there is of a trace index.
+/// State of the trace index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum TraceIndex {
     Bound(String),
-    /// There is one under the usual name, and it is not bound.
+    /// One with the usual name exists, and is not bound.
     Unbound(String),
-    /// Something else has the usual name.
+    /// Another table has the usual name.
     NameTaken,
     None,
 }
 
-/// A suggestion before anything is estimated.
+/// A suggestion before it is estimated.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Draft {
     pub(super) id: String,
@@ -50,31 +50,31 @@ pub(super) struct Draft {
     pub(super) about: About,
 }
 
-/// What a suggestion adds, for estimates.
+/// The subject of a suggestion, for estimates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum About {
-    /// A column of this key, with this name.
+    /// A column with this name for this key.
     Key {
         map: String,
         key: String,
         column: String,
     },
-    /// These columns by time, and the keys among them that have no column yet.
+    /// These columns sorted by time, and the keys among them that have no column yet.
     Time {
         columns: Vec<String>,
         new_keys: Vec<(String, String)>,
     },
-    /// Everything by trace id.
+    /// All columns sorted by trace id.
     Trace,
     TraceIndex,
-    /// An index on what this column holds.
+    /// An index on this column.
     Index {
         column: String,
         of: Indexed,
     },
 }
 
-/// What an index is over.
+/// The expression of an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Indexed {
     Keys,
@@ -82,7 +82,7 @@ pub(super) enum Indexed {
     Column,
 }
 
-/// All that is missing, all that is in place, and what cannot be said.
+/// All missing additions, all additions in place, and notes.
 #[derive(Debug, Default)]
 pub(super) struct Drafts {
     pub(super) missing: Vec<Draft>,
@@ -155,14 +155,14 @@ pub(super) struct Drafting<'a> {
     pub(super) drafts: Drafts,
 }
 
-/// The column of a marked key: there, or suggested.
+/// The column of a marked key, existing or suggested.
 pub(super) struct KeyColumn {
     pub(super) field: FieldRef,
     pub(super) map: String,
     pub(super) column: String,
-    /// Whether the table has the column already.
+    /// Whether the table already has the column.
     pub(super) there: bool,
-    /// The suggestion that adds it, if there is one.
+    /// The suggestion that adds it, if any.
     pub(super) needs: Option<String>,
 }
 
@@ -180,8 +180,8 @@ impl Drafting<'_> {
         self.drafts.in_place.push(InPlace { id, kind, name, disk_bytes });
     }
 
-    /// A column for every marked key of a map with strings, with an index on it: a value that few spans have is found by
-    /// it as it was found by the one on the map's values.
+    /// Drafts a column for every marked key of a map with strings, with an index on it: the index finds rare values, as the
+    /// index on the map's values does for the map.
     fn key_columns(&mut self) -> Vec<KeyColumn> {
         let mut columns: Vec<KeyColumn> = Vec::new();
         for marked in self.facts.fields {
@@ -273,7 +273,7 @@ impl Drafting<'_> {
         }
     }
 
-    /// Indexes on keys and values of maps of which keys are marked, on the trace id, and on marked columns of any string.
+    /// Drafts indexes on keys and values of maps with marked keys, on the trace id, and on marked string columns.
     fn skip_indexes(&mut self, keys: &[KeyColumn]) {
         let maps: BTreeSet<&str> = self
             .facts
@@ -300,7 +300,7 @@ impl Drafting<'_> {
         let in_key: Vec<Option<String>> =
             self.stored.sorting_key.iter().map(|part| only_name(part)).collect();
         for marked in self.facts.fields {
-            // A string that stands in no order and repeats no dictionary: where a value is rare, an index finds it.
+            // A string column that is neither sorted nor dictionary-encoded: an index finds its rare values.
             let own = marked.source == FieldSource::Column
                 && matches!(
                     marked.column_type,
@@ -347,7 +347,7 @@ impl Drafting<'_> {
                     Indexed::Column => "",
                 };
                 let free = self.names.free(&format!("idx_{column}{suffix}"));
-                // Ids are looked up one by one among all: each granule that is read for nothing counts.
+                // Ids are looked up individually among all granules: each false positive costs a read.
                 let share = if of == Indexed::Column && fields.is_empty() { "0.001" } else { "0.01" };
                 statements.push(self.target.alter(&format!(
                     "ADD INDEX IF NOT EXISTS {} {expression} TYPE bloom_filter({share}) GRANULARITY 1",
@@ -438,19 +438,19 @@ pub(super) fn state(there: bool, statements: &[String]) -> DdlState {
     }
 }
 
-/// Whether an index tells that a granule lacks a value.
+/// Whether an index can show that a granule lacks a value.
 fn serves_equality(index: &SkipIndex) -> bool {
     ["bloom_filter", "set", "text"].into_iter().any(|kind| {
         index.index_type.strip_prefix(kind).is_some_and(|rest| rest.is_empty() || rest.starts_with('('))
     })
 }
 
-/// The column in `function(column)`.
+/// Returns the column in `function(column)`.
 fn argument(expression: &str, function: &str) -> Option<String> {
     only_name(expression.strip_prefix(function)?.strip_suffix(')')?)
 }
 
-/// Policies read the map until an administrator has the column compared with it.
+/// Policies read the map until an administrator has adopted the column, which compares it with the map.
 fn sped_up_by_column(marked: &MarkedField, column: &str) -> String {
     let field = &marked.field;
     let adopted =

@@ -1,7 +1,8 @@
-//! What suggestions cost and gain: from ClickHouse's own estimates and sizes, by arithmetic that the documentation tells.
+//! Estimates cost and gain of suggestions: from ClickHouse's own estimates and sizes, with the arithmetic in the
+//! documentation.
 //!
-//! Whatever cannot be found out in a few seconds is unknown. Sampled spans are counted inside the store; what leaves it is
-//! how many values differ and how long they are on average.
+//! A fact that cannot be determined in a few seconds is unknown. ClickHouse counts the sampled spans; only the number of
+//! distinct values and their average length leave it.
 
 use serde::de::DeserializeOwned;
 use tracewarden_model::Timestamp;
@@ -16,47 +17,47 @@ use crate::sql::{Statement, quote};
 use crate::table::BoundTable;
 use crate::{StoreError, TraceStore};
 
-/// Seconds of each statement.
+/// Time limit of each statement, in seconds.
 const SECONDS: u32 = 5;
-/// What the estimates are about: a search of the newest data.
+/// Window of the search that estimates are for: the newest data.
 const WINDOW_NANOS: i64 = 3_600_000_000_000;
-/// Rows that are counted.
+/// Maximum number of rows that are counted.
 const SAMPLE_ROWS: u64 = 20_000;
-/// Traces of a page.
+/// Number of traces of a page.
 const TRACES: u64 = 50;
-/// Rows of a granule, as tables have them unless told otherwise.
+/// Rows of a granule, the default of `index_granularity`.
 const GRANULE: f64 = 8_192.0;
-/// Bytes that a bloom filter of 1 % takes for each value: 9.6 bits.
+/// Bytes of a bloom filter of 1 % for each value: 9.6 bits.
 const FILTER_BYTES: f64 = 1.2;
-/// Share of granules that it finds for nothing.
+/// Share of false positives among granules.
 const FALSELY_FOUND: f64 = 0.01;
 
-/// How large values of a sample are.
+/// Sizes of sampled values.
 #[derive(Debug, Clone, Copy)]
 struct Sampled {
     rows: f64,
-    /// How many are different.
+    /// Number of distinct values.
     distinct: f64,
-    /// Bytes of one, on average.
+    /// Average length in bytes.
     length: f64,
 }
 
-/// What is asked, and of what.
+/// Inputs of the estimates.
 struct Measure<'a> {
     client: Client,
     table: &'a BoundTable,
     parts: &'a Parts,
     samples: bool,
-    /// Rows of the table.
+    /// Number of rows of the table.
     rows: Option<f64>,
     /// The newest hour of its data.
     window: Option<(Timestamp, Timestamp)>,
-    /// Rows in it.
+    /// Number of rows in that hour.
     inside: Option<f64>,
 }
 
 impl TraceStore {
-    /// Attaches what each costs and gains, and orders them by it.
+    /// Adds cost and gain to each suggestion, and sorts them by it.
     pub(super) async fn measured(
         &self,
         facts: &Facts<'_>,
@@ -102,7 +103,7 @@ impl Measure<'_> {
         self.table.statement()
     }
 
-    /// The answer's one row; `None` when the store cannot say.
+    /// Returns the only row of the answer; `None` when ClickHouse cannot answer.
     async fn row<T: DeserializeOwned + Send + 'static>(
         &self,
         statement: Statement,
@@ -129,7 +130,7 @@ impl Measure<'_> {
         }))
     }
 
-    /// The condition that a span is in the newest hour, and as much before and after.
+    /// Writes the condition that a span is in the newest hour, extended by `nanos` before and after.
     fn around(&self, statement: &mut Statement, nanos: i64) -> Option<String> {
         let (from, to) = self.window?;
         Some(self.table.within(from.saturating_sub(nanos), to.saturating_add(nanos), statement))
@@ -142,7 +143,8 @@ impl Measure<'_> {
         Ok(self.row::<(f64,)>(statement).await?.map(|(rows,)| rows))
     }
 
-    /// Rows that ClickHouse says it would read of the newest hour and as much around it, for these columns.
+    /// Returns the number of rows that ClickHouse estimates it would read for these columns of the newest hour and `nanos`
+    /// around it.
     async fn scanned(&self, columns: &[String], nanos: i64) -> Result<Option<f64>, StoreError> {
         let mut statement = self.statement();
         let Some(around) = self.around(&mut statement, nanos) else { return Ok(None) };
@@ -186,7 +188,7 @@ impl Measure<'_> {
         })
     }
 
-    /// Bytes of a row in a column of a key: as it is, or at most.
+    /// Returns bytes per row of a key column: the actual size if it exists, otherwise an upper bound.
     async fn key_row_bytes(&self, map: &str, key: &str, column: &str) -> Result<Option<f64>, StoreError> {
         if let Some(bytes) = self.parts.row_bytes(column) {
             return Ok(Some(bytes));
@@ -197,15 +199,15 @@ impl Measure<'_> {
         let values = format!("if(mapContains({quoted}, {key}), [{value}], [])");
         let sampled = self.sample(statement, map, &values, 1.0).await?;
         Ok(sampled.map(|sampled| {
-            // A number for each row, and each value once.
+            // A dictionary index for each row, and each value once.
             let number = if sampled.distinct < 256.0 { 1.0 } else { 2.0 };
             let most = number + sampled.distinct * sampled.length / sampled.rows;
-            // The map holds no less.
+            // At most as much as the map.
             self.parts.row_bytes(map).map_or(most, |map| most.min(map))
         }))
     }
 
-    /// Counts the strings in the arrays that this expression has in some rows of the newest hour.
+    /// Counts the strings in the arrays of this expression, in some rows of the newest hour.
     async fn sample(
         &self,
         mut statement: Statement,
@@ -331,7 +333,7 @@ impl Measure<'_> {
             Indexed::Values => format!("mapValues({quoted})"),
             Indexed::Column => format!("[{quoted}]"),
         };
-        // As many rows as a granule has.
+        // A sample as large as a granule.
         #[expect(clippy::cast_precision_loss, reason = "small")]
         let share = GRANULE / SAMPLE_ROWS as f64;
         let sampled = self.sample(self.statement(), column, &strings, share).await?;

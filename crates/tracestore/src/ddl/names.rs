@@ -1,11 +1,11 @@
-//! Names for what is added: readable, and nobody else's.
+//! Names for additions: readable, and not in use.
 
 use std::collections::HashSet;
 
-/// Longest part of a name that is taken from names of others, in characters.
+/// Maximum number of characters of a name that come from other names.
 const LONGEST: usize = 100;
 
-/// Names that are taken. Whether a name is free may not depend on the case of its letters: names become file names.
+/// Names in use. Comparison ignores case, because names become file names.
 pub(super) struct Names {
     taken: HashSet<String>,
 }
@@ -15,7 +15,7 @@ impl Names {
         Self { taken: names.into_iter().map(str::to_lowercase).collect() }
     }
 
-    /// A free name that begins like this, with every character that would need quotes replaced.
+    /// Returns an unused name with this beginning, in which every character that would need quotes is replaced.
     pub(super) fn free(&mut self, wanted: &str) -> String {
         let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
         let mut base: String = wanted.chars().take(LONGEST).map(plain).collect();

@@ -1,15 +1,16 @@
-//! The order of suggestions: what gains most first, but nothing before what it needs.
+//! Sorts suggestions: those with the largest gain first, but none before one that it needs.
 
 use std::cmp::Reverse;
 
 use super::DdlSuggestion;
 
-/// Orders and numbers them.
+/// Sorts and numbers the suggestions.
 pub(super) fn ordered(mut suggestions: Vec<DdlSuggestion>) -> Vec<DdlSuggestion> {
     suggestions.sort_by_key(|suggestion| (Reverse(saved(suggestion)), suggestion.kind));
     let mut ordered: Vec<DdlSuggestion> = Vec::with_capacity(suggestions.len());
     while !suggestions.is_empty() {
-        // The one that gains most, or what it needs first. Needs make no circle; if they did, the first would be taken.
+        // The one with the largest gain, or the one that it needs. Needs form no cycle; if they did, the first would be
+        // taken.
         let mut at = 0;
         for _ in 0..suggestions.len() {
             let needed = suggestions.get(at).and_then(|wanted| {
@@ -28,7 +29,8 @@ pub(super) fn ordered(mut suggestions: Vec<DdlSuggestion>) -> Vec<DdlSuggestion>
     ordered
 }
 
-/// Bytes that need not be read, or rows where bytes are unknown: few against bytes, as they should be.
+/// Returns the saved bytes, or the saved rows where bytes are unknown. Rows are fewer than bytes, so that those suggestions
+/// come last, as they should.
 fn saved(suggestion: &DdlSuggestion) -> u64 {
     match (suggestion.reads_now, suggestion.reads_then) {
         (Some(now), Some(then)) => match (now.bytes, then.bytes) {

@@ -1,4 +1,4 @@
-//! What the parts of a table hold: how large columns are, what was never built for old rows, what is being built.
+//! Reads the parts of a table: sizes of columns, columns and projections that old parts lack, and running mutations.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,33 +6,33 @@ use crate::layout::only_name;
 use crate::sql::Statement;
 use crate::{StoreError, TraceStore};
 
-/// What parts hold, as far as the store tells.
+/// Contents of the parts, as far as the user may read them.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct Parts {
-    /// Of each column, by its name; empty when the user may not know.
+    /// Sizes of each column, by its name; empty when the user may not read them.
     pub(super) columns: BTreeMap<String, Held>,
-    /// How many parts there are, and how many have each projection; `None` when the user may not know.
+    /// Number of parts, and of parts with each projection; `None` when the user may not read them.
     pub(super) projections: Option<(u64, BTreeMap<String, u64>)>,
-    /// Bytes of each projection.
+    /// Size of each projection in bytes.
     pub(super) projection_bytes: BTreeMap<String, u64>,
-    /// What the store is building.
+    /// Additions that ClickHouse is building.
     pub(super) building: BTreeSet<Built>,
-    /// Tables of the catalogue that could not be read.
+    /// System tables that could not be read.
     pub(super) unknown: Vec<&'static str>,
 }
 
-/// How much is held of something.
+/// How much the parts hold of a column.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Held {
-    /// Parts that hold it.
+    /// Number of parts that hold it.
     pub(super) parts: u64,
-    /// Their rows.
+    /// Number of rows of these parts.
     pub(super) rows: u64,
-    /// Bytes of it, compressed.
+    /// Compressed bytes.
     pub(super) bytes: u64,
 }
 
-/// Something that the store builds.
+/// The subject of a mutation.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Built {
     Column(String),
@@ -41,7 +41,7 @@ pub(super) enum Built {
 }
 
 impl Built {
-    /// From the command of a mutation.
+    /// Parses the command of a mutation.
     fn read(command: &str) -> Option<Self> {
         let command = command.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')).unwrap_or(command);
         let named = |verb: &str| only_name(command.strip_prefix(verb)?);
@@ -53,10 +53,11 @@ impl Built {
 }
 
 impl Parts {
-    /// Bytes of a row in this column.
+    /// Returns the bytes per row of this column.
     pub(super) fn row_bytes(&self, column: &str) -> Option<f64> {
         let held = self.columns.get(column)?;
-        // Parts whose columns share one file do not say how large each is; arrays that are all empty may take nothing.
+        // Parts whose columns share one file do not report the size of each column. Arrays that are all empty may have the
+        // size 0.
         if held.rows == 0 || self.columns.values().all(|held| held.bytes == 0) {
             return None;
         }
@@ -65,24 +66,24 @@ impl Parts {
         Some(bytes)
     }
 
-    /// Whether every part has this column, as far as anybody can tell.
+    /// Whether every part has this column, as far as known.
     pub(super) fn all_have_column(&self, column: &str) -> bool {
-        // All come from one statement: parts come and go between two. Some column is in every part.
+        // All counts come from one statement, since parts change between two. At least one column is in every part.
         let most = self.columns.values().map(|held| held.parts).max();
         most.is_none_or(|most| self.columns.get(column).is_some_and(|held| held.parts >= most))
     }
 
-    /// Whether every part has this projection, as far as anybody can tell.
+    /// Whether every part has this projection, as far as known.
     pub(super) fn all_have_projection(&self, projection: &str) -> bool {
         self.projections.as_ref().is_none_or(|(parts, with)| with.get(projection).unwrap_or(&0) >= parts)
     }
 }
 
 impl TraceStore {
-    /// What the parts of a table hold.
+    /// Reads the parts of a table.
     ///
     /// # Errors
-    /// When the store fails. What the user may not read is unknown.
+    /// When ClickHouse fails. Facts that the user may not read are unknown.
     pub(super) async fn parts(&self, database: &str, table: &str) -> Result<Parts, StoreError> {
         let of = |select: &str, condition: &str| {
             let mut statement = Statement::default();
@@ -104,7 +105,7 @@ impl TraceStore {
             "SELECT name, sum(data_compressed_bytes) FROM system.projection_parts",
             "active GROUP BY name",
         );
-        // First: what is done by now, the parts must show.
+        // First, so that the parts read afterwards show the result of each completed mutation.
         let mutations = self.catalogue::<(String,)>(mutations).await?;
         let (columns, projections, bytes) = futures::try_join!(
             self.catalogue::<(String, u64, u64, u64)>(columns),

@@ -1,4 +1,4 @@
-//! Projections that are missing: what searching looks at in order of time, and everything in order of trace ids.
+//! Missing projections: the columns that searches read, sorted by time, and all columns, sorted by trace id.
 
 use tracewarden_model::{ColumnType, FieldSource};
 
@@ -9,8 +9,8 @@ use crate::layout::{ProjectedColumns, Projection};
 use crate::sql::quote;
 
 impl Drafting<'_> {
-    /// What searching looks at, in order of time: a search then reads the spans of the times that it steps through, and
-    /// nothing else.
+    /// Drafts a projection with the columns that searches read, sorted by time: a search then reads only the spans of the
+    /// time steps that it visits.
     pub(super) fn time_projection(&mut self, keys: &[KeyColumn]) {
         let binding = self.facts.binding;
         let id = DdlKind::TimeProjection.as_str().to_owned();
@@ -56,7 +56,7 @@ impl Drafting<'_> {
         let older: Vec<String> = by_time
             .iter()
             .filter(|projection| Some(&projection.name) != complete.map(|complete| &complete.name))
-            // One with all columns may be there for something else.
+            // A projection with all columns may have another purpose.
             .filter(|projection| matches!(projection.columns(), ProjectedColumns::Named(_)))
             .map(|projection| projection.name.clone())
             .collect();
@@ -98,7 +98,7 @@ impl Drafting<'_> {
         self.stored.columns.iter().any(|column| column.name == name)
     }
 
-    /// Everything, in order of trace ids: a trace is then read from one place.
+    /// Drafts a projection with all columns, sorted by trace id: a trace is then read from one place.
     pub(super) fn trace_projection(&mut self, keys: &[KeyColumn]) {
         let trace_id = self.facts.binding.trace_id.clone();
         let id = DdlKind::TraceProjection.as_str().to_owned();
@@ -118,12 +118,12 @@ impl Drafting<'_> {
             .iter()
             .find(|projection| projection.is_by(&trace_id) && self.holds(projection, &shown));
         let found = found.map(|found| found.name.clone());
-        // `*` leaves materialized columns out; with them, traces are verified from it as well.
+        // `*` omits materialized columns. With them, the projection also serves the verification of traces.
         let also: String = keys.iter().map(|key| format!(", {}", quote(&key.column))).collect();
         let query = format!("SELECT *{also} ORDER BY {}", quote(&trace_id));
         let added = Added { id, kind: DdlKind::TraceProjection, found, name: "by_trace", query };
         let Some(draft) = self.projection(added) else { return };
-        // One that is only to be built has no need of columns that came later.
+        // A projection that only has to be built does not need columns that were added later.
         let needs = if draft.state == DdlState::Missing {
             keys.iter().filter_map(|key| key.needs.clone()).collect()
         } else {
@@ -138,7 +138,7 @@ impl Drafting<'_> {
         });
     }
 
-    /// Adds and builds a projection, as far as that is to be done.
+    /// Drafts the statements that add and build a projection, as far as necessary.
     fn projection(&mut self, added: Added) -> Option<Draft> {
         let Added { id, kind, found, name, query } = added;
         let mut statements = Vec::new();
@@ -167,13 +167,13 @@ impl Drafting<'_> {
     }
 }
 
-/// A projection that should be there.
+/// A projection that should exist.
 struct Added {
     id: String,
     kind: DdlKind,
-    /// The name of one that will do.
+    /// Name of an existing one that suffices.
     found: Option<String>,
-    /// What to call it otherwise.
+    /// Name of a new one.
     name: &'static str,
     query: String,
 }

@@ -1,17 +1,17 @@
-//! Statements on the right tables: on the servers' own, everywhere, when the bound one is distributed.
+//! Applies statements to the right tables: when the bound table is distributed, to the local tables of all servers.
 
 use tracewarden_model::Binding;
 
 use crate::layout::{Layout, TableEngine};
 use crate::sql::{quote, quote_literal, quote_table};
 
-/// Where statements go.
+/// The tables that statements apply to.
 pub(super) struct Target {
     /// The table that holds the rows, quoted.
     pub(super) local: String,
-    /// The bound table, quoted, when it is another.
+    /// The bound table, quoted, when it is another one.
     pub(super) bound: Option<String>,
-    /// What makes a statement run on every server; empty without a cluster.
+    /// The clause that runs a statement on every server; empty without a cluster.
     pub(super) everywhere: String,
 }
 
@@ -20,7 +20,7 @@ impl Target {
         let bound = quote_table(&binding.database, &binding.table);
         match &layout.engine {
             TableEngine::Distributed { cluster, database, table } => {
-                // Without a database of its own, each server looks in its default one, as the statement does.
+                // Without a database, each server uses its default one, as the statement does.
                 let local = if database.is_empty() { quote(table) } else { quote_table(database, table) };
                 let everywhere = format!(" ON CLUSTER {}", quote_literal(cluster));
                 Self { local, bound: Some(bound), everywhere }
@@ -29,20 +29,20 @@ impl Target {
         }
     }
 
-    /// Changes the table that holds the rows.
+    /// Writes a statement that alters the table that holds the rows.
     pub(super) fn alter(&self, what: &str) -> String {
         safe(&format!("ALTER TABLE {}{} {what}", self.local, self.everywhere))
     }
 
-    /// Changes the bound table, when it is another.
+    /// Writes a statement that alters the bound table, when it is another one.
     pub(super) fn alter_bound(&self, what: &str) -> Option<String> {
         let bound = self.bound.as_ref()?;
         Some(safe(&format!("ALTER TABLE {bound}{} {what}", self.everywhere)))
     }
 }
 
-/// On one line, and without what a terminal takes for commands. Such characters can only be inside of quotes, where this
-/// means the same.
+/// Puts a statement on one line, and escapes characters that a terminal interprets. Such characters occur only inside quotes,
+/// where the escape has the same meaning.
 pub(super) fn safe(statement: &str) -> String {
     let mut safe = String::with_capacity(statement.len());
     for character in statement.chars() {

@@ -13,7 +13,7 @@ mod distributed;
 const DATABASE: &str = "odd `data\\base";
 const TABLE: &str = "it's -- a `table\\";
 const MAP: &str = "from the `start\\";
-/// Keys that look like something else.
+/// Keys that look like other syntax.
 const KEYS: [&str; 5] =
     ["http.status_code", "it's \\ \n`--` ключ", "'), NULL) /* {p0:String}", "\u{1b}[2J", "a_b"];
 
@@ -23,7 +23,7 @@ fn binding() -> Binding {
         table: TABLE.to_owned(),
         trace_id: "trace id".to_owned(),
         span_id: "span".to_owned(),
-        // What the trace index calls its own column.
+        // The trace index has a column of this name, too.
         timestamp: "Start".to_owned(),
         parent_span_id: "parent".to_owned(),
         trace_index: None,
@@ -31,7 +31,7 @@ fn binding() -> Binding {
     }
 }
 
-/// A table that has nothing but its columns, in two parts.
+/// Creates a table without any additions, in two parts.
 async fn create(local: &LocalStore) {
     let table = quote_table(DATABASE, TABLE);
     execute(local, format!("CREATE DATABASE {}", quote(DATABASE))).await;
@@ -89,7 +89,7 @@ async fn marked(store: &TraceStore) -> Vec<MarkedField> {
     keys.chain(others).map(|field| mark(field, &columns)).collect()
 }
 
-/// Everything that the table shows, in one number.
+/// Returns the number of rows and a hash of all columns.
 async fn contents(store: &TraceStore) -> (u64, u64) {
     let rows: Vec<(u64, u64)> = store
         .client
@@ -102,7 +102,7 @@ async fn contents(store: &TraceStore) -> (u64, u64) {
     rows[0]
 }
 
-/// What is suggested when the store has built what it was told to.
+/// Returns the suggestions after ClickHouse has completed all mutations.
 async fn settled(store: &TraceStore, binding: &Binding, fields: &[MarkedField]) -> DdlAdvice {
     let begun = Instant::now();
     loop {
@@ -159,7 +159,7 @@ async fn what_is_suggested_runs_as_given_and_is_gone_then() {
         by_time.leaves_out,
         [FieldRef::column("tags"), FieldRef::key("doc", "a"), FieldRef::key("n", "k")]
     );
-    // Nothing is reckoned from spans when that is switched off.
+    // Without samples, nothing is estimated from spans.
     let blind = store.ddl(&binding, &fields, false).await.unwrap();
     let key = |advice: &DdlAdvice| {
         advice.suggestions.iter().find(|found| found.kind == DdlKind::KeyColumn).unwrap().disk_bytes
@@ -170,7 +170,7 @@ async fn what_is_suggested_runs_as_given_and_is_gone_then() {
         run(&local, suggestion).await;
     }
     let settled_advice = settled(&store, &binding, &fields).await;
-    // The trace index is there, and only to be bound.
+    // The trace index exists, and only has to be bound.
     assert_eq!(ids(&settled_advice), ["trace_index"], "{settled_advice:#?}");
     let [index] = settled_advice.suggestions.as_slice() else { panic!() };
     assert!(index.statements.is_empty());
@@ -184,7 +184,7 @@ async fn what_is_suggested_runs_as_given_and_is_gone_then() {
     assert_eq!(in_place.len(), KEYS.len() + 8);
     assert_eq!(contents(&store).await, before);
 
-    // The columns hold what the map holds, and the index what the table holds.
+    // The columns agree with the map, and the index with the table.
     let layout = store.layout_now(DATABASE, TABLE).await.unwrap();
     for key in KEYS {
         let column = quote(&layout.key_column(MAP, key).unwrap().name);
@@ -214,7 +214,7 @@ async fn what_is_suggested_runs_as_given_and_is_gone_then() {
         .unwrap();
     assert_eq!(bounds, [(6_000, 0)]);
 
-    // What is dropped is suggested again, and what arrives without it is to be built.
+    // A dropped addition is suggested again, and rows that arrived without it have to be built.
     let table = quote_table(DATABASE, TABLE);
     let name = |id: &str| advice.in_place.iter().find(|found| found.id == id).unwrap().name.clone();
     execute(&local, format!("ALTER TABLE {table} DROP PROJECTION {}", quote(&name("time_projection")))).await;
@@ -296,7 +296,7 @@ async fn what_is_partly_there_is_completed_whatever_its_name() {
     let advice = settled(&store, &binding(), &fields_before).await;
     assert_eq!(ids(&advice), ["trace_index"], "{advice:#?}");
 
-    // Another mark is not in the projection: its successor is suggested, and the old one to be dropped after.
+    // A new marked field is not in the projection: a successor is suggested, and dropping the old one afterwards.
     let advice = store.ddl(&binding(), &[key, service, user], true).await.unwrap();
     let successor = advice.suggestions.iter().find(|found| found.kind == DdlKind::TimeProjection).unwrap();
     assert_eq!(
@@ -321,9 +321,9 @@ async fn what_cannot_be_built_is_not_being_built() {
     create(&local).await;
     let table = quote_table(DATABASE, TABLE);
     for statement in [
-        // A merge would need the column as well, and keep the part from the mutation: one part is not merged.
+        // A merge would need the column as well, and would keep the mutation from the part: a single part is not merged.
         format!("OPTIMIZE TABLE {table} FINAL"),
-        // No parent is a number.
+        // No parent is a number, so the column cannot be computed.
         format!("ALTER TABLE {table} ADD COLUMN `never` String MATERIALIZED toString(toUInt64(`parent`))"),
         format!("ALTER TABLE {table} ADD INDEX `fails` `never` TYPE bloom_filter GRANULARITY 1"),
     ] {
@@ -337,7 +337,7 @@ async fn what_cannot_be_built_is_not_being_built() {
     };
     let before = ask().await;
     assert_eq!(before.statements, [format!("ALTER TABLE {table} MATERIALIZE INDEX `fails`")]);
-    // The local store would wait for its end.
+    // By default, the local engine would wait for the end of the mutation.
     execute(&local, format!("{} SETTINGS mutations_sync = 0", before.statements[0])).await;
     let failing = format!(
         "SELECT count() FROM system.mutations WHERE database = {} AND table = {} AND NOT is_done \
@@ -350,7 +350,7 @@ async fn what_cannot_be_built_is_not_being_built() {
         assert!(begun.elapsed() < Duration::from_secs(60), "{before:#?}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    // The store tries again and again, and nothing comes of it.
+    // ClickHouse retries the mutation, which always fails.
     let after = ask().await;
     assert_eq!((after.state, after.statements), (DdlState::Partial, before.statements));
 }
@@ -376,7 +376,8 @@ async fn tables_that_cannot_have_them_get_none() {
     assert_eq!(advice.suggestions, []);
     assert_eq!(advice.notes, ["nothing can be added to a table whose engine is View"]);
 
-    // While it merges, this one replaces rows, which projections must not outlive. It has no rows, so nothing is estimated.
+    // This engine replaces rows when it merges, and projections must not keep the old ones. The table has no rows, so nothing
+    // is estimated.
     execute(
         &local,
         format!(

@@ -1,11 +1,11 @@
-//! A table with the bounds of each trace, as the OpenTelemetry exporter makes it, filled from now on and for the past.
+//! Creates a table with the time bounds of each trace, as the OpenTelemetry exporter does, filled for new and existing spans.
 
 use super::drafts::Facts;
 use super::target::{Target, safe};
 use crate::layout::TableEngine;
 use crate::sql::{Statement, quote, quote_literal, quote_table};
 
-/// Statements that make a trace index, and the name to bind it by.
+/// Returns the statements that create a trace index, and the name to bind it by.
 pub(super) fn trace_index(facts: &Facts<'_>, target: &Target) -> (Vec<String>, String) {
     let binding = facts.binding;
     let name = format!("{}_trace_id_ts", binding.table);
@@ -52,14 +52,16 @@ pub(super) fn trace_index(facts: &Facts<'_>, target: &Target) -> (Vec<String>, S
         }
         _ => {
             let mv = quote_table(&binding.database, &format!("{name}_mv"));
-            // The view first: what arrives while the past is written is then in both, and bounds may overlap.
+            // The view comes first: spans that arrive while existing ones are copied are then in both, and bounds may
+            // overlap.
             vec![table(&bound), view(&mv, &bound, &target.local), past]
         }
     };
     (statements.iter().map(|statement| safe(statement)).collect(), name)
 }
 
-/// The bounds of every trace. An alias may have the name of a column, which would stand for the other in the same query.
+/// Writes the time bounds of every trace. An alias with the name of a column would replace the column in the same query, so
+/// aliases have names of this crate's own.
 fn bounds(facts: &Facts<'_>, from: &str) -> String {
     let statement = Statement::over(facts.layout.columns.iter().map(|column| column.name.as_str()));
     let (trace, at) = (statement.own("trace"), statement.own("at"));

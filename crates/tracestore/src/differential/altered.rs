@@ -1,4 +1,4 @@
-//! Tests of the test: a rule of lowering that is wrong is noticed.
+//! Tests of the test: a wrong lowering rule is detected.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use super::asked::{Asked, MODEL, Verdict, reference, sides_by_store};
 use super::store::{connect, load};
 
 const SPANS: usize = 40;
-/// So many pairs a mistake may stay unnoticed.
+/// Number of pairs within which a mistake must be detected.
 const PAIRS: usize = 20_000;
-/// Altered policies of one statement: the first ones decide, mostly.
+/// Altered policies of one statement: mostly, the first ones reveal the mistake.
 const BATCH: usize = 8;
 
-/// A wrong rule may put a policy on both sides.
+/// A wrong rule may make a policy both true and false.
 fn sides(verdict: Verdict) -> (bool, bool) {
     (verdict == Verdict::True, verdict == Verdict::False)
 }
@@ -46,7 +46,7 @@ async fn each_wrong_rule_is_noticed_within_20_000_pairs() {
     let mut references: BTreeMap<usize, Arc<Vec<Verdict>>> = BTreeMap::new();
     let mut unnoticed = Vec::new();
     for &alteration in Alteration::ALL {
-        // Where both sides stay as they are, so does every verdict.
+        // If the alteration changes neither predicate, it changes no verdict.
         let mut differing = policies.iter().zip(&checked).enumerate().filter_map(|(at, (asked, checked))| {
             let (is_true, is_false) = truth_altered(checked, &asked.caller, alteration)?;
             let differs = is_true != asked.is_true || is_false != asked.is_false;

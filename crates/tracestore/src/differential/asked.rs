@@ -1,4 +1,4 @@
-//! What the store and the reference say of policies, many at once.
+//! Evaluates many policies at once, in ClickHouse and with the reference.
 
 use std::sync::{Arc, LazyLock};
 
@@ -15,7 +15,7 @@ use crate::sql::Statement;
 /// The access model of generated policies.
 pub(super) static MODEL: LazyLock<AccessModel> = LazyLock::new(Generator::model);
 
-/// What a policy is on a span.
+/// The result of a policy on a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Verdict {
     True,
@@ -23,7 +23,7 @@ pub(crate) enum Verdict {
     Error,
 }
 
-/// A policy for a caller, with what it was lowered to.
+/// A policy for a caller, with the predicates that it was lowered to.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     pub(crate) policy: Written,
@@ -33,13 +33,13 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// `None` when the policy is refused, or too large for the caller.
+    /// Returns `None` when the policy is refused, or too large for the caller.
     pub(crate) fn new(policy: Written, caller: Caller) -> Option<Self> {
         let (is_true, is_false) = truth(&check(&policy.text, &MODEL).ok()?, &caller)?;
         Some(Self { policy, caller, is_true, is_false })
     }
 
-    /// The same, with the values of keys read from columns; `None` when it looks at no key that has one.
+    /// Returns the same policy with values of keys read from key columns; `None` when it refers to no key that has one.
     pub(crate) fn through_columns(&self) -> Option<Self> {
         let (is_true, is_false) = (through_columns(&self.is_true), through_columns(&self.is_false));
         if is_true.is_none() && is_false.is_none() {
@@ -50,7 +50,7 @@ impl Asked {
         Some(Self { is_true, is_false, ..self.clone() })
     }
 
-    /// All that is needed to look into a disagreement.
+    /// Describes a disagreement with everything that is needed to investigate it.
     pub(crate) fn explained(&self, span: &Span, store: Verdict, reference: Verdict) -> String {
         let mut text =
             format!("store {store:?}, reference {reference:?}\n{}\n{:?}\n", self.policy.text, self.caller);
@@ -78,7 +78,7 @@ fn shown(value: &FieldValue) -> String {
     }
 }
 
-/// For each policy, the verdict on each row of `default.pairs`.
+/// Returns, for each policy, ClickHouse's verdict on each row of `default.pairs`.
 pub(super) async fn by_store(store: &TraceStore, asked: &[Asked], spans: usize) -> Vec<Vec<Verdict>> {
     let sides = sides_by_store(store, asked, spans).await;
     let verdict = |one: &Asked, sides| match sides {
@@ -92,7 +92,7 @@ pub(super) async fn by_store(store: &TraceStore, asked: &[Asked], spans: usize) 
     asked.iter().zip(sides).map(of_one).collect()
 }
 
-/// Whether it is true and whether it is false: for each policy, on each row of `default.pairs`.
+/// Returns whether each policy is true and whether it is false, on each row of `default.pairs`.
 pub(super) async fn sides_by_store(
     store: &TraceStore,
     asked: &[Asked],
@@ -100,7 +100,7 @@ pub(super) async fn sides_by_store(
 ) -> Vec<Vec<(bool, bool)>> {
     match in_one_statement(store, asked, spans).await {
         Ok(verdicts) => verdicts,
-        // Which of them is it?
+        // Find the policy that fails.
         Err(all) => {
             for one in asked {
                 if let Err(error) = in_one_statement(store, std::slice::from_ref(one), spans).await {
@@ -153,7 +153,7 @@ async fn in_one_statement(
     Ok(verdicts)
 }
 
-/// For each policy, the verdict of the reference on each span.
+/// Returns, for each policy, the verdict of the reference on each span.
 pub(super) fn by_reference(asked: &[Asked], spans: &[Span]) -> Vec<Vec<Verdict>> {
     asked.iter().map(|one| reference(&one.policy.text, &one.caller, spans)).collect()
 }
@@ -168,7 +168,7 @@ pub(super) fn reference(expression: &str, caller: &Caller, spans: &[Span]) -> Ve
     outcomes.into_iter().map(verdict).collect()
 }
 
-/// What both say, store first; they work at the same time.
+/// Returns both results, ClickHouse's first; both are computed concurrently.
 pub(crate) async fn by_both(
     store: &TraceStore,
     asked: &Arc<Vec<Asked>>,

@@ -1,7 +1,8 @@
-//! The reference evaluation against `cel-python`, an implementation of CEL that shares nothing with it.
+//! Compares the reference evaluation with `cel-python`, an independent implementation of CEL.
 //!
-//! What differs is listed, each deviation by its name, with why it is cel-python's (`docs/adr/0005`): the script puts
-//! each right in turn and says which it took. Strings that are not UTF-8 cannot be put to it: CEL has none.
+//! Known differences are listed, each by a name, with the reason why cel-python deviates (`docs/adr/0005`): the script
+//! corrects them one after the other, and reports the corrections that it applied. Strings that are not UTF-8 are left out:
+//! CEL has none.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -17,15 +18,15 @@ use tracewarden_testkit::python::prepared_python;
 use super::asked::{MODEL, Verdict, reference};
 use super::{seed, setting};
 
-/// So many expressions, each on so many spans.
+/// Number of expressions, and of spans for each.
 const EXPRESSIONS: usize = 20_000;
 const SPANS: usize = 1;
-/// Spans of which each expression gets some.
+/// Number of spans from which each expression gets some.
 const POOL: usize = 400;
-/// Processes that evaluate.
+/// Number of evaluating processes.
 const PROCESSES: usize = 2;
 
-/// Deviations of cel-python that are known, as the script names them, each with a policy that shows it.
+/// Known deviations of cel-python, as the script names them, each with a policy that shows it.
 const DEVIATIONS: [(&str, &str); 6] = [
     ("unlike_values", "user.attributes.list == \"a\""),
     ("in_strings", "\"a\" in user.attributes.text"),
@@ -35,7 +36,7 @@ const DEVIATIONS: [(&str, &str); 6] = [
     ("describable_errors", "user.attributes.none || ((user.attributes.none in []) ? true : false)"),
 ];
 
-/// A value as JSON, for the script; `None` when it is not UTF-8.
+/// Converts a value to JSON, for the script; `None` when it is not UTF-8.
 fn cel_value(field: &MarkedField, value: &FieldValue) -> Option<Value> {
     let unreadable = || Some(json!({ "error": true }));
     let text = |column_type: &ColumnType, bytes: &[u8]| -> Option<String> {
@@ -80,7 +81,7 @@ fn cel_value(field: &MarkedField, value: &FieldValue) -> Option<Value> {
     }
 }
 
-/// What the expression names, as the span has it; `None` when something of it is not UTF-8.
+/// Returns the values of the fields in the expression; `None` when one of them is not UTF-8.
 fn variables(fields: &[&MarkedField], span: &Span) -> Option<Map<String, Value>> {
     let mut variables = Map::new();
     for field in fields {
@@ -89,7 +90,7 @@ fn variables(fields: &[&MarkedField], span: &Span) -> Option<Map<String, Value>>
             let value = span.get(name).filter(|value| **value != FieldValue::Null);
             let (outer, inner) = name.split_once('.').map_or((name.as_str(), None), |(a, b)| (a, Some(b)));
             let value = value.map_or(Some(Value::Null), |value| cel_value(field, value))?;
-            // A column that cannot be read is as good as one that is not there.
+            // A column that cannot be read counts as absent.
             let readable = !value.is_null() && !value.is_object();
             match inner {
                 None if readable => {
@@ -107,7 +108,7 @@ fn variables(fields: &[&MarkedField], span: &Span) -> Option<Map<String, Value>>
         };
         let members = variables.entry(map.as_str()).or_insert_with(|| json!({}));
         let value = span.get(map).and_then(|column| column.under(name.as_bytes()));
-        // NULL under a key of a map is there, as a value of no type; at a path it is absence.
+        // NULL under a map key counts as present, as a value without a type; at a path it counts as absent.
         let counts = |value: &&FieldValue| **value != FieldValue::Null || field.source == FieldSource::MapKey;
         if let Some(value) = value.filter(counts) {
             let value = cel_value(field, value)?;
@@ -134,7 +135,7 @@ fn user(caller: &Caller) -> Value {
     json!({ "username": caller.username, "roles": roles, "attributes": attributes })
 }
 
-/// The caller of the policies that show deviations.
+/// Returns the caller of the policies that show deviations.
 fn witness() -> Caller {
     let text = AttributeValue::String("a".to_owned());
     let list = AttributeValue::Strings(vec!["a".to_owned()]);
@@ -150,7 +151,7 @@ fn word(verdict: Verdict) -> &'static str {
     }
 }
 
-/// For each line that was asked, what cel-python says of each span, and the corrections that it took.
+/// Returns, for each line, cel-python's result for each span, and the corrections that the script applied.
 fn by_cel_python(lines: &[Value]) -> Vec<Vec<(String, Vec<String>)>> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cel_python/evaluate.py");
     let mut child = Command::new(prepared_python().unwrap())

@@ -1,4 +1,4 @@
-//! What a random run has seen: results, and operations by kind of field.
+//! Coverage of a random run: results, and operations by kind of field.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use tracewarden_testkit::policies::{Generator, Operation};
 
 use super::asked::{Asked, Verdict};
 
-/// So many pairs of each operation on each kind of field.
+/// Minimum number of pairs of each operation and each kind of field.
 const PAIRS_OF_EACH: usize = 60;
 
 /// Counts of pairs.
@@ -21,7 +21,7 @@ pub(super) struct Coverage {
 #[derive(Default, Clone, Copy)]
 struct Seen {
     pairs: usize,
-    /// Of policies that are nothing but the operation.
+    /// Pairs with a policy that consists only of the operation.
     alone_true: usize,
     alone_not_true: usize,
 }
@@ -34,7 +34,7 @@ impl Seen {
     }
 }
 
-/// A path with a declared type that is not nullable is there in every row.
+/// A path with a declared type that is not nullable is present in every row.
 fn is_always_true(operation: &Operation) -> bool {
     let Some(path) = operation.kind.strip_prefix("path of JSON of ") else { return false };
     let may_be_absent = ["Nullable(", "LowCardinality(Nullable(", "Dynamic"];
@@ -63,18 +63,18 @@ impl Coverage {
         self.results.get(&verdict).copied().unwrap_or_default() as f64 / self.pairs.max(1) as f64
     }
 
-    /// Operations that were not seen with both kinds of results, or not often enough.
+    /// Returns the operations that were not seen with both results, or not often enough.
     pub(super) fn missing(&self) -> Vec<Operation> {
         let seen = |operation: &Operation| self.operations.get(operation).copied().unwrap_or_default();
         Generator::operations().into_iter().filter(|operation| !seen(operation).enough(operation)).collect()
     }
 
-    /// Whether this one has to be tried alone once more.
+    /// Whether this operation has to be tested alone once more.
     pub(super) fn lacks(&self, operation: &Operation) -> bool {
         !self.operations.get(operation).copied().unwrap_or_default().enough(operation)
     }
 
-    /// By kind of field: operations, pairs, pairs of the rarest.
+    /// Prints, by kind of field, the number of operations, the pairs, and the pairs of the rarest.
     pub(super) fn print(&self) {
         let mut kinds: BTreeMap<&str, Vec<Seen>> = BTreeMap::new();
         for (operation, seen) in &self.operations {

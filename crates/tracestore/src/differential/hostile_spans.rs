@@ -1,6 +1,6 @@
-//! No accepted policy and no filter raises, whatever spans hold: one malformed span must never fail other people's
-//! queries. A million rows are made within the engine from hostile and random spans, their columns shuffled against each
-//! other, so that statements meet values together, and one after the other, as no single span has them.
+//! No accepted policy and no filter raises an error, whatever spans hold: one malformed span must never fail other users'
+//! queries. The engine creates a million rows from hostile and random spans, with their columns shuffled independently:
+//! statements then read combinations and sequences of values that no single span has.
 
 use tracewarden_policy::{Predicate, Span, check, lower_condition, testing::truth};
 use tracewarden_testkit::local_store::LocalStore;
@@ -15,18 +15,18 @@ use crate::predicate_sql::{readable, render};
 use crate::sql::{Statement, quote};
 
 const ROWS: u64 = 1_000_000;
-/// Random spans beside the hostile ones.
+/// Number of random spans in addition to the hostile ones.
 const RANDOM: usize = 2_000;
-/// Random policies beside single operations.
+/// Number of random policies in addition to single operations.
 const POLICIES: usize = 60;
-/// Columns are drawn in so many groups, each on its own.
+/// Number of column groups that are drawn independently.
 const GROUPS: usize = 8;
-/// Predicates of one scan.
+/// Number of predicates of one scan.
 const BATCH: usize = 30;
-/// Of all operations on all fields, every so many-th is asked: with another field, another operation of the same kind.
+/// Of all operations on all fields, one in this number is tested: on each field, another operation of the same kind.
 const EVERY: usize = 19;
 
-/// What is asked of every row.
+/// Predicates that are evaluated on every row.
 #[derive(Clone)]
 struct Question {
     text: String,
@@ -35,7 +35,7 @@ struct Question {
 }
 
 impl Question {
-    /// The same, with the values of keys read from columns; `None` when it looks at no key that has one.
+    /// Returns the same question with values of keys read from key columns; `None` when it refers to no key that has one.
     fn through_columns(&self) -> Option<Self> {
         let is_true = through_columns(&self.is_true)?;
         let is_false = through_columns(&self.is_false).unwrap_or_else(|| self.is_false.clone());
@@ -48,7 +48,7 @@ fn questions(every: usize) -> Vec<Question> {
     let mut asked = Vec::new();
     for (at, field) in MODEL.fields.iter().enumerate() {
         let texts = if field.policy { policies(field) } else { Vec::new() };
-        // Each field begins elsewhere, so that no operation is left out on all of them.
+        // Each field begins at another operation, so that no operation is skipped on all fields.
         for text in texts.into_iter().skip(at % every).step_by(every) {
             let Ok(checked) = check(&text, &MODEL) else { continue };
             let Some((is_true, is_false)) = truth(&checked, &caller) else { continue };
@@ -62,7 +62,7 @@ fn questions(every: usize) -> Vec<Question> {
     asked
 }
 
-/// Makes `default.hostile` of `default.pairs`.
+/// Creates `default.hostile` from `default.pairs`.
 async fn multiply(local: &LocalStore, spans: usize, rows: u64) {
     let columns = literals::definitions(COLUMNS);
     let held = key_columns();
@@ -92,7 +92,7 @@ async fn multiply(local: &LocalStore, spans: usize, rows: u64) {
     .await;
 }
 
-/// For each question, how many rows are neither, true, false, both.
+/// Returns, for each question, the number of rows that are neither, true, false, or both.
 async fn counts(store: &TraceStore, questions: &[Question]) -> Result<Vec<[u64; 4]>, String> {
     let mut statement = Statement::over(COLUMNS.iter().map(|(name, _)| *name));
     let each: Vec<String> = questions
@@ -125,7 +125,7 @@ async fn counts_or_panic(store: &TraceStore, questions: &[Question]) -> Vec<[u64
     }
 }
 
-/// As a query selects: the condition decides which columns are read, in an order that the store chooses.
+/// Counts rows as a query selects them: the condition decides which columns are read, in an order that ClickHouse chooses.
 async fn selected(store: &TraceStore, predicate: &Predicate) -> Result<u64, String> {
     let mut statement = Statement::over(COLUMNS.iter().map(|(name, _)| *name));
     let condition = render(predicate, &mut statement);
@@ -146,7 +146,7 @@ async fn nothing_raises_on_a_million_hostile_spans() {
     load(&local, &base).await;
     multiply(&local, base.len(), rows).await;
     let mut questions = questions(every);
-    // Operations within each other, as people write them.
+    // Nested operations, as users write them.
     let policies = std::iter::repeat_with(|| Asked::new(generator.policy(), generator.caller())).flatten();
     questions.extend(
         policies
@@ -173,7 +173,7 @@ async fn nothing_raises_on_a_million_hostile_spans() {
             never_true += usize::from(counts[1] == 0);
             all.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
         }
-        // One of each batch as selections ask it.
+        // One of each batch in the form of a selection.
         if let Some(question) = batch.first() {
             let expected = counts(&store, std::slice::from_ref(question)).await.unwrap()[0][1];
             let found = selected(&store, &question.is_true)

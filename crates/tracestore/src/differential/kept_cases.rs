@@ -1,5 +1,5 @@
-//! Disagreements of the past, each by its name: where the store, the reference or both once said something else. A new one
-//! comes here when it is mended.
+//! Past disagreements, each by its name: ClickHouse, the reference or both once gave another result. A new one is added here
+//! when it is fixed.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use tracewarden_testkit::policies::{Generator, Written};
 use super::asked::{Asked, Verdict, by_both};
 use super::{connect, load};
 
-/// What a policy is where a column has a value.
+/// The expected result of a policy where a column has a value.
 struct Case {
     name: &'static str,
     policy: &'static str,
@@ -30,7 +30,7 @@ fn cases() -> Vec<Case> {
     use Verdict::{Error, False, True};
     let mut cases = Vec::new();
     let mut case = |name, policy, column, value, is| cases.push(Case { name, policy, column, value, is });
-    // `m[k]` takes the position at which the row before had the key.
+    // `m[k]` first tries the position that the key had in the previous row.
     case(
         "the first of a repeated key counts",
         r#"SpanAttributes["env"] == "a""#,
@@ -67,7 +67,7 @@ fn cases() -> Vec<Case> {
         FieldValue::Map(vec![(Vec::new(), FieldValue::Null)]),
         True,
     );
-    // The store's parser passes over a byte order mark and over half of a pair of surrogates; JSON knows neither.
+    // ClickHouse's parser skips a byte order mark and accepts an unpaired surrogate; JSON allows neither.
     case(
         "a byte order mark is no JSON",
         r#""a" in SpanAttributes["list"]"#,
@@ -89,7 +89,7 @@ fn cases() -> Vec<Case> {
         map(&[("list", "[\"a\",]")]),
         Error,
     );
-    // Where RE2, as the store has it, and the reference's engine differ.
+    // Differences between RE2, as ClickHouse has it, and the reference's engine.
     case(
         "the point of a pattern stays in its line",
         r#"SpanName.matches("a.b")"#,
@@ -118,7 +118,7 @@ fn cases() -> Vec<Case> {
         FieldValue::text("\u{e9}b"),
         True,
     );
-    // CEL takes these for members of members.
+    // CEL reads these as members of members.
     case(
         "a path with a dot behind a dot",
         r#"Doc.free.text == "a""#,
@@ -126,7 +126,7 @@ fn cases() -> Vec<Case> {
         FieldValue::Map(vec![(b"free.text".to_vec(), FieldValue::text("a"))]),
         True,
     );
-    // The variable of a lambda hid a column of its name.
+    // The variable of a lambda hid a column with its name.
     case(
         "a column with a name of ours within a macro",
         r#"["b", SpanName].exists(v, Tags.exists(w, w == tw_trace))"#,
@@ -148,7 +148,7 @@ fn cases() -> Vec<Case> {
         FieldValue::String(b"\xff".to_vec()),
         Error,
     );
-    // The reference's stand-in for a byte that is not UTF-8 was no part of a character.
+    // The reference's placeholder for a byte that is not UTF-8 was not a part of a character.
     case(
         "what is not UTF-8 can be a part of a character",
         "\"\u{10FF80}prod\".endsWith(SpanName) && \"\u{e9}\".contains(SpanName) == false",
@@ -156,7 +156,7 @@ fn cases() -> Vec<Case> {
         FieldValue::String(b"\x80prod".to_vec()),
         True,
     );
-    // The store holds what looks like a date as a string in one document and as a date in another.
+    // ClickHouse stores a string that looks like a date as a string in one document and as a date in another.
     case(
         "what looks like a date within JSON is the string that was written",
         r#"Doc["free"] == "true""#,
@@ -164,7 +164,7 @@ fn cases() -> Vec<Case> {
         FieldValue::Map(vec![(b"free".to_vec(), FieldValue::text("2024-01-01"))]),
         False,
     );
-    // `toString` of an enumeration that a map does not hold raises.
+    // `toString` of an enumeration that a map lacks raises an error.
     case(
         "an absent key of a map of enumerations",
         r#"KindOf["k"] == "a" || !("k" in KindOf)"#,
@@ -193,7 +193,7 @@ fn cases() -> Vec<Case> {
         FieldValue::text("a"),
         True,
     );
-    // The reference compared the stand-ins for such bytes, of which a whole character has none.
+    // The reference compared the placeholders for such bytes, and a whole character has none.
     case(
         "the first byte of a character is in it and begins it",
         "\"\u{e9}\".contains(SpanName) && \"\u{e9}\".startsWith(SpanName) && !\"\u{e9}\".endsWith(SpanName)",
@@ -224,7 +224,7 @@ async fn past_disagreements_stay_settled() {
     let store = connect(&local);
     let mut generator = Generator::new(3);
     let cases = cases();
-    // Between two rows with a case stands one that holds the same keys elsewhere.
+    // Before each row with a case comes one that holds the same keys at other positions.
     let mut spans: Vec<Span> = Vec::new();
     for case in &cases {
         let mut before = generator.span();

@@ -1,5 +1,5 @@
-//! Laws of authorising, for random roles on random traces: the real way from policies to a scope and to the store,
-//! against the reference evaluation of each policy by itself.
+//! Laws of authorisation, for random roles on random traces: compares the real path from policies through a scope to
+//! ClickHouse with the reference evaluation of each policy alone.
 
 use std::collections::BTreeSet;
 
@@ -14,11 +14,11 @@ use super::asked::{Asked, MODEL, Verdict, reference, sides_by_store};
 use super::store::{connect, load};
 
 const SPANS: usize = 48;
-/// Spans of one trace.
+/// Number of spans of one trace.
 const SPANS_PER_TRACE: usize = 2;
 const ROUNDS: usize = 40;
 
-/// Each role is some policies.
+/// Authorises a caller by roles, each of which has some policies.
 fn authorised(
     roles: &[&[String]],
     caller: &Caller,
@@ -38,12 +38,12 @@ fn asked(scope: &AccessScope, caller: &Caller) -> Asked {
     }
 }
 
-/// The traces with a span for which `open` says so.
+/// Returns the traces with a span for which `open` is true.
 fn traces(open: impl Iterator<Item = bool>) -> BTreeSet<usize> {
     open.enumerate().filter(|(_, open)| *open).map(|(span, _)| span / SPANS_PER_TRACE).collect()
 }
 
-/// The traces that these policies open, by the reference and one by one.
+/// Returns the traces that these policies grant access to, by the reference and one policy at a time.
 fn by_reference(policies: &[String], caller: &Caller, spans: &[Span]) -> BTreeSet<usize> {
     policies
         .iter()
@@ -59,14 +59,14 @@ async fn access_is_the_union_of_what_each_policy_opens() {
     let spans: Vec<Span> = (0..SPANS).map(|_| generator.span()).collect();
     generator.look_at(&spans);
     load(&local, &spans).await;
-    // One for all, as in the service: what one caller leaves there must not show in what the next one may see.
+    // One cache for all callers, as in the service: entries of one caller must not affect the access of the next one.
     let compiled = CompiledPolicies::new();
     let (mut some, mut all) = (0, 0);
     for round in 0..ROUNDS {
         let caller = generator.caller();
         let roles: Vec<Vec<String>> = (0..3)
             .map(|_| {
-                // Of single ones, hardly a trace would be open to nobody.
+                // With single policies, nearly every trace would be visible to some role.
                 let both = std::iter::repeat_with(|| {
                     format!("({}) && ({})", generator.policy().text, generator.policy().text)
                 });
@@ -98,7 +98,7 @@ async fn access_is_the_union_of_what_each_policy_opens() {
         some += usize::from(!union.is_empty());
         all += usize::from(union.len() == SPANS / SPANS_PER_TRACE);
 
-        // A policy that no longer compiles refuses everything, wherever it stands and whatever else is open.
+        // A policy that no longer compiles refuses everything, whatever its position and whatever other policies allow.
         let (broken, open) = (["Gone == \"x\"".to_owned()], ["true".to_owned()]);
         for roles in [&[&broken[..], roles[0]][..], &[roles[0], &open, &broken], &[&open, &broken]] {
             let refused = authorised(roles, &caller, &compiled).unwrap_err();

@@ -1,4 +1,4 @@
-//! Macros over lists that are long enough to be looked up in sets.
+//! Macros over lists that are long enough for a look-up in sets.
 
 use tracewarden_model::{AttributeValue, Caller, LogicalType};
 use tracewarden_testkit::local_store::LocalStore;
@@ -8,10 +8,10 @@ use super::asked::{Asked, MODEL, Verdict, by_reference, by_store};
 use super::store::{connect, load};
 
 const SPANS: usize = 30;
-/// Policies of one statement.
+/// Number of policies of one statement.
 const BATCH: usize = 8;
 
-/// Strings that spans have, their parts, and many that none has.
+/// Returns strings that spans have, their parts, and many that no span has.
 fn long_list(but: Option<&str>) -> Vec<String> {
     let own = texts().filter(|text| !text.is_empty() && Some(*text) != but).map(str::to_owned);
     own.chain((0..50).map(|number| format!("{}{number}", "x".repeat(number % 7)))).collect()
@@ -29,7 +29,7 @@ async fn store_and_reference_agree_on_lists_that_are_looked_up() {
         attributes: [("list".to_owned(), AttributeValue::Strings(list))].into(),
         ..Caller::default()
     };
-    // With the empty string, which everything begins with; and without one of those that are common.
+    // One list with the empty string, which is a prefix of every string; and one without one of the common strings.
     let mut with_empty = long_list(None);
     with_empty.push(String::new());
     let callers = [caller(long_list(Some("a"))), caller(with_empty)];

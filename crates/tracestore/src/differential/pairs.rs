@@ -1,4 +1,4 @@
-//! Random policies on random spans: the store against the reference evaluation.
+//! Random policies on random spans: compares ClickHouse with the reference evaluation.
 
 use std::sync::Arc;
 
@@ -12,18 +12,18 @@ use super::coverage::Coverage;
 use super::store::{connect, load};
 use super::{seed, setting};
 
-/// Spans that a policy is tried on.
+/// Number of spans for each policy.
 const SPANS: usize = 30;
-/// Policies of one statement.
+/// Number of policies of one statement.
 const BATCH: usize = 24;
-/// After so many pairs there are new spans.
+/// Number of pairs after which new spans are generated.
 const PAIRS_OF_SPANS: usize = 20_000;
-/// Disagreements that are kept to be shown.
+/// Maximum number of disagreements that are shown.
 const SHOWN: usize = 5;
-/// From here on, every operation must have been seen on every kind of field.
+/// Number of pairs from which on every operation must have been seen on every kind of field.
 const COMPLETE: usize = 100_000;
 
-/// The next policies that are accepted, and how many were not.
+/// Returns the next accepted policies, and counts the refused ones.
 fn next_batch(generator: &mut Generator, refused: &mut usize) -> Arc<Vec<Asked>> {
     let mut batch = Vec::with_capacity(BATCH);
     let mut tried = 0;
@@ -55,7 +55,7 @@ async fn store_and_reference_agree_on_100_000_pairs() {
     let mut spans = Arc::new(Vec::new());
     let (progress, mut renewed) = (Progress::of(wanted, "pairs"), 0);
     println!("seed {seed}");
-    // What is rare may need a few more.
+    // Rare operations may need more pairs.
     while coverage.pairs < wanted
         || (wanted >= COMPLETE && coverage.pairs < wanted + wanted / 2 && !coverage.missing().is_empty())
     {
@@ -66,7 +66,7 @@ async fn store_and_reference_agree_on_100_000_pairs() {
             load(&local, &spans).await;
         }
         let mut batch = next_batch(&mut generator, &mut refused);
-        // Every second time, the values of keys are read from columns that hold them.
+        // Every second batch reads the values of keys from key columns.
         if policies / BATCH % 2 == 1 {
             let mut read = |asked: &Asked| asked.through_columns().inspect(|_| through_columns += 1);
             batch =
@@ -80,7 +80,7 @@ async fn store_and_reference_agree_on_100_000_pairs() {
             let differing: Vec<_> = spans.iter().zip(verdicts).filter(|(_, (a, b))| a != b).collect();
             disagreements += differing.len();
             if let Some((span, (store, reference))) = differing.first() {
-                // The shortest say the most.
+                // The shortest ones are the easiest to investigate.
                 shown.push((asked.policy.text.len(), asked.explained(span, **store, **reference)));
                 shown.sort();
                 shown.truncate(SHOWN);

@@ -1,4 +1,5 @@
-//! Patterns of `matches`: the store's RE2 against the reference's engine, on random ones and on the heaviest.
+//! Patterns of `matches`: compares ClickHouse's RE2 with the reference's engine, on random patterns and on the most expensive
+//! ones.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,9 +12,9 @@ use tracewarden_testkit::policies::{Generator, Written};
 use super::asked::{Asked, Verdict, by_both};
 use super::{connect, load, seed, setting};
 
-/// Texts that a pattern is put to.
+/// Number of texts for each pattern.
 const TEXTS: usize = 60;
-/// Patterns of one statement.
+/// Number of patterns of one statement.
 const BATCH: usize = 80;
 /// Columns with the text: the engine searches a whole column at once, a dictionary, or the values that are not NULL.
 const COLUMNS: [&str; 3] = ["SpanName", "ServiceName", "Nick"];
@@ -23,7 +24,7 @@ fn asked(text: &str) -> Option<Asked> {
     Asked::new(policy, Caller::default())
 }
 
-/// The span of a text.
+/// Returns a span with the text in each of [`COLUMNS`].
 fn span(base: &Span, text: &str) -> Span {
     let mut span = base.clone();
     for column in COLUMNS {
@@ -76,7 +77,7 @@ async fn store_and_reference_agree_on_patterns() {
                     shown.push((asked.policy.text.len(), asked.explained(span, *store, *reference)));
                 }
             }
-            // The shortest say the most.
+            // The shortest ones are the easiest to investigate.
             shown.sort();
             shown.truncate(12);
         }
@@ -98,8 +99,8 @@ async fn store_and_reference_agree_on_patterns() {
     assert!(refused < patterns, "most patterns are refused");
 }
 
-/// Patterns as large as they may be: `#` stands for the count, and with one more the pattern is refused. With a text that
-/// matches and one that does not.
+/// Patterns of maximum size: `#` is replaced by the count, and the pattern with the next count is refused. Each has a text
+/// that matches and one that does not.
 fn heaviest() -> Vec<(String, u32, String, String)> {
     let mut cases = Vec::new();
     let mut case = |template: &str, count, matching: String, other: String| {
@@ -155,7 +156,7 @@ async fn the_heaviest_patterns_answer_in_both_engines() {
         assert_eq!(by_store[at], by_reference[at], "{template} {count}");
         assert!(!by_store[at].contains(&Verdict::Error), "{template} {count}");
         assert_eq!(by_store[at][2 * at], Verdict::True, "{template} {count}: {matching:.20}");
-        // `never`: it is found in every text.
+        // `never`: the pattern matches every text.
         let expected = if other == "never" { Verdict::True } else { Verdict::False };
         assert_eq!(by_store[at][2 * at + 1], expected, "{template} {count}: {other:.20}");
     }

@@ -1,4 +1,4 @@
-//! A real store for tests: connecting to it, writing to it, values as SQL.
+//! A real ClickHouse for tests: clients, inserts, values as SQL.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -14,7 +14,7 @@ use crate::layout::{KEY_COLUMN_TYPE, can_be_key_column, key_column_expression};
 use crate::sql::quote;
 use crate::{StoreConfig, TraceStore};
 
-/// Counts up: query ids need to differ, nothing more.
+/// Counts up: query ids only have to differ.
 struct Counter(std::sync::atomic::AtomicU64);
 
 impl Entropy for Counter {
@@ -31,7 +31,7 @@ pub(crate) fn connect(local: &LocalStore) -> TraceStore {
     connect_at(&local.url, &local.password)
 }
 
-/// The same, under another address, which need not be there as long as nothing is asked.
+/// Like [`connect`], with another address, which need not exist as long as no statement is sent.
 pub(crate) fn connect_at(url: &str, password: &str) -> TraceStore {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let config = StoreConfig {
@@ -47,7 +47,7 @@ pub(crate) fn connect_at(url: &str, password: &str) -> TraceStore {
     TraceStore::new(config, Arc::new(Counter(0.into()))).unwrap()
 }
 
-/// Runs a statement that writes, which the store's own client refuses to do.
+/// Runs a statement that writes, which this crate's client refuses to do.
 pub(crate) async fn execute(local: &LocalStore, statement: String) {
     let answer = reqwest::Client::new()
         .post(&local.url)
@@ -66,7 +66,7 @@ pub(crate) fn hex_literal(bytes: &[u8]) -> String {
     format!("unhex('{hex}')")
 }
 
-/// For each marked key of which there can be one, the name of the column of `default.pairs` that holds its values.
+/// For each marked key that can have a key column, the name of its column in `default.pairs`.
 pub(crate) static KEY_COLUMNS: LazyLock<HashMap<FieldRef, String>> = LazyLock::new(|| {
     let can_have_one = |field: &&MarkedField| {
         field.field.map.as_ref().is_some_and(|map| {
@@ -87,7 +87,8 @@ pub(crate) fn key_columns() -> String {
     KEY_COLUMNS.iter().map(definition).collect::<Vec<_>>().join(", ")
 }
 
-/// The predicate with a column for each key that has one, as if it were adopted; `None` when it looks at no such key.
+/// Returns the predicate with a key column for each key that has one, as if it were adopted; `None` when it refers to no such
+/// key.
 pub(crate) fn through_columns(predicate: &Predicate) -> Option<Predicate> {
     let mut any = false;
     predicate.for_each_field(&mut |field| any |= KEY_COLUMNS.contains_key(&field.field));

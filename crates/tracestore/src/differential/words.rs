@@ -1,4 +1,4 @@
-//! What policies are in words, for random ones: two that are said alike are true of the same spans.
+//! Descriptions of random policies: two policies with the same description are true of the same spans.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use super::{seed, setting};
 const CALLERS: usize = 4;
 const POLICIES: usize = 400;
 const SPANS: usize = 24;
-/// No words are longer, in characters.
+/// Maximum length of a description, in characters.
 const LONGEST: usize = 5_000;
 
 #[test]
@@ -43,7 +43,7 @@ fn policies_that_are_said_alike_are_true_of_the_same_spans() {
             match known.get(&words) {
                 None => drop(known.insert(words, (text, verdicts))),
                 Some((other, expected)) => {
-                    // Of those that are false everywhere many are alike.
+                    // Many of those that are false everywhere have the same description.
                     alike += usize::from(*other != text && expected.contains(&true));
                     assert_eq!(verdicts, *expected, "{caller:?}\n{text}\n{other}\nare both said as {words}");
                 }

@@ -1,4 +1,4 @@
-//! What the service finds out about a distributed table, and what it advises to add to one.
+//! Discovery and suggestions for a distributed table.
 
 use tracewarden_testkit::local_store::LocalStore;
 
@@ -8,8 +8,8 @@ use crate::differential::{connect, execute};
 use crate::layout::{TableEngine, key_column_expression};
 use crate::{DdlSuggestion, TraceStore};
 
-/// Runs suggested statements. The engine knows clusters, and has no queue that takes statements to the other servers of one:
-/// here both shards are this server.
+/// Runs suggested statements without `ON CLUSTER`. The engine supports clusters, but has no queue that distributes DDL
+/// statements; here both shards are this server.
 async fn run(local: &LocalStore, suggestion: &DdlSuggestion) {
     for statement in suggestion.statements.iter().chain(&suggestion.afterwards) {
         let here = statement.replace(&format!(" ON CLUSTER '{CLUSTER}'"), "");
@@ -32,7 +32,7 @@ async fn a_distributed_table_is_found_bound_and_improved() {
     let rows = fill_spans(&local).await;
     copy_to_one(&local, &rows).await;
 
-    // What one server keeps of a distributed table is not proposed, and warned of.
+    // A local table behind a distributed one is not proposed, and binding it gives a warning.
     assert_eq!(proposed_index(&store, "spans").await, Some(None));
     assert_eq!(proposed_index(&store, "spans_rows").await, None);
     let warnings = store.check_binding(&binding("spans", false)).await.unwrap();
@@ -45,7 +45,7 @@ async fn a_distributed_table_is_found_bound_and_improved() {
     assert_eq!([cluster, database, table], [CLUSTER, "default", "spans_rows"]);
     assert_eq!(layout.stored().sorting_key, ["ServiceName", "Timestamp"]);
 
-    // Whatever is suggested can be run, is then found in place, and changes no answer.
+    // All suggestions can be run, are then reported as in place, and change no answer.
     let fields = [tenant()];
     let unindexed = binding("spans", false);
     let before = ask(&store, "one", |_| {}).await;
@@ -62,11 +62,11 @@ async fn a_distributed_table_is_found_bound_and_improved() {
     assert!(left.in_place.len() >= advice.suggestions.len(), "{left:?}");
     let layout = store.layout_now("default", "spans").await.unwrap();
     assert!(layout.key_column("SpanAttributes", "tenant").is_some());
-    // Those of before may know what the layout was.
+    // A new client, since the previous one may have cached the layout.
     let store = connect(&local);
     assert_eq!(ask(&store, "spans", |_| {}).await, before);
 
-    // The new index is distributed, and that of the server behind it is not taken for one of the whole.
+    // The new index is distributed. The index of the server behind it is not proposed as an index of the whole table.
     assert_eq!(proposed_index(&store, "spans").await, Some(index));
     assert_eq!(store.check_binding(&indexed).await.unwrap(), Vec::<String>::new());
     let of_one_server =
@@ -75,7 +75,8 @@ async fn a_distributed_table_is_found_bound_and_improved() {
     assert!(warnings.iter().any(|warning| warning.contains("searches miss spans")), "{warnings:?}");
 }
 
-/// As exporters that write on every server leave it: each has its own trace index, and nothing is over them.
+/// As exporters that write on every server leave the tables: each server has its own trace index, without a distributed table
+/// over them.
 #[tokio::test]
 async fn indexes_of_the_servers_are_no_index_of_the_whole() {
     let local = shards();
@@ -96,7 +97,7 @@ async fn indexes_of_the_servers_are_no_index_of_the_whole() {
     assert_eq!(store.check_binding(&binding("spans", true)).await.unwrap(), Vec::<String>::new());
 }
 
-/// What a distributed table declares of a column is not what the servers have, and theirs is what answers.
+/// A column that only the distributed table declares is not read: the servers' tables decide the answer.
 #[tokio::test]
 async fn a_column_of_a_key_is_read_where_the_servers_have_it_too() {
     let local = shards();

@@ -1,4 +1,4 @@
-//! A shard that cannot be asked, or is lost while it answers: no statement answers with what the other shards have.
+//! A shard that cannot be reached, or that is lost while it answers: no statement returns the rows of the other shards alone.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -10,15 +10,15 @@ use super::shards_and;
 use super::statements::{DEFINITIONS, INDEX_DEFINITIONS, ask, fill_index, fill_spans};
 use crate::differential::{connect_at, execute};
 
-/// As a server greets whose protocol is so old that nothing follows: its name, its version and its revision.
+/// Greeting of a server with a minimal old protocol: its name, its version and its revision.
 const GREETING: &[u8] = b"\x00\x05shard\x15\x08\xf0\xa5\x03";
 
-/// A port at which nobody listens.
+/// Returns a port without a listener.
 fn refusing() -> u16 {
     TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port()
 }
 
-/// A port at which each connection is given to `serve`, which ends it.
+/// Returns a port at which each connection is passed to `serve`, which ends it.
 fn serving(serve: impl Fn(TcpStream) + Send + 'static) -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -26,12 +26,12 @@ fn serving(serve: impl Fn(TcpStream) + Send + 'static) -> u16 {
     port
 }
 
-/// Greets, and ends the connection when it is asked. Counts the questions.
+/// Sends a greeting, and closes the connection when it receives a query. Counts the queries.
 fn dying(asked: Arc<AtomicUsize>) -> u16 {
     serving(move |mut connection| {
         let mut part = [0; 4_096];
         let greeted = connection.read(&mut part).is_ok() && connection.write_all(GREETING).is_ok();
-        // A question begins with its kind; a ping, which may come before it, is answered.
+        // A query begins with its packet type. A ping, which may come before it, is answered.
         while greeted && let Ok(1..) = connection.read(&mut part) {
             if part[0] == 4 && connection.write_all(&[4]).is_ok() {
                 continue;
@@ -71,7 +71,7 @@ async fn no_statement_answers_without_it() {
         }
         for (title, sent) in &statements {
             let answer = sent.again(&local.url);
-            // Said before the answer, or in the middle of it.
+            // The error comes before the answer, or in the middle of it.
             let is_told = answer.starts_with("HTTP/1.1 500")
                 && answer.contains("\r\nx-clickhouse-exception-code: ")
                 || answer.contains("__exception__");
@@ -81,7 +81,7 @@ async fn no_statement_answers_without_it() {
     }
     assert!(asked.load(Ordering::SeqCst) >= statements.len(), "{asked:?}");
 
-    // The user's profile alone would have what is left answer for all.
+    // With the user's profile alone, the remaining shards would answer.
     let alone = format!(
         "CREATE OR REPLACE TABLE default.spans ({DEFINITIONS}) ENGINE = Distributed(refusing, default, spans_rows)"
     );

@@ -1,4 +1,4 @@
-//! What a store is sent: a relay that passes everything on and keeps each statement.
+//! Records the statements that a server receives: a relay that forwards everything and keeps each statement.
 
 use std::fmt::Write as _;
 use std::io::{Read, Write};
@@ -12,13 +12,13 @@ use url::Url;
 pub(super) struct Sent {
     pub(super) text: String,
     pub(super) parameters: Vec<(String, String)>,
-    /// All of it, with its settings.
+    /// The whole request, with its settings.
     request: Vec<u8>,
 }
 
 /// The relay. Its threads end with their connections.
 pub(super) struct Recorder {
-    /// Instead of the store's address.
+    /// Address to use instead of the server's.
     pub(super) url: String,
     sent: Arc<Mutex<Vec<Sent>>>,
 }
@@ -47,7 +47,7 @@ impl Recorder {
         Self { url, sent }
     }
 
-    /// The statements since the last time.
+    /// Returns the statements since the last call.
     pub(super) fn take(&self) -> Vec<Sent> {
         std::mem::take(&mut *self.sent.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -57,7 +57,7 @@ fn relay(mut client: TcpStream, mut server: TcpStream, sent: &Mutex<Vec<Sent>>) 
     let (mut pending, mut part) = (Vec::new(), [0; 65_536]);
     while let Ok(length @ 1..) = client.read(&mut part) {
         pending.extend_from_slice(&part[..length]);
-        // Kept before it is passed on, so that whoever has the answer finds it.
+        // Kept before it is forwarded, so that it is available as soon as the caller has the answer.
         while let Some(length) = request_length(&pending) {
             let request: Vec<u8> = pending.drain(..length).collect();
             sent.lock().unwrap_or_else(PoisonError::into_inner).push(parse(&request));
@@ -69,7 +69,7 @@ fn relay(mut client: TcpStream, mut server: TcpStream, sent: &Mutex<Vec<Sent>>) 
     let _ = server.shutdown(Shutdown::Both);
 }
 
-/// The length of the first request, once all of it is there.
+/// Returns the length of the first request, once it is complete.
 fn request_length(bytes: &[u8]) -> Option<usize> {
     let head = bytes.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
     let text = std::str::from_utf8(&bytes[..head]).unwrap().to_lowercase();
@@ -79,7 +79,7 @@ fn request_length(bytes: &[u8]) -> Option<usize> {
     (bytes.len() >= whole).then_some(whole)
 }
 
-/// The parts of the form.
+/// Parses the parts of the form.
 fn parse(request: &[u8]) -> Sent {
     let text = String::from_utf8(request.to_vec()).unwrap();
     let (_, form) = text.split_once("\r\n\r\n").unwrap();
@@ -94,7 +94,7 @@ fn parse(request: &[u8]) -> Sent {
 }
 
 impl Sent {
-    /// The settings that stand in its address, and its id.
+    /// Returns the settings in the URL, and the query id.
     pub(super) fn settings(&self) -> Vec<(String, String)> {
         let first = self.request.split(|byte| *byte == b'\r').next().unwrap();
         let path = std::str::from_utf8(first).unwrap().split(' ').nth(1).unwrap();
@@ -102,7 +102,7 @@ impl Sent {
         address.query_pairs().map(|(name, value)| (name.into_owned(), value.into_owned())).collect()
     }
 
-    /// Sends it once more, to this address, and returns the whole answer.
+    /// Sends the request once more, to this address, and returns the whole answer.
     pub(super) fn again(&self, store: &str) -> String {
         let store = store.trim_start_matches("http://").trim_end_matches('/');
         let mut connection = TcpStream::connect(store).unwrap();
@@ -114,7 +114,7 @@ impl Sent {
         String::from_utf8_lossy(&answer).into_owned()
     }
 
-    /// Several lines, for people.
+    /// Formats the statement on several lines, for the golden file.
     pub(super) fn shown(&self) -> String {
         let mut shown = self.text.clone();
         for word in ["FROM", "WHERE", "GROUP BY", "HAVING", "AND countIf", "ORDER BY", "GLOBAL"] {
@@ -127,7 +127,7 @@ impl Sent {
         shown
     }
 
-    /// Sub-queries that each shard would answer by itself: an `IN` or a `JOIN` that is not `GLOBAL`.
+    /// Returns sub-queries that each shard would evaluate on its own rows: an `IN` or a `JOIN` that is not `GLOBAL`.
     pub(super) fn not_global(&self) -> Vec<String> {
         let words: Vec<&str> = self.text.split_whitespace().collect();
         let mut found = Vec::new();

@@ -1,5 +1,5 @@
-//! Everything that is asked of a distributed table, and that it answers as one table does. `golden/distributed.txt` holds
-//! the statements, and `golden/settings.txt` what goes with them; `UPDATE_DOCS=1 cargo test -p tracewarden-tracestore distributed` writes it anew.
+//! All statements about a distributed table, which must answer like a single table. `golden/distributed.txt` holds the
+//! statements, and `golden/settings.txt` their settings; `UPDATE_DOCS=1 cargo test distributed` in this crate updates them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -26,7 +26,7 @@ use crate::{
 pub(super) const DEFINITIONS: &str = "Timestamp DateTime64(9), TraceId String, SpanId String, ParentSpanId String, \
     ServiceName LowCardinality(String), Duration UInt64, SpanAttributes Map(LowCardinality(String), String)";
 pub(super) const INDEX_DEFINITIONS: &str = "TraceId String, Start DateTime, End DateTime";
-/// Traces of four spans, ten seconds apart, up to [`NOON`].
+/// Number of traces. Each has four spans; they are ten seconds apart, up to [`NOON`].
 const TRACES: u64 = 500;
 const NOON: i64 = 1_800_000_000;
 
@@ -75,7 +75,7 @@ pub(super) fn binding(table: &str, index: bool) -> Binding {
     }
 }
 
-/// Spans in shards. Returns the table that has the rows.
+/// Creates spans in shards. Returns the table that has the rows.
 pub(super) async fn fill_spans(local: &LocalStore) -> String {
     let key = "(ServiceName, Timestamp)";
     let rows = Storage::Shards.create(local, "spans", DEFINITIONS, key, "(SpanId, TraceId)").await;
@@ -94,7 +94,7 @@ pub(super) async fn fill_spans(local: &LocalStore) -> String {
     rows
 }
 
-/// The same rows in `one`, with a trace index.
+/// Copies the same rows to `one`, with a trace index.
 pub(super) async fn copy_to_one(local: &LocalStore, rows: &str) {
     execute(
         local,
@@ -110,7 +110,7 @@ pub(super) async fn copy_to_one(local: &LocalStore, rows: &str) {
     .await;
 }
 
-/// A trace index in shards, of rows that are as far apart as the spans.
+/// Creates a trace index in shards, whose rows are distributed like the spans.
 pub(super) async fn fill_index(local: &LocalStore, rows: &str) {
     let index = Storage::Shards
         .create(local, "spans_trace_id_ts", INDEX_DEFINITIONS, "TraceId", "(Start, TraceId)")
@@ -125,7 +125,7 @@ pub(super) async fn fill_index(local: &LocalStore, rows: &str) {
     .await;
 }
 
-/// What was answered, as text, and under which title the statements are kept.
+/// The answers as text, each with the title of its statements.
 pub(super) type Answers = Vec<(&'static str, String)>;
 
 async fn read(store: &TraceStore, binding: &Binding, selection: &Selection) -> String {
@@ -137,7 +137,7 @@ async fn read(store: &TraceStore, binding: &Binding, selection: &Selection) -> S
     text
 }
 
-/// Spans without the columns that a test adds to the table: answers have those too, once they are there.
+/// Removes the columns that a test adds to the table: answers include them once they exist.
 fn of_created_columns(spans: &str) -> String {
     let own = |line: &str| {
         let mut span: serde_json::Map<String, serde_json::Value> = serde_json::from_str(line).unwrap();
@@ -147,7 +147,7 @@ fn of_created_columns(spans: &str) -> String {
     spans.lines().map(own).collect::<Vec<_>>().join("\n")
 }
 
-/// Asks everything that a store can be asked about spans; `then` is told after each question.
+/// Runs every kind of request about spans; `then` is called after each.
 pub(super) async fn ask(store: &TraceStore, table: &str, mut then: impl FnMut(&'static str)) -> Answers {
     let mut answers = Answers::new();
     let mut answered = |title, answer: String| {
@@ -254,7 +254,7 @@ pub(super) async fn ask(store: &TraceStore, table: &str, mut then: impl FnMut(&'
         };
         let Impact { compared, traces, fraction, .. } = store.impact_by(request, looks).await.unwrap();
         assert!(compared[0].gained > 0 && compared[0].lost > 0, "{compared:?}");
-        // A sample says that it is one, whatever it reads.
+        // A sample is reported as one, even if it reads everything.
         assert_eq!(fraction < 1.0, looks.whole.is_zero());
         answered(titles[0], format!("{compared:?} of {traces}"));
         let by = Spread::Column("ServiceName");
@@ -266,7 +266,7 @@ pub(super) async fn ask(store: &TraceStore, table: &str, mut then: impl FnMut(&'
     }
     let columns = store.columns("default", table).await.unwrap();
     let mut sampled = store.sample_keys("default", table, &columns, Some("Timestamp")).await.unwrap();
-    // Which examples are seen first is left open.
+    // The order in which examples are found is not specified.
     sampled.iter_mut().flat_map(|column| &mut column.keys).for_each(|key| key.examples.clear());
     answered("keys of maps", format!("{sampled:?}"));
     answers
@@ -285,7 +285,7 @@ async fn statements_over_shards_are_those_of_the_file_and_answer_as_one_table() 
     let over_shards = ask(&recorded, "spans", |title| {
         let mut shown = Vec::new();
         for sent in recorder.take() {
-            // About the servers, of which those that can be reached answer.
+            // A statement about the servers: those that can be reached answer it.
             if sent.text.contains("clusterAllReplicas(") {
                 continue;
             }
@@ -295,7 +295,7 @@ async fn statements_over_shards_are_those_of_the_file_and_answer_as_one_table() 
                 Vec::<String>::new(),
                 "{title}: each shard would look at itself only"
             );
-            // What the store says of its tables is the same for every kind of table.
+            // Statements that read system tables are the same for every kind of table.
             if sent.text.contains("`spans") {
                 shown.push((sent.text.clone(), sent.shown()));
             }
@@ -315,7 +315,7 @@ async fn statements_over_shards_are_those_of_the_file_and_answer_as_one_table() 
     is_held("settings.txt", &settings.shown());
 }
 
-/// Compares with a file of `golden`, or writes it.
+/// Compares a text with a file of `golden`, or updates the file.
 fn is_held(name: &str, current: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden").join(name);
     if std::env::var_os("UPDATE_DOCS").is_some() {
@@ -329,13 +329,13 @@ fn is_held(name: &str, current: &str) {
     );
 }
 
-/// What goes with every statement, whatever a list in the code says.
+/// The settings that are sent with statements, as observed.
 #[derive(Default)]
 struct Settings {
-    /// With how many statements each goes, and its values.
+    /// For each setting, the number of statements that had it, and its values.
     all: BTreeMap<String, (usize, BTreeSet<String>)>,
     statements: usize,
-    /// Those of the last.
+    /// Settings of the last statement.
     last: Vec<(String, String)>,
 }
 
@@ -347,7 +347,7 @@ impl Settings {
         let names: BTreeSet<&String> = settings.iter().map(|(name, _)| name).collect();
         assert_eq!(names.len(), settings.len(), "{title}: a setting is sent twice");
         for (name, value) in &settings {
-            // What is left of a time differs from run to run.
+            // The remaining time differs from run to run.
             let seconds = value.parse().is_ok_and(|seconds: u64| (1..=600).contains(&seconds));
             let value = if name == "max_execution_time" && seconds { "1 to 600" } else { value };
             let (statements, values) = self.all.entry(name.clone()).or_default();
@@ -358,7 +358,7 @@ impl Settings {
         self.last = settings;
     }
 
-    /// A sub-query that each shard would answer by itself is an error with them.
+    /// With these settings, a sub-query that each shard would evaluate on its own rows is an error.
     async fn refuse_what_is_not_global(&self, local: &LocalStore) {
         let ask = async |global: &str| {
             let text = format!(
@@ -383,7 +383,7 @@ impl Settings {
     }
 }
 
-/// The shards are what they stand for: without the settings that are sent, the profile loses spans.
+/// Verifies the set-up: without the settings that are sent, the profile loses spans.
 #[tokio::test]
 async fn without_our_settings_shards_are_not_one_table() {
     let local = shards();
@@ -401,14 +401,14 @@ async fn without_our_settings_shards_are_not_one_table() {
     assert_eq!(first[1] + second[1], 4 * TRACES);
     assert!(first[0] + second[0] > TRACES * 3 / 2, "the spans of most traces are apart: {by_shard:?}");
 
-    // Groups of each shard, taken for the whole.
+    // Each shard's own groups, taken for the whole.
     let whole = "SELECT count() FROM (SELECT TraceId FROM default.spans GROUP BY TraceId HAVING count() = 4)";
     assert!(count(whole).await < TRACES / 2);
-    // The shard that the declared sharding key names.
+    // Only the shard that the declared sharding key names is read.
     let id = format!("{:032x}", 1);
     let spans = format!("SELECT count() FROM default.spans WHERE TraceId IN ('{id}', 'x')");
     assert!(count(&spans).await < 4);
-    // Each shard asks itself alone for the ids.
+    // Each shard looks for the ids in its own rows only.
     let of_carts = "SELECT count() FROM default.spans WHERE TraceId IN (SELECT TraceId FROM default.spans WHERE ServiceName = 'cart')";
     assert!(count(of_carts).await < 4 * TRACES);
 }

@@ -13,7 +13,7 @@ fn numbers(values: &[f64]) -> Vec<FieldValue> {
     values.iter().map(|value| FieldValue::Number(Number::Float(*value))).collect()
 }
 
-/// Values of a type, apart from NULL.
+/// Returns hostile values of a type, except NULL.
 pub(super) fn values(column_type: &ColumnType) -> Vec<FieldValue> {
     match column_type.bare() {
         ColumnType::FixedString { bytes: length } => {
@@ -85,7 +85,7 @@ pub(super) fn values(column_type: &ColumnType) -> Vec<FieldValue> {
     }
 }
 
-/// Strings of a map that stand for values of another type, and those that do not.
+/// Returns strings of a map that represent values of another type, and strings that do not.
 pub(super) fn parsed(logical: LogicalType) -> Vec<FieldValue> {
     let deep = "[".repeat(600);
     let texts: &[&[u8]] = match logical {
@@ -164,7 +164,7 @@ pub(super) fn parsed(logical: LogicalType) -> Vec<FieldValue> {
     bytes(texts)
 }
 
-/// What a path without a declared type may hold, each inserted by itself: what a value becomes depends on others.
+/// Returns values of a path without a declared type. Each is inserted alone: its stored type depends on other documents.
 pub(super) fn documents() -> Vec<FieldValue> {
     let mut found = vec![FieldValue::Bool(true), FieldValue::Bool(false)];
     found.extend(["", "a", "prod", "a\nb", "\0", "\u{e9}", "true", "[\"a\"]"].map(FieldValue::text));

@@ -125,7 +125,7 @@ fn fields_of_which_nothing_is_left_are_checked_too() {
     assert_eq!(changed[0].now, "Nullable(String) instead of String");
 }
 
-/// What becomes of `expression` over a field that was marked when its column had the type `then`.
+/// Returns the SQL of `expression` over a field that was marked when its column had the type `then`.
 fn fitted(
     field: FieldRef,
     logical: LogicalType,
@@ -172,7 +172,7 @@ fn a_changed_column_is_read_as_it_is_now_or_denies() {
         assert_eq!(string("Nullable(String)", now), read(now), "what is never NULL will do for what may be");
         assert_eq!(string(now, "String"), read("String"));
     }
-    // What was always there no longer is: a comparison would be NULL.
+    // A field that was always present may now be absent: a comparison would be NULL.
     let nullable = string("String", "Nullable(String)");
     assert_eq!(nullable, Err("Nullable(String) instead of String".to_owned()));
     assert!(string("Enum8('a' = 1)", "LowCardinality(Nullable(String))").is_err());
@@ -197,7 +197,7 @@ fn a_changed_column_is_read_as_it_is_now_or_denies() {
     assert!(key(String, map, "JSON", "x.k != 'a'").is_err(), "a path is another thing than a key");
     assert!(key(String, map, "String", "x.k != 'a'").is_err());
     for declared in ["JSON(k String)", "JSON(k Nullable(String))"] {
-        // Documents without the path, or with a number there, would have a string at once.
+        // Documents without the path, or with a number there, would suddenly have a string.
         assert!(key(String, "JSON", declared, "x.k != 'a'").is_err(), "{declared}");
     }
     assert_eq!(key(String, "JSON(k String)", "JSON(k UUID)", "x.k != 'a'"), read("UUID"));
@@ -319,7 +319,7 @@ fn every_place_of_a_field_is_seen() {
             assert_eq!(as_it_is(field, &now).as_ref(), Ok(field.as_ref()), "{expression}");
         });
         assert!(before > 0 && before == after, "{expression}: {before}, {after}");
-        // A place that is not seen would be sent as it was.
+        // A place that the conversion misses would keep its old type.
         let sent = format!("{fitted:?}");
         assert!(!sent.contains("Nullable"), "{expression}: {sent}");
         assert!(fit(&predicate, &columns(&[]), Purpose::Access).is_err(), "{expression}");

@@ -1,5 +1,5 @@
-//! Counts made of the rows of a statement: shared values as ClickHouse counts them, and the comparisons from the traces of each set
-//! of satisfied predicates.
+//! Computes counts from the rows of a statement. ClickHouse counts the values; the comparisons are computed here, from the
+//! number of traces for each set of satisfied predicates.
 
 use std::collections::BTreeSet;
 
@@ -9,22 +9,22 @@ use super::statement::{COMPARED, MAX_MASKS, Row, TOTAL};
 use super::{Difference, Part};
 use crate::StoreError;
 
-/// What the statements say, one after the other.
+/// Counts of all statements.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     pub(super) traces: u64,
     pub(super) compared: Vec<Difference>,
     pub(super) shared: Vec<Shared>,
-    /// Traces that have spans which may not count, at most one more than [`MAX_LONG`]. Where there is any,
-    /// the rest means nothing.
+    /// Traces that have spans which may not count, at most one more than [`MAX_LONG`]. If there is any, the other counts are
+    /// meaningless.
     pub(super) beyond: BTreeSet<String>,
 }
 
 impl Counts {
-    /// Adds what a statement counted.
+    /// Adds the rows of a statement.
     ///
     /// # Errors
-    /// When that cannot be compared, or something is missing.
+    /// When the traces cannot be compared, or rows are missing.
     pub(super) fn add(&mut self, rows: Vec<Row>, part: &Part<'_>, samples: u32) -> Result<(), StoreError> {
         if rows.len() as u64 > MAX_MASKS {
             return Err(StoreError::TooLarge(
@@ -68,12 +68,12 @@ impl Counts {
     }
 }
 
-/// Differences, as traces are added by what they satisfy.
+/// Differences, computed as traces are added by the predicates that they satisfy.
 struct Compared {
-    /// Of each comparison, in words.
+    /// Predicates before and after, for each comparison, as words of bits.
     sides: Vec<(Vec<u64>, Vec<u64>)>,
     differences: Vec<Difference>,
-    /// Of each, gained and lost traces.
+    /// Gained and lost traces of each comparison.
     ids: Vec<[Vec<(i64, String)>; 2]>,
     samples: usize,
 }
@@ -132,7 +132,7 @@ mod tests {
         ((0, COMPARED, String::new(), traces, 0, 0, 0, 0, Vec::new()), (vec![0], Vec::new()))
     }
 
-    /// A statement leaves out what is beyond its limit, so that an answer that reaches it is none.
+    /// The statement cuts rows beyond its limit, so an answer that exceeds it is rejected.
     #[test]
     fn an_answer_that_may_be_cut_is_no_answer() {
         let part = Part { comparisons: &[], sharing: None, used: BTreeSet::new() };

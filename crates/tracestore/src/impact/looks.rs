@@ -1,4 +1,4 @@
-//! Looking at the traces of a window: at all of them if there is time, else at a sample.
+//! Counts the traces of a window: all of them if the time suffices, otherwise a sample.
 
 use std::time::Duration;
 
@@ -9,43 +9,44 @@ use super::counts::Counts;
 use crate::StoreError;
 use crate::plan::{Sample, Search, SpanFilter, TraceScan, TraceSet};
 
-/// The share of the patience that counting all traces may take before a sample was counted.
+/// Share of the time-out that counting all traces may take before a sample was counted.
 const WHOLE_SHARE: f64 = 0.6;
-/// Seconds that a granule of spans takes to read, which is 8,192 rows, and to evaluate with each predicate: measured on two cores
-/// with predicates about two maps.
+/// Seconds for reading a granule of spans, which is 8,192 rows, and for evaluating one predicate on it. Measured on two cores
+/// with predicates on two maps.
 const GRANULE_READ: f64 = 1.4e-3;
 const GRANULE_EVALUATED: f64 = 5.3e-5;
-/// The share of the traces that is sampled first when there is time to read what is needed of all, and not to evaluate it.
+/// Share of the traces in the first sample, when the time suffices to read the columns of all spans, but not to evaluate the
+/// predicates.
 const FIRST_SHARE: f64 = 1.0 / 64.0;
-/// Samples that come to nothing before it is given up: where the store refuses at once, smaller ones are refused as well.
+/// Maximum number of failed samples: where ClickHouse refuses at once, it refuses smaller ones as well.
 const MOST_FAILED: u32 = 8;
-/// What a sample is told as at most: never as everything.
+/// Maximum share that is reported for a sample: never 1, which means all traces.
 const SAMPLED: f64 = 1.0 - 1e-9;
-/// By how much a sample that took too long becomes smaller, and one that took little time larger at most.
+/// Factor by which a sample that took too long shrinks, and by which a fast one grows at most.
 const STEP: f64 = 8.0;
-/// The largest share: a sample of nearly everything takes longer than looking at everything.
+/// Maximum share: a sample of nearly all traces takes longer than counting all.
 const LARGEST_SHARE: f64 = 0.25;
-/// A larger sample is worth another look from here on.
+/// Minimum growth of a sample that is worth another statement.
 const WORTHWHILE: f64 = 2.0;
-/// Time in which no statement answers.
+/// Time in which no statement can answer.
 const TOO_SHORT: Duration = Duration::from_millis(20);
 /// Rows of a granule.
 const ROWS: f64 = 8_192.0;
-/// The share of the time that reading a first sample may take.
+/// Share of the time that reading a first sample may take.
 const READING_SHARE: f64 = 0.3;
-/// The share of the time that is left which a first sample may take.
+/// Share of the remaining time that a first sample may take.
 const FIRST_TRY: f64 = 0.7;
-/// How much longer than samples suggest looking at everything may take.
+/// Safety factor on the time for counting all traces that samples predict.
 const SURE: f64 = 1.3;
 
-/// How long may be looked.
+/// Time limits for counting.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Looks {
-    /// At all traces.
+    /// For counting all traces before a sample was counted.
     pub(crate) whole: Duration,
-    /// In all.
+    /// For everything.
     pub(crate) all: Duration,
-    /// The share of the traces that is sampled first when there is no time for all; nothing for what is affordable.
+    /// Share of the traces in the first sample when the time does not suffice for all; `None` for an estimated one.
     pub(crate) first_share: Option<f64>,
 }
 
@@ -54,10 +55,10 @@ impl Looks {
         Self { whole: patience.mul_f64(WHOLE_SHARE), all: patience, first_share: None }
     }
 
-    /// What `counting` says of all traces of the window, with 1; or of a sample, with the share of the traces that it is.
+    /// Returns the counts of all traces of the window, with 1, or of a sample, with its share of the traces.
     ///
     /// # Errors
-    /// When the store fails, or there was not even time for a sample.
+    /// When ClickHouse fails, or the time did not suffice for a sample.
     pub(super) async fn take(
         self,
         search: &mut Search<'_>,
@@ -86,13 +87,13 @@ impl Looks {
                 break;
             }
             let sample = Sample::of(share);
-            // A part of the time is kept: for a larger sample when this is quick, for a smaller one when it is not.
+            // Part of the time is reserved: for a larger sample when this one is fast, for a smaller one when it is not.
             let deadline = now + left.mul_f64(if best.is_none() { FIRST_TRY } else { 1.0 });
             search.deadline = deadline;
             let scan = TraceScan::BySpan { among: TraceSet::Sample(sample), scan: search.default.into() };
             match by(deadline, counting.count(search, &scan)).await? {
                 Some(counts) => {
-                    // Of a trace, spans beyond the range that is read are missed.
+                    // A sample misses spans of its traces that are outside the range that is read.
                     let fraction = sample.fraction().min(SAMPLED);
                     best = Some((counts, fraction));
                     let took = now.elapsed().as_secs_f64().max(1e-3);
@@ -123,29 +124,29 @@ impl Looks {
     }
 }
 
-/// How long everything takes, in seconds, if the time grows with the share as between two samples.
+/// Estimates the time for all traces in seconds, by linear extrapolation from two samples.
 fn of_all((share, took): (f64, f64), (larger, longer): (f64, f64)) -> Option<f64> {
     (larger > share).then(|| longer + ((longer - took) / (larger - share)).max(0.0) * (1.0 - larger))
 }
 
-/// Granules that hold the spans, by the store's estimate; none without one.
+/// Returns ClickHouse's estimate of the number of granules that hold the spans; zero without an estimate.
 async fn granules(search: &Search<'_>) -> f64 {
     let granules = search.granules(&[(SpanFilter::All, search.default)]).await;
     granules.and_then(|granules| granules.first().copied()).unwrap_or_default().selected as f64
 }
 
-/// The share of the traces that is sampled first. Where to read all granules would take too long, so few traces that there is time
-/// for a granule of each of their spans.
+/// Returns the share of the traces in the first sample. If reading all granules would take too long, it is so small that the
+/// time suffices to read one granule for each of the sample's spans.
 fn affordable(granules: f64, until: Instant) -> f64 {
     let time = until.saturating_duration_since(Instant::now()).as_secs_f64();
     let affordable = time * READING_SHARE / GRANULE_READ;
     if granules <= affordable { FIRST_SHARE } else { affordable / (granules * ROWS) }
 }
 
-/// What is counted of all traces of the window.
+/// Counts all traces of the window.
 async fn whole_window(search: &Search<'_>, counting: &impl Counting) -> Result<Counts, StoreError> {
     let mut scan = TraceScan::by_trace(search).await?;
-    // Once more with those that the index does not hold all of, if they are few.
+    // A second time with those traces that the index does not bound, if they are few.
     for _ in 0..2 {
         let Some(traces) = &scan else { break };
         let counts = counting.count(search, traces).await?;
@@ -157,12 +158,12 @@ async fn whole_window(search: &Search<'_>, counting: &impl Counting) -> Result<C
     counting.count(search, &TraceScan::by_span(search).await?).await
 }
 
-/// What comes in time; nothing where the store has to give up.
+/// Returns the result if it is ready in time; `None` if the time-out or a limit of ClickHouse is reached.
 async fn by<T>(
     deadline: Instant,
     looking: impl Future<Output = Result<T, StoreError>>,
 ) -> Result<Option<T>, StoreError> {
-    // The store is told whole seconds; whoever does not wait for it any longer stops it.
+    // ClickHouse's own limit is in whole seconds. Dropping the future ends the statement at the deadline.
     match timeout_at(deadline, looking).await {
         Ok(Err(error)) if !error.is_over_limit() => Err(error),
         Ok(counted) => Ok(counted.ok()),
@@ -179,7 +180,7 @@ mod tests {
         // Half a second to plan and to open files, and three for all spans.
         let all = of_all((0.1, 0.8), (0.2, 1.1)).unwrap();
         assert!((all - 3.5).abs() < 1e-9, "{all}");
-        // A larger sample that took less says nothing of more, but that everything takes as long.
+        // A larger sample that took less time predicts the same time for all traces.
         assert_eq!(of_all((0.1, 0.8), (0.2, 0.7)), Some(0.7));
         assert_eq!(of_all((0.2, 0.8), (0.2, 0.9)), None);
     }

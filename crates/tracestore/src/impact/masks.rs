@@ -1,30 +1,30 @@
-//! Sets of predicates as bits in words of 64, which is how a statement keeps what the spans of a trace satisfy.
+//! Sets of predicates as bits in 64-bit words: a statement keeps which predicates the spans of a trace satisfy.
 
 use std::collections::BTreeSet;
 
 /// Bits of a word.
 const WORD: usize = u64::BITS as usize;
 
-/// Where each predicate of a statement has its bit.
+/// Assigns a bit to each predicate of a statement.
 pub(super) struct Masks(Vec<usize>);
 
 impl Masks {
-    /// Of these predicates, by their numbers.
+    /// Creates masks for these predicates, given by their indexes.
     pub(super) fn of(used: &BTreeSet<usize>) -> Self {
         Self(used.iter().copied().collect())
     }
 
-    /// How many words there are, at least one.
+    /// Number of words, at least one.
     pub(super) fn words(&self) -> usize {
         self.0.len().div_ceil(WORD).max(1)
     }
 
-    /// The predicates' numbers, in words.
+    /// Returns the predicates' indexes, word by word.
     pub(super) fn predicates(&self) -> impl Iterator<Item = &[usize]> {
         self.0.chunks(WORD)
     }
 
-    /// The words of some predicates.
+    /// Returns the words with the bits of these predicates.
     pub(super) fn mask<'n>(&self, numbers: impl IntoIterator<Item = &'n usize>) -> Vec<u64> {
         let mut words = vec![0; self.words()];
         for number in numbers {
@@ -37,7 +37,7 @@ impl Masks {
         words
     }
 
-    /// SQL: whether any of these predicates has its bit in an array of words.
+    /// Writes whether any of these predicates has its bit set in an array of words.
     pub(super) fn meets<'n>(&self, words: &str, numbers: impl IntoIterator<Item = &'n usize>) -> String {
         let mask = self.mask(numbers).into_iter().enumerate().filter(|(_, word)| *word != 0);
         let met: Vec<String> =

@@ -1,5 +1,5 @@
-//! Whom policies let see more than they name: a span that satisfies one opens its whole trace, and with that the spans of
-//! others. What is counted are the values of one field, services mostly, in the traces that are opened.
+//! Collateral access: a span that satisfies a policy grants access to its whole trace, and so to spans of other services.
+//! This module counts the values of one field, mostly services, in the accessible traces.
 
 use tracewarden_model::{LogicalType, MarkedField};
 
@@ -10,51 +10,52 @@ use crate::sql::Statement;
 use crate::table::{BoundTable, plain_text};
 use crate::values::{MAX_VALUE_BYTES, sought};
 
-/// Most openings of one question.
+/// Maximum number of predicate sets of one request.
 pub const MAX_OPENINGS: usize = 16;
-/// Values of one span that are counted.
+/// Maximum number of values of one span that are counted.
 const MAX_SPAN_VALUES: usize = 1_000;
-/// Of one trace, values with what the spans satisfy that have them. Nobody looks at so many, but who sends spans decides how
-/// many there are.
+/// Maximum number of values of one trace, each with the predicates that the spans with this value satisfy. No list shows as
+/// many, but clients that send spans decide how many there are.
 const MAX_TRACE_VALUES: usize = 4_000;
-/// What stands before what stands for a value that no list can show. No value that can be shown begins with it, because it is in
-/// no UTF-8.
+/// Prefix of the hash that replaces a value that no list can show. It is not valid in UTF-8, so no value that can be shown
+/// begins with it.
 pub(super) const UNSHOWN: &str = "char(255)";
 
-/// By what it is counted.
+/// The field whose values are counted.
 #[derive(Debug, Clone, Copy)]
 pub enum Spread<'a> {
     /// A marked field of type string or string_array.
     Field(&'a MarkedField),
-    /// A column of the bound table that holds strings, of which an empty one is no value: a display column.
+    /// A column of the bound table that holds strings: a display column. An empty string does not count as a value.
     Column(&'a str),
 }
 
-/// What is counted of what the predicates of a question open.
+/// Which collateral access to count.
 #[derive(Debug, Clone, Copy)]
 pub struct Sharing<'a> {
-    /// Each as numbers of predicates, any of which opens a trace: at most [`MAX_OPENINGS`].
+    /// Sets of predicates, as indexes, at most [`MAX_OPENINGS`]. A trace is accessible by a set when any of its spans
+    /// satisfies any predicate of the set.
     pub openings: &'a [Vec<usize>],
-    /// By what.
+    /// The field whose values are counted.
     pub by: Spread<'a>,
-    /// How many values at most, of each opening.
+    /// Maximum number of values for each set.
     pub limit: u32,
 }
 
-/// Which values become visible by an opening.
+/// Values that become visible by one set of predicates.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Shared {
-    /// Traces that it opens.
+    /// Number of traces that it grants access to.
     pub traces: u64,
-    /// Values in them; those that most traces have first, then those that fewer traces have in a span that satisfies any of the
-    /// predicates, then by value.
+    /// Values in these traces: by number of traces, descending, then by number of traces in which a span with the value
+    /// satisfies a predicate, ascending, then by value.
     pub values: Vec<SharedValue>,
-    /// Different values, listed or not.
+    /// Number of distinct values, listed or not.
     pub distinct: u64,
-    /// Of these, those that cannot be listed: no readable trace has them, or they are longer than
+    /// Number of these that cannot be listed: no readable trace has them, or they are longer than
     /// [`MAX_VALUE_BYTES`](crate::MAX_VALUE_BYTES) or not UTF-8.
     pub hidden_values: u64,
-    /// Of all of them, those that no span has that satisfies any of the predicates.
+    /// Number of distinct values of which no span satisfies any of the predicates.
     pub only_shared: u64,
 }
 
@@ -63,10 +64,10 @@ pub struct Shared {
 pub struct SharedValue {
     /// The value, or the element of an array.
     pub value: String,
-    /// Opened traces with a span that has it.
+    /// Number of accessible traces with a span that has it.
     pub traces: u64,
-    /// Of these, those with a span that has it and satisfies a predicate, too. With none, it is visible only because traces are
-    /// shown whole.
+    /// Number of these traces in which a span with the value also satisfies a predicate. If it is 0, the value is visible
+    /// only by collateral access.
     pub matching_traces: u64,
 }
 
@@ -84,11 +85,11 @@ impl Spread<'_> {
         }
     }
 
-    /// Of a trace: its different values, each with every different `mask` of a span that has it. For a value that no list can
-    /// show something shorter stands, behind [`UNSHOWN`].
+    /// Writes, for a trace, its distinct values, each with every distinct `mask` of a span that has it. A value that no list
+    /// can show is replaced by a hash with the prefix [`UNSHOWN`].
     ///
     /// # Errors
-    /// When the column or field is no longer what it was.
+    /// When the column or field has changed.
     pub(super) fn of_trace(
         &self,
         mask: &str,
@@ -96,7 +97,7 @@ impl Spread<'_> {
         statement: &mut Statement,
     ) -> Result<String, StoreError> {
         let text = statement.own("text");
-        // What is longer than can be shown must not be kept once for every trace.
+        // Values that are too long to be shown must not be kept once for every trace.
         let kept = |text: &str| {
             format!(
                 "if(length({text}) > {MAX_VALUE_BYTES} OR NOT isValidUTF8({text}), \
@@ -108,7 +109,7 @@ impl Spread<'_> {
                 let unknown = || StoreError::UnknownColumn { name: (*name).to_owned(), nearest: Vec::new() };
                 let (column, quoted) = known_column(table, Some(name)).ok_or_else(unknown)?;
                 let value = plain_text(&quoted, &column.column_type);
-                // One value a span, as a value and not as an array: half the time of the whole statement.
+                // One value per span, as a value and not as an array: half the time of the whole statement.
                 format!("groupUniqArrayIf({MAX_TRACE_VALUES})(({}, {mask}), {value} != '')", kept(&value))
             }
             Self::Field(field) => {

@@ -1,9 +1,10 @@
-//! The statement that counts. Its innermost part groups the spans that count by their traces, as the grouped pass does; of each
-//! trace it keeps a bit for each predicate that any span satisfies, and its values with the same of the spans that have them.
+//! The counting statement. Its innermost part groups the spans that count by trace, as the grouped pass does. For each trace
+//! it keeps a bit for each predicate that any span satisfies, and its values with the same bits of the spans that have them.
 //! Traces with the same bits are compared together.
 //!
-//! The comparisons themselves are made of these rows in the service (`counts.rs`): in the statement, each was an expression, and
-//! ClickHouse took seconds to plan hundreds of them. It plans each further sub-query over all predicates anew, so there are few.
+//! The service computes the comparisons from these rows (`counts.rs`). In the statement, each would be an expression, and
+//! ClickHouse takes seconds to plan hundreds of them. ClickHouse also plans all predicates anew for each further sub-query,
+//! so there are few.
 
 use tracewarden_policy::Predicate;
 
@@ -14,19 +15,19 @@ use crate::StoreError;
 use crate::plan::{Aggregates, MAX_LONG, Search, TraceScan};
 use crate::sql::Statement;
 
-/// What a row is about: all traces that are compared; of an opening the total, a value that can be listed, or, with one more,
-/// one that no list can show.
+/// Kind of a row: compared traces; of a predicate set the total, a value that can be listed, or, with one more, a value that
+/// no list can show.
 pub(super) const COMPARED: u8 = 0;
 pub(super) const TOTAL: u8 = 1;
 const LISTED: u8 = 2;
 
-/// Most different sets of satisfied predicates that one statement answers with.
+/// Maximum number of distinct sets of satisfied predicates in the answer of one statement.
 pub(super) const MAX_MASKS: u64 = 100_000;
 
-/// Number of the opening; kind and value; traces, and those where a matching span has the value; of the opening, different
-/// values, only shared ones, and listable ones; traces that have spans which may not count, not all of them. Of traces that are
-/// compared, in words which predicates they satisfy, and the latest of them that may be read, each behind its latest span in the
-/// window with its sign changed.
+/// Index of the predicate set; kind and value; traces, and those in which a matching span has the value; for the predicate
+/// set, the numbers of distinct values, of only shared ones, and of listable ones; traces that have spans which may not
+/// count, not all of them. For compared traces, the predicates that they satisfy as words, and the latest of them that may be
+/// returned, each after its latest span in the window, negated.
 pub(super) type Row =
     ((u8, u8, String, u64, u64, u64, u64, u64, Vec<String>), (Vec<u64>, Vec<(i64, String)>));
 
@@ -56,7 +57,7 @@ pub(super) fn statement(
         (format!("groupBitOrForEach([{satisfied}] AS {of_span}) AS {mask}"), mask.clone());
     let mut having = if request.only_readable { format!(" AND {readable}") } else { String::new() };
     if let Some(sharing) = part.sharing {
-        // Of a span a bit for each opening that it satisfies, of which there are fewer sets than of predicates.
+        // For a span, a bit for each predicate set that it satisfies: fewer than one for each predicate.
         let opens = sharing.openings.iter().enumerate().map(|(number, opening)| {
             format!("toUInt64({}) * {}", masks.meets(&of_span, opening), 1_u64 << number)
         });
@@ -83,7 +84,7 @@ pub(super) fn statement(
     Ok(statement)
 }
 
-/// Traces that are compared, by what they satisfy.
+/// Writes compared traces, grouped by the predicates that they satisfy.
 fn compared(traces: &str, samples: u32, statement: &Statement) -> String {
     let [mask, latest, trace, readable, beyond] =
         ["mask", "latest", "trace", "readable", "beyond"].map(|name| statement.own(name));
@@ -97,7 +98,8 @@ fn compared(traces: &str, samples: u32, statement: &Statement) -> String {
     )
 }
 
-/// For each trace a row if traces are compared; and for each opening that opens it a row and one for each of its values.
+/// Writes, for each trace, a row if traces are compared, and for each predicate set that grants access to it, a row and one
+/// for each of its values.
 fn shared_rows(
     traces: &str,
     sharing: Sharing<'_>,
@@ -113,14 +115,14 @@ fn shared_rows(
     let opened: Vec<String> = sharing.openings.iter().map(|opening| masks.meets(&mask, opening)).collect();
     let mut numbers =
         format!("arrayFilter({bit} -> [{}][{bit} + 1] != 0, range(toUInt8({many})))", opened.join(", "));
-    // The comparison has the number behind those of the openings, and no values.
+    // The comparison has the index after the predicate sets, and no values.
     if compares {
         numbers = format!("arrayPushFront({numbers}, toUInt8({many}))");
     }
     let opened = format!(
         "SELECT arrayJoin({numbers}) AS {number}, {mask}, {latest}, {trace}, {readable}, {beyond}, {values} FROM ({traces})"
     );
-    // Each value once, and whether any span that has it satisfies the opening: those that do come first.
+    // Each value once, and whether any span that has it satisfies the predicate set: those that do come first.
     let valued = format!(
         "SELECT {number}, {mask}, {latest}, {trace}, {readable}, {beyond}, arrayCompact({pair} -> {pair}.1, \
          arrayReverseSort(arrayMap({pair} -> ({pair}.1, bitTest({pair}.2, {number})), if({number} = {many}, [], {values})))) \
@@ -134,7 +136,7 @@ fn shared_rows(
     )
 }
 
-/// Counts of equal rows, of those for comparisons apart by what opens the traces.
+/// Counts equal rows; those for comparisons separately for each set of satisfied predicates.
 fn counted(rows: &str, samples: u32, statement: &Statement) -> String {
     let [number, row, kind, value, opens, latest, trace, readable, beyond] =
         ["number", "row", "kind", "value", "opens", "latest", "trace", "readable", "beyond"]
@@ -151,7 +153,7 @@ fn counted(rows: &str, samples: u32, statement: &Statement) -> String {
     )
 }
 
-/// What is told of it: of each opening the total first and then its values, and what is compared.
+/// Writes the answer: for each predicate set the total and then its values, and the compared traces.
 fn told(counted: &str, limit: u64, statement: &Statement) -> String {
     let [number, kind, value, opens, traces, own, open, first, odd, listable] =
         ["number", "kind", "value", "opens", "traces", "own", "open", "first", "odd", "listable"]
@@ -169,7 +171,7 @@ fn told(counted: &str, limit: u64, statement: &Statement) -> String {
 }
 
 impl Part<'_> {
-    /// Whether all traces of the window are counted, and not only those that are opened.
+    /// Whether all traces of the window are counted, and not only the accessible ones.
     pub(super) fn compares(&self) -> bool {
         self.sharing.is_none() || !self.comparisons.is_empty()
     }

@@ -1,5 +1,4 @@
-//! Samples of many traces, time that is not enough, and who is told nothing. That counts are right is tried by
-//! `worlds/impact.rs`.
+//! Samples of many traces, insufficient time, and callers without access. `worlds/impact.rs` tests that the counts are right.
 
 mod many;
 
@@ -18,7 +17,7 @@ use crate::cancellation::{binding, everything, running};
 use crate::differential::{connect, execute};
 
 const NOON: i64 = 1_790_000_000;
-/// Within the day before noon, each with four spans of a second.
+/// Within the day before noon, each with four spans at intervals of a second.
 const TRACES: u64 = 40_000;
 const FEW: u64 = 400;
 
@@ -63,7 +62,7 @@ async fn fill(local: &LocalStore, traces: u64) -> TraceStore {
     store
 }
 
-/// A sample from the start, with all the time that it takes.
+/// Samples from the start, with enough time.
 fn sampling() -> Looks {
     Looks { whole: Duration::ZERO, ..Looks::within(Duration::from_secs(60)) }
 }
@@ -77,7 +76,7 @@ struct Asking<'a> {
 }
 
 impl<'a> Asking<'a> {
-    /// Of all traces, with no field that policies rest on.
+    /// For all traces, without fields of policies.
     fn of_all(predicates: &'a [Predicate], comparisons: &'a [Comparison], readable: &'a AccessScope) -> Self {
         Self { predicates, comparisons, readable, only_readable: false, rests_on: &[] }
     }
@@ -99,7 +98,7 @@ impl<'a> Asking<'a> {
         store.impact_by(request, looks).await
     }
 
-    /// What each predicate by itself shares.
+    /// Returns the collateral access of each predicate.
     async fn sharing(&self, store: &TraceStore, table: &str, looks: Looks) -> Result<Impact, StoreError> {
         let openings: Vec<Vec<usize>> = (0..self.predicates.len()).map(|number| vec![number]).collect();
         let request = ImpactRequest {
@@ -129,7 +128,7 @@ async fn a_sample_is_about_what_it_is_a_sample_of() {
     let predicates = ["Team == '0' && Service == 'web'", "Team in ['0', '1', '2', '3']", "Team == '3'"]
         .map(|expression| scope(expression).predicate().clone());
     let comparisons = [comparison(&[0], &[1]), comparison(&[1], &[2, 0])];
-    // Of team 1 alone ids may be told.
+    // Only ids of team 1 may be returned.
     let readable = scope("Team == '1'");
     let asking = Asking {
         predicates: &predicates,
@@ -160,13 +159,13 @@ async fn a_sample_is_about_what_it_is_a_sample_of() {
         about(sampled.lost, lost);
         about(sampled.unchanged, unchanged);
     }
-    // Ids are those of traces as they are, and only of those that may be read.
+    // Ids are those of existing traces, and only of readable ones.
     let team = |id: &String| (u64::from_str_radix(id, 16).unwrap() - 1) % 10;
     let ids = &sample.compared[0].gained_ids;
     assert!(!ids.is_empty() && ids.iter().all(|id| team(id) == 1), "{ids:?}");
     assert!(ids.windows(2).all(|pair| pair[0] < pair[1]), "the newest first: {ids:?}");
-    // Asked again it says the same, when it gets as far: from this share on no larger one is worth another look, however
-    // quick this one was.
+    // A repeated request gives the same result at the same share: from this share on, no larger sample is worth another
+    // statement, however fast this one was.
     let once = Looks { first_share: Some(0.2), ..sampling() };
     let first = asking.impact(&store, "spans", once).await.unwrap();
     let again = asking.impact(&store, "spans", once).await.unwrap();
@@ -182,14 +181,14 @@ async fn a_sample_is_about_what_it_is_a_sample_of() {
         traces,
         matching_traces,
     };
-    // No readable trace is opened, so no value is told.
+    // No readable trace is accessible, so no value is returned.
     let first = &shared.shared[0];
     assert_eq!((first.traces, first.values.as_slice()), (tenth, &[][..]));
     assert_eq!((first.distinct, first.hidden_values, first.only_shared), (4, 4, 3));
     let asking = Asking { readable: &everything(), ..asking };
     let shared = asking.sharing(&store, "spans", whole).await.unwrap();
     assert_eq!((shared.fraction, shared.shared.len()), (1.0, 3));
-    // Each predicate by itself, though they are asked about together and open some of the same traces.
+    // Each predicate separately, although one statement counts them all and they grant access to some of the same traces.
     for (shared, opened) in shared.shared.iter().zip([tenth, 4 * tenth, tenth]) {
         let services = [("cart", 0), ("db", 0), ("mail", 0), ("web", opened)];
         assert_eq!(shared.values, services.map(|(name, own)| value(name, opened, own)));
@@ -207,7 +206,7 @@ async fn a_sample_is_about_what_it_is_a_sample_of() {
 async fn what_takes_too_long_is_stopped_and_no_number_is_made_up() {
     let local = LocalStore::start().unwrap();
     let store = connect(&local);
-    // In every part of the window there is more than can be read.
+    // Every part of the window has more rows than can be read.
     execute(
         &local,
         format!(
@@ -230,13 +229,13 @@ async fn what_takes_too_long_is_stopped_and_no_number_is_made_up() {
     assert!(matches!(late, Err(StoreError::Timeout(_))), "{late:?}");
     running(&store, 0).await;
 
-    // Whoever may be told nothing costs nothing.
+    // A caller without access causes no cost.
     let asking = Asking { readable: &scope("false"), only_readable: true, ..asking };
     let found = asking.impact(&store, "endless", sampling()).await.unwrap();
     assert_eq!((found.compared, found.traces), (vec![Difference::default()], 0));
 }
 
-/// Refuses every look, and counts them.
+/// Refuses every count, and counts the refusals.
 #[derive(Default)]
 struct Refusing(AtomicU32);
 
@@ -318,7 +317,7 @@ async fn whoever_may_read_nothing_is_told_counts_or_nothing() {
         assert_eq!(found.shared, [Shared::default()]);
     }
 
-    // The same error for everyone when the table, or a field that policies rest on, is not what it was.
+    // The same error for every user when the table, or a field of a policy, has changed.
     let rests_on = [Arc::new(MarkedField { logical: LogicalType::Number, ..field("Service") })];
     let changed = Asking { only_readable: true, rests_on: &rests_on, ..asking };
     let refused = changed.impact(&store, "spans", sampling()).await;
@@ -339,7 +338,7 @@ async fn whoever_may_read_nothing_is_told_counts_or_nothing() {
     assert!(silent.impact(&store, "gone", sampling()).await.is_err());
 }
 
-/// The index as it is filled beside the spans, which holds all of each trace.
+/// Fills the index as the exporter does, with the complete bounds of each trace.
 async fn fill_index(local: &LocalStore) {
     for statement in [
         "CREATE TABLE default.bounds (TraceId String, Start DateTime, End DateTime) ENGINE = MergeTree ORDER BY TraceId",
@@ -373,7 +372,8 @@ async fn the_index_is_joined_to_traces_where_that_says_the_same() {
         patience: Duration::from_secs(60),
     };
     let id = |trace: u64| format!("{:032x}", trace + 1);
-    // Long traces, and whether any has spans beyond its entry; opened before, after, and values in what is opened.
+    // Returns the number of long traces, and whether any has spans beyond its entry; accessible traces before and after, and
+    // the values in accessible traces.
     let ask = async || {
         let tables = store.bound_tables(&binding).await.unwrap();
         let table = BoundTable::new(&binding, tables.columns.to_vec()).unwrap();
@@ -403,7 +403,7 @@ async fn the_index_is_joined_to_traces_where_that_says_the_same() {
     assert_eq!((told.0, told.1, told.2.traces, told.2.only_shared), (all, open, open, 3));
     assert_eq!(first, Some((0, 0, told)), "by the traces' bounds alone");
 
-    // A trace whose entry reaches back for two days, where it has a span that opens it.
+    // A trace whose entry begins three days earlier, where it has a span that grants access.
     let early = format!("toDateTime64({NOON}, 9) - INTERVAL 3 DAY");
     for statement in [
         format!(
@@ -414,7 +414,7 @@ async fn the_index_is_joined_to_traces_where_that_says_the_same() {
             "INSERT INTO default.spans SELECT {early}, '{}', 'early', '', 'mill', '0' UNION ALL \
              SELECT {early}, '{}', 'early', '', 'mill', '0'",
             id(1),
-            // Its entry does not reach there, and neither is it looked at there without one.
+            // Its entry does not reach there, and without an entry that range is not read either.
             id(2),
         ),
     ] {
@@ -425,7 +425,7 @@ async fn the_index_is_joined_to_traces_where_that_says_the_same() {
     assert_eq!((told.2.distinct, lost.contains(&id(1)), lost.contains(&id(2))), (5, false, true));
     assert_eq!(first, Some((1, 0, told)), "that one by its spans");
 
-    // A trace whose entry does not hold its first span, the one of the team.
+    // A trace whose entry does not cover its first span, the one of the team.
     execute(
         &local,
         format!(
@@ -439,7 +439,7 @@ async fn the_index_is_joined_to_traces_where_that_says_the_same() {
     let (far, beyond, _) = first.unwrap();
     assert_eq!((far, beyond), (1, 1), "not by the traces' bounds");
 
-    // An entry near the window and nowhere near its spans: none of them counts.
+    // An entry near the window and far from the trace's spans: none of them counts.
     let put_entries_at = async |seconds: i64| {
         let statement = format!(
             "ALTER TABLE default.bounds UPDATE Start = toDateTime({seconds}), End = toDateTime({seconds} + 8) \
@@ -454,7 +454,7 @@ async fn the_index_is_joined_to_traces_where_that_says_the_same() {
     assert_eq!((told.0, told.1, told.2.traces), (all - 2, open - 1, open - 1));
     assert_eq!(first.unwrap().1, 2);
 
-    // Without any entry near the window all of it that is near counts.
+    // Without any entry near the window, all its spans near the window count.
     put_entries_at(1).await;
     let (first, told, _) = ask().await;
     assert_eq!((told.0, told.1, told.2.traces), (all, open + 1, open + 1));

@@ -1,9 +1,9 @@
-//! Comparing columns of keys with their maps, over the whole table, before policies read them.
+//! Compares key columns with their maps, over the whole table, before policies read them.
 //!
-//! A column's expression says what is written from now on. What is in the parts can be something else: the values of an
-//! expression that the column had before, or what somebody inserted into it. The same holds for projections, each of
-//! which has a copy. Seen with 26.7: `MATERIALIZE COLUMN` mends the column and leaves its copies in projections as they
-//! were, and statements are answered from those.
+//! A column's expression applies to new rows. Existing parts can hold other values: those of an earlier expression, or values
+//! that a client inserted into the column. The same holds for projections, which each have a copy. Observed with 26.7:
+//! `MATERIALIZE COLUMN` fixes the column but leaves its copies in projections unchanged, and ClickHouse answers statements
+//! from those.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,21 +13,21 @@ use crate::layout::{Layout, ProjectedColumns, Projection, key_column_expression}
 use crate::sql::{Statement, quote, quote_table};
 use crate::{StoreError, TraceStore};
 
-/// How much longer than another statement a comparison may take: it reads the whole table.
+/// Factor by which a comparison may take longer than another statement: it reads the whole table.
 pub(crate) const PATIENCE: u32 = 10;
-/// How often parts that come and go while they are compared are looked at.
+/// How often parts that are created or removed during the comparison are compared again.
 const ATTEMPTS: u32 = 3;
 
-/// What comparing a column with its map found.
+/// Result of the comparison of a column with its map.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Compared {
-    /// Rows of the table.
+    /// Number of rows of the table.
     pub rows: u64,
-    /// Rows in which the column has another value than the map.
+    /// Number of rows in which the column and the map differ.
     pub differing: u64,
-    /// Projections with other values than the map, each with the rows of the parts in which it has them.
+    /// Projections whose values differ from the map, each with the number of rows of the parts that differ.
     pub stale_projections: Vec<(String, u64)>,
-    /// Projections that could not be compared, each with the reason. For people.
+    /// Projections that could not be compared, each with the reason, for administrators.
     pub unknown_projections: Vec<(String, String)>,
 }
 
@@ -44,7 +44,7 @@ struct Held<'a> {
     column: &'a str,
     /// The column's quoted name.
     quoted: String,
-    /// What the map has, NULL where the key is absent.
+    /// The value in the map, NULL where the key is absent.
     in_map: String,
 }
 
@@ -55,7 +55,7 @@ impl<'a> Held<'a> {
         Some(Self { map, column, quoted: quote(column), in_map })
     }
 
-    /// Whether the two differ in a row; never NULL.
+    /// Returns an expression for whether the two differ in a row; it is never NULL.
     fn differ(&self) -> String {
         let Self { quoted: column, in_map, .. } = self;
         format!("(isNull({column}) != isNull({in_map}) OR ifNull({column} != {in_map}, 0))")
@@ -63,12 +63,12 @@ impl<'a> Held<'a> {
 }
 
 impl TraceStore {
-    /// Compares the columns of these fields with their maps, in every row and in every projection that has a copy. All in
-    /// one pass over the table, which may take ten times as long as another statement. Fields without a column are left
-    /// out of the answer, which is otherwise in their order.
+    /// Compares the columns of these fields with their maps, in every row and in every projection that has a copy, in one
+    /// pass over the table. It may take ten times as long as another statement. The results are in the order of the fields;
+    /// fields without a column have none.
     ///
     /// # Errors
-    /// When the store fails, or takes too long.
+    /// When ClickHouse fails, or takes too long.
     pub async fn compare_key_columns(
         &self,
         binding: &Binding,
@@ -110,7 +110,7 @@ impl TraceStore {
         Ok(found)
     }
 
-    /// Rows of the parts in which a projection has other values than the map; a reason why that is not known.
+    /// Returns the number of rows of the parts in which a projection differs from the map, or the reason why it is unknown.
     async fn compare_projection(
         &self,
         binding: &Binding,
@@ -141,7 +141,7 @@ impl TraceStore {
             let stored: HashMap<String, (u64, u64)> =
                 stored.into_iter().map(|(part, rows, hash)| (part, (rows, hash))).collect();
             for (part, rows, hash) in copied {
-                // Parts never change; one that is gone was merged into another, which the next look finds.
+                // Parts never change. A part that is gone was merged into another, which the next attempt finds.
                 if let Some(found) = stored.get(&part) {
                     differing = differing.saturating_add(if *found == (rows, hash) { 0 } else { rows });
                     judged.insert(part);
@@ -155,22 +155,22 @@ impl TraceStore {
     }
 }
 
-/// Name of a part, its rows, the sum of their hashes.
+/// Name of a part, number of its rows, sum of their hashes.
 type Part = (String, u64, u64);
 
-/// Rows of parts, for comparing a projection with the table: with the column as it is in the one, and with what the map
-/// has in the other. That finds every difference but one between rows that are alike in everything else that the
-/// projection holds, and no statement that it answers can see that.
+/// Hashes the rows of parts to compare a projection with the table: the projection with its column, the table with the map's
+/// value. The comparison finds every difference except a swap between rows that agree in all other columns of the projection.
+/// No statement that the projection answers can observe such a swap.
 struct Parts<'a> {
     binding: &'a Binding,
     held: &'a Held<'a>,
-    /// What the projection holds.
+    /// The columns of the projection.
     columns: &'a [String],
 }
 
 impl Parts<'_> {
-    // Not in one statement. Seen with 26.7: beside `mergeTreeProjection`, the table itself is taken to have the columns
-    // of the projection.
+    // Two statements, because in one that reads `mergeTreeProjection`, too, ClickHouse assumes that the table itself has the
+    // columns of the projection (observed with 26.7).
     fn of_projection(&self, name: &str) -> Statement {
         let Binding { database, table, .. } = self.binding;
         let from = format!("mergeTreeProjection({}, {}, {})", quote(database), quote(table), quote(name));
@@ -178,7 +178,7 @@ impl Parts<'_> {
     }
 
     fn of_table(&self, parts: &[String]) -> Statement {
-        // In the type of the column, so that equal values have equal hashes.
+        // Cast to the type of the column, so that equal values have equal hashes.
         let in_map = format!("CAST({}, 'LowCardinality(Nullable(String))')", self.held.in_map);
         let mut statement = Statement::default();
         let parts = statement.strings(parts);
@@ -187,7 +187,7 @@ impl Parts<'_> {
     }
 
     fn hashed(&self, value: &str, from: &str, mut statement: Statement) -> Statement {
-        // A NULL in an array is hashed, a NULL by itself makes the hash NULL.
+        // A NULL in an array is hashed; a bare NULL makes the hash NULL.
         let columns = self.columns.iter().map(|column| {
             let column = if column == self.held.column { value.to_owned() } else { quote(column) };
             format!("[{column}]")
@@ -200,8 +200,8 @@ impl Parts<'_> {
     }
 }
 
-/// The projections that have a copy of a column, or something made of it. Of a name that the store may write otherwise in
-/// a query, all that are not known to be without it.
+/// Returns the projections that have a copy of a column, or an expression over it. If ClickHouse may write the name
+/// differently in a query, returns all projections that may have it.
 fn copies<'a>(layout: &'a Layout, column: &str) -> Vec<&'a Projection> {
     let is_of_name = |c: char| c.is_alphanumeric() || c == '_';
     let written_alike = column.chars().all(|c| is_of_name(c) || matches!(c, ' ' | '.' | '-'));
@@ -217,11 +217,11 @@ fn copies<'a>(layout: &'a Layout, column: &str) -> Vec<&'a Projection> {
     layout.projections.iter().filter(may_have).collect()
 }
 
-/// The columns of a projection as it is to be compared: those that it has as they are. `None` when the column of the key
-/// is not one of them.
+/// Returns the columns of a projection that are compared: those that it holds unchanged. `None` when the key column is not
+/// among them.
 fn plain_columns(held: &Held<'_>, projection: &Projection) -> Option<Vec<String>> {
     let named = match projection.columns() {
-        // It has the map as well, beside which the value can be compared.
+        // It also has the map, and the value can be compared next to it.
         ProjectedColumns::All { also } if also.iter().any(|name| name == held.column) => {
             vec![held.map.to_owned(), held.column.to_owned()]
         }

@@ -1,4 +1,4 @@
-//! Which indexes of a key's column serve which operator, and that a projection with the column answers by itself.
+//! Which indexes of a key column serve which operator, and that a projection with the column answers alone.
 
 use tracewarden_model::{AccessModel, AttributeValue, Caller, ColumnType, FieldRef, LogicalType};
 use tracewarden_policy::check;
@@ -11,8 +11,8 @@ use crate::layout::key_column_expression;
 use crate::predicate_sql::render;
 use crate::sql::Statement;
 
-/// Policies on the key `k`, whether an index of type `bloom_filter` on its column serves them, and how many of the 64
-/// granules one of type `set` leaves. Each of the values is in 8 of them; in 32 the key is absent.
+/// Policies on the key `k`, whether a `bloom_filter` index on its column serves them, and how many of the 64 granules a `set`
+/// index leaves. Each of the values is in 8 granules; in 32 the key is absent.
 const POLICIES: &[(&str, bool, u32)] = &[
     ("m.k == 'v7'", true, 8),
     ("m.k == ''", true, 8),
@@ -55,8 +55,7 @@ async fn operators_are_served_through_the_column() {
     for (table, index) in
         [("blooming", index("bloom_filter")), ("listed", index("set(4)")), ("projected", String::new())]
     {
-        // Neither the order of the table nor that of the projection is that of the key's values; half of the rows are
-        // without the key.
+        // Neither the table nor the projection is sorted by the key's values; half of the rows lack the key.
         execute(
             &local,
             format!(
@@ -108,7 +107,7 @@ async fn operators_are_served_through_the_column() {
         if policy.contains("other") || policy.contains("flag") {
             continue;
         }
-        // Where the projection holds all that is asked for, the map is not read at all.
+        // Where the projection holds all columns that the statement needs, the map is not read at all.
         let mut statement = Statement::default();
         let condition = render(&predicate, &mut statement);
         statement.push(&format!(

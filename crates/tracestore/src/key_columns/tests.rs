@@ -1,4 +1,4 @@
-//! Which columns are read, and what comparing them finds, on the real engine.
+//! Which columns are read, and the results of comparing them, on the real engine.
 
 use tracewarden_model::{
     AccessModel, Binding, Caller, ColumnType, Condition, Display, FieldRef, LogicalType, Test,
@@ -48,7 +48,7 @@ async fn create(local: &LocalStore, table: &str, columns: &str, engine: &str) {
     .await;
 }
 
-/// What is asked of the column or the map: by a policy with this column adopted, and by a filter.
+/// Returns the conditions on the column or the map: of a policy with this column adopted, and of a filter.
 async fn asked(store: &TraceStore, table: &str, adopted: Option<&str>) -> (String, String) {
     let columns = store.columns("default", table).await.unwrap();
     let bound = BoundTable::new(&binding(table), columns).unwrap();
@@ -83,15 +83,16 @@ async fn policies_read_adopted_columns_and_filters_any_of_the_form() {
         assert!(sql.contains(&crate::sql::quote(column)) && !sql.contains("`m`"), "{sql}");
     };
     let reads_map = |sql: &str| assert!(sql.contains("`m`") && !sql.contains("assumeNotNull"), "{sql}");
-    // Nothing is adopted: only the filter has the column, the first.
+    // Without an adopted column, only the filter reads one: the first.
     let (access, filter) = asked(&store, "two", None).await;
     reads_map(&access);
     reads(&filter, "a `c`");
-    // The adopted one goes before another of the form.
+    // The adopted one takes precedence over another of the standard form.
     let (access, filter) = asked(&store, "two", Some("b")).await;
     reads(&access, "b");
     reads(&filter, "b");
-    // What was adopted is gone, or something else now: the map, and another one of the form for filters.
+    // The adopted column is gone, or has another definition now: policies read the map, filters another column of the
+    // standard form.
     for gone in ["gone", "plain", "defaulted", "bare", "wide", "crossed", "other", "m", "n", "TraceId"] {
         let (access, filter) = asked(&store, "two", Some(gone)).await;
         reads_map(&access);
@@ -100,7 +101,7 @@ async fn policies_read_adopted_columns_and_filters_any_of_the_form() {
         reads_map(&access);
         reads_map(&filter);
     }
-    // Where the rows are elsewhere, a declaration is enough to look for something, and not to open anything.
+    // Where the rows are on other servers, a declaration suffices for filters, but not for policies.
     let (access, filter) = asked(&store, "elsewhere", Some("b")).await;
     reads_map(&access);
     reads(&filter, "b");
@@ -108,7 +109,7 @@ async fn policies_read_adopted_columns_and_filters_any_of_the_form() {
     reads_map(&access);
     reads_map(&filter);
 
-    // The map holds something else than strings now.
+    // The values of the map are no longer strings.
     execute(&local, "CREATE TABLE default.numbers (TraceId String, SpanId String, ParentSpanId String, At DateTime64(9), \
         m Map(String, UInt64), b LowCardinality(Nullable(String)) MATERIALIZED if(mapContains(m, 'it\\'s'), \
         mapValues(m)[indexOf(mapKeys(m), 'it\\'s')], NULL)) ENGINE = MergeTree ORDER BY At".to_owned()).await;
@@ -122,7 +123,7 @@ async fn policies_read_adopted_columns_and_filters_any_of_the_form() {
     assert_eq!(refused("two", "b").await, "");
     assert_eq!(refused("two", "bb").await, "there is no column `bb`; did you mean `b`?");
     assert!(refused("two", "wide").await.contains("MATERIALIZED if(mapContains(`m`, 'it\\'s'), "));
-    // Of another key of the same map.
+    // A column of another key of the same map.
     assert!(refused("two", "other").await.contains("not of the one form"));
     assert!(
         refused("elsewhere", "b").await.starts_with("policies read columns of keys only in MergeTree tables")
@@ -161,7 +162,7 @@ async fn comparing_looks_at_every_row_and_every_copy() {
         unknown_projections: Vec::new(),
     };
 
-    // A column that was made in the form agrees, in parts from before it was made too.
+    // A column that was created in the standard form agrees, also in parts from before it was created.
     create(&local, "fresh", "filler String DEFAULT 'x'", "MergeTree ORDER BY At").await;
     assert_eq!(store.columns("default", "fresh").await.unwrap().len(), 7);
     write("fresh", 100).await;
@@ -177,7 +178,7 @@ async fn comparing_looks_at_every_row_and_every_copy() {
     write("fresh", 100).await;
     assert_eq!(compared(&store, "fresh").await, equal(300));
 
-    // One that had another expression keeps the old values in old parts.
+    // A column that had another expression keeps the old values in old parts.
     let projection = "PROJECTION narrow (SELECT At, TraceId, c ORDER BY At)";
     let old = "c LowCardinality(Nullable(String)) MATERIALIZED if(TraceId = '7', 'old', NULL)";
     create(&local, "altered", &format!("{old}, {projection}"), "MergeTree ORDER BY At").await;
@@ -187,7 +188,7 @@ async fn comparing_looks_at_every_row_and_every_copy() {
     let found = compared(&store, "altered").await;
     assert_eq!((found.rows, found.differing), (160, 75));
     assert_eq!(found.stale_projections, [("narrow".to_owned(), 100)]);
-    // The column is mended. Its copy is not, and statements are answered from that.
+    // The column is fixed. Its copy is not, and statements are answered from that.
     alter("altered", "MATERIALIZE COLUMN c").await;
     let found = compared(&store, "altered").await;
     assert_eq!((found.differing, found.is_equal()), (0, false));
@@ -196,7 +197,7 @@ async fn comparing_looks_at_every_row_and_every_copy() {
     alter("altered", "MATERIALIZE PROJECTION narrow").await;
     assert_eq!(compared(&store, "altered").await, equal(160));
 
-    // Somebody wrote a value of their own into one row; and what groups by the column cannot be compared by rows.
+    // A client wrote another value into one row; and a projection that groups by the column cannot be compared by rows.
     execute(
         &local,
         "INSERT INTO default.fresh (TraceId, SpanId, ParentSpanId, At, m, c) SETTINGS \

@@ -8,7 +8,7 @@ use crate::differential::{connect, connect_at, execute};
 use crate::settings::Bounds;
 use crate::sql::quote_table;
 
-/// Keys that look like something else.
+/// Keys that look like other syntax.
 const HOSTILE: [&str; 12] = [
     "http.status_code",
     "it's",
@@ -89,7 +89,7 @@ fn distributed_tables_name_what_is_behind_them() {
         distributed("it's", "", "a,b)")
     );
     assert_eq!(read("Distributed(prod, otel, t)"), distributed("prod", "otel", "t"));
-    // Nothing is guessed.
+    // Arguments in another form are not guessed.
     assert_eq!(read("Distributed(f(x), 'otel', 't')"), TableEngine::Other("Distributed".to_owned()));
     assert_eq!(
         TableEngine::read("ReplicatedMergeTree", "ReplicatedMergeTree('/x') ORDER BY a"),
@@ -133,7 +133,7 @@ async fn what_is_added_is_found_and_what_is_dropped_is_gone() {
         )
         .await;
     }
-    // None of the one form.
+    // None of these has the standard form.
     for (name, text) in [
         ("wrong type", format!("Nullable(String) MATERIALIZED {}", key_column_expression(map, "k"))),
         ("wrong kind", format!("{KEY_COLUMN_TYPE} DEFAULT {}", key_column_expression(map, "k"))),
@@ -171,7 +171,7 @@ async fn what_is_added_is_found_and_what_is_dropped_is_gone() {
     );
     assert_eq!(projection("whole").columns(), ProjectedColumns::All { also: vec!["at".to_owned()] });
 
-    // It is believed for a while, and not longer.
+    // The layout is cached for a while, and not longer.
     execute(&local, format!("ALTER TABLE {table} DROP PROJECTION by_time")).await;
     execute(&local, format!("ALTER TABLE {table} DROP COLUMN `k.0`")).await;
     execute(&local, format!("ALTER TABLE {table} ADD INDEX more `trace` TYPE minmax")).await;
@@ -201,7 +201,7 @@ async fn without_a_catalogue_there_is_nothing_to_use() {
     assert!(matches!(wrong, Err(StoreError::Store { code: Some(395), .. })), "{wrong:?}");
 }
 
-/// None of those who ask at the same time waits for the time limits of the others.
+/// No caller waits for the time limits of the others.
 #[tokio::test]
 async fn all_who_ask_a_store_that_hangs_fail_together() {
     let local = LocalStore::start().unwrap();
@@ -212,7 +212,7 @@ async fn all_who_ask_a_store_that_hangs_fail_together() {
     let begun = std::time::Instant::now();
     let asked = futures::future::join_all((0..10).map(|_| store.layout("default", TABLE))).await;
     assert!(asked.iter().all(|layout| matches!(layout, Err(StoreError::Timeout(_)))), "{asked:?}");
-    // The limit of a statement and the second for which it is waited for besides.
+    // The time limit of a statement, plus the second that the client waits in addition.
     assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
     proxy.set(Fault::None);
     let asked = futures::future::join_all((0..10).map(|_| store.layout("default", TABLE))).await;

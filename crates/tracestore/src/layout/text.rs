@@ -1,9 +1,9 @@
-//! ClickHouse's own texts, read: expressions of columns, lists of engines' arguments, queries of projections.
+//! Parsers for texts that ClickHouse writes: expressions of columns, lists of engine arguments, queries of projections.
 //!
-//! A name stands bare or in backticks, whichever ClickHouse prefers, and a literal's key can hold anything. Comparing
-//! texts would depend on both; reading them does not.
+//! ClickHouse writes a name bare or in backticks, and a key literal can hold anything. A comparison of texts would depend on
+//! both; parsing does not.
 
-/// Reads a text from its beginning. Every method leaves the rest where it was when it finds something else.
+/// Parses a text from its beginning. A method that finds something else consumes nothing.
 pub(super) struct Reader<'a> {
     rest: &'a str,
 }
@@ -13,18 +13,18 @@ impl<'a> Reader<'a> {
         Self { rest: text }
     }
 
-    /// Whether everything was read.
+    /// Whether the whole text is consumed.
     pub(super) fn at_end(&self) -> bool {
         self.rest.is_empty()
     }
 
-    /// Exactly this.
+    /// Consumes exactly this text.
     pub(super) fn word(&mut self, word: &str) -> Option<()> {
         self.rest = self.rest.strip_prefix(word)?;
         Some(())
     }
 
-    /// A name, bare or in backticks.
+    /// Consumes a name, bare or in backticks.
     pub(super) fn name(&mut self) -> Option<String> {
         if self.rest.starts_with('`') {
             return self.quoted('`');
@@ -38,7 +38,7 @@ impl<'a> Reader<'a> {
         Some(name.to_owned())
     }
 
-    /// A literal string.
+    /// Consumes a string literal.
     pub(super) fn literal(&mut self) -> Option<String> {
         self.quoted('\'')
     }
@@ -58,7 +58,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What ClickHouse writes with a backslash. Anything else it does not write.
+/// Returns the character that ClickHouse writes with this one after a backslash; it writes no other escapes.
 fn unescaped(character: char) -> Option<char> {
     Some(match character {
         'b' => '\u{8}',
@@ -72,14 +72,14 @@ fn unescaped(character: char) -> Option<char> {
     })
 }
 
-/// A name, and nothing else.
+/// Parses a name and nothing else.
 pub(crate) fn only_name(text: &str) -> Option<String> {
     let mut reader = Reader::new(text);
     let name = reader.name()?;
     reader.at_end().then_some(name)
 }
 
-/// The parts of a list, cut at commas that stand neither in quotes nor in brackets.
+/// Splits a list at commas that are neither in quotes nor in brackets.
 pub(super) fn listed(text: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let mut rest = text;
@@ -93,7 +93,7 @@ pub(super) fn listed(text: &str) -> Vec<&str> {
     parts
 }
 
-/// Cuts at the first `mark` that stands neither in quotes nor in brackets.
+/// Splits at the first `mark` that is neither in quotes nor in brackets.
 pub(crate) fn split_outside<'a>(text: &'a str, mark: &str) -> Option<(&'a str, &'a str)> {
     let mut quote = None;
     let mut depth = 0_u32;

@@ -21,23 +21,23 @@ const GROWTH: usize = 16;
 /// The predicates by which candidates are found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Rare {
-    /// The candidates are the traces that satisfy all of them, but for those of which there are too many. Granules are not traces: a
-    /// predicate that follows the sorting key lies in few granules and fills them, so the first by granules may be satisfied by
-    /// more traces than the next.
+    /// The candidates are the traces that satisfy all of these predicates, except predicates with too many traces. The number of
+    /// granules does not tell the number of traces: a predicate that follows the sorting key matches few granules and fills them.
     pub(crate) read: Vec<RequiredPredicate>,
-    /// They leave out candidates before these are decided.
+    /// They exclude candidates before these are decided.
     pub(crate) narrow: Vec<RequiredPredicate>,
 }
 
 /// The traces of rare predicates.
 struct RareTraces {
     traces: BTreeSet<String>,
-    /// What else they must satisfy that an index finds.
+    /// Other required predicates that an index serves.
     narrow: Vec<RequiredPredicate>,
 }
 
 impl Search<'_> {
-    /// Fills the page if few enough traces satisfy one of the predicates. Otherwise returns `false` and leaves the page unchanged.
+    /// Fills the page if few enough traces satisfy one of the predicates. Otherwise returns `false` and leaves the page
+    /// unchanged.
     pub(crate) async fn by_candidates(
         &self,
         rare: &Rare,
@@ -65,7 +65,7 @@ impl Search<'_> {
         Ok(true)
     }
 
-    /// The traces that satisfy every predicate of which there are few enough; `None` if there are too many of each.
+    /// Returns the traces that satisfy every predicate with few enough traces; `None` if each has too many.
     async fn rare_traces(&self, rare: &Rare) -> Result<Option<RareTraces>, StoreError> {
         let rows: Vec<(u8, String, u8)> = self.rows(self.candidates_statement(rare)?).await?;
         let (mut traces, mut narrow): (Option<BTreeSet<String>>, _) = (None, rare.narrow.clone());
@@ -90,8 +90,8 @@ impl Search<'_> {
         Ok(traces.map(|traces| RareTraces { traces, narrow }))
     }
 
-    /// Traces with a span that satisfies a predicate, for each predicate: in the window and `max_trace_duration` around it, where
-    /// the spans of traces can be that the trace index lacks.
+    /// Returns the statement for traces with a span that satisfies a predicate, for each predicate: in the window and
+    /// `max_trace_duration` around it, where traces that the trace index lacks can have spans.
     fn candidates_statement(&self, rare: &Rare) -> Result<Statement, StoreError> {
         let mut statement = self.table.statement();
         let trace = statement.own("trace");
@@ -114,8 +114,8 @@ impl Search<'_> {
         Ok(statement)
     }
 
-    /// Decides traces in batches until the page is full. Traces that end last go first: no trace is ordered by a time after its
-    /// end.
+    /// Decides traces in batches until the page is full. Traces that end last go first: a trace is never ordered by a time
+    /// after its end.
     async fn in_waves(
         &self,
         mut traces: Vec<String>,

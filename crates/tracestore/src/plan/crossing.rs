@@ -1,5 +1,5 @@
-//! Traces that cross a window boundary. Spans outside the window can decide whether they match. Traces whose ordering spans all
-//! lie outside the window sort last.
+//! Traces that cross a window boundary. Spans outside the window can decide whether they match. Traces whose ordering spans
+//! all lie outside the window sort last.
 
 use std::collections::HashSet;
 
@@ -12,14 +12,14 @@ use crate::StoreError;
 use crate::sql::Statement;
 use crate::trace_index::TraceIndex;
 
-/// Traces that cross an edge.
+/// Traces that cross a window boundary.
 #[derive(Debug, Default)]
 pub(crate) struct Crossing {
     /// Crossing traces according to the trace index.
     pub(crate) traces: Vec<String>,
     pub(crate) bounds: TraceBounds,
-    /// Those that it may not know, with a span beyond the window that satisfies something. Of one with an entry within the window
-    /// alone, a batch is missing in the index.
+    /// Traces that the index may lack, with a span outside the window that satisfies a predicate. If such a trace has an
+    /// entry, but only within the window, the index lacks a batch.
     pub(crate) lacking: Vec<String>,
 }
 
@@ -37,19 +37,19 @@ pub(crate) struct Decided {
 /// Which traces to find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Crossed {
-    /// Those that cross an edge according to the trace index, and those that it may not know, with a span beyond the window on
-    /// which the order depends.
+    /// Those that cross a window boundary according to the trace index, and those that the index may lack, with an ordering
+    /// span outside the window.
     All,
-    /// Of those in the trace index, the ones with spans further from the window than `max_trace_duration`.
+    /// Of the indexed traces, those with spans further from the window than `max_trace_duration`.
     Far,
 }
 
 /// Size of the trace index; decides how many of its ids a set may hold in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum IndexSize {
-    /// About as large as the spans of the window, at most.
+    /// At most about as large as the spans of the window.
     Small,
-    /// Larger, or not known.
+    /// Larger, or unknown.
     Large,
 }
 
@@ -65,7 +65,7 @@ impl Search<'_> {
         }
     }
 
-    /// All crossing traces, decided; `None` if they are not known.
+    /// Returns all crossing traces, decided; `None` if they are unknown.
     pub(crate) async fn decided_crossing(
         &self,
         index_size: IndexSize,
@@ -76,8 +76,8 @@ impl Search<'_> {
         }
     }
 
-    /// Decides the crossing traces that the trace index knows by id, unless that leaves no statements for the candidates of a
-    /// step: then they are decided with these.
+    /// Decides the indexed crossing traces by id, unless that leaves no statements for the candidates of a step: then they
+    /// are decided together with these.
     async fn decided(&self, crossing: Crossing) -> Result<Decided, StoreError> {
         let Crossing { mut traces, bounds, mut lacking } = crossing;
         if self.statements_left() <= SETTLE {
@@ -94,7 +94,8 @@ impl Search<'_> {
         crossed: Crossed,
         index_size: IndexSize,
     ) -> Result<Option<Crossing>, StoreError> {
-        // Where nothing is required, a trace with a span inside is found by that. Where nothing bounds a trace, none is far.
+        // Without required predicates, a trace with a span inside is found by that span. Where traces are unbounded, none is
+        // far.
         if self.demands.all().is_empty() || (crossed == Crossed::Far && self.default.is_none()) {
             return Ok(Some(Crossing::default()));
         }
@@ -144,8 +145,8 @@ impl Search<'_> {
         let (tells_of_window, unusable_entry) = (index.tells_of(self.window), index.says_nothing());
         let (id, spans, index) = (&table.trace_id, &table.name, &index.name);
         let with_span_inside = format!("IN (SELECT {id} FROM {spans} WHERE {inside}");
-        // A crossing trace has an entry near the window, and an entry that is not within it. Where near is anywhere, only those
-        // of the window bound what is held in memory.
+        // A crossing trace has an entry near the window, and an entry that is not within it. If every entry counts as near,
+        // only the window's traces bound the memory.
         let is_unbounded = self.default.is_none() || !tells_of_window;
         let (of_near, of_inside) = match index_size {
             _ if is_unbounded => (
@@ -158,7 +159,7 @@ impl Search<'_> {
                 String::new(),
             ),
         };
-        // An unusable entry is near every window: one span of a broken clock must not have every search read the whole table.
+        // An unusable entry is near every window: one span of a broken clock must not make every search read the whole table.
         let is_unusable = match unusable_entry.filter(|_| !is_unbounded) {
             None => is_open.clone(),
             Some(unusable) => format!(

@@ -1,5 +1,5 @@
-//! Decides traces by id: a grouped pass restricted to their ids and their time ranges, which are known already. Joining the trace
-//! index again took a third of the statement.
+//! Decides traces by id: a grouped pass restricted to their ids and their known time ranges. Joining the trace index again
+//! would take a third of the statement.
 
 use super::demands::RequiredPredicate;
 use super::found::{MatchingTrace, Page};
@@ -14,8 +14,8 @@ use crate::sql::Statement;
 pub(crate) struct BoundedTraces<'a> {
     pub(crate) traces: &'a [String],
     pub(crate) bounds: &'a TraceBounds,
-    /// Predicates whose traces are found first, of these. It is worth it where an index selects few granules by them, since the
-    /// decision reads a granule for each span of the traces.
+    /// Predicates whose traces are found first, among these. Worth it where an index selects few granules, since the decision
+    /// reads a granule for each span of the traces.
     pub(crate) narrow: &'a [RequiredPredicate],
 }
 
@@ -31,7 +31,7 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Those of the given traces that match, decided by id.
+    /// Returns those of the given traces that match, decided by id.
     pub(crate) async fn matching(&self, of: BoundedTraces<'_>) -> Result<Vec<MatchingTrace>, StoreError> {
         let mut matching = Vec::new();
         for traces in of.traces.chunks(self.tuning.ids.max(1)) {

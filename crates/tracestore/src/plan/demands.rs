@@ -1,4 +1,4 @@
-//! What a trace must show to be on a page, each by any of its spans.
+//! Required predicates: a trace is on a page if each of them is satisfied by any of its spans.
 
 use std::sync::Arc;
 
@@ -9,18 +9,18 @@ use crate::StoreError;
 use crate::sql::Statement;
 use crate::table::BoundTable;
 
-/// Something that a span of the trace must satisfy.
+/// A predicate that a span of the trace must satisfy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RequiredPredicate {
     /// Any policy of the caller.
     Granted,
-    /// The restriction of the caller's key.
+    /// The constraint of the caller's API key.
     Within,
-    /// The filter's condition at this place.
+    /// The filter's condition at this index.
     Condition(usize),
 }
 
-/// All demands of a query.
+/// All required predicates of a query.
 #[derive(Clone, Copy)]
 pub(crate) struct RequiredPredicates<'a> {
     granted: &'a Predicate,
@@ -29,10 +29,10 @@ pub(crate) struct RequiredPredicates<'a> {
 }
 
 impl<'a> RequiredPredicates<'a> {
-    /// Of a scope and a filter, once it is certain that the table still has what they look at.
+    /// Creates the required predicates of a scope and a filter, after a check that the table still has their fields.
     ///
     /// # Errors
-    /// When it has not.
+    /// When a field has changed.
     pub(crate) fn new(
         scope: &'a AccessScope,
         conditions: &'a [Condition],
@@ -44,10 +44,11 @@ impl<'a> RequiredPredicates<'a> {
         Ok(Self { granted, restriction, conditions })
     }
 
-    /// Of a predicate that is nobody's scope. Nothing about spans may leave by what is found with it.
+    /// Creates the required predicates of a predicate without an access scope. Nothing about the spans that it finds may be
+    /// returned.
     ///
     /// # Errors
-    /// As above.
+    /// As for [`Self::new`].
     pub(crate) fn of_nobody(
         granted: &'a Predicate,
         rests_on: &[Arc<MarkedField>],
@@ -69,7 +70,7 @@ impl<'a> RequiredPredicates<'a> {
             .collect()
     }
 
-    /// The demand that is the key's: every span that the order looks at satisfies it.
+    /// Returns the required predicate that every ordering span satisfies.
     pub(crate) fn implied(&self) -> Option<RequiredPredicate> {
         match self.conditions.len() {
             0 => Some(RequiredPredicate::Granted),
@@ -78,7 +79,8 @@ impl<'a> RequiredPredicates<'a> {
         }
     }
 
-    /// What the order of traces looks at: spans that match any condition; without conditions, spans that grant access.
+    /// Writes which spans the order of traces depends on: those that match any condition; without conditions, those that
+    /// grant access.
     pub(crate) fn key(&self, table: &BoundTable, statement: &mut Statement) -> Result<String, StoreError> {
         if self.conditions.is_empty() {
             table.condition(self.granted, statement)
@@ -87,7 +89,7 @@ impl<'a> RequiredPredicates<'a> {
         }
     }
 
-    /// Of a span: whether it satisfies a demand.
+    /// Writes whether a span satisfies a required predicate.
     pub(crate) fn satisfied(
         &self,
         demand: RequiredPredicate,
@@ -99,14 +101,15 @@ impl<'a> RequiredPredicates<'a> {
             (RequiredPredicate::Within, Some(restriction)) => table.condition(restriction, statement),
             (RequiredPredicate::Within, None) => Ok("1".to_owned()),
             (RequiredPredicate::Condition(at), _) => {
-                // A place beyond the last would be a condition that nothing satisfies.
+                // An index beyond the last would be a condition that no span satisfies.
                 let condition = self.conditions.get(at..at.saturating_add(1)).unwrap_or_default();
                 table.any_condition(condition, statement)
             }
         }
     }
 
-    /// Of a group of spans: whether the trace that they make up shows everything. The one form of this decision in SQL.
+    /// Writes, for a group of spans, whether their trace satisfies all required predicates. This is the only form of this
+    /// decision in SQL.
     pub(crate) fn shown(
         &self,
         demands: &[RequiredPredicate],

@@ -9,7 +9,7 @@ use crate::select::Position;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MatchingTrace {
     pub(crate) position: Position,
-    /// Spans of it that were seen while deciding, at least.
+    /// Minimum number of its spans, as counted for the decision.
     pub(crate) spans: u64,
 }
 
@@ -20,11 +20,11 @@ fn rank(position: &Position) -> Rank {
     (Reverse(position.tier), Reverse(position.key), position.trace_id.clone())
 }
 
-/// What was found behind the place where the page before ended, each trace once and in order.
+/// The traces after the end of the previous page, each once and in order.
 pub(crate) struct Page {
     after: Option<Rank>,
     found: BTreeMap<Rank, u64>,
-    /// Where each trace stands, by id. Several statements look at a trace, and spans that arrive between two of them move it.
+    /// The position of each trace, by id. Several statements read a trace, and spans that arrive between two of them move it.
     places: HashMap<String, Rank>,
 }
 
@@ -33,8 +33,8 @@ impl Page {
         Self { after: after.map(rank), found: BTreeMap::new(), places: HashMap::new() }
     }
 
-    /// Takes a trace, unless it is on an earlier page. Where it was found before, it stands where it comes first: further back
-    /// it would be missing from what was counted up to there.
+    /// Adds a trace, unless it is on an earlier page. If it was found before, it keeps the earlier position: at the later
+    /// one, the traces counted up to there would lack it.
     pub(crate) fn insert(&mut self, found: MatchingTrace) {
         let rank = rank(&found.position);
         if self.after.as_ref().is_some_and(|after| rank <= *after) {
@@ -44,13 +44,13 @@ impl Page {
         let known = self.places.get(&found.position.trace_id);
         let first = known.filter(|known| **known < rank).cloned().unwrap_or(rank);
         if let Some(known) = self.places.insert(found.position.trace_id, first.clone()) {
-            // What was seen once must be read.
+            // Spans that were counted once must be read.
             spans = spans.max(self.found.remove(&known).unwrap_or_default());
         }
         self.found.insert(first, spans);
     }
 
-    /// Takes several traces.
+    /// Adds several traces.
     pub(crate) fn extend(&mut self, found: impl IntoIterator<Item = MatchingTrace>) {
         found.into_iter().for_each(|found| self.insert(found));
     }
@@ -59,17 +59,17 @@ impl Page {
         self.found.len()
     }
 
-    /// Whether a trace is on it.
+    /// Whether the page has this trace.
     pub(crate) fn holds(&self, trace: &str) -> bool {
         self.places.contains_key(trace)
     }
 
-    /// How many stand at this place or before it.
+    /// Number of traces at or before this position.
     pub(crate) fn len_through(&self, place: &Position) -> usize {
         self.found.range(..=rank(place)).count()
     }
 
-    /// The first ones.
+    /// Returns the first traces.
     pub(crate) fn into_first(self, limit: usize) -> Vec<MatchingTrace> {
         let found = self.found.into_iter().take(limit);
         found
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn a_trace_that_moves_while_it_is_looked_for_is_there_once() {
         let mut page = Page::new(Some(&at(1, 9, "b")));
-        // Forwards, backwards, out of the page, from behind all matches, and as it was with more spans.
+        // Moved forwards, moved backwards, off the page, from after all matches, and unchanged with more spans.
         for (position, spans) in [
             (at(1, 5, "forwards"), 3),
             (at(1, 7, "forwards"), 2),

@@ -1,5 +1,5 @@
-//! One grouped pass over everything that the decision may look at: the definitions word for word. The other plans must
-//! give what this one gives, and turn to it where they cannot decide.
+//! One grouped pass over all considered spans: the literal definition. The other plans must return the same traces, and fall
+//! back to this pass where they cannot decide.
 
 use tracewarden_model::Timestamp;
 
@@ -12,21 +12,21 @@ use crate::StoreError;
 use crate::select::Position;
 use crate::sql::Statement;
 
-/// Which traces the pass is about.
+/// The traces of the pass.
 #[derive(Clone, Copy)]
 pub(crate) enum TraceSet<'a> {
-    /// All that have a span in the window.
+    /// All traces that have a span in the window.
     Window,
     /// These.
     Given(&'a [String]),
-    /// These, with bounds that are known.
+    /// These, with known bounds.
     Bounded(BoundedTraces<'a>),
-    /// A sample of these.
+    /// A sample of the traces of the window.
     Sample(Sample),
 }
 
 impl Search<'_> {
-    /// The traces behind a place: of all as many as wanted, of given ones each that belongs to the answer.
+    /// Returns the traces after a position: of all traces as many as wanted, of given ones each that matches.
     pub(crate) async fn grouped(
         &self,
         among: TraceSet<'_>,
@@ -42,7 +42,7 @@ impl Search<'_> {
         Ok(found.collect())
     }
 
-    /// Puts the traces behind a place on the page.
+    /// Adds the traces after a position to the page.
     pub(crate) async fn by_grouping(
         &self,
         place: Option<&Position>,
@@ -53,7 +53,7 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// What has to be read, so that everything that counts of each trace is seen.
+    /// Returns the time ranges to read, so that all considered spans of each trace are read.
     pub(crate) async fn scan(&self, among: TraceSet<'_>) -> Result<TimeRanges, StoreError> {
         let (Some(index), Some((low, high))) = (&self.index, self.default) else {
             return Ok(self.default.into());
@@ -76,7 +76,7 @@ impl Search<'_> {
         Ok(span.into())
     }
 
-    /// What stands behind a trace id that is one of theirs.
+    /// Writes the condition after a trace id that it is in the set.
     pub(super) fn among(&self, among: TraceSet<'_>, statement: &mut Statement) -> String {
         match among {
             TraceSet::Given(ids) | TraceSet::Bounded(BoundedTraces { traces: ids, .. }) => {
@@ -96,8 +96,8 @@ impl Search<'_> {
         }
     }
 
-    /// The spans that a decision about traces may look at, as what stands from `FROM` on: of each trace those within its bounds
-    /// in the trace index, or else within the default.
+    /// Writes the considered spans, from `FROM` on: those within the trace's bounds in the trace index, or else within the
+    /// default bounds.
     pub(crate) fn spans_that_count(
         &self,
         among: TraceSet<'_>,
@@ -164,7 +164,7 @@ impl Search<'_> {
         Ok(text)
     }
 
-    /// SQL: of a group of spans, where their trace is in the order, as columns of these names.
+    /// SQL: for a group of spans, the position of their trace in the order, as columns with these names.
     pub(crate) fn order(
         &self,
         tier: &str,

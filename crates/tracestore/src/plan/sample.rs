@@ -1,19 +1,20 @@
 //! A sample of the traces of a window, where counting all of them would take too long.
 
-/// One in so many traces, a power of two, chosen by their ids: each has the same chance, and a larger sample holds the smaller ones.
-/// ClickHouse evaluates predicates for the spans of these alone; of a small sample, an index of ids leaves most granules out.
+/// A sample of one in `one_in` traces, a power of two, chosen by their ids: each trace has the same chance, and a larger
+/// sample contains the smaller ones. ClickHouse evaluates predicates only for the spans of the sample; for a small sample, an
+/// index on ids excludes most granules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sample {
     one_in: u64,
 }
 
 impl Sample {
-    /// About this share of all traces, at most all.
+    /// Creates a sample of about this share of all traces, at most all.
     pub(crate) fn of(share: f64) -> Self {
         Self { one_in: 1 << (1.0 / share).log2().round().clamp(0.0, 50.0) as u32 }
     }
 
-    /// The share of the traces that it is.
+    /// Returns the sample's share of the traces.
     pub(crate) fn fraction(self) -> f64 {
         1.0 / self.one_in as f64
     }

@@ -1,4 +1,4 @@
-//! One search: what is asked, of which table, and what it may cost. Its statements are all made here and beside it.
+//! One search: the request, its table, and its limits. This module and its submodules create all of its statements.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -21,10 +21,10 @@ const MAX_STATEMENTS: usize = 7;
 /// A range of time, its end exclusive; `None` for all of it.
 pub(crate) type Span = Option<(Timestamp, Timestamp)>;
 
-/// Which spans are reckoned with.
+/// The spans of an estimate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SpanFilter {
-    /// Those that satisfy a demand.
+    /// Those that satisfy a required predicate.
     Of(RequiredPredicate),
     /// All.
     All,
@@ -35,18 +35,18 @@ pub(crate) struct Search<'a> {
     pub(crate) table: &'a BoundTable,
     pub(crate) demands: RequiredPredicates<'a>,
     pub(crate) window: Window,
-    /// Traces wanted, the one that shows that there is a next page included.
+    /// Number of wanted traces, including the one that shows that there is a next page.
     pub(crate) wanted: usize,
-    /// Where the page before ended.
+    /// Position at which the previous page ended.
     pub(crate) after: Option<Position>,
-    /// How far is looked at traces without an entry in the trace index.
+    /// Considered time range of traces without an entry in the trace index.
     pub(crate) default: Span,
     /// The trace index.
     pub(crate) index: Option<TraceIndex>,
     pub(crate) tuning: Tuning,
-    /// The time limit of one statement is that of the whole search, too.
+    /// Deadline of the whole search: the time limit of one statement.
     pub(crate) deadline: Instant,
-    /// Statements that were sent.
+    /// Number of statements that were sent.
     pub(crate) sent: AtomicUsize,
     pub(crate) progress: Option<OnProgress>,
 }
@@ -111,7 +111,7 @@ impl Search<'_> {
         )
     }
 
-    /// A condition for some spans.
+    /// Writes the condition for these spans.
     fn condition(&self, spans: SpanFilter, statement: &mut Statement) -> Result<String, StoreError> {
         match spans {
             SpanFilter::All => Ok("1".to_owned()),
@@ -144,13 +144,13 @@ impl Search<'_> {
         granules(&rows.into_iter().map(|(line,)| line).collect::<Vec<String>>().join("\n"), branches.len())
     }
 
-    /// Tells how far the search has come.
+    /// Reports the progress of the search.
     pub(crate) fn report(&self, searched_to: i64, traces: usize) {
         let Some(progress) = &self.progress else { return };
         let (from, to) = (self.window.from().as_nanos(), self.window.to().as_nanos());
         let whole = to.abs_diff(from).max(1);
-        // In parts of the window: how far exactly a step went depends on spans that the caller may not see. Not below a second,
-        // or a window of some nanoseconds would tell nanoseconds.
+        // In parts of the window: the exact end of a step depends on spans that the caller may not see. At least a second,
+        // since a window of some nanoseconds would reveal nanoseconds.
         let part = whole.div_ceil(64).max(1_000_000_000);
         let done = if searched_to <= from {
             whole

@@ -14,25 +14,25 @@ pub(crate) const SETTLE: usize = 2;
 #[derive(Debug, Clone)]
 pub(crate) struct Candidate {
     pub(crate) trace: String,
-    /// Of its spans on which the order depends, the newest, in ticks, and how many there are.
+    /// Its newest ordering span, in ticks, and the number of its ordering spans.
     pub(crate) newest: i64,
     pub(crate) spans: u64,
-    /// Of its spans that satisfy any predicate, the oldest and the newest, in ticks.
+    /// The oldest and the newest of its spans that satisfy any predicate, in ticks.
     pub(crate) extent: (i64, i64),
     /// Whether they satisfy all predicates.
     pub(crate) satisfies_all: bool,
 }
 
 impl Candidate {
-    /// Its place in the order, if it belongs to the answer and is on no earlier page.
+    /// Returns its position in the order, if it matches and is on no earlier page.
     pub(crate) fn position(&self) -> Position {
         Position { tier: 1, key: self.newest, trace_id: self.trace.clone() }
     }
 }
 
 impl Search<'_> {
-    /// Adds the matching ones of the decided traces, then of the candidates until the page is full, then of the traces that the
-    /// index lacks. Returns the position where it stopped early, if it did: after `enough` candidates that satisfy all predicates
+    /// Adds those of the decided traces that match, then matching candidates until the page is full, then matching traces
+    /// that the index lacks. Returns the position if it stopped early: after `enough` candidates that satisfy all predicates,
     /// or, without a trace index, when too many must be decided by id.
     pub(crate) async fn settle(
         &self,

@@ -1,5 +1,5 @@
-//! Steps back in time: from the newest end of the window, or from where the page before ended, until the page is full. The
-//! cost follows the answer, and is at most that of the whole window, which is the last step.
+//! Steps back in time: from the newest end of the window, or from the end of the previous page, until the page is full. The
+//! cost depends on the number of matches, and is at most that of the whole window, which is the last step.
 //!
 //! A step is one statement. It groups the spans in its time range that satisfy any required predicate. ClickHouse rejects
 //! traces that lie entirely within the step, by the trace index, and do not satisfy all predicates. Returned traces match or
@@ -26,10 +26,11 @@ const GROWTH: i64 = 8;
 
 /// Maximum statements of the grouped pass.
 const GROUPED: usize = 2;
-/// Maximum statements from the last step on: the step, the crossing traces, and what settles the candidates or groups the rest.
+/// Maximum statements from the last step on: the step, the crossing traces, and settling the candidates or grouping the rest.
 const LAST_STEP: usize = 4;
 
-/// A trace, its newest span, the oldest and the newest of what was read, the number of spans, and whether it satisfies everything.
+/// A trace, its newest span, the oldest and the newest of the spans that were read, the number of spans, and whether it
+/// satisfies all predicates.
 type Row = (String, i64, i64, i64, u64, u8);
 
 /// Options of the steps plan.
@@ -61,7 +62,7 @@ async fn beside<A: Future, B: Future>(first: A, second: Pin<&mut MaybeDone<B>>) 
 }
 
 impl Search<'_> {
-    /// Where the traces of the page begin, in nanoseconds, exclusive.
+    /// Returns where the traces of the page begin, in nanoseconds, exclusive.
     pub(crate) fn begin(&self) -> i64 {
         let to = self.window.to().as_nanos();
         match &self.after {
@@ -70,7 +71,7 @@ impl Search<'_> {
         }
     }
 
-    /// Steps back until the page is full. The grouped pass takes over where they would take too many statements.
+    /// Steps back until the page is full. The grouped pass takes over where steps would take too many statements.
     pub(crate) async fn by_steps(&self, pace: StepOptions, page: &mut Page) -> Result<(), StoreError> {
         let from = self.window.from().as_nanos();
         let begin = self.begin();
@@ -89,7 +90,7 @@ impl Search<'_> {
                 return self.by_grouping(settled.as_ref(), page).await;
             }
             let step = self.step(bottom, &remainder, use_trace_index.then_some(index_size));
-            // The last step seldom fills the page, and then crossing traces are needed: they are found meanwhile.
+            // The last step rarely fills the page, and then crossing traces are needed: they are read concurrently.
             let mut crossing = pin!(maybe_done(self.decided_crossing(index_size)));
             let met = if is_last { beside(step, crossing.as_mut()).await? } else { step.await? };
             let cut = met.len() >= self.max_candidates();
@@ -113,8 +114,8 @@ impl Search<'_> {
                 self.settle(&candidates, usize::MAX, &decided, page).await?;
                 return Ok(());
             }
-            // Twice as many as wanted fill the page, but for traces of which the index lacks spans: then grouping all the same
-            // takes one statement more than others.
+            // Twice as many as wanted fill the page, except when the index lacks spans of their traces: then grouping takes
+            // one more statement.
             if is_last && !can_group && found < self.wanted.saturating_mul(2) {
                 return self.by_grouping(settled.as_ref(), page).await;
             }
@@ -154,7 +155,7 @@ impl Search<'_> {
         self.wanted.saturating_mul(4).max(self.tuning.chunk)
     }
 
-    /// Where a step begins, in nanoseconds: at a whole tick, so that no span's time is in two of them.
+    /// Returns where a step begins, in nanoseconds: at a whole tick, so that no span is in two steps.
     fn bottom(&self, top: i64, length: i64) -> i64 {
         let from = self.window.from().as_nanos();
         let bottom = top.saturating_sub(length);
@@ -162,7 +163,7 @@ impl Search<'_> {
         bottom.max(from)
     }
 
-    /// The traces with spans in a step that the order depends on, in order; at most [`Self::max_candidates`].
+    /// Returns the traces with ordering spans in a step, in order; at most [`Self::max_candidates`].
     async fn step(
         &self,
         bottom: i64,
@@ -199,7 +200,7 @@ impl Search<'_> {
         let range = self.range(range, &mut statement);
         let [trace, newest, spans, all] = ["trace", "newest", "spans", "all"].map(|name| statement.own(name));
         let (id, ticks) = (&self.table.trace_id, &self.table.ticks);
-        // Spans are left out, not traces: one whose newest span does not count stands further behind, by another span.
+        // Excludes spans, not traces: a trace whose newest span does not count has a later position, by another span.
         let behind = match after {
             None => String::new(),
             Some(after) => {
@@ -240,7 +241,7 @@ impl Search<'_> {
         let bottom = self.nanos(self.ticks_from(bottom));
         let within = index.entry_within(self.window, (bottom, top), statement);
         let index = &index.name;
-        // For a large index, restrict the set to traces of the step, to bound memory.
+        // For a large index, restricts the set to traces of the step, to bound memory.
         let of_those = match size {
             IndexSize::Small => String::new(),
             IndexSize::Large => {
@@ -259,7 +260,7 @@ impl Search<'_> {
         self.demands.all().into_iter().filter(|demand| Some(*demand) != implied).collect()
     }
 
-    /// Of a span: whether the order depends on it, or it satisfies a predicate.
+    /// Writes whether a span is an ordering span or satisfies a predicate.
     pub(crate) fn satisfies_any(&self, statement: &mut Statement) -> Result<String, StoreError> {
         let mut any = vec![self.demands.key(self.table, statement)?];
         for demand in self.not_implied() {
@@ -279,7 +280,7 @@ impl Search<'_> {
         }
         let missing = self.wanted.saturating_sub(found).max(1);
         let length = ((read as f64 * missing as f64 / found as f64 * 1.5) as i64).max(1);
-        // What is left then must be worth a statement.
+        // The rest after it must be worth a statement.
         let rest = bottom.saturating_sub(self.window.from().as_nanos());
         if length.saturating_add(statement) > rest { rest } else { length }
     }

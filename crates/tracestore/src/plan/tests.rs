@@ -1,5 +1,5 @@
-//! Every plan over a table of a usual shape, with the sizes that an installation has, against the grouped pass; and tables on
-//! which a plan turned to another one at the wrong place.
+//! Compares every plan with the grouped pass, over a table of a typical shape with typical sizes, and over tables on which a
+//! plan once fell back to another one at the wrong place.
 
 mod searches;
 
@@ -20,7 +20,7 @@ use crate::{SelectRequest, TraceStore};
 
 const SECOND: i64 = 1_000_000_000;
 const HOUR: i64 = 3_600 * SECOND;
-/// Where tables begin: 2027-01-15 00:00 UTC.
+/// Start of the data: 2027-01-15 00:00 UTC.
 const BEGIN: i64 = 1_800_057_600 * SECOND;
 const COLUMNS: [&str; 5] = ["Service", "User", "Tenant", "Status", "Team"];
 
@@ -67,12 +67,12 @@ fn window(from: i64, to: i64) -> Window {
     Window::new(Timestamp::from_nanos(from), Timestamp::from_nanos(to)).unwrap()
 }
 
-/// In the order of the exporter's table, with an index for one of the columns, and the exporter's trace index.
+/// Creates a table sorted like the exporter's, with an index on one of the columns, and the exporter's trace index.
 async fn create(local: &LocalStore) {
     create_with(local, "DateTime64(9)", "DateTime").await;
 }
 
-/// The same, with other types of the timestamp and of the bounds of the trace index.
+/// Like [`create`], with other types of the timestamp and of the bounds of the trace index.
 async fn create_with(local: &LocalStore, timestamp: &str, bound: &str) {
     for table in tables(timestamp, bound) {
         execute(local, table).await;
@@ -96,7 +96,7 @@ fn tables(timestamp: &str, bound: &str) -> [String; 2] {
     ]
 }
 
-/// One search, its pages by `choice`, at most so many.
+/// One search, with the plan of its pages and their maximum number.
 #[derive(Clone, Copy)]
 struct Asked<'a> {
     store: &'a TraceStore,
@@ -137,7 +137,7 @@ impl<'a> Asked<'a> {
         store.prepare(&request, table, index, tuning).unwrap()
     }
 
-    /// Traces with their positions, and the most statements that a page took.
+    /// Returns traces with their positions, and the maximum number of statements of a page.
     async fn pages(&self, choice: &Choice, tuning: Tuning) -> (Vec<Position>, usize) {
         let (mut positions, mut most, mut after) = (Vec::new(), 0, None);
         let (table, limit) = (self.table().await, self.limit as usize);
@@ -172,7 +172,7 @@ fn steps(first: i64, use_trace_index: bool, index_size: IndexSize) -> Choice {
     Choice::Only(Plan::Steps(StepOptions { first, statement: 0, use_trace_index, index_size }))
 }
 
-/// A user is found by a skip index, a service by the sorting key, a tenant and a team by nothing.
+/// A skip index serves the user, the sorting key the service; no index serves the tenant and the team.
 #[tokio::test]
 async fn rare_predicates_with_an_index_are_read_first_and_narrowed() {
     let local = LocalStore::start().unwrap();
@@ -195,7 +195,7 @@ async fn rare_predicates_with_an_index_are_read_first_and_narrowed() {
         (policy, conditions.to_vec(), read.to_vec(), narrow.to_vec())
     };
     for (policy, conditions, read, narrow) in [
-        // The skip index leaves less than a statement costs.
+        // The skip index leaves less to read than a statement costs.
         case(all, &[("User", "u7")], &[], &[]),
         case(all, &[service, ("User", "u7")], &[second], &[first, second]),
         case(all, &[("Tenant", "t3"), ("User", "u7")], &[second], &[second]),
@@ -223,7 +223,7 @@ async fn rare_predicates_with_an_index_are_read_first_and_narrowed() {
     }
 }
 
-/// Spans as `VALUES`: seconds after the beginning, the trace, what is under the status, and the team.
+/// Inserts spans: seconds after the beginning, the trace, the value of the status key, and the team.
 async fn insert(local: &LocalStore, spans: &[(i64, String, &str, &str)]) {
     let rows: Vec<String> = spans
         .iter()
@@ -240,7 +240,7 @@ async fn insert(local: &LocalStore, spans: &[(i64, String, &str, &str)]) {
     .await;
 }
 
-/// The newest traces do not belong to the answer, but for the oldest of them, which are the newest of it.
+/// The newest traces do not match, except for the oldest of them, which are the newest matches.
 #[tokio::test]
 async fn what_was_not_settled_of_a_step_is_settled_later() {
     let local = LocalStore::start().unwrap();
@@ -275,7 +275,7 @@ async fn what_was_not_settled_of_a_step_is_settled_later() {
     }
 }
 
-/// Each step meets all of the traces again, and none of them belongs to the answer.
+/// Each step finds all of the traces again, and none of them matches.
 #[tokio::test]
 async fn long_traces_that_fill_every_step_end_the_search_soon() {
     let local = LocalStore::start().unwrap();
@@ -303,11 +303,11 @@ async fn long_traces_that_fill_every_step_end_the_search_soon() {
     }
 }
 
-/// Bounds of the index that are finer than the timestamp, end before they begin, or are at the end of their type: with a span of
-/// each trace that opens it outside of the window, or none.
+/// Bounds of the index that are finer than the timestamp, end before they begin, or are at the end of their type: each trace
+/// has a span outside of the window that grants access, or none.
 #[tokio::test]
 async fn odd_bounds_mean_the_same_to_every_plan() {
-    // Seconds after the beginning, of spans that match and of spans that open the trace; bounds in nanoseconds after it.
+    // Matching spans and spans that grant access, in seconds after the beginning; bounds in nanoseconds after it.
     type Trace = (&'static str, &'static [i64], &'static [i64], (i64, i64), bool);
     const HOURS_BACK: i64 = -3 * 3_600;
     let second = |second: i64| second * SECOND;
@@ -381,7 +381,7 @@ async fn odd_bounds_mean_the_same_to_every_plan() {
     }
 }
 
-/// A span of a broken clock makes the bounds of its trace unusable. That has no search read more than its window.
+/// A span of a broken clock makes the bounds of its trace unusable. No search may read more than its window because of it.
 #[tokio::test]
 async fn a_trace_of_a_broken_clock_is_left_alone_by_other_windows() {
     let local = LocalStore::start().unwrap();
@@ -409,7 +409,7 @@ async fn a_trace_of_a_broken_clock_is_left_alone_by_other_windows() {
     }
 }
 
-/// A user with ten traces in a table of 128 granules, and in one of 100,000 where bloom filters let 1,000 through by mistake; a
+/// A user with ten traces in a table of 128 granules, and in one of 100,000 with 1,000 false positives of bloom filters; a
 /// tenant in each granule, and a service without a skip index.
 #[test]
 fn rare_predicates_are_those_with_few_matches() {

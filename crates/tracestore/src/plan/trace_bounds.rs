@@ -13,7 +13,7 @@ use crate::trace_index::Bounds;
 /// Approximate maximum of time ranges in one statement.
 const RANGES_MAX: i64 = 16;
 
-/// Bounds of a trace in nanoseconds, the end exclusive; `None` where nothing bounds it.
+/// Bounds of a trace in nanoseconds, the end exclusive; `None` where it is unbounded.
 pub(crate) type NanosRange = Option<(i64, i64)>;
 
 /// A trace in the index: start and exclusive end in nanoseconds, 1 if unusable.
@@ -22,7 +22,7 @@ pub(crate) type Entry = (i64, i64, u8);
 /// Considered time ranges by trace.
 #[derive(Debug, Default)]
 pub(crate) struct TraceBounds {
-    /// Of those that the trace index knows.
+    /// Bounds of indexed traces.
     indexed: HashMap<String, NanosRange>,
     default: Span,
 }
@@ -47,7 +47,7 @@ impl TraceBounds {
         }
     }
 
-    /// Whether spans of a trace from the one time to the other all count.
+    /// Whether all spans of a trace between these two times count.
     pub(crate) fn holds(&self, trace: &str, oldest: i64, newest: i64) -> bool {
         self.of(trace).is_none_or(|(from, to)| from <= oldest && newest < to)
     }
@@ -76,14 +76,14 @@ impl TraceBounds {
         format!("({ticks} >= {first} AND {ticks} <= {last})", ticks = table.ticks)
     }
 
-    /// The ranges of time that hold all that counts of these traces.
+    /// Returns the time ranges that hold all considered spans of these traces.
     pub(crate) fn ranges<'t>(&self, traces: impl Iterator<Item = &'t String>) -> TimeRanges {
         let bounds: Option<Vec<(i64, i64)>> = traces.map(|trace| self.of(trace)).collect();
         TimeRanges(bounds.map(joined))
     }
 }
 
-/// TimeRanges of time in nanoseconds, their ends exclusive; `None` for all of it.
+/// Time ranges in nanoseconds, their ends exclusive; `None` for all time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct TimeRanges(Option<Vec<(i64, i64)>>);
 

@@ -1,8 +1,8 @@
 //! All traces of the window, as a part of a statement that aggregates over them.
 //!
-//! Which spans of a trace count depends on its entry in the trace index. A join of the index to every span costs more than all
-//! the rest of the statement. Nearly always the entry covers all spans of the trace, and then the join may come after the
-//! grouping: once for each trace.
+//! Which spans of a trace count depends on its entry in the trace index. Joining the index to every span would cost more than
+//! the rest of the statement. Nearly always, the entry covers all spans of the trace. Then the join can follow the grouping:
+//! once for each trace.
 
 use std::collections::BTreeSet;
 
@@ -14,40 +14,40 @@ use crate::StoreError;
 use crate::sql::Statement;
 use crate::trace_index::{Bounds, TraceIndex};
 
-/// Maximum traces that are aggregated apart because they extend beyond the range read, or beyond their entries.
+/// Maximum traces that are aggregated separately because they extend beyond the range read, or beyond their entries.
 pub(crate) const MAX_LONG: usize = 1_000;
 
 /// How the spans of traces are read.
 pub(crate) enum TraceScan<'a> {
     /// Each span is compared with the bounds of its trace.
     BySpan {
-        /// Which traces.
+        /// The traces.
         among: TraceSet<'a>,
-        /// Where all of their spans are.
+        /// Time ranges of all their spans.
         scan: TimeRanges,
     },
-    /// All traces of the window, grouped first and compared with their bounds then. A trace for which that is not enough is
-    /// marked `beyond`.
+    /// All traces of the window, grouped first and compared with their bounds afterwards. A trace for which that does not
+    /// suffice is marked `beyond`.
     ByTrace {
         /// The range of spans that is read.
         range: Span,
         /// Traces that extend beyond this range; they are aggregated span by span.
         long: Vec<String>,
-        /// Where all spans of these are.
+        /// Time ranges of all their spans.
         scan: TimeRanges,
-        /// Only traces that satisfy this, found first, since skip indexes and few columns make that cheap.
+        /// Only traces that satisfy this predicate. They are found first, since skip indexes and few columns make that cheap.
         only: Option<RequiredPredicate>,
     },
 }
 
-/// What is aggregated over the spans of each trace.
+/// Aggregates over the spans of each trace.
 pub(crate) struct Aggregates<'s> {
     /// Expressions with their names.
     pub(crate) columns: &'s str,
     /// The names.
     pub(crate) names: &'s str,
-    /// Which traces are wanted, as `AND …`; empty for all. A trace that is wanted must be so as well when spans are included that
-    /// do not count.
+    /// Which traces are wanted, as `AND …`; empty for all. A wanted trace must remain wanted when spans are included that do
+    /// not count.
     pub(crate) having: &'s str,
 }
 
@@ -57,11 +57,12 @@ impl TraceScan<'_> {
         Self::with_bounds(search, search.default, None).await
     }
 
-    /// As [`Self::by_trace`], but only traces that satisfy all required predicates: those that satisfy the rarest are found first.
+    /// Like [`Self::by_trace`], but only traces that satisfy all required predicates: those that satisfy the rarest are found
+    /// first.
     pub(crate) async fn readable(search: &Search<'_>) -> Result<Option<Self>, StoreError> {
         let demands = search.demands.all();
         let (range, rarest) = match demands.as_slice() {
-            // Where nothing is required, a span in the window is all that it takes.
+            // Without required predicates, a span in the window suffices.
             [] => (Some((search.window.from(), search.window.to())), None),
             [only] => (search.default, Some(*only)),
             several => (search.default, search.rarest(several).await),
@@ -95,7 +96,7 @@ impl TraceScan<'_> {
         Ok(Self::BySpan { among, scan: search.scan(among).await? })
     }
 
-    /// With further traces aggregated span by span; `None` if they are too many.
+    /// Adds further traces that are aggregated span by span; `None` if there are too many.
     pub(crate) async fn with_long(
         &self,
         search: &Search<'_>,
@@ -110,8 +111,8 @@ impl TraceScan<'_> {
         Ok(Some(Self::ByTrace { range: *range, long, scan, only: *only }))
     }
 
-    /// SQL: the traces, one a row: `trace`; `latest`, its latest span in the window in ticks; `readable`, whether it satisfies all
-    /// required predicates; `beyond`, whether spans were included that may not count; and the aggregates.
+    /// SQL: the traces, one per row: `trace`; `latest`, its latest span in the window in ticks; `readable`, whether it
+    /// satisfies all required predicates; `beyond`, whether spans were included that may not count; and the aggregates.
     pub(crate) fn traces(
         &self,
         search: &Search<'_>,
@@ -131,8 +132,8 @@ impl TraceScan<'_> {
         }
     }
 
-    /// All traces but the long ones, each marked if not all of its spans that are read lie within its entry, or its entry not
-    /// within the range that is read.
+    /// Writes all traces except the long ones. Each is marked if some of its spans that are read lie outside its entry, or if
+    /// its entry extends beyond the range that is read.
     fn by_bounds(
         &self,
         search: &Search<'_>,
@@ -192,14 +193,14 @@ impl TraceScan<'_> {
 }
 
 impl Search<'_> {
-    /// The range in which all spans of a trace are read for certain, if its bounds lie within. Shorter by a tick at both ends:
-    /// bounds may be finer than timestamps, which are rounded down.
+    /// Returns the range in which all spans of a trace are certainly read, if its bounds lie within it. It is shorter by a
+    /// tick at both ends: bounds may be finer than timestamps, which are rounded down.
     fn certain(&self) -> Span {
         let tick = self.table.nanos_per_tick;
         self.default.map(|(low, high)| (low.saturating_add(tick), high.saturating_sub(tick)))
     }
 
-    /// Of several required predicates, the one that fewest granules may satisfy, by estimate.
+    /// Returns the required predicate that the fewest granules may satisfy, by estimate.
     async fn rarest(&self, demands: &[RequiredPredicate]) -> Option<RequiredPredicate> {
         let asked: Vec<(SpanFilter, Span)> =
             demands.iter().map(|demand| (SpanFilter::Of(*demand), self.default)).collect();
@@ -208,7 +209,7 @@ impl Search<'_> {
         demands.iter().enumerate().min_by_key(|(at, _)| selected(*at)).map(|(_, demand)| *demand)
     }
 
-    /// SQL: what of the trace index belongs to traces with an entry near the window, which are those that count as indexed.
+    /// SQL: the entries of traces with an entry near the window, which are those that count as indexed.
     fn of_indexed(&self, index: &TraceIndex, statement: &mut Statement) -> String {
         if self.default.is_none() || !index.tells_of(self.window) {
             // Every entry is near the window.
@@ -219,7 +220,8 @@ impl Search<'_> {
     }
 }
 
-/// The traces of the window that extend beyond the range that is read: each has an entry that does not lie within it.
+/// Returns the statement for traces of the window that extend beyond the range that is read: each has an entry that does not
+/// lie within it.
 fn long_traces(search: &Search<'_>, index: &TraceIndex) -> Statement {
     let mut statement = Statement::default();
     let Some((low, high)) = search.certain() else { return statement };
@@ -246,7 +248,7 @@ fn long_traces(search: &Search<'_>, index: &TraceIndex) -> Statement {
     statement
 }
 
-/// Traces by the bounds of each of their spans.
+/// Writes traces by the bounds of each of their spans.
 fn by_span(
     search: &Search<'_>,
     of: &Aggregates<'_>,
@@ -264,7 +266,7 @@ fn by_span(
     ))
 }
 
-/// Spans grouped by their traces, which are of the window; `readable` is whether they satisfy these predicates.
+/// Writes spans grouped by their traces, which are in the window; `readable` is whether they satisfy these predicates.
 fn grouped(
     search: &Search<'_>,
     of: &Aggregates<'_>,
@@ -286,7 +288,7 @@ fn grouped(
     ))
 }
 
-/// Further columns of a list.
+/// Writes additional columns of a list.
 fn listed(columns: &str) -> String {
     if columns.is_empty() { String::new() } else { format!(", {columns}") }
 }

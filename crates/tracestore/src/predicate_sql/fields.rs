@@ -1,10 +1,10 @@
-//! Fields as SQL: where each is present, where it has a value of its logical type, and that value.
+//! Writes fields as SQL: where each is present, where it has a value of its logical type, and that value.
 //!
-//! What other types become: an enumeration's value is its name, a `FixedString` ends before the zero bytes that fill it
-//! up, a UUID is its canonical text; `toString` says all three. Traps, each seen with 26.7:
+//! Values of other types become strings: an enumeration's value is its name, a `FixedString` ends before its padding of zero
+//! bytes, a UUID is its canonical text. `toString` does all three. Pitfalls, each observed with 26.7:
 //!
-//! - A map's enumeration has no value where the key is absent, and `toString` of that raises. So values become strings
-//!   before one of them is picked.
+//! - An enumeration in a map has no value where the key is absent, and `toString` of that raises an error. So values become
+//!   strings before one of them is selected.
 //! - `getSubcolumn` reads whole documents, a quoted name only the path.
 
 use tracewarden_model::{ColumnType, Decimal, FieldSource, LogicalType, MarkedField};
@@ -13,17 +13,17 @@ use tracewarden_policy::predicate::Relation;
 use super::{json, numbers};
 use crate::sql::{Statement, quote, quote_path};
 
-/// The column that is read in place of the map, for a key that has one: NULL where the key is absent.
+/// Returns the key column that is read in place of the map, if any: NULL where the key is absent.
 pub(super) fn key_column(field: &MarkedField) -> Option<&str> {
     field.column.as_deref().filter(|_| field.source == FieldSource::MapKey)
 }
 
-/// Whether what is read may be NULL.
+/// Whether the value that is read may be NULL.
 pub(super) fn may_be_null(field: &MarkedField) -> bool {
     field.column_type.is_nullable() || key_column(field).is_some()
 }
 
-/// The column, or what is under the key or at the path: NULL stays NULL.
+/// Writes the column, or the value under the key or at the path. NULL stays NULL.
 fn raw(field: &MarkedField, statement: &mut Statement) -> String {
     if let Some(column) = key_column(field) {
         return quote(column);
@@ -43,11 +43,11 @@ fn raw(field: &MarkedField, statement: &mut Statement) -> String {
     }
 }
 
-/// Where the key is in the map, from 1; 0 where it is absent.
+/// Writes the position of the key in the map, from 1; 0 where it is absent.
 fn position(map: &str, key: &str, statement: &mut Statement) -> String {
     let map = quote(map);
     let keys = if key.is_empty() {
-        // Seen with 26.7: `has` and `indexOf` do not find a constant empty string among LowCardinality(String).
+        // Observed with 26.7: `has` and `indexOf` do not find a constant empty string among LowCardinality(String).
         let key = statement.own("key");
         format!("arrayMap({key} -> toString({key}), mapKeys({map}))")
     } else {
@@ -56,7 +56,7 @@ fn position(map: &str, key: &str, statement: &mut Statement) -> String {
     format!("indexOf({keys}, {})", statement.string(key))
 }
 
-/// The column or the path, quoted.
+/// Writes the column or the path, quoted.
 fn name(field: &MarkedField) -> String {
     match &field.field.map {
         Some(json) => quote_path(json, &field.field.name),
@@ -64,13 +64,13 @@ fn name(field: &MarkedField) -> String {
     }
 }
 
-/// The string where the field is defined; anything elsewhere.
+/// Writes the string where the field is defined; any value elsewhere.
 pub(super) fn text(field: &MarkedField, statement: &mut Statement) -> String {
     let text = text_or_null(field, statement);
     if may_be_null(field) { format!("assumeNotNull({text})") } else { text }
 }
 
-/// The string where the field is defined, else NULL or any string.
+/// Writes the string where the field is defined; NULL or any string elsewhere.
 pub(super) fn text_or_null(field: &MarkedField, statement: &mut Statement) -> String {
     let column_type = &field.column_type;
     match column_type {
@@ -81,7 +81,7 @@ pub(super) fn text_or_null(field: &MarkedField, statement: &mut Statement) -> St
     }
 }
 
-/// The array of strings where the field is defined; some array elsewhere.
+/// Writes the array of strings where the field is defined; any array elsewhere.
 pub(super) fn array(field: &MarkedField, statement: &mut Statement) -> String {
     let element = statement.own("element");
     match field.column_type.bare() {
@@ -99,7 +99,7 @@ pub(super) fn array(field: &MarkedField, statement: &mut Statement) -> String {
     }
 }
 
-/// The array as it is stored, when membership of strings can be asked of that and answered by a skip index.
+/// Writes the array as it is stored, if a skip index can serve membership of strings in it.
 pub(super) fn stored_array(field: &MarkedField, statement: &mut Statement) -> Option<String> {
     match field.column_type.bare() {
         ColumnType::Array(inner) if inner.is_string() => Some(raw(field, statement)),
@@ -107,15 +107,15 @@ pub(super) fn stored_array(field: &MarkedField, statement: &mut Statement) -> Op
     }
 }
 
-/// Where the field is present. A key of a map is where the map has it, whatever its value is, NULL among others: a column in
-/// the key's place tells the two apart only where the map holds no NULLs.
+/// Writes where the field is present. A map key is present where the map has it, whatever its value, including NULL. A key
+/// column distinguishes the two only where the map holds no NULLs.
 pub(super) fn present(field: &MarkedField, statement: &mut Statement) -> String {
     let read_from_map = field.source == FieldSource::MapKey
         && (key_column(field).is_none() || field.column_type.is_nullable());
     match &field.field.map {
         Some(map) if read_from_map => {
             let (map, key) = (quote(map), statement.string(&field.field.name));
-            // See `position` about the empty key.
+            // See `position` for the empty key.
             if field.field.name.is_empty() {
                 format!("hasAny(mapKeys({map}), [{key}])")
             } else {
@@ -127,7 +127,7 @@ pub(super) fn present(field: &MarkedField, statement: &mut Statement) -> String 
     }
 }
 
-/// Where the field is present and not NULL.
+/// Writes where the field is present and not NULL.
 fn not_null(field: &MarkedField, statement: &mut Statement) -> String {
     let present = present(field, statement);
     if !may_be_null(field) {
@@ -162,14 +162,14 @@ pub(super) fn defined(field: &MarkedField, statement: &mut Statement) -> String 
     format!("({present} AND {typed})")
 }
 
-/// Whether a map's string stands for a value of the field's type.
+/// Writes whether a map's string represents a value of the field's type.
 fn parsed(field: &MarkedField, statement: &mut Statement) -> Option<String> {
     let value = text(field, statement);
     Some(match field.logical {
         LogicalType::String => return None,
         LogicalType::Boolean => format!("({value} IN ('true', 'false'))"),
         LogicalType::Number => numbers::is_number(&value),
-        // The parser passes over a byte order mark, which is no JSON: hence the first character.
+        // The parser skips a byte order mark, which is not valid JSON: hence the check of the first character.
         LogicalType::StringArray => format!(
             "isValidUTF8({value}) AND isValidJSON({value}) AND match({value}, '^[ \\\\t\\\\n\\\\r]*\\\\[') \
              AND arrayAll({element} -> JSONType({element}) = 'String', JSONExtractArrayRaw({value}))",
@@ -178,7 +178,7 @@ fn parsed(field: &MarkedField, statement: &mut Statement) -> Option<String> {
     })
 }
 
-/// The boolean where the field is defined; anything elsewhere.
+/// Writes the boolean where the field is defined; any value elsewhere.
 pub(super) fn flag(field: &MarkedField, statement: &mut Statement) -> String {
     match &field.column_type {
         ColumnType::Dynamic => format!("assumeNotNull({})", json::of_type(&name(field), "Bool")),
@@ -188,7 +188,7 @@ pub(super) fn flag(field: &MarkedField, statement: &mut Statement) -> String {
     }
 }
 
-/// A comparison of numbers, exact: times are seconds since the epoch, strings are parsed.
+/// Writes an exact comparison of numbers: times are seconds since the epoch, strings are parsed.
 pub(super) fn compare_number(
     relation: Relation,
     field: &MarkedField,
@@ -209,9 +209,9 @@ pub(super) fn compare_number(
     }
 }
 
-/// For a column of a text type other than `String`: the column as it is stored, perhaps NULL, and the strings as literals
-/// of its type, so that its key and its skip indexes serve a comparison. `None` where one of the strings is not of the form that the
-/// type's values have; then the general comparison decides, since the type may have changed after the field was marked.
+/// For a column of a text type other than `String`: writes the column as it is stored, perhaps NULL, and the strings as
+/// literals of its type, so that its key and its skip indexes serve a comparison. `None` where one of the strings is not a
+/// valid value of the type. Then the general comparison decides, since the type may have changed after the field was marked.
 pub(super) fn stored_text(
     field: &MarkedField,
     values: &[String],
@@ -221,9 +221,9 @@ pub(super) fn stored_text(
         return None;
     }
     let is_value = |wanted: &String| match field.column_type.bare() {
-        // Comparing with a name that the type does not have may raise.
+        // A comparison with a name that the type does not have may raise an error.
         ColumnType::Enum { names } => names.contains(wanted),
-        // A shorter string is filled up with zero bytes before it is compared.
+        // A shorter string is padded with zero bytes before it is compared.
         ColumnType::FixedString { bytes } => wanted.len() <= *bytes as usize && !wanted.ends_with('\0'),
         ColumnType::Uuid => is_canonical_uuid(wanted),
         _ => false,

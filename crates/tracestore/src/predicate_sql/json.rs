@@ -1,9 +1,10 @@
-//! Paths of JSON columns that have no declared type: each value there has a type of its own.
+//! Paths of JSON columns without a declared type: each value has its own type.
 //!
-//! Which one depends on more than the value, seen with 26.7. The store infers it, by settings of whoever inserts, and
-//! before that it tries the types that rows before it in the same block had. So a string that looks like a date or a
-//! time may be stored as one; it would come back in another form than it was written in, and is no string here. An
-//! empty array may be of any type. An array of strings may be one of values of any type, because an array before it was.
+//! The type depends on more than the value (observed with 26.7). ClickHouse infers it, according to the settings of the
+//! inserting client, and before that it tries the types of earlier rows of the same block. So a string that looks like a date
+//! or a time may be stored as one; it would be returned in another form than it was written in, and does not count as a
+//! string here. An empty array may be of any type. An array of strings may be one of values of any type, because an earlier
+//! array was.
 
 use tracewarden_model::{ColumnType, Decimal, LogicalType};
 use tracewarden_policy::predicate::Relation;
@@ -11,12 +12,12 @@ use tracewarden_policy::predicate::Relation;
 use super::numbers;
 use crate::sql::{Statement, quote};
 
-/// The types that arrays of strings have, by the settings with which they came in and by what was there before.
+/// Types of arrays of strings, depending on the settings of the insert and on earlier rows.
 const ARRAYS: [&str; 3] = ["Array(Nullable(String))", "Array(String)", "Array(Dynamic)"];
-/// The types that numbers have.
+/// Types of numbers.
 const NUMBERS: [&str; 3] = ["Int64", "UInt64", "Float64"];
 
-/// What a path, given quoted, holds if it is of this type, else NULL, or an empty array.
+/// Writes the value of a path, given quoted, if it is of this type; NULL or an empty array otherwise.
 pub(super) fn of_type(path: &str, type_text: &str) -> String {
     format!("{path}.:{}", quote(type_text))
 }
@@ -41,17 +42,17 @@ pub(super) fn defined(path: &str, logical: LogicalType, statement: &Statement) -
     }
 }
 
-/// The array where it is defined; some array elsewhere.
+/// Writes the array where it is defined; any array elsewhere.
 pub(super) fn array(path: &str, statement: &Statement) -> String {
     let element = statement.own("element");
     format!("arrayMap({element} -> assumeNotNull({element}), {})", elements(path, statement))
 }
 
-/// The elements, NULL for those that are no strings.
+/// Writes the elements, with NULL for those that are not strings.
 fn elements(path: &str, statement: &Statement) -> String {
     let element = statement.own("element");
     let [nullable, plain, any] = ARRAYS.map(|type_text| of_type(path, type_text));
-    // All but the one that it is are empty.
+    // All but the one with the array's type are empty.
     format!(
         "arrayConcat({nullable}, {plain}, arrayMap({element} -> dynamicElement({element}, 'String'), {any}))"
     )

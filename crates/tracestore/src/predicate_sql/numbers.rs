@@ -1,10 +1,11 @@
-//! Comparisons of numbers: exact, and against constants of the column's own type, so that its key and its skip indexes
-//! serve them. Times are the exception: their ticks are compared, since keys of tables hold them wrongly.
+//! Comparisons of numbers: exact, and against constants of the column's own type, so that its key and its skip indexes serve
+//! them. Times are the exception: their ticks are compared, since table keys treat times outside the range of `DateTime`
+//! wrongly.
 //!
-//! An integer, a decimal and a time are all counts of some unit: an operand between two counts equals neither, and lies
-//! above the one and below the other. A binary floating-point column compares with the operand rounded once to its type.
-//! Such a constant travels as its bits: the trace store does not read the nearest number from a text (seen with 25.8 and
-//! 26.7, `6.502323762924948e17`), whatever `precise_float_parsing` says.
+//! Integers, decimals and times are all counts of some unit: an operand between two counts equals neither, and is above the
+//! one and below the other. A binary floating-point column is compared with the operand rounded once to its type. Such a
+//! constant is sent as its bits: ClickHouse does not parse a text to the nearest number (observed with 25.8 and 26.7,
+//! `6.502323762924948e17`), whatever `precise_float_parsing` is.
 
 use std::borrow::Cow;
 
@@ -14,15 +15,15 @@ use tracewarden_policy::predicate::Relation;
 use super::operator;
 use crate::sql::Statement;
 
-/// A text that is a number: decimal digits, perhaps with a sign, a point and an exponent; `nan` and `inf` are numbers, too.
+/// Matches a text that is a number: decimal digits, with optional sign, point and exponent. `nan` and `inf` are numbers, too.
 const NUMBER: &str = "^[+-]?(?i:(?:[0-9]+[.]?[0-9]*|[.][0-9]+)(?:e[+-]?[0-9]+)?|nan|inf(?:inity)?)$";
-/// The parts of a finite one: digits before and after the point, sign and digits of the exponent.
+/// The parts of a finite number: digits before and after the point, sign and digits of the exponent.
 const PARTS: &str = "^[+-]?([0-9]*)[.]?([0-9]*)(?:[eE]([+-]?)0*([0-9]*))?$";
 
-/// What a comparison with an operand comes to.
+/// A comparison with an operand, after conversion to the column's type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Comparison {
-    /// The same for every value.
+    /// The same result for every value.
     Always(bool),
     /// A comparison with a constant, as SQL.
     With(Relation, String),
@@ -37,11 +38,11 @@ impl Comparison {
     }
 }
 
-/// What constants are compared with: the value, or what a `DateTime64` counts.
+/// Writes the value that is compared with constants: the value itself, or the ticks of a `DateTime64`.
 ///
-/// Tables are partitioned by `toDate(…)` of a time and ordered by `toDateTime(…)`, which wrap round before 1970 and after 2106.
-/// ClickHouse treats them as monotonic: when the time itself is compared, it skips parts and granules that hold matching
-/// rows of those years (seen with 25.8 and 26.7).
+/// Tables are partitioned by `toDate(…)` of a time and ordered by `toDateTime(…)`, which wrap around before 1970 and after
+/// 2106. ClickHouse treats them as monotonic: when the time itself is compared, it skips parts and granules that hold
+/// matching rows of those years (observed with 25.8 and 26.7).
 fn counted<'v>(value: &'v str, column_type: &ColumnType) -> Cow<'v, str> {
     match column_type.bare() {
         ColumnType::DateTime64 { .. } => Cow::Owned(format!("reinterpret({value}, 'Int64')")),
@@ -53,7 +54,7 @@ fn flag(value: bool) -> &'static str {
     if value { "1" } else { "0" }
 }
 
-/// The comparison of a value of this type, which is never NULL.
+/// Writes the comparison of a value of this type, which is never NULL.
 pub(super) fn compare(
     value: &str,
     column_type: &ColumnType,
@@ -64,8 +65,8 @@ pub(super) fn compare(
     typed(column_type, relation, wanted, statement).of(&counted(value, column_type))
 }
 
-/// The same for a value that may be NULL, of which no comparison holds. The value without its NULL would be a function of
-/// the column, which no index serves.
+/// Writes the comparison of a value that may be NULL, for which it is false. The value without its NULL would be a function
+/// of the column, which no index serves.
 pub(super) fn compare_nullable(
     value: &str,
     column_type: &ColumnType,
@@ -104,7 +105,7 @@ fn typed(
             rounded_to(relation, rounded, &mut constant)
         }
         other => match Unit::of(other) {
-            // A column of a type that counts nothing holds no number.
+            // A column of another type holds no numbers.
             None => Comparison::Always(false),
             Some(unit) => unit.compare(relation, wanted, |count| match other {
                 ColumnType::Decimal { scale, .. } => {
@@ -120,8 +121,8 @@ fn typed(
     }
 }
 
-/// A comparison with the operand as it was rounded. What is beyond all finite numbers of the type lies between them and
-/// the infinite one: it equals neither.
+/// Returns a comparison with the rounded operand. An operand beyond all finite numbers of the type is between them and
+/// infinity, and equals neither.
 fn rounded_to(relation: Relation, rounded: f64, constant: &mut dyn FnMut() -> String) -> Comparison {
     let relation = match (relation, rounded.is_infinite(), rounded > 0.0) {
         (relation, false, _) => relation,
@@ -135,7 +136,7 @@ fn rounded_to(relation: Relation, rounded: f64, constant: &mut dyn FnMut() -> St
     Comparison::With(relation, constant())
 }
 
-/// What values of a type count: units of ten to the power of `-scale`, from the least to the most.
+/// The counts of a type: units of ten to the power of `-scale`, from the minimum to the maximum.
 struct Unit {
     scale: i32,
     least: Decimal,
@@ -173,7 +174,7 @@ impl Unit {
             (relation, true) => relation,
             (Relation::Eq, false) => return Comparison::Always(false),
             (Relation::Ne, false) => return Comparison::Always(true),
-            // Above this count and below the next.
+            // The operand is above this count and below the next.
             (Relation::Lt | Relation::Le, false) => Relation::Le,
             (Relation::Gt | Relation::Ge, false) => Relation::Gt,
         };
@@ -187,7 +188,7 @@ impl Unit {
     }
 }
 
-/// The least and the most of the integers of a width.
+/// Returns the minimum and the maximum of the integers of a width.
 fn integers(bits: u16, signed: bool) -> Option<(Decimal, Decimal)> {
     let whole = |digits: &str| Decimal::whole(false, digits);
     let below = |digits: &str| Decimal::whole(true, digits);
@@ -212,16 +213,17 @@ fn integers(bits: u16, signed: bool) -> Option<(Decimal, Decimal)> {
     })
 }
 
-/// Whether a string stands for a number.
+/// Writes whether a string represents a number.
 pub(super) fn is_number(text: &str) -> String {
     format!("match({text}, '{NUMBER}')")
 }
 
-/// A comparison of the number that a string stands for, however many digits it has; anything where it stands for none.
+/// Writes a comparison of the number that a string represents, with any number of digits; the result is arbitrary where the
+/// string is not a number.
 ///
-/// Most such strings are integers of 64 bits and compare as those. Any other finite one is taken apart: its digits without
-/// zeros at either end, and where the point is before or after them. Of two numbers of one sign that with the larger
-/// power is larger, and of one power that with the later digits.
+/// Most such strings are 64-bit integers and are compared as those. Any other finite number is split into its digits, without
+/// zeros at either end, and the position of its point. Of two numbers with the same sign, the one with the larger power has
+/// the larger absolute value; with the same power, the digits decide.
 pub(super) fn compare_text(
     text: &str,
     relation: Relation,
@@ -237,7 +239,7 @@ pub(super) fn compare_text(
     let part = |at: u8| format!("extractGroups({text}, '{PARTS}')[{at}]");
     let all = format!("concat({}, {})", part(1), part(2));
     let digits = format!("trim(BOTH '0' FROM {all})");
-    // An exponent of more digits is beyond every operand.
+    // A longer exponent is beyond every operand.
     let exponent = format!(
         "if(length({digits}) > 9, toInt64(10000000000), toInt64OrZero({digits})) * if({} = '-', -1, 1)",
         part(3),

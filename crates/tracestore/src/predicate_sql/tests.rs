@@ -1,4 +1,4 @@
-//! What forms become of which no semantics show a difference, or which no policy asks for.
+//! The SQL of forms that do not differ in their results, or that no policy needs.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ fn column(name: &str, kind: &str) -> MarkedField {
     }
 }
 
-/// Under a key of the map `m`.
+/// Returns a field for a key of the map `m`.
 fn key(name: &str, values: &str, logical: LogicalType) -> MarkedField {
     let (field, source) = (FieldRef::key("m", name), FieldSource::MapKey);
     MarkedField { field, source, logical, ..column(name, values) }
@@ -129,7 +129,7 @@ fn presence_is_not_asked_where_a_value_is() {
         (present(&k), is(&k, "a"), hint),
         (present(&k), one_of(&k, &["a", "b"], false), hint),
         (defined(&k), is(&k, "a"), hint),
-        // What stands in the place of an absent value may be what is looked for.
+        // The value that is read for an absent key may be the wanted one.
         (present(&k), is(&k, ""), there),
         (present(&k), one_of(&k, &["a", ""], false), there),
         (present(&k), compared(&k, Relation::Ne, "a"), there),
@@ -137,15 +137,15 @@ fn presence_is_not_asked_where_a_value_is() {
         (present(&k), is(&other, "a"), there),
         (present(&enumerated), is(&enumerated, "a"), "mapContains(`m`, 'e')"),
         (present(&declared), is(&declared, "a"), "isNotNull(`j`.`d`)"),
-        // More is asked of those.
+        // `Defined` checks more than presence for these fields.
         (defined(&flagged), is(&k, "a"), "(mapContains(`m`, 'k') AND "),
-        // Nothing is left for an index.
+        // No check is left for an index.
         (present(&nullable), is(&nullable, "a"), ""),
         (defined(&nullable), is(&nullable, "a"), ""),
         (defined(&uuid), one_of(&uuid, &["a", "b"], false), ""),
         (present(&nullable), compared(&nullable, Relation::Ne, "a"), "isNotNull(`n`)"),
         (present(&adopted), is(&adopted, "a"), ""),
-        // Parts of which none is a test.
+        // Parts that are not tests.
         (present(&k), Predicate::any([is(&k, "a"), is(&k, "b")]), there),
         (present(&k).negate(), is(&k, "a"), "NOT ("),
     ] {
@@ -203,7 +203,7 @@ fn long_lists_are_one_value() {
         assert_eq!(parameters(&Predicate::atom(predicate(&array, few))).0, 16);
         assert_eq!(parameters(&Predicate::atom(predicate(&array, &texts))).0, 1);
     }
-    // Beginnings and ends by length.
+    // Prefixes and suffixes by length.
     let mut mixed = texts.clone();
     mixed.push("abc".to_owned());
     for (function, side) in [(TextFunction::StartsWith, "left"), (TextFunction::EndsWith, "right")] {
@@ -373,7 +373,7 @@ fn strings_are_compared_with_other_types_as_those_are_stored() {
             if stored { format!("(`c` = {literal})") } else { "(toString(`c`) = {p0:String})".to_owned() };
         assert_eq!(sql, expected, "{kind} {wanted}");
     }
-    // What is no form of the type may raise: then none is looked for as it is stored.
+    // An invalid value of the type may raise an error: then the general comparison is used for all of them.
     let either = one_of(&column("c", "UUID"), &[uuid, "a"], false);
     assert_eq!(render(&either, &mut Statement::default()), "(toString(`c`) IN ({p0:String}, {p1:String}))");
 }

@@ -1,4 +1,4 @@
-//! Lines of an answer: whole ones, each a span of a trace that was chosen, and none missing at the end.
+//! Checks the lines of an answer: each is whole and a span of a selected trace, and none is missing at the end.
 
 use std::collections::HashMap;
 
@@ -10,19 +10,19 @@ use crate::StoreError;
 use crate::client::answer_memory::AnswerMemory;
 use crate::select::SelectedTrace;
 
-/// Longest span accepted, in bytes of JSON. Larger than anything that a collector lets through.
+/// Maximum size of a span, in bytes of JSON. Larger than any span that a collector accepts.
 const MAX_LINE_BYTES: usize = 256 * 1024 * 1024;
 
-/// Cuts an answer into whole lines and counts each trace's spans.
+/// Splits an answer into whole lines and counts each trace's spans.
 pub(crate) struct LineChecker {
-    /// What every line begins with, up to the trace id.
+    /// The beginning of every line, up to the trace id.
     prefix: Vec<u8>,
-    /// Spans still to come, by trace id.
+    /// Number of spans still to come, by trace id.
     missing: HashMap<String, i128>,
-    /// The trace of the line before, as its line wrote it, quotes included.
+    /// The trace id of the previous line, as written there, quotes included.
     current: Vec<u8>,
     current_spans: i128,
-    /// The beginning of a line whose end has not arrived.
+    /// The beginning of a line that is incomplete.
     partial: BytesMut,
     memory: AnswerMemory,
 }
@@ -69,7 +69,7 @@ impl LineChecker {
         Ok(Some(SpanChunk { lines, spans }))
     }
 
-    /// A line that is not a span of a chosen trace is the text of an exception, or a fault: either way the page fails.
+    /// A line that is not a span of a selected trace is the text of an exception, or a fault: either way the page fails.
     fn check(&mut self, line: &[u8]) -> Result<(), StoreError> {
         let value = line.strip_prefix(self.prefix.as_slice()).filter(|_| line.ends_with(b"}"));
         let Some(value) = value else { return Err(unexpected(line)) };
@@ -115,7 +115,7 @@ impl LineChecker {
     }
 }
 
-/// The JSON string at the beginning of `text`, with its quotes.
+/// Returns the JSON string at the beginning of `text`, with its quotes.
 fn quoted_string(text: &[u8]) -> Option<&[u8]> {
     if text.first() != Some(&b'"') {
         return None;
@@ -136,8 +136,8 @@ fn unexpected(line: &[u8]) -> StoreError {
     StoreError::Store { code: None, message: format!("not a span: {}", quotable(line, b'{')) }
 }
 
-/// What a line that should not be there says, for the log; nothing when it begins like the rows that were asked for,
-/// since those hold span data.
+/// Returns the text of an unexpected line for the log. It is withheld when it begins like the requested rows, since those
+/// hold span data.
 fn quotable(line: &[u8], row_begin: u8) -> String {
     if line.first() == Some(&row_begin) {
         return "(not shown, it may hold span data)".to_owned();
@@ -200,7 +200,7 @@ mod tests {
         assert!(run(&[("b", 1)], line, 7).is_err());
         assert!(run(&[("a", 1)], &format!("{line}Code: 241. DB::Exception: Memory limit\n"), 5).is_err());
         assert!(run(&[("a", 1)], &format!("{line}__exception__\r\nabc\r\nCode: 241\n"), 5).is_err());
-        // More spans than counted may have arrived since.
+        // More spans may have arrived since they were counted.
         assert_eq!(run(&[("a", 1)], &line.repeat(3), 11), Ok(3));
     }
 }

@@ -1,4 +1,5 @@
-//! What was chosen at one endpoint is read there or not at all: another one may hold other spans of the same traces.
+//! Traces that were selected at one endpoint are read there or not at all: another one may hold other spans of the same
+//! traces.
 
 use tracewarden_model::{FieldRef, FieldSource, Filter, LogicalType, MarkedField, Timestamp};
 use tracewarden_testkit::chaos_proxy::{ChaosProxy, Fault};
@@ -29,7 +30,7 @@ async fn world() -> World {
 }
 
 impl World {
-    /// That nobody but the first was asked, and what came of it.
+    /// Asserts that only the first endpoint was used, and that it refused.
     fn refused<T: std::fmt::Debug>(&self, what: &str, answer: Result<T, StoreError>) {
         assert!(matches!(answer, Err(StoreError::Unavailable { .. })), "{what}: {answer:?}");
         assert_eq!(self.second.passed(), 0, "{what}: the second endpoint was asked");
@@ -71,7 +72,7 @@ async fn nothing_about_chosen_traces_comes_from_another_endpoint() {
     world.refused("which spans satisfy", store.satisfied(binding, &found, &predicates, &[]).await);
     let values = ValuesRequest { field: &field, prefix: None, selection: &selection, window, limit: 3 };
     world.refused("values", store.values(values).await.map(|_| ()));
-    // Whoever asks again, does so elsewhere, from the beginning on.
+    // A new request uses the other endpoint from the beginning.
     let again = world.store.session();
     let selection = select(&again, binding).await;
     let page = text(&mut again.read(binding, &selection, None).await.unwrap()).await.unwrap();

@@ -1,4 +1,4 @@
-//! The statements that a page is read in.
+//! The statements that read a page in parts.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,23 +19,24 @@ use crate::client::{Answer, Client};
 use crate::select::{SelectedTrace, Selection};
 use crate::{StoreError, TraceStore};
 
-/// How many spans one statement reads, unless a single trace has more.
+/// Number of spans that one statement reads, unless a single trace has more.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PartSizes {
-    /// In the first part: few, so that it comes soon, and so many that nearly every page is one part.
+    /// In the first part: few enough to arrive soon, and enough that nearly every page is one part.
     pub(super) first: u64,
-    /// In each of the others: each is [`GROWTH`] times the one before, up to these, which the store has to hold in memory.
+    /// In each of the others: each is [`GROWTH`] times the previous one, up to this number, which ClickHouse has to hold in
+    /// memory.
     pub(super) most: u64,
-    /// How long a part may wait for the one before to be taken; after that it is asked for again.
+    /// How long a part may wait until the reader has taken the previous one. After that its statement is sent again.
     pub(super) kept: Duration,
 }
 
-/// A part takes as long to be written as the next one to be sorted. Growing faster than parts of one size also means that
-/// traces whose spans lie among each other are looked for a few times, not once for every so many spans.
+/// Writing a part takes as long as sorting the next one. Compared with parts of one size, growth also means that traces with
+/// interleaved spans are searched for only a few times, not once for every part.
 const GROWTH: u64 = 4;
 
-/// ClickHouse breaks an answer off that nobody takes anything of for its `http_send_timeout`, which is 30 seconds by default and
-/// holds as the server's own profile has it, whatever comes with a statement (ClickHouse issue 64731).
+/// ClickHouse aborts an answer of which the client takes nothing for `http_send_timeout`. That is 30 seconds by default, and
+/// ClickHouse uses the value of the server's own profile, whatever a statement sets (ClickHouse issue 64731).
 const KEPT: Duration = Duration::from_secs(20);
 
 impl Default for PartSizes {
@@ -44,7 +45,8 @@ impl Default for PartSizes {
     }
 }
 
-/// Traces in their order, in parts. What was counted of a trace may be a few of its spans: `usual` is what one has.
+/// Divides traces in their order into parts. The count of a trace may cover only a few of its spans: `usual` is the usual
+/// number.
 fn divide(traces: &[SelectedTrace], usual: u64, sizes: PartSizes) -> VecDeque<Vec<SelectedTrace>> {
     let (mut parts, mut part) = (VecDeque::new(), Vec::new());
     let (mut spans, mut most) = (0_u64, sizes.first);
@@ -63,34 +65,34 @@ fn divide(traces: &[SelectedTrace], usual: u64, sizes: PartSizes) -> VecDeque<Ve
     parts
 }
 
-/// A part that arrives, and what its lines have to be.
+/// A part that arrives, and the checker of its lines.
 pub(super) type Part = (BoxStream<'static, Result<Bytes, StoreError>>, LineChecker);
 
-/// A part whose first bytes are here, since a time.
+/// A part whose first bytes have arrived, and when.
 struct Asked {
     answer: Answer,
     traces: Vec<SelectedTrace>,
     since: Instant,
 }
 
-/// The parts still to come. Dropping them ends their statements in the store.
+/// The remaining parts. Dropping them ends their statements in ClickHouse.
 pub(super) struct Parts {
     client: Client,
     binding: Binding,
     selection: Selection,
     projection: Vec<String>,
     waiting: VecDeque<Vec<SelectedTrace>>,
-    /// The one that has been asked for. A task of its own: nobody polls for it while the part before is not taken, and its
-    /// time runs all the same.
+    /// The part whose statement was sent. It has a task of its own, because the reader does not poll it before it has taken
+    /// the previous part, while its time limit applies all the same.
     asked: JoinSet<Result<Asked, StoreError>>,
     kept: Duration,
-    /// When the whole page must be with its reader.
+    /// When the reader must have the whole page.
     until: Option<Instant>,
     sizes: Arc<TraceSizes>,
 }
 
 impl Parts {
-    /// Asks for the first one.
+    /// Sends the statement of the first part.
     pub(super) fn new(
         store: &TraceStore,
         binding: &Binding,
@@ -130,7 +132,7 @@ impl Parts {
         self.asked.spawn(asking.in_current_span());
     }
 
-    /// The next part, when its first bytes are here; the one after it is asked for then.
+    /// Returns the next part when its first bytes have arrived, and sends the statement of the part after it.
     pub(super) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Part, StoreError>>> {
         loop {
             let Some(asked) = ready!(self.asked.poll_join_next(context)) else { return Poll::Ready(None) };
@@ -140,7 +142,7 @@ impl Parts {
                 Ok(asked) => asked,
                 Err(error) => return Poll::Ready(Some(Err(error))),
             };
-            // The first one waits for nothing.
+            // The first part does not wait for another one.
             if self.until.is_some() && since.elapsed() > self.kept {
                 drop(answer);
                 self.ask_for(traces);
@@ -153,7 +155,7 @@ impl Parts {
         }
     }
 
-    /// Remembers how large the traces were, when all have come.
+    /// Records the size of the traces, when all have arrived.
     pub(super) fn arrived(&mut self, spans: u64) {
         let traces = std::mem::take(&mut self.selection.traces).len();
         if traces > 0 {
@@ -161,7 +163,7 @@ impl Parts {
         }
     }
 
-    /// Forgets what is still to come.
+    /// Drops the remaining parts.
     pub(super) fn give_up(&mut self) {
         self.waiting.clear();
         self.selection.traces.clear();

@@ -1,4 +1,4 @@
-//! Given spans of one chosen trace.
+//! Reads given spans of one selected trace.
 
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -11,32 +11,32 @@ use crate::sql::{Statement, quote};
 use crate::table::BoundTable;
 use crate::{StoreError, TraceStore};
 
-/// Most that should be collected, in bytes of JSON: all of it is held at once.
+/// Maximum size of spans that are collected, in bytes of JSON: all are held in memory at once.
 pub const SPANS_MAX_BYTES: usize = 16 * 1024 * 1024;
-/// What an answer may have beside its spans: names and types of columns, and tabs.
+/// Maximum size of an answer apart from its spans, in bytes: names and types of columns, and tabs.
 const MARGIN: usize = 1024 * 1024;
-/// Most spans of one id. Exporters repeat a batch now and then; and who sends one id a thousand times must not fill the
-/// answer with it, so that the other spans are missing from it.
+/// Maximum number of spans with one id. Exporters sometimes repeat a batch. A client that sends one id a thousand times must
+/// not fill the answer with it, so that other spans are missing.
 pub const SPANS_OF_AN_ID: usize = 4;
 
 /// A span that was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpanLine {
-    /// One JSON object, as [`TraceStore::read`] delivers it.
+    /// The span as one JSON object, as [`TraceStore::read`] returns it.
     pub json: String,
-    /// Whether its column of durations is among these, and says what is no duration. JSON alone does not tell: it has null for
-    /// the floats that are no number.
+    /// Whether the duration column is among the columns, and its value is not a valid duration. JSON alone does not show it:
+    /// it has null for floats that are not numbers.
     pub duration_invalid: bool,
 }
 
 impl TraceStore {
-    /// Reads given spans of a chosen trace, by start and then by span id. With `columns`, only these and the structural
-    /// ones. Of a selection of several traces it is the first.
+    /// Reads given spans of a selected trace, sorted by start and then by span id. With `columns`, only these and the
+    /// structural ones. If several traces are selected, it reads the first.
     ///
-    /// An id that no span of the trace has is passed over; of several spans with one id there are at most four.
+    /// Ids without a span in the trace are ignored. Of several spans with one id, at most four are returned.
     ///
     /// # Errors
-    /// When a column is unknown, the store fails, or the spans have more than `most` bytes ([`StoreError::TooLarge`]).
+    /// When a column is unknown, ClickHouse fails, or the spans have more than `most` bytes ([`StoreError::TooLarge`]).
     pub async fn read_span_lines(
         &self,
         most: usize,
@@ -50,7 +50,7 @@ impl TraceStore {
             return Ok(Vec::new());
         };
         let statement = spans_statement(binding, &selection.table, &projection, trace, span_ids);
-        // Collected, since nobody has counted how many of the trace's spans these are: the answer itself has to say it.
+        // Collected and not streamed: the number of these spans was never counted, so the answer itself has to state it.
         let rows: Vec<Vec<Box<RawValue>>> = self
             .client
             .at(selection.endpoint)
@@ -71,7 +71,7 @@ impl TraceStore {
         Ok(lines)
     }
 
-    /// The same, the JSON objects alone.
+    /// Like [`TraceStore::read_span_lines`], but returns only the JSON objects.
     ///
     /// # Errors
     /// As [`TraceStore::read_span_lines`].
@@ -88,7 +88,7 @@ impl TraceStore {
     }
 }
 
-/// A span as the object that [`TraceStore::read`] delivers, of its values in the order of the projection.
+/// Formats a span as the object that [`TraceStore::read`] returns, from its values in the order of the projection.
 pub(crate) fn line(names: &[String], row: &[Box<RawValue>], trace: &str) -> Result<String, StoreError> {
     let of_another =
         || StoreError::Store { code: None, message: "a span of another trace arrived".to_owned() };
@@ -101,14 +101,14 @@ pub(crate) fn line(names: &[String], row: &[Box<RawValue>], trace: &str) -> Resu
     Ok(format!("{{{}}}", members.join(",")))
 }
 
-/// Whether a span's column of durations is among these, and says what is no duration.
+/// Writes whether the duration column is among the columns, and its value is not a valid duration.
 pub(crate) fn invalid_duration(binding: &Binding, projection: &[String], shown: &Shown) -> String {
     let has_duration =
         binding.display.duration.as_ref().is_some_and(|duration| projection.contains(duration));
     if has_duration { shown.is_invalid().to_owned() } else { "0".to_owned() }
 }
 
-/// The columns, and at last whether the span's duration is none.
+/// Returns the statement for the columns, followed by whether the span's duration is invalid.
 fn spans_statement(
     binding: &Binding,
     table: &BoundTable,

@@ -8,7 +8,7 @@ use crate::differential::{connect, execute};
 
 const TRACES: usize = 40;
 
-/// Forty traces whose spans lie among each other, of 1 to 7 spans.
+/// Returns forty traces of 1 to 7 spans, whose spans are interleaved.
 async fn selected(local: &LocalStore) -> (TraceStore, Binding, Selection) {
     let (store, binding) = (connect(local), binding("default", "mixed"));
     fill(local).await;
@@ -74,7 +74,8 @@ async fn a_page_in_parts_is_the_page() {
     assert_eq!(store.trace_sizes.spans_of_a_trace(&selection.table.name), Some(spans / TRACES as u64));
 }
 
-/// The store breaks off what nobody takes for long: a part that has waited is asked for again.
+/// ClickHouse aborts an answer of which the client takes nothing for long: the statement of a part that has waited is sent
+/// again.
 #[tokio::test]
 async fn a_page_that_is_taken_slowly_is_the_page() {
     const KEPT: std::time::Duration = std::time::Duration::from_millis(200);
@@ -94,11 +95,11 @@ async fn a_page_that_is_taken_slowly_is_the_page() {
         slow.push_str(std::str::from_utf8(&chunk.unwrap().lines).unwrap());
     }
     assert_eq!(slow, whole);
-    // One for each trace, and the second once more; others too where a machine is slow.
+    // One statement for each trace, and the second one again; on a slow machine, others too.
     assert!(answered(&store) - before > TRACES as u64);
 }
 
-/// How many statements have been answered, as far as their first bytes.
+/// Returns how many statements have been answered, at least their first bytes.
 fn answered(store: &TraceStore) -> u64 {
     let mut registry = prometheus_client::registry::Registry::default();
     store.register_metrics(&mut registry);
@@ -116,7 +117,8 @@ async fn nothing_follows_a_part_that_fails() {
     let before = answered(&store);
     let mut parts = store.read_in(sizes, &binding, &selection, None).await.unwrap();
     let first = parts.next().await.unwrap().unwrap();
-    // The second part is asked for while the first is passed on, and is here before the table goes; the third is not.
+    // The second part is requested while the first is passed on, and has arrived before the table is dropped; the third has
+    // not.
     let begun = std::time::Instant::now();
     while answered(&store) < before + 2 {
         assert!(begun.elapsed() < std::time::Duration::from_secs(30), "nobody asked for the second part");
@@ -135,11 +137,11 @@ async fn nothing_follows_a_part_that_fails() {
     let (first, second) = (&selection.traces[0], &selection.traces[1]);
     assert_eq!(spans, first.spans + second.spans);
     assert!(parts.next().await.is_none());
-    // What came of it says nothing about the size of traces.
+    // The failed page records nothing about the size of traces.
     assert_eq!(store.trace_sizes.spans_of_a_trace(&selection.table.name), None);
 }
 
-/// Given spans of a trace: `lines` of a page, each with the id that it says.
+/// Returns the spans of a trace from `lines` of a page, each with its id.
 fn with_ids(lines: &[String]) -> Vec<(String, String)> {
     let with_id = |line: &String| {
         let span: serde_json::Value = serde_json::from_str(line).unwrap();
@@ -161,7 +163,7 @@ async fn given_spans_are_those_of_the_page() {
     let mut traces = selection.trace_ids();
     let (first, second) = (of(traces.next().unwrap()), of(traces.next().unwrap()));
     assert!(first.len() > 1);
-    // Of the first trace only, whatever others are selected; and values are values.
+    // Only from the first trace, whatever others are selected; and ids are values, never SQL.
     let mut ids: Vec<String> = first.iter().chain(&second).map(|(id, _)| id.clone()).rev().collect();
     ids.extend(["', ) OR 1 = 1 --", "\\", "", "it's\t\n\0"].map(str::to_owned));
     let lines: Vec<String> = first.iter().map(|(_, line)| line.clone()).collect();
@@ -180,7 +182,7 @@ async fn given_spans_are_those_of_the_page() {
         .await;
     assert!(matches!(unknown, Err(StoreError::UnknownColumn { .. })), "{unknown:?}");
 
-    // Up to so many bytes, the newlines included.
+    // Up to this number of bytes, newlines included.
     let bytes: usize = lines.iter().map(|line| line.len() + 1).sum();
     let within = |most| store.read_spans(most, &binding, &selection, &ids, None);
     assert_eq!(within(bytes).await, Ok(lines));

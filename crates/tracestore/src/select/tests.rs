@@ -1,4 +1,4 @@
-//! What a search believes of its tables before it has looked, on the real engine.
+//! Searches with cached tables, before the current ones have been read, on the real engine.
 
 use std::sync::Mutex;
 
@@ -41,12 +41,12 @@ fn binding() -> Binding {
     }
 }
 
-/// The traces that the policy `m["k"] == "x"` opens, and how many were told of on the way.
+/// Returns the traces that the policy `m["k"] == "x"` grants access to, and the numbers of traces in the progress reports.
 async fn open(store: &TraceStore) -> (Result<Vec<String>, StoreError>, Vec<u32>) {
     open_of(store, &Filter::default()).await
 }
 
-/// The same, of those that a filter lets through.
+/// Like [`open`], with a filter.
 async fn open_of(store: &TraceStore, filter: &Filter) -> (Result<Vec<String>, StoreError>, Vec<u32>) {
     let model = model();
     let expression = "m[\"k\"] == \"x\"".to_owned();
@@ -95,17 +95,17 @@ async fn a_search_does_not_rest_on_what_it_believed() {
         assert_eq!(open(&store).await.0, Ok(vec!["a".to_owned()]));
     }
 
-    // The column now says of every new span what opens it. A search that rests on it finds them.
+    // The key column now has the policy's value in every new span. A search that relied on it would find them.
     run("ALTER TABLE default.spans MODIFY COLUMN held LowCardinality(Nullable(String)) MATERIALIZED 'x'")
         .await;
     run(&insert("b", "y")).await;
     let (found, told) = open(&store).await;
     assert_eq!(found, Ok(vec!["a".to_owned()]));
     assert!(told.iter().all(|told| *told <= 1), "{told:?}");
-    // It believes what it has seen now, until that is not so either.
+    // The current tables are cached now, until they change as well.
     assert_eq!(open(&store).await.0, Ok(vec!["a".to_owned()]));
 
-    // What the search fails on is not what fails the request.
+    // A failure of the search with cached tables does not fail the request.
     run("DROP TABLE default.ends").await;
     run("ALTER TABLE default.spans DROP COLUMN held").await;
     assert_eq!(open(&store).await.0, Ok(vec!["a".to_owned()]));
@@ -114,7 +114,7 @@ async fn a_search_does_not_rest_on_what_it_believed() {
     assert!(gone.to_string().contains("is gone"), "{gone}");
 }
 
-/// An index may know to the nanosecond when a trace begins, and the column only to the millisecond: before that, it seems.
+/// The index may have the start of a trace in nanoseconds, and the column only in milliseconds, which seems earlier.
 #[tokio::test]
 async fn a_span_at_the_beginning_counts_where_the_index_is_finer_than_the_column() {
     let local = LocalStore::start().unwrap();

@@ -1,6 +1,6 @@
 //! Settings that are the same for every statement.
 
-/// Settings that every version has. A server without one of them is not asked: answers rest on it.
+/// Settings that every version has. A server without one of them gets no statements: answers depend on it.
 pub(crate) const NEEDED: &[(&str, &str)] = &[
     // Every limit is an error, never a shorter answer.
     ("timeout_overflow_mode", "throw"),
@@ -13,8 +13,8 @@ pub(crate) const NEEDED: &[(&str, &str)] = &[
     ("set_overflow_mode", "throw"),
     ("join_overflow_mode", "throw"),
     ("transfer_overflow_mode", "throw"),
-    // The limits that bind are ours, by statement: time, memory, rows. Any other could fail what is well within those. An
-    // operator who wants a limit for this user sets a constraint on these three.
+    // Only the limits that this crate sets for each statement apply: time, memory, rows. Any other could fail a statement
+    // that is well within those. An operator who wants a limit for this user sets a constraint on these three.
     ("max_result_rows", "0"),
     ("max_result_bytes", "0"),
     ("max_rows_to_group_by", "0"),
@@ -44,48 +44,48 @@ pub(crate) const NEEDED: &[(&str, &str)] = &[
     ("max_ast_elements", "500000"),
     ("max_expanded_ast_elements", "2000000"),
     ("max_parser_depth", "2000"),
-    // Rows cut off, or added.
+    // These cut rows off, or add rows.
     ("limit", "0"),
     ("offset", "0"),
     ("extremes", "0"),
-    // A shard or a replica that is missing or behind is an error too.
+    // A missing or lagging shard or replica is an error too.
     ("skip_unavailable_shards", "0"),
     ("fallback_to_stale_replicas_for_distributed_queries", "0"),
     ("max_replica_delay_for_distributed_queries", "300"),
-    // A distributed table is one table, wherever the spans of a trace are. A shard that has sub-queries see its own part
-    // only, or groups of its own taken for the whole, would lose spans without a word; `deny` makes an error of a
-    // sub-query that is not `GLOBAL`.
+    // A distributed table is one table, wherever the spans of a trace are. If a shard ran sub-queries on its own part only,
+    // or its groups were taken for the whole, spans would be lost silently. `deny` makes an error of a sub-query that is not
+    // `GLOBAL`.
     ("distributed_product_mode", "deny"),
     ("distributed_group_by_no_merge", "0"),
-    // Both trust the declared sharding key. Rows from before a shard was added, or written past the distributed table,
-    // are elsewhere.
+    // Both trust the declared sharding key. Rows from before a shard was added, or rows that were not written through the
+    // distributed table, are on other shards.
     ("optimize_skip_unused_shards", "0"),
     ("force_optimize_skip_unused_shards", "0"),
     ("optimize_distributed_group_by_sharding_key", "0"),
-    // Replicas that share a table by its sampling key must all be equally far.
+    // With more, replicas share the work by the sampling key, and must all be equally up to date.
     ("max_parallel_replicas", "1"),
-    // Estimates are of the shards that the server asked holds itself.
+    // Estimates cover the shards that the initiating server holds itself.
     ("prefer_localhost_replica", "1"),
     ("distributed_aggregation_memory_efficient", "1"),
-    // Choosing traces and reading them should meet the same replica of each shard: another may lag behind it.
-    // `select_sequential_consistency` is left to the user's profile: it makes a server look for what others were given, which
-    // answers from several servers behind one address need, and costs them something elsewhere.
+    // Selecting traces and reading them should use the same replica of each shard: another may lag behind.
+    // `select_sequential_consistency` is left to the user's profile: it makes a server look for rows that other servers have
+    // acknowledged. Several servers behind one address need it; elsewhere it only costs time.
     ("load_balancing", "in_order"),
     ("use_hedged_requests", "0"),
-    // A client that goes takes its query with it, and an answer is passed on as it is made.
+    // A client that disconnects ends its query, and an answer is sent while it is computed.
     ("cancel_http_readonly_queries_on_client_close", "1"),
     ("send_progress_in_http_headers", "0"),
     ("enable_http_compression", "0"),
-    // Longer than our own patience with a reader who takes nothing, so that it is ours that ends the answer, where the server goes by
-    // it: ClickHouse itself goes by its own profile (issue 64731).
+    // Longer than this service's own time-out for a reader that takes nothing, so that the service ends the answer.
+    // ClickHouse uses the value of its own profile instead (issue 64731).
     ("http_send_timeout", "90"),
-    // Indexes and projections are used where they help, and no statement is refused for want of one.
+    // Indexes and projections are used where they help, and no statement is refused for the lack of one.
     ("force_index_by_date", "0"),
     ("force_primary_key", "0"),
     ("use_index_for_in_with_subqueries", "1"),
     ("optimize_move_to_prewhere", "1"),
     ("optimize_read_in_order", "1"),
-    // The meaning of statements.
+    // Semantics of statements.
     ("join_use_nulls", "0"),
     ("join_default_strictness", "ALL"),
     ("join_any_take_last_row", "0"),
@@ -99,7 +99,7 @@ pub(crate) const NEEDED: &[(&str, &str)] = &[
     ("count_distinct_implementation", "uniqExact"),
     ("cast_keep_nullable", "0"),
     ("short_circuit_function_evaluation", "enable"),
-    // The form of answers: JSON that is always UTF-8, integers as numbers, times as RFC 3339, maps as objects.
+    // Format of answers: JSON that is always UTF-8, integers as numbers, times as RFC 3339, maps as objects.
     ("output_format_json_quote_64bit_integers", "0"),
     ("output_format_json_quote_denormals", "0"),
     ("output_format_json_escape_forward_slashes", "0"),
@@ -109,11 +109,12 @@ pub(crate) const NEEDED: &[(&str, &str)] = &[
     ("date_time_output_format", "iso"),
 ];
 
-/// Settings that keep a feature from changing answers, or have answers made as they are tested. Left out for a server that
-/// does not know them: a version without the setting is without what it switches.
+/// Settings that prevent a feature from changing answers, or that select the tested way to compute them. They are left out
+/// for a server that does not know them: a version without the setting lacks the feature.
 pub(crate) const NEUTRAL: &[(&str, &str)] = &[
-    // `compatibility` is not among them. Up to 26.3 a server forgets what goes with a statement and is as it is already, and lets
-    // `compatibility` change it then (ClickHouse 99402): sent, it undoes some of these where a profile has one.
+    // `compatibility` is not among them. Up to 26.3, a server discards settings of a statement that equal its current values,
+    // and then lets `compatibility` change them (ClickHouse 99402): sent, it would undo some of these settings where a
+    // profile has one.
     ("dialect", "clickhouse"),
     ("enable_analyzer", "1"),
     // Limits as above.
@@ -126,49 +127,50 @@ pub(crate) const NEUTRAL: &[(&str, &str)] = &[
     ("partial_result_on_first_cancel", "0"),
     ("max_skip_unavailable_shards_num", "0"),
     ("max_skip_unavailable_shards_ratio", "0"),
-    // Rows that a profile filters out would be missing from traces without a word. Row policies and grants are the ways to
-    // keep rows from this user.
+    // Rows that a profile filters out would be missing from traces silently. Row policies and grants are the ways to hide
+    // rows from this user.
     ("additional_table_filters", "{}"),
     ("additional_result_filter", ""),
-    // What has arrived is read, whether or not it is in a cache.
+    // Rows that have arrived are read, whether or not they are cached.
     ("ignore_cold_parts_seconds", "0"),
-    // Rows that were deleted are gone, values that were updated are new; a mutation counts once it is done.
+    // Deleted rows are gone and updated values are new; a mutation counts once it is done.
     ("apply_deleted_mask", "1"),
     ("apply_patch_parts", "1"),
     ("apply_mutations_on_fly", "0"),
     ("final", "0"),
-    // Counts that are exact, and nothing concluded from constraints that nobody has checked.
+    // Counts are exact, and no conclusions are drawn from constraints, which ClickHouse may not have checked.
     ("optimize_trivial_approximate_count_query", "0"),
     ("optimize_using_constraints", "0"),
     ("optimize_substitute_columns", "0"),
     ("optimize_append_index", "0"),
     ("convert_query_to_cnf", "0"),
-    // An answer of before, to a question of now.
+    // No cached answers.
     ("use_query_cache", "0"),
-    // What it remembers of one statement was more than once wrong for another one, and spans were missing without a word:
-    // ClickHouse issues 104781 (up to 26.5, by indexes that are used while reading), 108519, 87091 (up to 25.7).
+    // The query condition cache was more than once wrong for another statement, and spans were missing silently: ClickHouse
+    // issues 104781 (up to 26.5, with indexes that are used while reading), 108519, 87091 (up to 25.7).
     ("use_query_condition_cache", "0"),
-    // One server answers for itself.
+    // One server answers alone.
     ("enable_parallel_replicas", "0"),
     ("automatic_parallel_replicas_mode", "0"),
     ("make_distributed_plan", "0"),
     ("prefer_global_in_and_join", "0"),
     // Indexes and projections, as above.
     ("use_skip_indexes", "1"),
-    // Before reading begins: only then does it count what they leave when it chooses between the table and a projection.
+    // Indexes are evaluated before reading begins: only then does ClickHouse count what they leave when it chooses between
+    // the table and a projection.
     ("use_skip_indexes_on_data_read", "0"),
-    // What several indexes leave of an `OR` was worked out wrongly more than once, and spans were missing without a word:
-    // ClickHouse issues 94020 and 119528. Without it each index is asked about the whole condition.
+    // ClickHouse more than once combined several indexes of an `OR` wrongly, and spans were missing silently: issues 94020
+    // and 119528. Without it, each index is checked against the whole condition.
     ("use_skip_indexes_for_disjunctions", "0"),
-    // It cannot be empty, and no index has this name. What has no value that means nothing is `force_data_skipping_indices`:
-    // a profile with it has statements fail, visibly.
+    // It cannot be empty, and no index has this name. `force_data_skipping_indices` has no neutral value and is not sent: a
+    // profile with it makes statements fail visibly.
     ("ignore_data_skipping_indices", "tracewarden_ignores_none"),
     ("optimize_use_projections", "1"),
     ("force_optimize_projection", "0"),
     ("force_optimize_projection_name", ""),
     ("force_aggregation_in_order", "0"),
     ("query_plan_enable_optimizations", "1"),
-    // The meaning of statements.
+    // Semantics of statements.
     ("group_by_use_nulls", "0"),
     ("enable_order_by_all", "0"),
     ("rewrite_in_to_join", "0"),
@@ -182,7 +184,7 @@ pub(crate) const NEUTRAL: &[(&str, &str)] = &[
     ("use_variant_default_implementation_for_comparisons", "1"),
     ("enable_named_columns_in_function_tuple", "0"),
     ("enable_extended_results_for_datetime_functions", "0"),
-    // The form of answers.
+    // Format of answers.
     ("http_write_exception_in_output_format", "0"),
     ("http_wait_end_of_query", "0"),
     ("http_response_buffer_size", "0"),

@@ -1,4 +1,4 @@
-//! A user whose profile sets every setting that we send to something else gets the same answers.
+//! A user whose profile changes every setting that this crate sends gets the same answers.
 
 use std::collections::BTreeMap;
 
@@ -15,19 +15,19 @@ use tracewarden_model::{ColumnType, FieldRef, FieldSource, Filter, LogicalType, 
 use tracewarden_policy::Predicate;
 use url::Url;
 
-/// Settings with which the engine does not even begin a session, each with the reason. They stand in the address instead,
-/// before ours.
+/// Settings with which the engine does not begin a session, each with the reason. The test puts them into the URL instead,
+/// before the settings of this crate.
 const SPARED: [&str; 12] = [
-    // Let nobody look at settings either.
+    // They prevent reading settings, too.
     "max_temporary_columns",
     "max_temporary_non_const_columns",
     "max_columns_to_read",
-    // Take away what the engine wants to know about itself.
+    // They remove the engine's own queries about itself.
     "offset",
     "additional_result_filter",
-    // Looks at the time and the version, which are not to be kept.
+    // The session reads the time and the version, which must not be cached.
     "use_query_cache",
-    // Only without parallel replicas, which are tried.
+    // Works only without parallel replicas, which are tested.
     "make_distributed_plan",
     // The session's own set-up is a statement in ClickHouse's dialect and of some length.
     "dialect",
@@ -37,7 +37,7 @@ const SPARED: [&str; 12] = [
     "max_subquery_depth",
 ];
 
-/// A value that is not ours and that the setting takes.
+/// Returns a valid value of a setting that differs from the one that is sent.
 fn hostile(name: &str, ours: &str) -> String {
     let other = match (name, ours) {
         ("load_balancing", _) => "random",
@@ -79,7 +79,7 @@ fn hostile(name: &str, ours: &str) -> String {
     other.to_owned()
 }
 
-/// Answers of each kind, as text.
+/// Returns answers of each kind, as text.
 async fn answers(store: &TraceStore) -> BTreeMap<&'static str, String> {
     let (binding, scope, filter) = (binding("otel", "otel_traces"), everything(), Filter::default());
     let at = |seconds: i64| Timestamp::from_nanos(seconds * 1_000_000_000);
@@ -113,7 +113,7 @@ async fn answers(store: &TraceStore) -> BTreeMap<&'static str, String> {
                 ValuesRequest { field: &service, prefix: None, selection: &selection, window, limit: 10 };
             answers.insert("values", format!("{:?}", store.values(request).await.unwrap()));
             answers.insert("brief", format!("{:?}", store.brief(&binding, &selection, 1_000).await.unwrap()));
-            // Of the page's first trace, and not the one span that the hostile filter of tables leaves.
+            // Of the page's first trace, and not the one span that the hostile table filter leaves.
             let ids = ["0000000000000010".to_owned()];
             let given = store.read_spans(SPANS_MAX_BYTES, &binding, &selection, &ids, None).await.unwrap();
             answers.insert("given spans", format!("{given:?}"));
@@ -162,7 +162,7 @@ fn service() -> MarkedField {
 async fn answers_do_not_hang_on_the_profile() {
     let local = LocalStore::start().unwrap();
     let store = connect(&local);
-    // Several parts and partitions, so that limits of either have something to bite on.
+    // Several parts and partitions, so that the limits on both take effect.
     for part in 0..4 {
         let statement = format!(
             "INSERT INTO otel.otel_traces (Timestamp, TraceId, SpanId, ParentSpanId, SpanName, ServiceName, Duration, SpanAttributes) \
@@ -181,7 +181,7 @@ async fn answers_do_not_hang_on_the_profile() {
     assert_eq!(before["none"], "true");
     assert_ne!(before["given spans"], "[]");
 
-    // The engine itself refuses to cut answers short and to keep them at the same time.
+    // The engine itself refuses to cut answers short and to cache them at the same time.
     let (modes, others): (Vec<_>, Vec<_>) = NEEDED
         .iter()
         .chain(NEUTRAL)
@@ -208,7 +208,7 @@ async fn answers_do_not_hang_on_the_profile() {
     }
 }
 
-/// A profile behaves as an older version does: what goes with statements is ours all the same.
+/// A profile with `compatibility` behaves like an older version: the settings that are sent still take precedence.
 #[tokio::test]
 async fn what_is_sent_holds_beside_a_compatibility() {
     let mut local = LocalStore::start().unwrap();
@@ -227,7 +227,8 @@ async fn what_is_sent_holds_beside_a_compatibility() {
     }
 }
 
-/// A profile that fixes `readonly` is learnt from the first refusal, also by statements that are refused together.
+/// The client learns from the first refusal that a profile fixes `readonly`, also when several statements are refused at the
+/// same time.
 #[tokio::test]
 async fn statements_that_find_out_together_that_readonly_is_fixed_are_all_answered() {
     let local = LocalStore::start().unwrap().restart_as(&profile("<readonly>2</readonly>")).unwrap();
@@ -236,12 +237,13 @@ async fn statements_that_find_out_together_that_readonly_is_fixed_are_all_answer
     for answer in futures::future::join_all((0..12).map(|_| ask())).await {
         assert_eq!(answer, Ok(vec![(1,)]));
     }
-    // They were refused: what is sent now is what such a profile takes.
+    // They were refused: the client now sends the value that such a profile accepts.
     let fixed = "SELECT toUInt8(value) FROM system.settings WHERE name = 'readonly'";
     assert_eq!(store.client.rows::<(u8,)>(Statement::new(fixed)).await, Ok(vec![(2,)]));
 }
 
-/// A `users.xml` whose one profile has every setting otherwise, and what is not sent as long ago.
+/// Returns a `users.xml` with one profile that changes these settings, and has an old `compatibility` for settings that are
+/// not sent.
 fn users(settings: &[&(&str, &str)]) -> String {
     let settings: String = settings
         .iter()
@@ -261,9 +263,9 @@ fn profile(settings: &str) -> String {
     )
 }
 
-/// Otherwise the comparison would show nothing.
+/// Asserts that the profile is in effect. Otherwise the comparison would prove nothing.
 async fn assert_in_force(store: &TraceStore, settings: &[&(&str, &str)]) {
-    // The engine, which is in no cluster, takes the first back; the needed ones are sent with the statement that asks.
+    // The engine is in no cluster and resets the first; the needed settings are sent with this statement itself.
     let is_shown = |name: &str| {
         name != "enable_parallel_replicas" && !super::NEEDED.iter().any(|(needed, _)| *needed == name)
     };

@@ -1,7 +1,7 @@
-//! The one statement that counts, and what its rows say.
+//! The counting statement, and how its rows are read.
 //!
-//! Its innermost part groups the spans by trace and keeps the newest traces that satisfy everything. Every span of theirs then
-//! becomes one row for the total and one for each group that it is in, in a second pass over the table.
+//! Its innermost part groups the spans by trace and keeps the newest traces that satisfy everything. In a second pass over
+//! the table, each of their spans becomes one row for the total and one for each group that it is in.
 
 use tracewarden_model::{LogicalType, MarkedField};
 
@@ -13,37 +13,38 @@ use crate::shown::Shown;
 use crate::sql::Statement;
 use crate::values::{MAX_VALUE_BYTES, sought};
 
-/// Elements of one array that make a group each. Nobody is shown so many, but who sends spans decides how many there are, and
-/// each is a row more to count.
+/// Maximum number of elements of one array that make a group each. No list shows as many, but clients that send spans decide
+/// how many elements there are, and each is another row to count.
 const MAX_ELEMENTS: u32 = 1_000;
-/// Elements of each of two arrays, which make a group in pairs.
+/// Maximum number of elements of each of two arrays, which make a group for each pair.
 const MAX_ELEMENTS_OF_TWO: u32 = 50;
 
-/// What a row is about: the total, a group that can be listed, or, with more, one that no list can show.
+/// Kind of a row: the total, a group that can be listed, or, above that, a group that no list can show.
 const TOTAL: u8 = 0;
 const LISTED: u8 = 1;
-/// Of a span: that it is in no group.
+/// Kind of a span that is in no group.
 const NONE: u8 = u8::MAX;
 
-/// Kind and values of the group; traces, spans, errors; percentiles and maximum of the duration, and whether one of them is
-/// none; how many groups there are.
+/// Kind and values of the group; traces, spans, errors; percentiles and maximum of the duration, and whether one of the
+/// durations is invalid; number of groups.
 pub(super) type Row = (u8, Vec<String>, u64, u64, u64, Vec<f64>, i64, u8, u64);
 
-/// What the statement throws where there are more traces than are counted, and where spans of one may not count. A column that
-/// tells would need the traces again, and to plan them twice takes longer than to throw hardly ever.
+/// Messages that the statement throws where there are more traces than are counted, and where a trace has spans that may not
+/// count. A column that reported it would need the traces a second time, and planning them twice takes longer than an
+/// exception that is rarely thrown.
 const MORE: &str = "tracewarden: more traces";
 const BEYOND: &str = "tracewarden: spans beyond bounds";
 
 /// Which traces are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Chosen {
-    /// All; the statement throws if there are more than asked.
+    /// All; the statement throws if there are more than requested.
     All,
-    /// The newest. To find them, the statement reads what their order depends on.
+    /// The newest. To find them, the statement reads the columns that their order depends on.
     Newest,
 }
 
-/// Why the numbers have to be asked for in another way.
+/// Why the statistics have to be computed in another way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Interrupted {
     MoreTraces,
@@ -51,7 +52,7 @@ pub(super) enum Interrupted {
 }
 
 impl Interrupted {
-    /// From what the statement threw.
+    /// Converts the exception of the statement.
     pub(super) fn of(error: &StoreError) -> Option<Self> {
         // FUNCTION_THROW_IF_VALUE_IS_NON_ZERO
         let StoreError::Store { code: Some(395), message } = error else { return None };
@@ -61,7 +62,7 @@ impl Interrupted {
     }
 }
 
-/// Names of ours in the statement.
+/// Names that this crate introduces in the statement.
 struct Names {
     chosen: String,
     trace: String,
@@ -90,8 +91,9 @@ impl Names {
         }
     }
 
-    /// Percentiles and the maximum of a duration. Those of `BFloat16` are exact but for the rounding of each value, take some
-    /// thousand counters at most, and are the same in whichever order spans are met; a t-digest is none of that.
+    /// Writes percentiles and the maximum of a duration. With `BFloat16` the percentiles are exact except for the rounding of
+    /// each value, take some thousand counters at most, and do not depend on the order of spans. A t-digest has none of these
+    /// properties.
     fn durations(&self, nanos: &str, invalid: &str) -> String {
         format!(
             "quantilesBFloat16(0.5, 0.95, 0.99)({nanos}) AS {}, max({nanos}) AS {}, max({invalid}) AS {}",
@@ -120,7 +122,7 @@ pub(super) fn statement(
     Ok(statement)
 }
 
-/// Ids of traces that satisfy everything.
+/// Writes the sub-query for the ids of traces that satisfy everything.
 fn traces(
     search: &Search<'_>,
     scan: &TraceScan<'_>,
@@ -151,7 +153,7 @@ fn traces(
     ))
 }
 
-/// The spans of the traces.
+/// Writes the spans of the traces.
 fn spans(search: &Search<'_>, names: &Names, statement: &mut Statement) -> String {
     format!(
         "{name} WHERE {near} AND {column} GLOBAL IN (SELECT {trace} FROM {chosen})",
@@ -163,7 +165,7 @@ fn spans(search: &Search<'_>, names: &Names, statement: &mut Statement) -> Strin
     )
 }
 
-/// Counts of spans, by group. Where the table is distributed, each shard groups its own.
+/// Writes counts of spans, by group. If the table is distributed, each shard groups its own spans.
 fn per_span(
     search: &Search<'_>,
     shown: &Shown,
@@ -172,9 +174,9 @@ fn per_span(
     statement: &mut Statement,
 ) -> String {
     let Names { group, traces, spans: count, errors, .. } = names;
-    // A span that is in one group at most makes one row, of which the total is made of the groups: half the time.
+    // If a span is in at most one group, it makes one row, and ClickHouse computes the total from the groups: half the time.
     let (of_span, by) = match groups {
-        // A bare tuple would be several keys, with a total of each.
+        // A bare tuple would be several keys, with a total for each.
         Groups::One(of_span) => (format!("identity({of_span})"), format!("ROLLUP({group})")),
         Groups::Many(groups) => (format!("arrayJoin({})", rows(groups)), group.clone()),
     };
@@ -188,7 +190,7 @@ fn per_span(
     )
 }
 
-/// Counts of traces, by group.
+/// Writes counts of traces, by group.
 fn per_trace(
     search: &Search<'_>,
     shown: &Shown,
@@ -219,21 +221,21 @@ fn per_trace(
     )
 }
 
-/// How long a span took, and nothing where nothing says so.
+/// Writes the duration of a span, or zero without a duration column.
 fn durations(shown: &Shown) -> &str {
     if shown.has_durations() { shown.nanos() } else { "toInt64(0)" }
 }
 
-/// The rows that a span or a trace becomes: one for the total, and one for each of its groups.
+/// Writes the rows of a span or a trace: one for the total, and one for each of its groups.
 fn rows(groups: &str) -> String {
     format!("arrayPushFront({groups}, (toUInt8({TOTAL}), emptyArrayString()))")
 }
 
 /// The groups of a span as SQL, each as kind and values.
 enum Groups {
-    /// One, of the kind [`NONE`] where a field is not defined.
+    /// At most one group; its kind is [`NONE`] where a field is not defined.
     One(String),
-    /// An array.
+    /// An array of groups.
     Many(String),
 }
 
@@ -269,12 +271,12 @@ fn groups(
     })
 }
 
-/// Of a span: the values of a field as SQL, each as whether no list can show it and what is shown. Those are told apart without
-/// being kept: one of them can be as large as a span, and in pairs there are many copies.
+/// The values of a field of a span as SQL, each as whether no list can show it, and the value. Odd values are replaced by a
+/// hash and not kept: one of them can be as large as a span, and pairs hold many copies.
 enum Values {
-    /// Of a string.
+    /// The value of a string field.
     One { value: Told, defined: String },
-    /// Of an array.
+    /// The elements of an array field.
     Many(String),
 }
 
@@ -306,7 +308,7 @@ impl Values {
     }
 }
 
-/// Something of values that are defined.
+/// Writes `then` where all fields are defined, and `otherwise` elsewhere.
 fn if_defined(defined: &[&String], then: &str, otherwise: &str) -> String {
     let defined: Vec<&str> =
         defined.iter().map(|defined| defined.as_str()).filter(|defined| *defined != "1").collect();
@@ -316,7 +318,7 @@ fn if_defined(defined: &[&String], then: &str, otherwise: &str) -> String {
     format!("if({}, {then}, {otherwise})", defined.join(" AND "))
 }
 
-/// A value as SQL: whether no list can show it, and the value or what stands for it.
+/// A value as SQL: whether no list can show it, and the value or its hash.
 struct Told {
     odd: String,
     shown: String,
@@ -333,7 +335,7 @@ impl Told {
     }
 }
 
-/// The group of one value, or of two.
+/// Writes the group of one value, or of two.
 fn group(value: &Told, second: Option<&Told>) -> String {
     match second {
         None => format!("(toUInt8({LISTED} + {}), [{}])", value.odd, value.shown),
@@ -344,7 +346,7 @@ fn group(value: &Told, second: Option<&Told>) -> String {
     }
 }
 
-/// The total, and the first groups; then, if there is room left, some that no list can show.
+/// Writes the total and the first groups, followed by groups that no list can show if the limit is not reached.
 fn listed(counted: &str, request: StatsRequest<'_>, names: &Names) -> String {
     let Names { group, traces, spans, errors, percentiles, longest, invalid, .. } = names;
     let count = match request.per {
@@ -365,7 +367,7 @@ fn listed(counted: &str, request: StatsRequest<'_>, names: &Names) -> String {
     )
 }
 
-/// What the rows say: the total first, and none where there are no traces.
+/// Converts the rows: the total comes first, and there are no rows if there are no traces.
 pub(super) fn stats(rows: Vec<Row>, shown: &Shown, complete: bool) -> Result<Stats, StoreError> {
     let mut rows = rows.into_iter();
     let Some(total) = rows.next() else { return Ok(nothing(shown)) };
@@ -381,7 +383,7 @@ pub(super) fn stats(rows: Vec<Row>, shown: &Shown, complete: bool) -> Result<Sta
     Ok(Stats { total: numbers(total, shown)?, groups, distinct, complete })
 }
 
-/// What is said where there are no traces.
+/// Returns the statistics of no traces.
 pub(super) fn nothing(shown: &Shown) -> Stats {
     let total = StatsNumbers { errors: shown.has_status().then_some(0), ..StatsNumbers::default() };
     Stats { total, groups: Vec::new(), distinct: 0, complete: true }
@@ -392,7 +394,7 @@ fn numbers(row: Row, shown: &Shown) -> Result<StatsNumbers, StoreError> {
     let [p50, p95, p99] = percentiles.as_slice() else {
         return Err(StoreError::Short("percentiles are missing".to_owned()));
     };
-    // Rounded to a float before it is cut, a value can become a little more than it was.
+    // A value that is rounded to a float before it is truncated can become slightly larger than it was.
     let nanos = |nanos: f64| shown.has_durations().then_some((nanos as i64).min(longest));
     Ok(StatsNumbers {
         traces,

@@ -1,5 +1,5 @@
-//! Values that no group can show, hostile arrays, odd durations, and where numbers end. That they are right is tried by
-//! `worlds/stats.rs`.
+//! Values that no group can show, hostile arrays, odd durations, and limits of statistics. `worlds/stats.rs` tests that the
+//! numbers are right.
 
 use tracewarden_model::{AccessModel, Caller, Display, FieldRef, Timestamp};
 use tracewarden_policy::{CompiledPolicies, RolePolicy, authorise};
@@ -12,7 +12,7 @@ use crate::{MAX_VALUE_BYTES, physical_field};
 
 const NOON: i64 = 1_790_000_000;
 
-/// A table of spans at noon, and the statement that fills it with more of them.
+/// Creates a table of spans at noon, with additional columns.
 async fn create(local: &LocalStore, more: &str) {
     drop(connect(local));
     execute(
@@ -67,7 +67,7 @@ async fn ask(
     store.stats(request).await
 }
 
-/// Values, traces, spans.
+/// Returns values, traces and spans of the groups.
 fn shown(stats: &Stats) -> Vec<(Vec<&str>, u64, u64)> {
     let groups = stats.groups.iter();
     let shown = groups.map(|StatsGroup { values, numbers }| {
@@ -88,7 +88,7 @@ async fn values_that_no_group_can_show_are_counted_and_nothing_more() {
         ("b", "'\\0 \\\\ \\' \\n'".to_owned(), "['t']"),
         ("b", "NULL".to_owned(), "['t']"),
         ("b", "''".to_owned(), "[]"),
-        // What an odd value is told apart by is no value itself.
+        // The hash that replaces an odd value is itself an ordinary value.
         ("b", "hex(sipHash128(unhex('ff')))".to_owned(), "['']"),
     ] {
         insert(
@@ -109,7 +109,7 @@ async fn values_that_no_group_can_show_are_counted_and_nothing_more() {
     expected.sort();
     assert_eq!(shown(&found), expected);
 
-    // Pairs with an odd value are apart from each other, whichever of the two it is.
+    // Pairs with an odd value are kept apart, whichever of the two values is odd.
     let both = [name.clone(), tags.clone()].concat();
     for per in [StatsPer::Span, StatsPer::Trace] {
         let found = ask(&store, &scope, &binding, |request| request.per = per, &both).await.unwrap();
@@ -174,7 +174,7 @@ async fn only_the_newest_traces_are_looked_at_and_it_is_said() {
         &format!("{at}, toString(number + 1), 's', toString(number) FROM numbers(10)"),
     )
     .await;
-    // Spans of no trace: what stands for more traces looks like these.
+    // Spans without a trace: the marker for more traces looks like these.
     insert(&local, "TraceId, SpanId, Name", "'', 's', 'none' FROM numbers(5)").await;
     let (store, scope, binding) = (connect(&local), everything(), binding("default", "spans"));
     let name = fields(&store, &["Name"], LogicalType::String).await;
@@ -218,7 +218,7 @@ async fn numbers_are_of_the_display_columns_that_there_are() {
         ..Display::default()
     };
     let with = Binding { display, ..without.clone() };
-    // So often that the store compiles the statements.
+    // Repeated until ClickHouse compiles the statements.
     for per in [StatsPer::Span, StatsPer::Trace].repeat(5) {
         let change = |request: &mut StatsRequest<'_>| request.per = per;
         let found = ask(&store, &scope, &without, change, &[]).await.unwrap().total;
@@ -229,7 +229,7 @@ async fn numbers_are_of_the_display_columns_that_there_are() {
     }
 }
 
-/// The store's part of a percentile's inexactness: never more than it says, whatever the sizes.
+/// The error of percentiles that ClickHouse introduces is never larger than documented, whatever the sizes.
 #[tokio::test]
 async fn percentiles_of_many_are_nearly_exact() {
     let local = LocalStore::start().unwrap();
@@ -266,7 +266,7 @@ async fn who_may_see_nothing_costs_nothing() {
     let store = connect(&local);
     let nothing =
         authorise([], None, &Caller::default(), &AccessModel::default(), &CompiledPolicies::new()).unwrap();
-    // Whatever looks at its rows never comes back.
+    // A statement that reads its rows never returns.
     execute(
         &local,
         "CREATE VIEW default.spans AS SELECT toDateTime64(1790000000, 9) AS Timestamp, 'a' AS TraceId, \
@@ -300,7 +300,7 @@ async fn fields_are_those_of_the_table_as_it_is_now() {
     }
     let one = ask(&store, &scope, &binding, |_| {}, &name).await.unwrap();
     assert_eq!(shown(&one), [(vec!["x"], 1, 1)]);
-    // Read as it is now where that makes no difference, and not at all where it does.
+    // A changed field is read with its new type where that makes no difference, and is an error where it does.
     execute(&local, "ALTER TABLE default.spans MODIFY COLUMN Name LowCardinality(String)".to_owned()).await;
     assert_eq!(ask(&store, &scope, &binding, |_| {}, &name).await.unwrap(), one);
     execute(&local, "ALTER TABLE default.spans DROP COLUMN Name, ADD COLUMN Name Array(String)".to_owned())
@@ -309,7 +309,8 @@ async fn fields_are_those_of_the_table_as_it_is_now() {
     assert!(matches!(changed, Err(StoreError::FieldsChanged(_))), "{changed:?}");
 }
 
-/// Bounds may be finer than timestamps: a trace whose entry begins after the window ends, within the same second, is in it.
+/// Bounds may be finer than timestamps: a trace whose entry begins after the end of the window, within the same second, is in
+/// the window.
 #[tokio::test]
 async fn a_trace_in_the_last_tick_of_the_window_is_counted_as_it_is_listed() {
     let local = LocalStore::start().unwrap();

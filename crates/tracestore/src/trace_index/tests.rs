@@ -1,4 +1,4 @@
-//! Traces before 1970 and after 2106, which an index of `DateTime` cannot tell of, on the real engine.
+//! Traces before 1970 and after 2106, which an index of `DateTime` cannot represent, on the real engine.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ const NOON: i64 = 1_790_000_000;
 const IN_2150: i64 = 5_680_281_600;
 const LAST_SECOND: i64 = 4_294_967_295;
 
-/// Traces by id, each with the milliseconds of its spans, which arrive together.
+/// Traces by id, each with its spans' times in milliseconds. All spans of a trace arrive together.
 const TRACES: [(&str, &[i64]); 8] = [
     ("before", &[-60_000]),
     ("after", &[IN_2150 * 1_000]),
@@ -36,7 +36,7 @@ const TRACES: [(&str, &[i64]); 8] = [
 enum Stored {
     /// By the exporter's materialized view, as this engine does it.
     ByView,
-    /// As what is left of the seconds in 32 bits.
+    /// As the low 32 bits of the seconds.
     Wrapped,
 }
 
@@ -86,12 +86,12 @@ async fn create(local: &LocalStore, timestamp: &str, stored: Stored) {
     }
 }
 
-/// Whether `DateTime` holds the time.
+/// Whether `DateTime` can hold the time.
 fn is_told(millis: i64) -> bool {
     (0..=LAST_SECOND * 1_000 + 999).contains(&millis)
 }
 
-/// The traces that a policy opens, found in one way.
+/// Returns the traces that a policy grants access to, found with one plan.
 async fn found(
     store: &TraceStore,
     binding: &Binding,
@@ -166,7 +166,7 @@ async fn traces_beyond_the_index_are_found() {
             let at = |millis: i64| Timestamp::from_nanos(millis * 1_000_000);
             let window = Window::new(at(from), at(to)).unwrap();
             let inside = |spans: &[i64]| spans.iter().any(|millis| (from..to).contains(millis));
-            // By any span of the trace, and by one that the index cannot tell of.
+            // A policy that any span satisfies, and one that only spans outside the index's range satisfy.
             for (policy, opens) in
                 [("true", (|_| true) as fn(i64) -> bool), ("Place == \"far\"", |millis| !is_told(millis))]
             {

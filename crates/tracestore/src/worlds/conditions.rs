@@ -1,4 +1,4 @@
-//! Conditions that may be in a filter, and what they say about a span.
+//! Random filter conditions.
 
 use rand::RngExt;
 use rand::seq::IndexedRandom;
@@ -52,7 +52,7 @@ pub(super) fn some_condition(random: &mut ChaCha8Rng, model: &AccessModel) -> Co
     Condition { field, test }
 }
 
-/// The value of a field, if there is any.
+/// Returns the value of a field, if any.
 pub(super) fn raw(span: &StoredSpan, field: &MarkedField) -> Option<FieldValue> {
     match (field.field.to_string().as_str(), &field.field.map) {
         ("Duration", _) => Some(FieldValue::Number(Number::UInt(span.duration))),

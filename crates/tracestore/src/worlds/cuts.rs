@@ -1,4 +1,4 @@
-//! Pages of which only the first traces are taken: the next page goes on right there.
+//! Pages of which a caller takes only the first traces: the next page continues after these.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -8,9 +8,9 @@ use crate::{SelectRequest, TraceStore};
 
 const LIMIT: u32 = 8;
 
-/// Pages that are cut anywhere, at least after one trace, hold every trace once.
+/// Pages that are cut anywhere after their first trace list every trace once.
 pub(super) async fn go_on(store: &TraceStore, query: &Query<'_>, expected: &[String]) {
-    // Randomness of its own, so that a seed makes the same worlds as it did.
+    // With a random generator of its own, so that a seed still creates the same data sets.
     let mut random = ChaCha8Rng::seed_from_u64(expected.len() as u64);
     let Query { binding, scope, filter, window } = *query;
     let (mut ids, mut after) = (Vec::new(), None);

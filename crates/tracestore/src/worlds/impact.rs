@@ -1,5 +1,5 @@
-//! What a change of policies opens and closes, what a policy shows beside what it names, and which spans opened a trace:
-//! against the queries that people make, and against the policies' own evaluation of every span.
+//! The impact of policy changes, collateral access and matching spans: compared with the queries of users, and with the
+//! policies' own evaluation of every span.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,7 +26,7 @@ use crate::{
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Randomness of its own, so that worlds are the same whatever is asked of them, and what was seen.
+/// What was seen, with a random generator of its own: the data sets then do not depend on it.
 pub(super) struct Changes {
     random: ChaCha8Rng,
     generator: Generator,
@@ -38,14 +38,14 @@ struct Seen {
     gained: u64,
     lost: u64,
     unchanged: u64,
-    /// Changed traces that may not be read.
+    /// Number of changed traces that may not be read.
     unread: u64,
-    /// Changed traces of samples that are everything.
+    /// Number of changed traces in samples of all traces.
     sampled: u64,
     only_shared: u64,
     hidden: u64,
     listed: u64,
-    /// Predicates that a trace satisfies, and those that none of its spans does.
+    /// Number of predicates that a trace satisfies, and of those that none of its spans satisfies.
     satisfied: u64,
     unsatisfied: u64,
 }
@@ -68,21 +68,21 @@ impl Changes {
         least.into_iter().all(|seen| seen > worlds as u64 / 2)
     }
 
-    /// At the end: whether enough was seen for the comparisons to mean something.
+    /// Asserts, at the end, that enough was seen for the comparisons to prove something.
     pub(super) fn conclude(&self, worlds: usize) {
         println!("{:?}", self.seen);
         assert!(self.enough(worlds), "hardly anything changes: {:?}", self.seen);
     }
 }
 
-/// What somebody's policies are, each alone.
+/// Policies of a caller, each alone.
 struct Asked {
     caller: Caller,
     expressions: Vec<String>,
     /// In the order of the expressions.
     predicates: Vec<Predicate>,
     rests_on: Vec<Arc<MarkedField>>,
-    /// Whether each is satisfied by each span of the world.
+    /// Whether each predicate is satisfied by each span of the data set.
     met: Vec<Vec<bool>>,
 }
 
@@ -107,7 +107,7 @@ impl Asked {
         (0..self.predicates.len()).filter(|_| random.random_bool(0.4)).collect()
     }
 
-    /// The ids of the traces that some of the policies open, by real queries.
+    /// Returns the ids of the traces that some of the policies grant access to, with real queries.
     async fn opened(
         &self,
         numbers: &[usize],
@@ -128,7 +128,7 @@ fn scope(expressions: &[String], within: Option<&str>, caller: &Caller, model: &
     authorise(policies, within, caller, model, &CompiledPolicies::new()).unwrap()
 }
 
-/// Every page of a query.
+/// Returns the trace ids of all pages of a query.
 async fn all(store: &TraceStore, binding: &Binding, scope: &AccessScope, window: Window) -> BTreeSet<String> {
     let (filter, mut after, mut ids) = (Filter::default(), None, BTreeSet::new());
     loop {
@@ -170,7 +170,7 @@ pub(super) async fn of_changes(
         let window = Window::new(at(from), at(from + length)).unwrap();
         let whole = Looks::within(PATIENCE);
         let mut looks = vec![whole];
-        // A sample that is everything, which sees as far as the definitions do.
+        // A sample of all traces, which reads the same range as the definitions.
         if world.index.is_none() {
             looks.push(Looks { whole: Duration::ZERO, first_share: Some(1.0), ..whole });
         }
@@ -214,7 +214,7 @@ impl Round<'_> {
         for Comparison { before, after } in &comparisons {
             let before = asked.opened(before, store, binding, model, window).await;
             let after = asked.opened(after, store, binding, model, window).await;
-            // Those with the latest span in the window first, then by id, as they are here.
+            // Those with the latest span in the window first, then by id, as they are sorted here.
             let of = |test: &dyn Fn(&String) -> bool| -> Vec<&String> {
                 looked_at.iter().filter(counted).filter(|id| test(id)).collect()
             };
@@ -258,7 +258,7 @@ impl Round<'_> {
             assert_eq!(found.compared, compared, "{context}");
             let traces = looked_at.iter().filter(counted).count() as u64;
             assert_eq!(found.traces, traces, "{context}");
-            // A sample says that it is one, whatever it reads; where nothing may be counted, nothing is read.
+            // A sample is reported as one, even if it reads everything. If nothing may be counted, nothing is read.
             let nothing = only_readable && readable.opens_nothing();
             assert_eq!(found.fraction < 1.0, looks.whole.is_zero() && !nothing, "{context}");
         }
@@ -266,7 +266,7 @@ impl Round<'_> {
 
     async fn values(&self, changes: &mut Changes) {
         let Self { store, world, binding, model, asked, readable, window, .. } = *self;
-        // Some together, one of them twice at times.
+        // Several predicates together, sometimes one of them twice.
         let many = changes.random.random_range(1..=4);
         let numbers: Vec<usize> =
             (0..many).map(|_| changes.random.random_range(0..asked.predicates.len())).collect();
@@ -325,7 +325,7 @@ impl Round<'_> {
         let predicates: Vec<Predicate> =
             numbers.iter().map(|number| asked.predicates[*number].clone()).collect();
         let openings: Vec<Vec<usize>> = (0..numbers.len()).map(|number| vec![number]).collect();
-        // Asked alone, and together with a comparison.
+        // Alone, and together with a comparison.
         let all_gained = Comparison { before: Vec::new(), after: (0..numbers.len()).collect() };
         let comparisons = if changes.random.random_bool(0.5) { vec![all_gained] } else { Vec::new() };
         for looks in self.looks {
@@ -344,7 +344,7 @@ impl Round<'_> {
             let found = store.impact_by(request, *looks).await.unwrap();
             let expressions: Vec<_> = numbers.iter().map(|number| &asked.expressions[*number]).collect();
             let context = format!("{looks:?}, {window:?}, {by:?}, {expressions:?}, {comparisons:?}");
-            // A sample says that it is one, whatever it reads; where nothing may be counted, nothing is read.
+            // A sample is reported as one, even if it reads everything. If nothing may be counted, nothing is read.
             let unopened = predicates.iter().all(|predicate| matches!(predicate, Predicate::False));
             let nothing = (comparisons.is_empty() && unopened) || (only_readable && readable.opens_nothing());
             assert_eq!(found.fraction < 1.0, looks.whole.is_zero() && !nothing, "{context}");
@@ -362,7 +362,7 @@ impl Round<'_> {
     }
 }
 
-/// Where the spans of a trace count, in nanoseconds, the end exclusive.
+/// Returns the time bounds within which the spans of a trace count, in nanoseconds, the end exclusive.
 pub(super) fn bounds(world: &World, trace: &[u8], window: Window) -> (i64, i64) {
     let index = world.index.as_ref();
     let finer = index.and_then(|index| index.finer).unwrap_or_default();
@@ -371,7 +371,7 @@ pub(super) fn bounds(world: &World, trace: &[u8], window: Window) -> (i64, i64) 
         (second * SECOND + finer).div_euclid(world.shape.nanos_per_tick) * world.shape.nanos_per_tick
     };
     let around = (window.from().as_nanos() - MAX_TRACE_DURATION, window.to().as_nanos() + MAX_TRACE_DURATION);
-    // There is an entry for its first second and one for its last.
+    // The index has an entry for its first second and one for its last.
     let is_near =
         |second: i64| second * SECOND + finer < around.1 && (second + 1) * SECOND + finer > around.0;
     match index.and_then(|index| index.seconds.get(trace)) {
@@ -390,7 +390,7 @@ fn of_span(span: &StoredSpan, by: Spread<'_>) -> Vec<Vec<u8>> {
     }
 }
 
-/// Some traces of a world, each whole.
+/// Checks some traces of a data set, each completely.
 async fn openers(store: &TraceStore, world: &World, binding: &Binding, asked: &Asked, changes: &mut Changes) {
     let (predicates, rests_on) = (asked.predicates.as_slice(), asked.rests_on.as_slice());
     let ids: BTreeSet<&[u8]> = world.spans.iter().map(|span| span.trace.as_slice()).collect();

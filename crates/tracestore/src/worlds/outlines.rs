@@ -1,4 +1,4 @@
-//! The spans of one trace in brief, and some of them in full, against what was stored.
+//! The brief form of one trace's spans, and some of them in full, compared with the stored spans.
 
 use tracewarden_model::{Binding, Timestamp};
 use tracewarden_policy::FieldValue;
@@ -6,7 +6,7 @@ use tracewarden_policy::FieldValue;
 use super::{StoredSpan, World};
 use crate::{SPANS_MAX_BYTES, Selection, SpanBrief, TraceStore};
 
-/// Looks at the first trace of a page that was read: `lines` are all of the page's.
+/// Checks the first trace of a page that was read: `lines` are all lines of the page.
 pub(super) async fn first_trace(
     store: &TraceStore,
     world: &World,
@@ -31,7 +31,7 @@ pub(super) async fn first_trace(
         brief.iter().zip(&spans).for_each(|(brief, span)| check(brief, span));
     }
 
-    // One that is asked for twice is there once, and one that there is not is not.
+    // A repeated id is returned once, and an absent one is not.
     let asked: Vec<String> =
         [&spans[spans.len() / 2].id, &spans[0].id, &spans[0].id, "absent"].map(str::to_owned).to_vec();
     let wanted = |line: &&String| {
@@ -43,7 +43,7 @@ pub(super) async fn first_trace(
 }
 
 fn check(brief: &SpanBrief, span: &StoredSpan) {
-    // What is not UTF-8 arrives as something else.
+    // Text that is not UTF-8 arrives in another form.
     let text = |name: &str| match span.values.get(name) {
         Some(FieldValue::String(bytes)) => std::str::from_utf8(bytes).ok().map(str::to_owned),
         other => panic!("{name} is {other:?}"),

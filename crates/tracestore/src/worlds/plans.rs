@@ -1,4 +1,4 @@
-//! Every plan, with sizes so small that each of its turns is taken, against the same answer.
+//! Every plan must give the same answer. Tiny limits make each plan take all of its branches.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,7 +13,7 @@ use crate::plan::{
 use crate::select::Position;
 use crate::{OnProgress, SelectRequest, TraceStore};
 
-/// Sizes at which everything that can be cut, given up or turned away from is.
+/// Returns limits that are so small that everything is cut, given up or skipped that can be.
 fn tiny(random: &mut ChaCha8Rng) -> Tuning {
     let few = |random: &mut ChaCha8Rng| *[1, 2, 5, 1_000].choose(random).unwrap();
     Tuning {
@@ -26,7 +26,7 @@ fn tiny(random: &mut ChaCha8Rng) -> Tuning {
     }
 }
 
-/// Walks through all pages of a query by some of the plans, and now and then by another on each page.
+/// Reads all pages of a query with some of the plans, and sometimes with another plan for each page.
 pub(super) async fn every_plan(
     store: &TraceStore,
     query: &Query<'_>,
@@ -59,7 +59,7 @@ pub(super) async fn every_plan(
     for choice in choices.iter().take(2) {
         let tuning = tiny(random);
         let tuning = match choice {
-            // However many there are.
+            // Whatever the number of candidates.
             Choice::Only(Plan::Candidates(_)) if random.random_bool(0.8) => {
                 Tuning { candidates: 1_000, ..tuning }
             }
@@ -70,7 +70,7 @@ pub(super) async fn every_plan(
         assert_eq!(found, expected, "{choice:?}, pages of {limit}, {tuning:?}");
         tried.count(choice, expected);
     }
-    // Steps that take it from the trace index that a trace does not belong to the answer.
+    // Steps that exclude traces by the trace index.
     if query.binding.trace_index.is_some() && demands.len() > 1 {
         let first = *[60 * SECOND, 600 * SECOND, HOUR].choose(random).unwrap();
         let tuning = Tuning { chunk: 1_000, ids: 1_000, ..tiny(random) };
@@ -93,7 +93,7 @@ pub(super) async fn every_plan(
     }
 }
 
-/// How often each plan found something. Where there is nothing to find, it may not even have been asked.
+/// How often each plan found something. A plan may not even run where no trace matches.
 #[derive(Debug, Default)]
 pub(super) struct Tried {
     best: usize,
@@ -113,7 +113,7 @@ impl Tried {
         } += usize::from(!expected.is_empty());
     }
 
-    /// How often the one that found something least often did.
+    /// Returns the count of the plan that found something least often.
     pub(super) fn least(&self) -> usize {
         [self.best, self.steps, self.candidates, self.grouped, self.certified].into_iter().min().unwrap_or(0)
     }
@@ -130,8 +130,8 @@ async fn walk(
     let mut after: Option<Position> = None;
     for number in 0.. {
         let Query { binding, scope, filter, window } = *query;
-        // What is told of the way depends on spans that the caller may not see: never more than in which 64th of the window,
-        // and never a part of a second.
+        // Progress depends on spans that the caller may not see. So it reveals only the 64th of the window that was reached,
+        // and never fractions of a second.
         let (from, to) = (window.from().as_nanos(), window.to().as_nanos());
         let told = Arc::new(Mutex::new(Vec::new()));
         let teller = Arc::clone(&told);
@@ -146,7 +146,7 @@ async fn walk(
         let index = store.usable_trace_index(binding).await.unwrap();
         let search = store.prepare(&request, &table, index, tuning).unwrap();
         let found = search.run(&choice).await.unwrap();
-        // Ids that do not fit into one statement are asked for in several.
+        // Ids that do not fit into one statement are sent in several.
         assert!(
             search.sent.into_inner() <= 7 || tuning.ids < 1_000,
             "{choice:?} sent too many statements, {tuning:?}"

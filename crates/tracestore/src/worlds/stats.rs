@@ -1,4 +1,4 @@
-//! Numbers about all traces that match, against numbers counted by hand.
+//! Statistics of all matching traces, compared with direct counts.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,13 +13,13 @@ use crate::cancellation::everything;
 use crate::filter_reference::strings;
 use crate::{MAX_VALUE_BYTES, StatsGroup, StatsNumbers, StatsOrder, StatsPer, StatsRequest, TraceStore};
 
-/// What was counted, and the randomness of its own, so that worlds are the same whatever is counted of them.
+/// What was counted, with a random generator of its own: the data sets then do not depend on these counts.
 #[derive(Debug)]
 pub(super) struct Counted {
     random: ChaCha8Rng,
-    /// Groups by no field, one, two.
+    /// Number of groups by no field, one field, and two fields.
     groups: [usize; 3],
-    /// Answers about the newest traces only.
+    /// Number of answers about the newest traces only.
     cut: usize,
     unlisted: u64,
 }
@@ -35,7 +35,7 @@ impl Counted {
     }
 }
 
-/// Of every trace of a world, since most callers see few.
+/// Counts all traces of a data set, since most callers see few.
 pub(super) async fn numbers_of_everything(
     store: &TraceStore,
     world: &World,
@@ -60,7 +60,7 @@ pub(super) async fn numbers_of_everything(
     }
 }
 
-/// Of the traces that a query selects.
+/// Counts the traces that a query selects.
 pub(super) async fn numbers_of(
     store: &TraceStore,
     world: &World,
@@ -73,7 +73,7 @@ pub(super) async fn numbers_of(
     numbers_by(fields, store, world, query, expected, model, counted).await;
 }
 
-/// In groups by so many fields.
+/// Counts in groups by this number of fields.
 async fn numbers_by(
     fields: usize,
     store: &TraceStore,
@@ -140,7 +140,7 @@ async fn numbers_by(
     counted.unlisted += unlisted;
 }
 
-/// The groups of a span.
+/// Returns the groups of a span.
 fn values(span: &StoredSpan, fields: &[MarkedField]) -> Vec<Vec<Vec<u8>>> {
     let of = |field: &MarkedField| strings(raw(span, field).as_ref(), field);
     match fields {
@@ -167,7 +167,7 @@ fn place(group: &StatsGroup, per: StatsPer, order: StatsOrder) -> Place {
     let first = match order {
         StatsOrder::Count => count,
         StatsOrder::Errors => errors.unwrap(),
-        // Positive floats are in the order of their bits.
+        // Positive floats are sorted like their bits.
         StatsOrder::ErrorRate => (errors.unwrap() as f64 / count as f64).to_bits(),
         StatsOrder::Duration => p95_nanos.unwrap() as u64,
     };
@@ -182,7 +182,7 @@ fn of_spans(spans: &[&StoredSpan]) -> StatsNumbers {
     numbers(traces.len(), spans.len(), errors, durations, invalid)
 }
 
-/// Of the traces of some spans, each with all its spans.
+/// Counts the traces of some spans, each with all its spans.
 fn of_traces(chosen: &[&StoredSpan], all: &[&StoredSpan]) -> StatsNumbers {
     let ids: BTreeSet<&[u8]> = chosen.iter().map(|span| span.trace.as_slice()).collect();
     let (mut spans, mut errors, mut durations, mut invalid) = (0, 0, Vec::new(), false);
@@ -210,7 +210,7 @@ fn numbers(
     let percentile = |level: f64| {
         let rank = (durations.len() as f64 * level).ceil() as usize;
         let exact = durations[rank.max(1) - 1];
-        // Eight significant binary digits, the rest cut off.
+        // Eight significant binary digits; the rest is cut off.
         let cut = f32::from_bits((exact as f32).to_bits() & 0xffff_0000);
         let given = (f64::from(cut) as i64).min(longest);
         assert!(given.abs_diff(exact) as f64 <= 0.0079 * exact as f64, "{given} for {exact}");

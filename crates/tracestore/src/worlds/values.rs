@@ -1,4 +1,4 @@
-//! Values of fields, against values counted by hand in the traces that the definitions select.
+//! Values of fields, compared with direct counts in the traces that the definitions select.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,15 +12,15 @@ use super::{MAX_TRACE_DURATION, Query, StoredSpan, World, raw, some_text};
 use crate::filter_reference::strings;
 use crate::{MAX_VALUE_BYTES, SelectRequest, TraceStore, ValueCount, ValuesRequest};
 
-/// What was listed, and the randomness of its own, so that worlds are the same whatever is listed of them.
+/// What was listed, with a random generator of its own: the data sets then do not depend on these lists.
 #[derive(Debug)]
 pub(super) struct Listed {
     random: ChaCha8Rng,
     values: usize,
-    /// Of what begins with something.
+    /// Number of values listed with a prefix.
     with_prefix: usize,
     unlisted: u64,
-    /// Lists that end before the last value.
+    /// Number of lists that end before the last value.
     cut: usize,
 }
 
@@ -37,7 +37,7 @@ impl Listed {
     }
 }
 
-/// Of a few fields in the traces that a query selects.
+/// Lists the values of a few fields in the traces that a query selects.
 pub(super) async fn of_fields(
     store: &TraceStore,
     world: &World,
@@ -51,7 +51,7 @@ pub(super) async fn of_fields(
     let request = SelectRequest { binding, scope, filter, window, limit, after: None, progress: None };
     let page = store.select(request).await.unwrap();
     let looked_at = &expected[..expected.len().min(limit as usize)];
-    // A page that another follows covers the time from its last trace on, where that has a time of its own.
+    // If another page follows, this one covers the time from its last trace on, where that trace has a time of its own.
     let oldest = match page.next() {
         Some(end) if end.tier == 1 => end.key * world.shape.nanos_per_tick,
         _ => window.from().as_nanos(),

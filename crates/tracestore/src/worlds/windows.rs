@@ -1,7 +1,7 @@
-//! Windows, limits and pages of any kind, while spans are being written: every trace of a page is whole.
+//! Random windows, limits and pages, while spans are being written: every trace of a page is complete.
 //!
-//! The table has few columns and the policies are short: what they mean is for other tests, and the store takes longer to
-//! understand a statement over many columns than to answer it, so that there would be few windows.
+//! The table has few columns and the policies are short. Other tests check their meaning, and ClickHouse takes longer to plan
+//! a statement over many columns than to run it, which would leave time for few windows only.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,41 +13,41 @@ use tracewarden_policy::check;
 
 use super::*;
 
-/// Columns of the table, those of [`INDEXES`] and of [`binding`] among them.
+/// Columns of the table, among them those of [`INDEXES`] and of [`binding`].
 static FEW: LazyLock<Vec<(&str, &str)>> = LazyLock::new(|| {
     let few = ["ServiceName", "SpanName", "Kind", "Tags", "SpanAttributes", "ResourceAttributes"];
     COLUMNS.iter().filter(|(name, _)| few.contains(name)).copied().collect()
 });
-/// Of a policy, in bytes.
+/// Maximum length of a policy, in bytes.
 const LENGTH_MAX: usize = 80;
-/// Windows in an ordinary run.
+/// Number of windows in an ordinary run.
 const WINDOWS: usize = 200;
-/// Windows of one world.
+/// Number of windows of one data set.
 const OF_A_WORLD: usize = 50;
-/// Windows that one caller asks for.
+/// Number of windows that one caller requests.
 const OF_A_CALLER: usize = 10;
-/// Pages of one window.
+/// Maximum number of pages of one window.
 const PAGES: usize = 3;
-/// Spans that arrive in one world, so that it stays small.
+/// Number of spans that are written to one data set, so that it stays small.
 const ARRIVALS: usize = 480;
 
-/// Traces that they belong to: few, so that those that a caller may read go on growing.
+/// Number of traces that they belong to: few, so that traces that a caller may read keep growing.
 const FEEDS: usize = 8;
 
-/// Spans that are written while others read.
+/// Spans that are written during reads.
 struct Arriving {
     /// In the order in which they are sent.
     spans: RefCell<Vec<StoredSpan>>,
-    /// How many of them the store has acknowledged.
+    /// Number of spans that ClickHouse has acknowledged.
     acknowledged: Cell<usize>,
-    /// How many windows of the world have been asked for.
+    /// Number of windows that were requested.
     windows: Cell<usize>,
     over: Cell<bool>,
-    /// With it, and as many windows as a world has, this one is made again.
+    /// Seed of the data set. With it, and the same number of windows, the data set can be created again.
     seed: u64,
 }
 
-/// What was seen, so that a run that shows nothing fails.
+/// Counts of what was seen, so that a run that proves nothing fails.
 #[derive(Debug, Default)]
 struct Seen {
     windows: usize,
@@ -66,7 +66,7 @@ impl AddAssign for Seen {
     }
 }
 
-/// A policy on the few columns, and no long one.
+/// Returns a short policy on the few columns.
 fn some_policy(generator: &mut Generator, model: &AccessModel) -> String {
     loop {
         let text = generator.expression();
@@ -80,18 +80,19 @@ fn is_arriving(trace: &str) -> bool {
     trace.starts_with("feed")
 }
 
-/// Writes spans, several in one statement, until reading is over.
+/// Writes spans, several with one statement, until the reads are over.
 async fn write(local: &LocalStore, rows_of: &str, shape: Shape, seed: u64, arriving: &Arriving) {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let mut generator = Generator::new(seed);
     let mut number = 0;
     while !arriving.over.get() && number < ARRIVALS {
-        // As many in each window: what arrives before or after is not read while it does.
+        // The same number in each window: spans that arrive before or after do not arrive during a read.
         if number * OF_A_WORLD > arriving.windows.get() * ARRIVALS {
             tokio::time::sleep(std::time::Duration::from_millis(1)).await;
             continue;
         }
-        // A statement is what costs, and each makes a part that every later one looks at: many spans of all the traces.
+        // Each statement is expensive and creates a part that later statements read: so it inserts many spans of all the
+        // traces.
         let several = random.random_range(16..49);
         let first = arriving.spans.borrow().len();
         for _ in 0..several {
@@ -115,7 +116,7 @@ async fn write(local: &LocalStore, rows_of: &str, shape: Shape, seed: u64, arriv
     }
 }
 
-/// What a caller's policies say about spans. Each is asked about once: spans are only ever added.
+/// Results of a caller's policies for spans. Each span is evaluated once: spans are only added.
 struct Opened {
     expressions: Vec<String>,
     caller: Caller,
@@ -133,7 +134,7 @@ impl Opened {
     }
 }
 
-/// Begins or ends where spans are, or anywhere.
+/// Returns a window that begins or ends at a span, or anywhere.
 fn some_window(random: &mut ChaCha8Rng, world: &World) -> Window {
     let tick = world.shape.nanos_per_tick;
     let edge = world.spans.choose(random).unwrap().at + tick * random.random_range(-1..=1);
@@ -146,7 +147,7 @@ fn some_window(random: &mut ChaCha8Rng, world: &World) -> Window {
     Window::new(Timestamp::from_nanos(from), Timestamp::from_nanos(from + length)).unwrap()
 }
 
-/// The spans of a page's traces, as they were read.
+/// Reads the spans of a page's traces.
 async fn read(
     store: &TraceStore,
     binding: &Binding,
@@ -172,8 +173,8 @@ fn ids_of(spans: &[StoredSpan], trace: &str) -> Vec<String> {
     ids
 }
 
-/// What a caller is given of a window, against the spans that had been written when it asked, and those that had been sent
-/// when it was answered.
+/// Compares a caller's pages of a window with the spans that had been acknowledged when it sent the request, and those that
+/// had been sent when it got the answer.
 async fn look(
     store: &TraceStore,
     world: &World,
@@ -224,7 +225,7 @@ async fn look(
     };
     let distinct: BTreeSet<&String> = given.iter().collect();
     assert_eq!(distinct.len(), given.len(), "a trace is there twice: {told}");
-    // Traces that nobody writes to any more: in order, and none is left out.
+    // Traces without new spans: in order, and complete.
     let settled =
         |ids: &[String]| -> Vec<String> { ids.iter().filter(|id| !is_arriving(id)).cloned().collect() };
     let (settled_given, mut settled_must) = (settled(&given), settled(&must));
@@ -232,7 +233,7 @@ async fn look(
         settled_must.truncate(settled_given.len());
     }
     assert_eq!(settled_given, settled_must, "{told}");
-    // A trace that grows may move to a page that was there already, but not past an only page.
+    // A growing trace may move to a page that was already read, but not out of an only page.
     if whole && pages == 1 {
         let missing: Vec<&String> = must.iter().filter(|id| !distinct.contains(id)).collect();
         assert!(missing.is_empty(), "{missing:?} are not there: {told}");
@@ -249,7 +250,7 @@ async fn look(
     seen.traces += given.len();
 }
 
-/// Asks for windows in a world, until it has been asked for enough of them.
+/// Requests windows of a data set until their number is reached.
 async fn look_around(
     store: &TraceStore,
     world: &World,
@@ -263,7 +264,7 @@ async fn look_around(
         let caller = generator.caller();
         let mut expressions: Vec<String> =
             (0..random.random_range(1..5)).map(|_| some_policy(generator, &model)).collect();
-        // Somebody who sees everything sees all that grows.
+        // A caller with access to everything sees all growing traces.
         if random.random_bool(0.4) {
             expressions.push("true".to_owned());
         }
@@ -283,7 +284,7 @@ async fn look_around(
     seen
 }
 
-/// When one reader fails, the others need not go on for hours.
+/// When one reader fails, the others stop.
 struct EndOnFailure<'a> {
     begun: &'a AtomicUsize,
     worlds: usize,
@@ -297,7 +298,7 @@ impl Drop for EndOnFailure<'_> {
     }
 }
 
-/// What is seen in the world of this seed.
+/// Tests the data set of this seed.
 async fn look_at_world(local: &LocalStore, store: &TraceStore, seed: u64) -> Seen {
     let (mut random, mut generator) = (ChaCha8Rng::seed_from_u64(seed), Generator::new(seed));
     let world = make_world(&mut random, &mut generator, &FEW);
@@ -324,7 +325,7 @@ fn every_trace_of_a_page_is_whole_while_spans_arrive() {
     );
     let (begun, worlds) = (AtomicUsize::new(0), windows.div_ceil(OF_A_WORLD));
     let (seen, progress) = (Mutex::new(Seen::default()), Progress::of(windows, "windows"));
-    // A store has one database, and a reader waits for it most of the time: so one of each for every processor.
+    // An engine has one database, and a reader mostly waits for it: so each processor gets one engine and one reader.
     let look_at_worlds = || {
         let _end = EndOnFailure { begun: &begun, worlds };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -1,4 +1,4 @@
-//! Statements for a cluster, against a golden file: the engine of the tests has no cluster to run them on.
+//! Statements for a cluster, compared with a golden file: the test engine has no cluster to run them on.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -94,7 +94,7 @@ fn statements_reach_every_server_of_a_cluster() {
         text,
         "run `UPDATE_DOCS=1 cargo test -p tracewarden-tracestore ddl`"
     );
-    // Nothing may be forgotten on the other servers, except what is written through the distributed table once.
+    // Every statement runs on all servers, except those that write through the distributed table once.
     for draft in suggested("c", "d") {
         for statement in &draft.statements {
             assert!(statement.contains(" ON CLUSTER 'c'") != statement.starts_with("INSERT"), "{statement}");

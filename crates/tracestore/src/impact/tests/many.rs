@@ -47,7 +47,7 @@ async fn there_may_be_many_comparisons_of_large_predicates() {
     let refused = Asking { comparisons: &[comparison(&[], &[4])], ..asking };
     let refused = refused.impact(&store, "spans", sampling()).await;
     assert!(matches!(refused, Err(StoreError::Internal(_))), "{refused:?}");
-    // As many predicates as may be asked about, which differ in what they match.
+    // The maximum number of predicate sets, which differ in the spans that they match.
     let services = ["web", "cart", "db", "none"];
     let expressions = (0..MAX_OPENINGS).map(|number| format!("Service == '{}'", services[number % 4]));
     let many: Vec<Predicate> = expressions.map(|expression| scope(&expression).predicate().clone()).collect();
@@ -67,7 +67,8 @@ async fn there_may_be_many_comparisons_of_large_predicates() {
     }
 }
 
-/// Each trace is of one team of ten, so each predicate opens a tenth or nothing: bits of all words are met, alone and together.
+/// Each trace is of one team of ten, so each predicate grants access to a tenth of the traces or to none: bits of all words
+/// are used, alone and together.
 #[tokio::test]
 async fn hundreds_of_predicates_are_compared_at_once() {
     let local = LocalStore::start().unwrap();

@@ -1,5 +1,5 @@
-//! Generated searches by every plan, with most of them two to four conditions, on the engine and on a real server of the oldest
-//! supported version.
+//! Generated searches with every plan, most of them with two to four conditions, on the engine and on a real server of the
+//! oldest supported version.
 
 use futures::{StreamExt as _, stream};
 use rand::seq::{IndexedRandom as _, IteratorRandom as _};
@@ -10,11 +10,11 @@ use tracewarden_testkit::clickhouse::{Options, PASSWORD, Server};
 use super::*;
 use crate::differential::{connect_at, seed, setting};
 
-/// Searches at a time.
+/// Number of concurrent searches.
 const AT_ONCE: usize = 4;
 
-/// Traces of three days, most of them short, some of hours; and an index with an entry for each minute of a trace, as batches
-/// make them, that lacks some traces and some batches.
+/// Creates traces of three days, most of them short, some of hours. The index has an entry for each minute of a trace, like
+/// the exporter's batches, and lacks some traces and some batches.
 fn spans() -> [String; 2] {
     let spans = format!(
         "INSERT INTO default.spans SELECT fromUnixTimestamp64Nano({BEGIN} + start + intDiv(cityHash64(t, i) % 1000 * long, 1000)) AS At, \
@@ -53,7 +53,7 @@ async fn plans_agree_on_a_real_server() {
     agree(&connect_at(&server.url, PASSWORD), setting("TRACEWARDEN_TEST_SEARCHES", 30)).await;
 }
 
-/// So many searches, each by four plans, some at once.
+/// Runs this number of searches, each with four plans, some concurrently.
 async fn agree(store: &TraceStore, searches: usize) {
     let seed = seed();
     println!("TRACEWARDEN_TEST_SEED={seed}");
@@ -75,7 +75,8 @@ async fn agree(store: &TraceStore, searches: usize) {
     );
 }
 
-/// A search of up to four conditions, its first pages by four plans; the number of traces, and the limit.
+/// Generates a search with up to four conditions, and reads its first pages with four plans. Returns the number of traces,
+/// and the limit.
 async fn search(store: &TraceStore, mut random: ChaCha8Rng) -> (usize, usize) {
     let value = |random: &mut ChaCha8Rng, column: &str| match column {
         "Service" => format!("s{}", random.random_range(0..12)),
