@@ -1,4 +1,4 @@
-//! What a caller may read, from the rows of this very request.
+//! The caller's access to traces, determined from rows that were read in the same request.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,15 +16,15 @@ use crate::error::ServiceError;
 use crate::principal::{Identity, Principal};
 use crate::service::Service;
 
-/// What a caller may read, decided on the rows of one moment.
+/// The caller's access to traces, decided on the rows of one snapshot.
 pub(crate) struct Access {
-    /// What the decision rests on.
+    /// Inputs of the decision.
     pub(crate) authority: Arc<Authority>,
     pub(crate) binding: Binding,
     pub(crate) scope: AccessScope,
-    /// The trace store for this read alone: its statements stay with one replica.
+    /// ClickHouse session of this read: all its statements go to one replica.
     pub(crate) store: TraceStore,
-    /// What the audit record says about the decision: the version of the access model, revisions of roles, and what else it rests on.
+    /// Inputs of the decision for the audit record: version of the access model, revisions of roles, preview and key policy.
     pub(crate) basis: Value,
 }
 
@@ -32,25 +32,26 @@ impl Service {
     /// Compiles the caller's policies.
     ///
     /// # Errors
-    /// [`ServiceError::NotBound`], [`ServiceError::PolicyBroken`], [`ServiceError::Unauthenticated`] when the caller was
-    /// revoked since the request began, or a failure of the own database. Every one of them means no spans.
+    /// [`ServiceError::NotBound`], [`ServiceError::PolicyBroken`], [`ServiceError::Unauthenticated`] if the caller was
+    /// revoked since the request began, or a failure of the application database. With each of them the caller gets no spans.
     pub(crate) async fn access(&self, principal: &Principal) -> Result<Access, ServiceError> {
-        // One snapshot: roles of one moment with the attributes or the model of another could open what neither opens.
+        // One snapshot: roles of one moment with the attributes or the model of another could grant access that neither
+        // grants.
         let mut tx = self.db().begin_read().await?;
         let authority = self.authority(&mut tx, principal).await?;
         drop(tx);
         self.access_by(authority).await
     }
 
-    /// The same, on rows that were read before.
+    /// Compiles the policies of an authority that was read before.
     pub(crate) async fn access_by(&self, authority: Authority) -> Result<Access, ServiceError> {
         let authority = Arc::new(authority);
         let shared = Arc::clone(&authority);
         self.access_within(authority, move |compiled| authorise(&shared, &shared.roles, compiled)).await
     }
 
-    /// The same for an administrator who looks at what others may read: a policy of their own that is broken keeps
-    /// everything from them, but not the means to find out what is broken.
+    /// Compiles the policies of an administrator who inspects other users' access. A broken policy of their own hides all
+    /// traces from them, but must not prevent them from finding the fault.
     pub(crate) async fn access_even_if_broken(&self, authority: Authority) -> Result<Access, ServiceError> {
         let authority = Arc::new(authority);
         let shared = Arc::clone(&authority);
@@ -86,7 +87,7 @@ fn authorise(
         .map_err(|broken| refusal(broken, principal.is_admin()))
 }
 
-/// Whom policies see when this principal reads traces.
+/// Returns the user for whom policies are evaluated when this principal reads traces.
 pub(crate) fn caller(principal: &Principal) -> Caller {
     let user = &principal.user;
     match principal.preview() {
@@ -99,12 +100,12 @@ pub(crate) fn caller(principal: &Principal) -> Caller {
     }
 }
 
-/// Whom policies see when a user reads traces as they are stored.
+/// Returns the user for whom policies are evaluated when a stored user reads traces.
 pub(crate) fn stored_caller(user: &User) -> Caller {
     Caller { username: user.username.clone(), roles: user.roles.clone(), attributes: user.attributes.clone() }
 }
 
-/// All policies of these roles, in order.
+/// Returns all policies of these roles, in order.
 pub(crate) fn role_policies(roles: &[Role]) -> impl Iterator<Item = RolePolicy<'_>> {
     roles.iter().flat_map(|role| {
         role.policies.iter().map(|policy| RolePolicy {
@@ -115,7 +116,8 @@ pub(crate) fn role_policies(roles: &[Role]) -> impl Iterator<Item = RolePolicy<'
     })
 }
 
-/// The policy of a key, read as its owner may read it now: it cannot tell of fields whose existence is kept from them.
+/// Returns the policy of a key with its owner's current knowledge of fields: it must not reveal fields whose existence is
+/// hidden from the owner.
 pub(crate) fn restriction<'a>(owner: &Identity, expression: &'a str) -> Restriction<'a> {
     Restriction { expression, knows_policy_fields: owner.holds_admin_role() }
 }
@@ -135,7 +137,7 @@ fn basis(Authority { principal, roles, version, .. }: &Authority) -> Value {
         members.insert("preview".to_owned(), preview);
     }
     if let (Some(expression), Value::Object(members)) = (principal.key_policy(), &mut basis) {
-        // In full: the key may be revoked and gone when somebody reads this.
+        // Recorded in full: the key may be revoked before the record is read.
         members.insert("key_policy".to_owned(), expression.into());
     }
     basis

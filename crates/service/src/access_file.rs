@@ -1,5 +1,5 @@
-//! The whole access model as one file: binding, marked fields, roles with their policies, and tests of them. What one
-//! request puts in force is checked as the requests that change a part of it, and takes effect as a whole or not at all.
+//! The whole access model as one file: binding, marked fields, roles with their policies, and tests of them. An import makes
+//! the same checks as the requests that change a part, and takes effect as a whole or not at all.
 
 mod changes;
 mod history;
@@ -28,32 +28,33 @@ pub use history::{HistoryEntry, HistoryPage, ModelAt};
 pub use import::ImportedModel;
 pub use tests::{FailedTest, RunTests, TestRun};
 
-/// How long the trace store looks at what a plan opens and closes, where nothing is said.
+/// Default time that ClickHouse may take to compute the impact of a plan, in seconds.
 const IMPACT_SECONDS: i64 = 1;
-/// Names of users who lose a role that a plan tells.
+/// Maximum number of names of users who lose a role in a plan.
 const MEMBERS_TOLD: usize = 100;
 
-/// An access model as a file says it.
+/// Access model in the form of a file.
 #[derive(Debug, Clone, Default)]
 pub struct AccessFile {
-    /// The bound table; `None` for none.
+    /// Bound table, if any.
     pub binding: Option<Binding>,
     /// All marked fields.
     pub fields: Vec<FileField>,
-    /// All roles with their policies. Without the role `admin`, that one has no policies.
+    /// All roles with their policies. If the role `admin` is missing, it has no policies.
     pub roles: Vec<(String, Vec<Policy>)>,
-    /// Tests, as a document that [`RunTests`] reads; empty for none.
+    /// Tests, as a document that [`RunTests`] parses; empty for none.
     pub tests: String,
 }
 
-/// A field of a file.
+/// Marked field of a file.
 #[derive(Debug, Clone)]
 pub struct FileField {
-    /// What is marked.
+    /// The field and its marks.
     pub mark: FieldMark,
-    /// What the file says about the table. The table is asked where this is not what is known of it; what it says counts.
+    /// Source of the field according to the file. If it differs from the stored one, the table is inspected, and the table
+    /// decides.
     pub source: Option<FieldSource>,
-    /// As `source`.
+    /// Column type according to the file; handled like `source`.
     pub column_type: Option<ColumnType>,
 }
 
@@ -86,7 +87,7 @@ impl From<ModelState> for AccessFile {
 }
 
 impl FileField {
-    /// Whether this is what is marked already.
+    /// Whether this equals the stored marked field.
     fn says(&self, marked: &MarkedField) -> bool {
         let FieldMark { map, name, logical, filterable, policy, column } = &self.mark;
         (map, name) == (&marked.field.map, &marked.field.name)
@@ -99,66 +100,66 @@ impl FileField {
     }
 }
 
-/// The model in force, and its version.
+/// Current model and its version.
 #[derive(Debug, Clone)]
 pub struct ExportedModel {
-    /// Its version: the number of its last change.
+    /// Version: the number of the last change.
     pub version: u64,
-    /// The model.
+    /// State of the model.
     pub state: ModelState,
 }
 
-/// Advice about a policy of a file.
+/// Advice on a policy of a file.
 #[derive(Debug, Clone)]
 pub struct PolicyWarning {
-    /// The role.
+    /// Name of the role.
     pub role: String,
-    /// The policy's title.
+    /// Title of the policy.
     pub title: String,
-    /// What is perhaps not meant.
+    /// The advice.
     pub diagnostic: Diagnostic,
 }
 
-/// Users who lose a role, since it is removed.
+/// Users who lose a role because it is removed.
 #[derive(Debug, Clone)]
 pub struct LostRole {
-    /// The role.
+    /// Name of the role.
     pub role: String,
-    /// How many users hold it.
+    /// Number of users who have it.
     pub users: usize,
-    /// The first of them by name.
+    /// Names of the first users.
     pub usernames: Vec<String>,
 }
 
-/// What putting a file in force would do.
+/// Effect of importing a file.
 #[derive(Debug, Clone)]
 pub struct ModelPlan {
-    /// The version of the access model that it was compared with.
+    /// Version of the access model that the file was compared with.
     pub version: u64,
-    /// What would change.
+    /// Differences.
     pub changes: Vec<ModelChange>,
-    /// Advice about the policies of roles that would change.
+    /// Advice on the policies of roles that would change.
     pub warnings: Vec<PolicyWarning>,
-    /// What the tests of the file come to.
+    /// Results of the file's tests.
     pub tests: TestRun,
-    /// Who would lose a role.
+    /// Users who would lose a role.
     pub members: Vec<LostRole>,
-    /// Which traces users would gain and lose; `None` when that was not asked for, or could not be told.
+    /// Traces that users would gain and lose; `None` if this was not requested, or could not be computed.
     pub impact: Option<ImpactAnswer>,
-    /// More, in words.
+    /// Further notes in words.
     pub notes: Vec<String>,
 }
 
-/// What is done with the columns that a file adopts.
+/// Handling of the columns that a file adopts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Adoption {
-    /// To put the file in force.
+    /// Apply: compare them with the data.
     Compared,
-    /// For a plan: comparing can take minutes.
+    /// Plan: only mention them, because a comparison can take minutes.
     Told,
 }
 
-/// A file that was checked against a state, ready to take its place.
+/// File that was checked against the current state, ready to be applied.
 struct Prepared {
     version: u64,
     before: ModelState,
@@ -169,10 +170,10 @@ struct Prepared {
 }
 
 impl Service {
-    /// The whole access model in force.
+    /// Returns the whole current access model.
     ///
     /// # Errors
-    /// When the own database fails.
+    /// When the application database fails.
     pub async fn export_model(&self, _admin: &Administrator<'_>) -> Result<ExportedModel, ServiceError> {
         let mut tx = self.db().begin_read().await?;
         let version = tx.change_number().await?;
@@ -181,11 +182,12 @@ impl Service {
         Ok(ExportedModel { version, state })
     }
 
-    /// What putting a file in force would do. Changes nothing. `seconds` is how long the trace store may look at what users
-    /// would gain and lose: 1 when absent, 60 at most; with 0 it does not look.
+    /// Returns the effect of importing a file. Changes nothing. `seconds` is the time that ClickHouse may take to compute the
+    /// traces that users would gain and lose: 1 when absent, 60 at most; with 0 they are not computed.
     ///
     /// # Errors
-    /// [`ServiceError::Refused`] for `seconds`, otherwise as [`Service::import_model`], but for tests that fail or cannot be run: the plan tells of them.
+    /// [`ServiceError::Refused`] for `seconds`, otherwise as for [`Service::import_model`], except for tests that fail or
+    /// cannot be run: the plan contains them.
     pub async fn plan_model(
         &self,
         admin: &Administrator<'_>,
@@ -198,7 +200,7 @@ impl Service {
         let current = self.export_model(admin).await?;
         let mut prepared = self.prepare_model(current, file, Adoption::Told).await?;
         let tests = match self.run_tests(prepared.after.clone(), tests).await {
-            // A plan says what would change all the same.
+            // A plan lists the changes even if its tests cannot be run.
             Err(ServiceError::Refused(faults)) => TestRun::impossible(faults),
             run => run?,
         };
@@ -211,7 +213,7 @@ impl Service {
         Ok(ModelPlan { version, changes, warnings, tests, members, impact, notes })
     }
 
-    /// What users gain and lose. A plan says the rest also when the trace store cannot tell.
+    /// Computes the traces that users gain and lose. If ClickHouse fails, the plan contains the rest.
     async fn plan_impact(
         &self,
         admin: &Administrator<'_>,
@@ -255,7 +257,7 @@ impl Service {
         }
     }
 
-    /// Who loses a role that is removed.
+    /// Returns the users who lose a role that is removed.
     async fn losers(&self, prepared: &Prepared) -> Result<Vec<LostRole>, ServiceError> {
         let removed: Vec<&str> = prepared.removed_roles().collect();
         if removed.is_empty() {
@@ -270,7 +272,7 @@ impl Service {
         Ok(lost.collect())
     }
 
-    /// Checks a file as the requests that change a part of the model check theirs.
+    /// Checks a file like the requests that change a part of the model.
     async fn prepare_model(
         &self,
         current: ExportedModel,
@@ -296,8 +298,8 @@ impl Service {
         pool.run(work).await?
     }
 
-    /// The binding and fields that a file stands for. The trace store is not asked when they are in force already: then a
-    /// file of roles can be applied while it is away.
+    /// Resolves the binding and fields of a file. ClickHouse is not queried if they equal the current ones, so that a file of
+    /// roles can be applied while ClickHouse is unavailable.
     async fn next_model(
         &self,
         current: &AccessModel,
@@ -330,7 +332,7 @@ impl Service {
             .is_none_or(|bound| (&bound.database, &bound.table) != (&binding.database, &binding.table));
         let mut known = current.clone();
         if other_table {
-            // What was compared were the rows of the other table.
+            // The comparison was made with the rows of the other table.
             known.fields = known.fields.into_iter().map(without_column).collect();
         }
         match adoption {
@@ -348,7 +350,7 @@ impl Prepared {
         self.before.roles.keys().filter(|name| !self.after.roles.contains_key(*name)).map(String::as_str)
     }
 
-    /// Roles that are new or have other policies than before.
+    /// Returns the roles that are new or whose policies change.
     fn written_roles(&self) -> impl Iterator<Item = (&str, &[Policy])> {
         let other = self
             .after
@@ -359,7 +361,7 @@ impl Prepared {
     }
 }
 
-/// What is said of columns that are adopted once the file is put in force.
+/// Returns a note about columns that will be adopted when the file is applied.
 fn newly_adopted(known: &AccessModel, fields: &[MarkedField]) -> Option<String> {
     let kept =
         |field: &&MarkedField| known.field(&field.field).is_some_and(|before| before.column == field.column);
@@ -376,7 +378,7 @@ fn newly_adopted(known: &AccessModel, fields: &[MarkedField]) -> Option<String> 
     })
 }
 
-/// The roles of a file by name, with the one that is built in.
+/// Returns the roles of a file by name, including the built-in one.
 fn all_roles(mut roles: Vec<(String, Vec<Policy>)>) -> Result<Vec<(String, Vec<Policy>)>, ServiceError> {
     let mut errors = Vec::new();
     let mut seen = BTreeSet::new();
@@ -413,8 +415,8 @@ fn all_roles(mut roles: Vec<(String, Vec<Policy>)>) -> Result<Vec<(String, Vec<P
     Ok(roles)
 }
 
-/// Compiles all policies under the model that they are to be in force with: advice about them, and notes of those that are
-/// broken already and left as they are, which must not keep the rest of the model from being mended.
+/// Compiles all policies under their new model; returns advice, and notes on unchanged policies that are already broken,
+/// which must not prevent a correction of the rest of the model.
 ///
 /// # Errors
 /// [`ServiceError::Refused`] with `policy_invalid`, and pointers into `/roles`.
@@ -454,7 +456,8 @@ fn check_policies(
     if errors.is_empty() { Ok((warnings, notes)) } else { Err(ServiceError::Refused(errors)) }
 }
 
-/// Takes out of what was found of a role's policies what is so under the model in force, too, with a note for each policy.
+/// Removes the errors of policies that are also broken under the current model, and returns a note for each of these
+/// policies.
 fn broken_already(
     role: &str,
     policies: &[Policy],
@@ -479,7 +482,7 @@ fn broken_already(
     notes
 }
 
-/// The same error about a part of a larger document.
+/// Converts an error about a part of a larger document.
 fn under(prefix: &str, error: ServiceError) -> ServiceError {
     let below = |mut errors: Vec<FieldError>| {
         for error in &mut errors {

@@ -1,4 +1,4 @@
-//! Adopting columns: a key's materialized column becomes what policies read in place of the map.
+//! Adoption of columns: policies read a materialized column in place of a map key.
 
 use tracewarden_model::{AccessModel, Binding, MarkedField};
 use tracewarden_tracestore::Compared;
@@ -7,11 +7,12 @@ use crate::error::{FieldError, ServiceError};
 use crate::service::Service;
 
 impl Service {
-    /// Compares with the data each column that `fields` adopt and `current` does not. A column's expression does not say
-    /// what is in old parts, and with another value there a policy would open other traces than the map does.
+    /// Compares with the data each column that `fields` adopt and `current` does not. A column's expression does not
+    /// determine its values in old parts, and with other values there a policy would grant access to other traces than the
+    /// map does.
     ///
     /// # Errors
-    /// [`ServiceError::Refused`] with pointers into `/fields`, or a failure of the trace store.
+    /// [`ServiceError::Refused`] with pointers into `/fields`, or a ClickHouse failure.
     pub(crate) async fn compare_adopted(
         &self,
         binding: &Binding,
@@ -87,7 +88,7 @@ fn differs(binding: &Binding, field: &MarkedField, compared: &Compared) -> Strin
     reasons.join("; ")
 }
 
-/// The field for another table, whose column nobody has compared.
+/// Returns the field without its column, for another table in which the column has not been compared.
 pub(crate) fn without_column(field: MarkedField) -> MarkedField {
     MarkedField { column: None, ..field }
 }

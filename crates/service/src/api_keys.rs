@@ -1,6 +1,6 @@
-//! The caller's API keys. A key acts with its owner's roles, or with less: it may be narrowed to traces that satisfy a
-//! policy of its own too, and to some tools. A narrowed key never administers, so that its owner can hand it out without
-//! handing out more.
+//! The caller's API keys. A key acts with its owner's roles, or with less: a scoped API key additionally requires that traces
+//! satisfy a policy of its own, is limited to some tools, or both. A scoped key never has administrator rights, so that its
+//! owner can hand it out without granting more.
 
 use secrecy::ExposeSecret as _;
 use serde_json::json;
@@ -23,15 +23,15 @@ use crate::validate;
 pub struct NewApiKey {
     /// Name, 1 to 100 characters.
     pub name: String,
-    /// From when it is dead; `None` for never.
+    /// Time of expiry; `None` for never.
     pub expires_at: Option<Timestamp>,
-    /// A policy that traces must satisfy besides those of the owner's roles, by the same span or another.
+    /// Policy that traces must satisfy in addition to those of the owner's roles, by the same span or another.
     pub policy: Option<String>,
-    /// Names of the only tools that it is good for, at least one; `None` for everything that needs no session.
+    /// Names of the only tools that the key may use, at least one; `None` for everything that needs no session.
     pub tools: Option<Vec<String>>,
 }
 
-/// A key as its owner sees it.
+/// API key, as its owner sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiKeyInfo {
     /// Opaque id.
@@ -40,15 +40,15 @@ pub struct ApiKeyInfo {
     pub name: String,
     /// First characters of the token.
     pub token_hint: String,
-    /// Creation.
+    /// Time of creation.
     pub created_at: Timestamp,
-    /// From when it is dead.
+    /// Time of expiry.
     pub expires_at: Option<Timestamp>,
-    /// Last use, to about a minute.
+    /// Time of the last use, to about a minute.
     pub last_used_at: Option<Timestamp>,
-    /// The policy that it is narrowed to.
+    /// Policy to which the key is scoped.
     pub policy: Option<String>,
-    /// The tools that it is narrowed to.
+    /// Tools to which the key is scoped.
     pub tools: Option<Vec<String>>,
 }
 
@@ -67,26 +67,27 @@ impl From<ApiKey> for ApiKeyInfo {
     }
 }
 
-/// A new key with its token, which is never shown again.
+/// New API key with its token, which is never shown again.
 #[derive(Debug, Clone)]
 pub struct CreatedApiKey {
     /// The key.
     pub key: ApiKeyInfo,
-    /// Its token.
+    /// Token of the key.
     pub token: Secret,
 }
 
 const KEYS_PER_USER_MAX: usize = 100;
-/// More names than there are tools hold an unknown or a repeated one: some of them are enough to refuse the list.
+/// Maximum number of tool names that are checked. A list with more names than there are tools contains an unknown or a
+/// repeated name, so a part of it is enough to reject it.
 const TOOLS_CHECKED_MAX: usize = 2 * Tool::ALL.len();
 
 impl Service {
     /// Creates a key for the caller.
     ///
     /// # Errors
-    /// [`ServiceError::SessionRequired`] for a key, [`ServiceError::Refused`] for a bad name, an expiry that is past, a
-    /// policy that does not compile or an unknown tool, [`ServiceError::TooManyQueries`] where a policy has to be checked,
-    /// [`ServiceError::Conflict`] with too many keys.
+    /// [`ServiceError::SessionRequired`] if the caller uses an API key, [`ServiceError::Refused`] for an invalid name, an
+    /// expiry in the past, a policy that does not compile or an unknown tool, [`ServiceError::TooManyQueries`] if a policy
+    /// must be checked and the user runs too many queries, [`ServiceError::Conflict`] if the user has too many keys.
     pub async fn create_api_key(
         &self,
         principal: &Principal,
@@ -108,20 +109,20 @@ impl Service {
         if new.expires_at.is_some_and(|expiry| expiry <= now) {
             errors.push(FieldError::new("/expires_at", "invalid_value", "the time is past"));
         }
-        // Where later times end up: what would be stored is not what was asked for.
+        // Later times saturate here: the stored expiry would differ from the requested one.
         if new.expires_at == Some(Timestamp::MAX) {
             let detail = "the time is after the year 2262; leave it out for a key that does not expire";
             errors.push(FieldError::new("/expires_at", "invalid_value", detail));
         }
         check_tools(new.tools.as_deref(), &mut errors);
         if let Some(policy) = &new.policy {
-            // Its length is the compiler's to judge.
+            // The policy compiler limits the length.
             validate::text(policy, "/policy", usize::MAX, &mut errors);
             self.check_key_policy(principal, policy, &mut errors).await?;
         }
         validate::no_errors(errors)?;
         let token = tokens::api_key(self.entropy())?;
-        // Times are stored in microseconds; what the answer says must be what the list says later.
+        // Times are stored in microseconds; this answer and later lists must show the same time.
         let stored = |at: Timestamp| Timestamp::from_micros(at.as_micros());
         let key = ApiKeyInfo {
             id: tokens::id("key", self.entropy())?,
@@ -161,8 +162,8 @@ impl Service {
         Ok(CreatedApiKey { key, token })
     }
 
-    /// Checks a key's policy as a role's is checked, but for the fields that its owner may not know of. Outside the
-    /// transaction that stores it: the model may change at any time, and then the key opens nothing.
+    /// Checks a key's policy like a role's, but without the fields that its owner may not know of. Runs outside the
+    /// transaction that stores the key: the model may change at any time, and then the key grants no access.
     async fn check_key_policy(
         &self,
         owner: &Principal,
@@ -171,10 +172,10 @@ impl Service {
     ) -> Result<(), ServiceError> {
         let model = self.db().access_model().await?;
         let (owner, expression) = (owner.clone(), expression.to_owned());
-        // As a query, of which nobody has more at a time: each compiles a policy, too.
+        // Counts as one of the user's queries, because each of these compiles a policy, too.
         let permit = self.queries().admit(owner.user_id()).ok_or(ServiceError::TooManyQueries)?;
         let work = move || -> Result<bool, Vec<Diagnostic>> {
-            // It ends with the work, and not with a client who leaves.
+            // Held until the work ends, also if the client disconnects.
             let _permit = permit;
             let checked = restriction(&owner, &expression).check(&model)?;
             let user = owner.0.user;
@@ -194,19 +195,19 @@ impl Service {
         Ok(())
     }
 
-    /// The caller's keys, newest first, expired ones included.
+    /// Returns the caller's keys, newest first, including expired ones.
     ///
     /// # Errors
-    /// When the own database fails.
+    /// When the application database fails.
     pub async fn my_api_keys(&self, principal: &Principal) -> Result<Vec<ApiKeyInfo>, ServiceError> {
         let keys = self.db().begin_read().await?.api_keys_of_user(principal.user_id()).await?;
         Ok(keys.into_iter().map(ApiKeyInfo::from).collect())
     }
 
-    /// Revokes one of the caller's keys; a key may revoke itself and its like.
+    /// Revokes one of the caller's keys; a caller with an API key may revoke that key and the owner's other keys.
     ///
     /// # Errors
-    /// [`ServiceError::NotFound`], or a failure of the own database.
+    /// [`ServiceError::NotFound`], or a failure of the application database.
     pub async fn revoke_my_api_key(&self, principal: &Principal, id: &str) -> Result<(), ServiceError> {
         let result = self.revoke_my_api_key_in(principal, id).await;
         self.note_refusal(principal, "api_key.revoke", Some(id), result).await
@@ -222,7 +223,7 @@ impl Service {
     }
 }
 
-/// The wanted tools exist, each once.
+/// Checks that the tools exist and are listed once each.
 fn check_tools(tools: Option<&[String]>, errors: &mut Vec<FieldError>) {
     let Some(tools) = tools else { return };
     let known = Tool::ALL.map(Tool::name);

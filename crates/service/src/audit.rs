@@ -1,4 +1,4 @@
-//! Writing audit records.
+//! Writing of audit records.
 
 use std::sync::Arc;
 
@@ -14,20 +14,20 @@ use crate::names;
 use crate::principal::{Identity, RequestInfo, ToolCall, Transport};
 use crate::service::{Service, to_its_end};
 
-/// How something ended, as the audit log spells it.
+/// Outcome of an action, as the audit log spells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// Done.
+    /// The action succeeded.
     Success,
-    /// Refused to this caller.
+    /// The caller was denied.
     Denied,
-    /// Not done, for a fault in the request or in a system.
+    /// The action failed because of an error in the request or in a system.
     Failed,
-    /// The trace is absent or not authorised; the log does not say which, because nobody looked.
+    /// The trace is absent or not authorised; the log does not tell which, because the service does not check.
     NotFound,
-    /// The client went away before the end.
+    /// The client disconnected before the end.
     Aborted,
-    /// Begun; a record that keeps this outcome was never completed.
+    /// The action was started; a record that keeps this outcome was never completed.
     Unknown,
 }
 
@@ -44,7 +44,7 @@ impl Outcome {
     }
 }
 
-/// Who and from where, for all records of one request.
+/// Caller and origin, for all records of one request.
 #[derive(Debug, Clone)]
 pub(crate) struct AuditContext {
     pub(crate) actor_id: Option<String>,
@@ -57,12 +57,12 @@ pub(crate) struct AuditContext {
     tool_call: Option<Arc<RecordedCall>>,
 }
 
-/// A call of a tool, as records tell it: JSON within bounds. Not a tree, which takes some forty times as much: records wait for
-/// their turn to be written, also those of callers who have gone.
+/// Tool call as audit records contain it: JSON of bounded size. Kept as text, because a parsed tree takes some forty times as
+/// much memory and records queue to be written, also those of clients that have disconnected.
 #[derive(Debug)]
 pub struct RecordedCall(String);
 
-/// The detail of an event, and the call of a tool in which it happened.
+/// Detail of an event, and the tool call in which it happened.
 #[derive(Serialize)]
 struct Recorded<'a> {
     #[serde(flatten)]
@@ -71,7 +71,7 @@ struct Recorded<'a> {
     mcp: Option<&'a RawValue>,
 }
 
-/// What was done.
+/// Audited event.
 #[derive(Debug, Clone)]
 pub(crate) struct Event<'a> {
     pub(crate) action: &'static str,
@@ -82,21 +82,23 @@ pub(crate) struct Event<'a> {
 
 const TEXT_MAX_CHARS: usize = 256;
 
-/// Text from outside, bounded, and without characters that would forge lines or reverse the direction of a listing.
+/// Sanitises text from a client: limits its length and removes characters that could forge lines or reverse the text
+/// direction.
 pub(crate) fn tame(text: &str) -> String {
     text.chars().filter(|character| !is_deceptive(*character)).take(TEXT_MAX_CHARS).collect()
 }
 
-/// Makes an emoji of the character before it, in the titles that people give, too. It says no more than that it is there.
+/// Variation selector that displays the preceding character as an emoji; also used in the titles that users choose. It
+/// carries no information except its presence.
 const EMOJI: char = '\u{FE0F}';
 
-/// Control characters, and those that are invisible or change the direction of text; among the invisible ones the tags and
-/// the selectors of variants, in which whole sentences can be hidden from people and not from models.
+/// Whether a character is a control character, is invisible or changes the text direction. Invisible characters include tags
+/// and variation selectors, which can hide whole sentences from people but not from models.
 pub fn is_deceptive(character: char) -> bool {
     if character.is_ascii() {
         return character.is_ascii_control();
     }
-    // Ends of lines and paragraphs; notes between lines.
+    // Line and paragraph separators; interlinear annotation characters.
     let breaks = matches!(character, '\u{2028}' | '\u{2029}' | '\u{FFF9}'..='\u{FFFB}');
     breaks || character.is_control() || (character != EMOJI && names::is_drawn_as_nothing(character))
 }
@@ -112,7 +114,7 @@ fn what_is_not_seen_is_deceptive() {
 }
 
 impl RecordedCall {
-    /// What the client calls itself is text from outside, and so is the name of the tool.
+    /// Sanitises the name of the client and of the tool, which are text from the client.
     pub(crate) fn of(call: &ToolCall) -> Self {
         let client = call.client.as_deref().map(tame);
         let mut detail = bounded(json!({ "arguments": call.arguments }));
@@ -125,7 +127,7 @@ impl RecordedCall {
 }
 
 impl AuditContext {
-    /// For a request whose caller is known.
+    /// Creates the context of a request whose caller is known.
     pub(crate) fn of(identity: &Identity) -> Self {
         Self {
             actor_id: Some(identity.user.id.clone()),
@@ -139,7 +141,7 @@ impl AuditContext {
         }
     }
 
-    /// For a request whose caller is not known, or not yet.
+    /// Creates the context of a request whose caller is not known, or not yet.
     pub(crate) fn anonymous(info: &RequestInfo) -> Self {
         Self {
             actor_id: None,
@@ -153,7 +155,7 @@ impl AuditContext {
         }
     }
 
-    /// For what the service does by itself at its start.
+    /// Creates the context of the service's own actions at start-up.
     pub(crate) fn service() -> Self {
         Self {
             actor_id: None,
@@ -175,7 +177,7 @@ impl AuditContext {
         event: &Event<'_>,
     ) -> Result<u64, ServiceError> {
         let unreadable = |error: serde_json::Error| ServiceError::internal(format!("a record: {error}"));
-        // Once for what was begun; the record that completes it names that one.
+        // Only in the first record of an action; the record that completes it refers to the first.
         let call = self.tool_call.as_ref().filter(|_| completes.is_none());
         let mcp = call.map(|call| serde_json::from_str(&call.0)).transpose().map_err(unreadable)?;
         let recorded = Recorded { detail: &bounded(event.detail.clone()), mcp };
@@ -203,7 +205,7 @@ impl AuditContext {
 }
 
 impl Service {
-    /// Records, within the transaction of the change itself, that it was made.
+    /// Records a change within the transaction that makes it.
     pub(crate) async fn record(
         &self,
         tx: &mut WriteTx,
@@ -217,14 +219,14 @@ impl Service {
         Ok(())
     }
 
-    /// Records one event in a transaction of its own, behind the caller's earlier ones.
+    /// Records one event in its own transaction, queued behind the caller's earlier ones.
     pub(crate) async fn record_alone(
         &self,
         context: &AuditContext,
         event: &Event<'_>,
     ) -> Result<(), ServiceError> {
         let mut tx = match &context.actor_id {
-            // Beside the same user's changes: whose key is abused must be able to revoke it.
+            // In another queue than the same user's changes: a user whose key is abused must be able to revoke it.
             Some(user) => self.db().begin_write_of(&format!("{user} alone"), self.db().patience()).await?,
             None => self.db().begin_write().await?,
         };
@@ -232,9 +234,9 @@ impl Service {
         Ok(tx.commit().await?)
     }
 
-    /// Passes `result` on; a refusal is recorded too. The refusal stands whether or not its record can be written:
-    /// nothing has been changed or shown. Of a change that may have been made there is no refusal to record: if it was,
-    /// its own record was committed with it.
+    /// Returns `result`; records it if it is an error. The error stands even if the record cannot be written: nothing has
+    /// been changed or shown. An unknown outcome is not recorded as a failure: if the change was made, its own record was
+    /// committed with it.
     pub(crate) async fn note_refusal<T>(
         &self,
         identity: &Identity,
@@ -251,7 +253,7 @@ impl Service {
         result
     }
 
-    /// Records a refusal, as far as the database lets it be recorded.
+    /// Records a denied or failed call, if the database accepts the record.
     pub(crate) async fn record_refusal(
         &self,
         identity: &Identity,
@@ -273,8 +275,8 @@ impl Service {
         self.record_if_possible(identity, Event { action, outcome, target, detail }).await;
     }
 
-    /// Records that nothing was done, as far as the database lets it be recorded; also when whoever asked does not wait for the
-    /// answer. Of one user so many wait to be recorded; what is beyond is told in the log of the process.
+    /// Records that nothing was done, if the database accepts the record; also if the client disconnects. The number of
+    /// waiting records of one user is limited; further ones are reported in the process log only.
     pub(crate) async fn record_if_possible(&self, identity: &Identity, event: Event<'_>) {
         let Some(waiting) = self.waiting_records().admit(identity.user_id()) else {
             tracing::warn!(

@@ -1,4 +1,4 @@
-//! What audit records say about a change: enough to tell what was before and what is after, within bounds.
+//! Details of a change in audit records: enough to tell the state before and after, in bounded size.
 
 use std::collections::BTreeMap;
 
@@ -6,12 +6,12 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 use tracewarden_model::AttributeValue;
 
-/// A member of a record's detail that takes more is left out. A request's body is a mebibyte at most, and there are only
-/// a few members; still, whoever may send requests must not be able to fill the disk a mebibyte at a time.
+/// Maximum size of a member of a record's detail; a larger one is left out. A request body has at most one MiB and a detail
+/// has few members, but a caller must not be able to fill the disk one MiB at a time.
 const MEMBER_MAX_BYTES: usize = 64 * 1024;
 
-/// The detail with each member within bounds. In the place of a larger one stand its length and digest, by which a copy
-/// of it can still be recognised.
+/// Returns the detail with each member within bounds. The length and the digest of a larger member replace it, by which a
+/// copy can still be recognised.
 pub(crate) fn bounded(mut detail: Value) -> Value {
     if let Value::Object(members) = &mut detail {
         for value in members.values_mut() {
@@ -21,7 +21,7 @@ pub(crate) fn bounded(mut detail: Value) -> Value {
     detail
 }
 
-/// One member of a detail, within bounds.
+/// Returns one member of a detail, within bounds.
 pub(crate) fn bounded_member(value: Value) -> Value {
     let text = value.to_string();
     if text.len() <= MEMBER_MAX_BYTES {
@@ -30,7 +30,7 @@ pub(crate) fn bounded_member(value: Value) -> Value {
     json!({ "omitted_bytes": text.len(), "sha256": hex::encode(Sha256::digest(text.as_bytes())) })
 }
 
-/// The entries that are not the same in both: `added` and `removed` with their value, `changed` with both values.
+/// Returns the entries that differ: `added` and `removed` with their value, `changed` with both values.
 pub(crate) fn difference(before: &BTreeMap<String, Value>, after: &BTreeMap<String, Value>) -> Value {
     let only = |one: &BTreeMap<String, Value>, other: &BTreeMap<String, Value>| -> Map<String, Value> {
         let only = one.iter().filter(|(name, _)| !other.contains_key(*name));
@@ -46,7 +46,7 @@ pub(crate) fn difference(before: &BTreeMap<String, Value>, after: &BTreeMap<Stri
     json!({ "added": only(after, before), "removed": only(before, after), "changed": changed })
 }
 
-/// A user's attributes. They decide about access as roles do, so that the log has to say what they were.
+/// Converts a user's attributes. Attributes decide about access as roles do, so the log must contain them.
 pub(crate) fn attributes(attributes: &BTreeMap<String, AttributeValue>) -> BTreeMap<String, Value> {
     let value = |value: &AttributeValue| match value {
         AttributeValue::String(text) => json!(text),
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn a_large_member_leaves_its_digest() {
-        // The quotes count too.
+        // The limit includes the quotation marks.
         let (small, large) = ("x".repeat(65_534), "x".repeat(65_535));
         let detail = bounded(json!({ "small": small, "large": large }));
         assert_eq!(detail["small"], small);

@@ -1,4 +1,4 @@
-//! Reading the audit log.
+//! Reading of the audit log.
 
 use indexmap::IndexMap;
 use serde_json::value::RawValue;
@@ -12,68 +12,68 @@ use crate::query_input;
 use crate::service::Service;
 use crate::validate;
 
-/// Which entries to read; absent members admit everything.
+/// Filter for audit entries; an absent member matches all.
 #[derive(Debug, Clone, Default)]
 pub struct AuditQuery {
-    /// Begun at or after.
+    /// Start of the window, inclusive, by the time at which actions began.
     pub from: Option<Timestamp>,
-    /// Begun before.
+    /// End of the window, exclusive.
     pub to: Option<Timestamp>,
     /// Name or id of the user.
     pub actor: Option<String>,
-    /// The action.
+    /// Name of the action.
     pub action: Option<String>,
-    /// The outcome.
+    /// Outcome of the action.
     pub outcome: Option<Outcome>,
-    /// From the page before.
+    /// Cursor from the preceding page.
     pub cursor: Option<String>,
-    /// Entries in a page, at least 1; 50 when absent, at most 500.
+    /// Number of entries in a page, 1 to 500; 50 when absent.
     pub limit: Option<i64>,
 }
 
-/// The members of a detail, each as it is stored. What agents sent stands there as they sent it: as a tree it would take a
-/// hundred times its text, and a page of such records all memory.
+/// Members of a detail, each as stored JSON text. They contain arguments of agents' calls as sent: parsed trees would take a
+/// hundred times the size of the text, and a page of such records could exhaust the memory.
 pub type AuditDetail = IndexMap<String, Box<RawValue>>;
 
-/// A page of entries, newest first.
+/// Page of audit entries, newest first.
 #[derive(Debug, Clone)]
 pub struct AuditPage {
-    /// Entries.
+    /// Entries of the page.
     pub records: Vec<AuditEntry>,
-    /// For the next page; `None` on the last.
+    /// Cursor for the next page; `None` on the last.
     pub next_cursor: Option<String>,
 }
 
-/// Something that was done, from beginning to end.
+/// One action, from beginning to end.
 #[derive(Debug, Clone)]
 pub struct AuditEntry {
     /// Opaque id.
     pub id: String,
-    /// When it began.
+    /// Time at which the action began.
     pub at: Timestamp,
-    /// When it ended, for what takes time.
+    /// Time at which the action ended, if it takes time.
     pub completed_at: Option<Timestamp>,
-    /// The user's id.
+    /// Id of the user.
     pub actor_id: Option<String>,
-    /// The user's name at the time.
+    /// Name of the user at the time.
     pub actor_name: Option<String>,
-    /// Id of the session or key.
+    /// Id of the session or API key.
     pub credential_id: Option<String>,
-    /// `session`, `api_key` or `mcp`; `service` for what the service does by itself.
+    /// `session`, `api_key` or `mcp`; `service` for the service's own actions.
     pub via: Option<String>,
-    /// What was done.
+    /// Name of the action.
     pub action: String,
-    /// `success`, `denied`, `failed`, `not_found`, `aborted`; `unknown` for what never came to an end.
+    /// `success`, `denied`, `failed`, `not_found`, `aborted`; `unknown` if the action was never completed.
     pub outcome: String,
-    /// The request.
+    /// Id of the request.
     pub request_id: String,
     /// Address of the client.
     pub client_ip: Option<String>,
     /// User agent of the client.
     pub user_agent: Option<String>,
-    /// What it was done to.
+    /// Target of the action.
     pub target: Option<String>,
-    /// Details, an object; with those of the completion.
+    /// Details as an object, including those of the completion.
     pub detail: AuditDetail,
 }
 
@@ -81,11 +81,11 @@ const PAGE_DEFAULT: u32 = 50;
 const PAGE_MAX: u32 = 500;
 
 impl Service {
-    /// A page of the audit log.
+    /// Returns a page of the audit log.
     ///
     /// # Errors
-    /// [`ServiceError::InvalidCursor`], [`ServiceError::InvalidRequest`], [`ServiceError::Refused`] with `invalid_window`,
-    /// or a failure of the own database.
+    /// [`ServiceError::InvalidCursor`], [`ServiceError::InvalidRequest`], [`ServiceError::Refused`] with `invalid_window`, or
+    /// a failure of the application database.
     pub async fn audit(
         &self,
         _admin: &Administrator<'_>,

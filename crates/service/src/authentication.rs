@@ -1,4 +1,4 @@
-//! From a token to the caller, afresh in each request.
+//! Authentication of the caller by a token, repeated in each request.
 
 use secrecy::ExposeSecret as _;
 use tracewarden_appdb::{ApiKey, Session, User};
@@ -9,14 +9,14 @@ use crate::principal::{Credential, Identity, Principal, Proof, RequestInfo};
 use crate::service::Service;
 use crate::tokens;
 
-/// How exactly the last use of a session or key is known, and so how often it is written at most.
+/// Resolution of the last use of a session or key, and thus the minimum interval between writes of it.
 const LAST_USE_NANOS: i64 = 60 * 1_000_000_000;
 
 impl Service {
-    /// Who asks, if they may use the service.
+    /// Returns the caller, if they may use the service.
     ///
     /// # Errors
-    /// [`ServiceError::Unauthenticated`], [`ServiceError::PasswordChangeRequired`], or a failure of the own database.
+    /// [`ServiceError::Unauthenticated`], [`ServiceError::PasswordChangeRequired`], or a failure of the application database.
     pub async fn authenticate(
         &self,
         credential: &Credential,
@@ -25,10 +25,10 @@ impl Service {
         self.identify(credential, info).await?.into_principal()
     }
 
-    /// Who asks, even when they must change their password first.
+    /// Returns the caller, even if they must change their password first.
     ///
     /// # Errors
-    /// [`ServiceError::Unauthenticated`] or a failure of the own database.
+    /// [`ServiceError::Unauthenticated`] or a failure of the application database.
     pub async fn identify(
         &self,
         credential: &Credential,
@@ -43,7 +43,7 @@ impl Service {
 
     async fn look_up(&self, credential: &Credential, info: RequestInfo) -> Result<Identity, ServiceError> {
         let now = self.now();
-        // Found by its digest: how long the look-up takes depends on bits that nobody can choose.
+        // The look-up is by digest: its duration depends on bits that an attacker cannot choose.
         let (proof, user, last_use) = match credential {
             Credential::Session(token) => {
                 let stored = self.db().session_by_token(tokens::digest(token.expose_secret())).await?;
@@ -65,13 +65,13 @@ impl Service {
         };
         let mut identity = Identity { user: enabled(user)?, proof, info };
         if identity.follows_user() {
-            // What that user has is read in one snapshot with what this one has.
+            // The previewed user's access is read in one snapshot with the caller's.
             let mut tx = self.db().begin_read().await?;
             identity = self.reread(&mut tx, &identity).await?;
         }
         let due = |last_use: Option<Timestamp>| self.is_use_due(last_use, now);
         if due(last_use) {
-            // A use that cannot be noted is no reason to refuse it; what needs the database to be writable fails there.
+            // A failed write of the last use does not fail the request; requests that need a writable database fail later.
             if let Err(error) = self.note_use(&identity.proof, due, now).await {
                 tracing::warn!(code = error.code(), inside = error.inside(), "last use was not noted");
             }
@@ -79,15 +79,15 @@ impl Service {
         Ok(identity)
     }
 
-    /// Whether a use has to be noted, given the last one that was. A session that ends when it is not used for less
-    /// than four minutes is noted more often, or it would end while it is used.
+    /// Whether the last use has to be written, given the last one that was written. A session with an idle time-out below
+    /// four minutes is updated more often; otherwise it would end while in use.
     fn is_use_due(&self, last_use: Option<Timestamp>, now: Timestamp) -> bool {
         let idle = self.settings().session_idle_nanos.unwrap_or(i64::MAX);
         let interval = LAST_USE_NANOS.min(idle / 4);
         last_use.is_none_or(|at| at.saturating_add(interval) <= now)
     }
 
-    /// The stored session, unless it is gone or over its time.
+    /// Returns the stored session, unless it is absent or has expired.
     pub(crate) fn live_session(
         &self,
         stored: Option<Session>,
@@ -106,8 +106,8 @@ impl Service {
         Ok(session)
     }
 
-    /// Writes down that a credential was used, unless another request just did: writers wait for each other, and of many
-    /// requests at once one is enough.
+    /// Writes the time of a credential's last use, unless another request is doing so: writers wait for each other, and one
+    /// write for many concurrent requests is enough.
     async fn note_use(
         &self,
         proof: &Proof,
@@ -120,7 +120,7 @@ impl Service {
         };
         let Some(_turn) = self.noting().admit(id) else { return Ok(()) };
         let mut tx = self.db().begin_write().await?;
-        // Read again, since another replica may have been first.
+        // Read again, since another replica may have written it.
         match proof {
             Proof::Session(_) => match tx.session_by_id(id).await? {
                 Some(session) if due(Some(session.last_seen_at)) => tx.touch_session(id, now).await?,
@@ -135,7 +135,7 @@ impl Service {
     }
 }
 
-/// The stored key, unless it is gone or has expired.
+/// Returns the stored key, unless it is absent or has expired.
 pub(crate) fn live_key(stored: Option<ApiKey>, now: Timestamp) -> Result<ApiKey, ServiceError> {
     let key = stored.ok_or(ServiceError::Unauthenticated { inside: "no such key" })?;
     if key.expires_at.is_some_and(|expiry| expiry <= now) {
@@ -144,7 +144,7 @@ pub(crate) fn live_key(stored: Option<ApiKey>, now: Timestamp) -> Result<ApiKey,
     Ok(key)
 }
 
-/// The user behind a credential or a request under way; gone and disabled are the same.
+/// Returns the user of a credential or a request in progress; a deleted user and a disabled one are handled alike.
 pub(crate) fn enabled(user: Option<User>) -> Result<User, ServiceError> {
     match user {
         Some(user) if !user.disabled => Ok(user),

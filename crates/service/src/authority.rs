@@ -1,9 +1,9 @@
-//! What a caller's rights rest on, read again where it counts.
+//! Inputs of a caller's permissions, re-read in the transaction in which they take effect.
 //!
-//! A request is authenticated in one transaction and takes effect in another. Whoever is revoked between the two must
-//! not get through: so the transaction that takes effect reads the same rows again, and since writers come one at a
-//! time, nothing changes after that look and before the commit. The audit chain then proves it: no change and no
-//! begun read stands after the record that its caller's credential was revoked.
+//! A request is authenticated in one transaction and takes effect in another. A caller who is revoked between the two must
+//! not succeed. Therefore the second transaction reads the same rows again; since there is one writer at a time, nothing
+//! changes between that read and the commit. The audit chain proves it: no change and no started read follows the record that
+//! revokes its caller's credential.
 
 use tracewarden_appdb::{CurrentModel, ReadTx, Role, User, WriteTx};
 use tracewarden_model::AccessModel;
@@ -14,15 +14,15 @@ use crate::preview;
 use crate::principal::{Administrator, Identity, Principal, Proof};
 use crate::service::Service;
 
-/// What a caller must be to make a change.
+/// Permission that a caller needs for a change.
 pub(crate) trait Right {
-    /// The caller as authenticated.
+    /// Caller as authenticated.
     fn identity(&self) -> &Identity;
 
-    /// Whether the same caller, as stored now, still has this right.
+    /// Checks that the same caller, as stored now, still has this permission.
     ///
     /// # Errors
-    /// The refusal that authentication would answer with.
+    /// The error that authentication would return.
     fn holds(now: Identity) -> Result<(), ServiceError>;
 }
 
@@ -56,20 +56,20 @@ impl Right for Administrator<'_> {
     }
 }
 
-/// Everything stored that a decision about traces rests on, as of one moment.
+/// All stored inputs of a decision about traces, from one snapshot.
 #[derive(Debug, Clone)]
 pub(crate) struct Authority {
     pub(crate) principal: Principal,
-    /// The roles whose policies apply: the user's, or those of the preview as far as they exist.
+    /// Roles whose policies apply: the user's, or the existing ones of the preview.
     pub(crate) roles: Vec<Role>,
     pub(crate) model: AccessModel,
-    /// The version of the whole access model. By itself it decides nothing.
+    /// Version of the whole access model. It has no influence on decisions.
     pub(crate) version: u64,
 }
 
 impl Authority {
-    /// Whether a decision made on `other` is the one that would be made now. When something was last used decides
-    /// nothing.
+    /// Whether a decision made on `other` equals the one that would be made now. Times of last use have no influence on
+    /// decisions.
     pub(crate) fn decides_like(&self, other: &Self) -> bool {
         let user = |authority: &Self| User { last_login_at: None, ..authority.principal.user.clone() };
         user(self) == user(other)
@@ -96,26 +96,26 @@ impl Proof {
 }
 
 impl Service {
-    /// The transaction of a change, begun under the right to make it: the only way in which use cases change anything
-    /// on a caller's behalf. The change and its audit record are committed together, so that a client who goes away
-    /// between the commit and the answer finds the one where the other is.
+    /// Begins the transaction of a change after it has checked the permission. Use cases change data on a caller's behalf
+    /// only through this method. The change and its audit record are committed together, so that after a client disconnects
+    /// between the commit and the answer, either both exist or neither.
     ///
     /// # Errors
-    /// [`ServiceError::Unauthenticated`] when the credential or the user is gone, disabled or expired since the request
-    /// was authenticated, [`ServiceError::PasswordChangeRequired`], [`ServiceError::Forbidden`], or a failure of the own
-    /// database.
+    /// [`ServiceError::Unauthenticated`] if the credential or the user was deleted, disabled or has expired since the request
+    /// was authenticated, [`ServiceError::PasswordChangeRequired`], [`ServiceError::Forbidden`], or a failure of the
+    /// application database.
     pub(crate) async fn begin_change<R: Right>(&self, right: &R) -> Result<WriteTx, ServiceError> {
-        // By user, so that nobody has others wait longer by asking for more changes.
+        // Queued by user, so that a user with many changes does not delay the changes of others.
         let user = right.identity().user_id();
         let mut tx = self.db().begin_write_of(user, self.db().patience()).await?;
         R::holds(self.reread(&mut tx, right.identity()).await?)?;
         Ok(tx)
     }
 
-    /// What the principal's access to traces rests on, in the state that the transaction sees.
+    /// Reads the inputs of the principal's access to traces, in the snapshot of the transaction.
     ///
     /// # Errors
-    /// As [`Service::begin_change`].
+    /// As for [`Service::begin_change`].
     pub(crate) async fn authority(
         &self,
         tx: &mut ReadTx,
@@ -125,7 +125,7 @@ impl Service {
         let roles = match principal.preview() {
             None => tx.roles_of_user(principal.user_id()).await?,
             Some(preview) => {
-                // A role that was deleted meanwhile grants nothing.
+                // A role that has been deleted since grants nothing.
                 let names: Vec<&str> = preview.roles.iter().map(String::as_str).collect();
                 tx.roles_named(&names).await?
             }
@@ -134,7 +134,7 @@ impl Service {
         Ok(Authority { principal, roles, model, version })
     }
 
-    /// The same for what administrators alone may ask: whoever lost that right since the request began is refused.
+    /// Reads the inputs of an administrator's access; rejects a caller who has lost that right since the request began.
     ///
     /// # Errors
     /// Those of [`Service::authority`], [`ServiceError::Forbidden`], [`ServiceError::NarrowedKey`].
@@ -148,10 +148,10 @@ impl Service {
         Ok(authority)
     }
 
-    /// The same caller, as stored now.
+    /// Reads the same caller again, as stored now.
     ///
     /// # Errors
-    /// As authentication, or a failure of the own database.
+    /// As for authentication, or a failure of the application database.
     pub(crate) async fn reread(
         &self,
         tx: &mut ReadTx,

@@ -1,4 +1,4 @@
-//! Binding a table as the trace source.
+//! Binding of a table as the trace source.
 
 use tracewarden_appdb::CurrentModel;
 use tracewarden_model::{AccessModel, Binding, MarkedField};
@@ -12,22 +12,22 @@ use crate::principal::Administrator;
 use crate::service::Service;
 use crate::trace_source::refuse_system_database;
 
-/// The access model after a change of the binding.
+/// Access model after a change of the binding.
 #[derive(Debug, Clone)]
 pub struct BoundModel {
-    /// The model now in force.
+    /// Current model.
     pub current: CurrentModel,
-    /// What works, but not as well as it could.
+    /// Warnings about a binding that works, but not optimally.
     pub warnings: Vec<String>,
 }
 
 impl Service {
-    /// Binds a table. The marked fields stay marked when the new table has them. What is bound already makes no change.
+    /// Binds a table. The marked fields stay marked if the new table has them. Binding the same table again makes no change.
     ///
     /// # Errors
-    /// [`ServiceError::PreconditionRequired`] without `if_match` when a table is bound,
-    /// [`ServiceError::PreconditionFailed`], [`ServiceError::Refused`] with pointers to members of the binding,
-    /// [`ServiceError::Conflict`] when a marked field or a stored policy would break, or a failure of the trace store.
+    /// [`ServiceError::PreconditionRequired`] without `if_match` when a table is bound, [`ServiceError::PreconditionFailed`],
+    /// [`ServiceError::Refused`] with pointers to members of the binding, [`ServiceError::Conflict`] when a marked field or a
+    /// stored policy would break, or a ClickHouse failure.
     pub async fn put_binding(
         &self,
         admin: &Administrator<'_>,
@@ -61,7 +61,7 @@ impl Service {
             match resolve(&marked.field, Some(marked.logical), &columns) {
                 Ok((source, logical, column_type)) => {
                     let field = MarkedField { source, logical, column_type, ..marked.clone() };
-                    // What was compared were the rows of the other table.
+                    // The comparison was made with the rows of the other table.
                     if let Some(column) = field.column.as_ref().filter(|_| other_table) {
                         warnings.push(format!(
                             "column `{column}` of `{}` is no longer adopted, since this is another table: mark the \
@@ -86,10 +86,10 @@ impl Service {
         Ok(BoundModel { current, warnings })
     }
 
-    /// Checks a table as trace source, and says what works, but not as well as it could.
+    /// Checks a table as trace source; returns warnings about what works, but not optimally.
     ///
     /// # Errors
-    /// [`ServiceError::Refused`] with pointers to members of the binding, or a failure of the trace store.
+    /// [`ServiceError::Refused`] with pointers to members of the binding, or a ClickHouse failure.
     pub(crate) async fn check_binding(&self, binding: &Binding) -> Result<Vec<String>, ServiceError> {
         refuse_system_database(&binding.database, "/database")?;
         self.store().check_binding(binding).await.map_err(|error| match error {

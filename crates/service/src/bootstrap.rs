@@ -1,4 +1,4 @@
-//! The first administrator, and the way back in when the password is lost.
+//! Creation of the first administrator, and recovery of a lost administrator password.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use crate::service::Service;
 use crate::tokens;
 use crate::validate;
 
-/// What the configuration says about the administrator.
+/// Configuration of the administrator.
 #[derive(Clone)]
 pub struct AdminSettings {
     /// Name of the first administrator.
@@ -30,56 +30,56 @@ impl std::fmt::Debug for AdminSettings {
 }
 
 impl AdminSettings {
-    /// What keeps this from being an administrator's name, if anything does.
+    /// Checks that this can be an administrator's name.
     ///
     /// # Errors
-    /// A message for people.
+    /// A message for the operator.
     pub fn check_username(username: &str) -> Result<(), String> {
         let mut errors = Vec::new();
         validate::username(username, &mut errors);
         errors.into_iter().next().map_or(Ok(()), |error| Err(error.detail))
     }
 
-    /// Whether a password hash can be used: an Argon2id PHC string that is strong enough.
+    /// Checks that a password hash can be used: an Argon2id PHC string that is strong enough.
     ///
     /// # Errors
-    /// A message for people, which does not repeat the hash.
+    /// A message for the operator, which does not repeat the hash.
     pub fn check_password_hash(hash: &str) -> Result<(), String> {
         check_phc(hash)
     }
 }
 
-/// What the start has done.
+/// Result of the bootstrap at start-up.
 #[derive(Debug, Clone)]
 pub enum Bootstrap {
-    /// Nothing: there are users, and no new hash is configured.
+    /// No change: users exist, and no new hash is configured.
     Unchanged,
-    /// The first start: this administrator was created.
+    /// First start: this administrator was created.
     Created {
-        /// Name.
+        /// User name.
         username: String,
-        /// The generated password, as it was given to be kept; `None` when a hash was configured.
+        /// Generated password, as passed to `keep`; `None` if a hash was configured.
         password: Option<Secret>,
     },
-    /// The administrator has the configured hash now; their sessions have ended.
+    /// The administrator now has the configured hash; their sessions have ended.
     HashReplaced {
-        /// Name.
+        /// User name.
         username: String,
     },
 }
 
 impl Service {
-    /// Creates the first administrator if there is no user yet; else gives the administrator the configured hash if it
-    /// was never configured before. Replicas that start together do it once.
+    /// Creates the first administrator if there is no user yet; otherwise gives the administrator the configured hash if that
+    /// hash was never configured before. If several replicas start together, only one does it.
     ///
-    /// A generated password is given to `keep` before the administrator is committed, since afterwards nobody could find it
-    /// out: where it is not kept (an error, which says why), nobody is created. When the commit fails it was kept in vain;
-    /// [`ServiceError::OutcomeUnknown`] leaves that open. `keep` is called inside a transaction that others wait for, and
-    /// must not take long.
+    /// A generated password is passed to `keep` before the administrator is committed, because it cannot be recovered later.
+    /// If `keep` returns an error, which gives the reason, no administrator is created. If the commit fails, the kept
+    /// password is useless; after [`ServiceError::OutcomeUnknown`] it may be valid or not. `keep` is called inside a
+    /// transaction that other writers wait for, and must not take long.
     ///
     /// # Errors
-    /// [`ServiceError::Refused`] for a name or hash that cannot be used, and when the password is not kept; a failure of the
-    /// own database.
+    /// [`ServiceError::Refused`] for a name or hash that cannot be used, and if the password was not kept; a failure of the
+    /// application database.
     pub async fn bootstrap(
         &self,
         admin: AdminSettings,
@@ -93,7 +93,8 @@ impl Service {
         }
         validate::no_errors(errors)?;
         let empty = self.db().begin_read().await?.users("", 1).await?.is_empty();
-        // Nothing that may fail follows a commit: the password of an administrator who exists would be taken for nobody's.
+        // No step that can fail may follow the commit: the operator would discard the password of an administrator who
+        // exists.
         if empty && let Some(created) = self.create_first_administrator(&admin, keep).await? {
             return Ok(created);
         }
@@ -118,7 +119,7 @@ impl Service {
         };
         let id = tokens::id("usr", self.entropy())?;
         let mut tx = self.db().begin_write().await?;
-        // Another replica may have been first while this one was hashing.
+        // Another replica may have been first while this one computed the hash.
         if !tx.users("", 1).await?.is_empty() {
             return Ok(None);
         }
@@ -155,8 +156,8 @@ impl Service {
     async fn replace_hash(&self, username: &str, hash: &str) -> Result<Bootstrap, ServiceError> {
         let digest = digest(hash);
         let mut tx = self.db().begin_write().await?;
-        // A hash counts once: left in the configuration, it must not undo a password change at every start, and an old
-        // one put back must not revive an old password.
+        // Each hash is applied once: a hash that stays in the configuration must not undo a password change at every start,
+        // and an old one that is configured again must not restore an old password.
         if tx.password_hash_used(&digest).await? {
             return Ok(Bootstrap::Unchanged);
         }

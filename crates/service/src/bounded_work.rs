@@ -1,4 +1,4 @@
-//! Work that keeps a thread busy, so much of it at a time.
+//! Bounded concurrency for work that blocks its thread.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use tokio::sync::Semaphore;
 use crate::error::ServiceError;
 use crate::service::blocking;
 
-/// So much work at a time; the rest waits in order.
+/// Runs a limited number of tasks at the same time; further ones wait in order.
 pub(crate) struct BoundedWork(Arc<Semaphore>);
 
 impl BoundedWork {
@@ -15,16 +15,18 @@ impl BoundedWork {
         Self(Arc::new(Semaphore::new(at_once.clamp(1, Semaphore::MAX_PERMITS))))
     }
 
-    /// Does work off the threads that serve requests, in its turn. Whoever leaves before it has begun leaves the queue.
+    /// Runs work off the threads that serve requests once a permit is free. A caller that is cancelled before the work starts
+    /// leaves the queue.
     ///
     /// # Errors
-    /// An internal one when the work panicked.
+    /// An internal error if the work panicked.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, ServiceError> {
         let permit = Arc::clone(&self.0).acquire_owned().await;
-        // It moves into the work: a client that goes away must not let the next begin beside this one.
+        // The permit moves into the work: otherwise, after a client disconnects, the next work would start while this one
+        // still runs.
         let permit = permit.map_err(|error| ServiceError::internal(error.to_string()))?;
         blocking(move || {
             let result = work();

@@ -1,10 +1,10 @@
-//! What is said of a stored policy that cannot be applied: why, and what helps, to the caller and to administrators.
+//! Error messages for a stored policy that cannot be applied: reason and remedy, for the caller and for administrators.
 
 use tracewarden_policy::{BrokenPolicy, BrokenReason, PolicySource};
 
 use crate::error::ServiceError;
 
-/// The policy, for administrators.
+/// Names the policy, for administrators.
 pub(crate) fn named(source: &PolicySource) -> String {
     match source {
         PolicySource::Role { role, title } => format!("the policy `{title}` of the role `{role}`"),
@@ -12,7 +12,7 @@ pub(crate) fn named(source: &PolicySource) -> String {
     }
 }
 
-/// Why the policy cannot be applied: what follows its name in a sentence.
+/// Reason why the policy cannot be applied; follows the policy's name in a sentence.
 pub(crate) fn why(reason: BrokenReason) -> &'static str {
     match reason {
         BrokenReason::UnknownName => "names something that is not marked for policies any more",
@@ -26,7 +26,7 @@ pub(crate) fn why(reason: BrokenReason) -> &'static str {
     }
 }
 
-/// What helps.
+/// Remedy.
 fn advice(reason: BrokenReason) -> &'static str {
     match reason {
         BrokenReason::UnknownName => "mark the field for policies again, or change the policy",
@@ -41,8 +41,8 @@ fn advice(reason: BrokenReason) -> &'static str {
     }
 }
 
-/// The error of a request that is refused because of a policy. Only administrators see which policy it is, and
-/// what is wrong with it.
+/// Returns the error of a request that is rejected because of a policy. Only administrators see which policy it is and what
+/// is wrong with it.
 pub(crate) fn refusal(broken: BrokenPolicy, is_admin: bool) -> ServiceError {
     let BrokenPolicy { source, reason, diagnostics } = broken;
     let messages: Vec<String> = diagnostics.into_iter().map(|diagnostic| diagnostic.message).collect();

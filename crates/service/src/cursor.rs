@@ -1,7 +1,7 @@
-//! Cursors of trace queries: where a page ended, encrypted and authenticated.
+//! Cursors of trace queries: the position at which a page ended, encrypted and authenticated.
 //!
-//! A cursor carries no authority: every page authorises anew. It is sealed because its position tells about traces
-//! that the caller may have lost access to, and so that clients cannot come to depend on what is in it.
+//! A cursor carries no authority: every page is authorised again. It is encrypted because its position reveals traces that
+//! the caller may have lost access to, and so that clients cannot depend on its content.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -14,7 +14,7 @@ use tracewarden_tracestore::Position;
 use crate::error::ServiceError;
 use crate::principal::Principal;
 
-/// What the pages of one query have in common, as digests.
+/// Common properties of the pages of one query, as digests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fingerprint {
     filter: [u8; 32],
@@ -22,7 +22,7 @@ pub(crate) struct Fingerprint {
     caller: [u8; 32],
 }
 
-/// A cursor's content.
+/// Content of a cursor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cursor {
     pub(crate) fingerprint: Fingerprint,
@@ -30,13 +30,13 @@ pub(crate) struct Cursor {
     pub(crate) position: Position,
 }
 
-/// The key that all replicas share.
+/// Encryption key that all replicas share.
 pub(crate) struct CursorKey(XChaCha20Poly1305);
 
 const VERSION: u8 = 1;
 const PURPOSE: &[u8] = b"tracewarden trace cursor";
 const NONCE_BYTES: usize = 24;
-/// Far above any real cursor; what is longer is not worth decoding.
+/// Maximum length of a cursor text, far above any real cursor; longer texts are not decoded.
 const TEXT_MAX_BYTES: usize = 4_096;
 
 impl CursorKey {
@@ -46,9 +46,9 @@ impl CursorKey {
             .map_err(|_| ServiceError::internal("the stored key of cursors has the wrong length"))
     }
 
-    /// The cursor as text for the client.
+    /// Encrypts the cursor into text for the client.
     pub(crate) fn seal(&self, cursor: &Cursor, entropy: &dyn Entropy) -> Result<String, ServiceError> {
-        // 24 random bytes: replicas need not agree on a counter, and a repetition is out of reach.
+        // 24 random bytes: replicas need not share a counter, and a repeated nonce is practically impossible.
         let mut nonce = [0_u8; NONCE_BYTES];
         entropy.fill(&mut nonce)?;
         let payload = Payload { msg: &encode(cursor), aad: PURPOSE };
@@ -59,7 +59,7 @@ impl CursorKey {
         Ok(URL_SAFE_NO_PAD.encode([nonce.as_slice(), sealed.as_slice()].concat()))
     }
 
-    /// The content of a text that [`CursorKey::seal`] made.
+    /// Decrypts a text that [`CursorKey::seal`] returned.
     pub(crate) fn open(&self, text: &str) -> Result<Cursor, ServiceError> {
         let invalid = |inside| ServiceError::InvalidCursor { inside };
         if text.len() > TEXT_MAX_BYTES {
@@ -75,8 +75,8 @@ impl CursorKey {
 }
 
 impl Fingerprint {
-    /// Of a query by this caller. The caller's preview counts, and the policy of their key: what one of them has paged
-    /// through says nothing about where another one is.
+    /// Computes the fingerprint of a query by this caller. It includes the caller's preview and the policy of their key: a
+    /// position in the pages of one of them says nothing about the others.
     pub(crate) fn new(conditions: &[RawCondition], binding: &Binding, principal: &Principal) -> Self {
         let Binding { database, table, trace_id, span_id, timestamp, parent_span_id, trace_index, .. } =
             binding;
@@ -87,7 +87,7 @@ impl Fingerprint {
         bound.optional(trace_index.as_deref());
         let mut caller = Canonical::new("caller");
         caller.text(principal.user_id());
-        // A user who is previewed stays the same when their roles change, as the caller does.
+        // The fingerprint of a previewed user stays the same when their roles change, like the caller's own.
         let preview = principal.preview().map(|preview| match &preview.user_id {
             Some(id) => format!("of {id}"),
             None => format!("{preview:?}"),
@@ -99,7 +99,7 @@ impl Fingerprint {
 }
 
 impl Cursor {
-    /// Whether this cursor continues the query with this fingerprint.
+    /// Checks that this cursor continues the query with this fingerprint.
     pub(crate) fn check(&self, query: &Fingerprint) -> Result<(), ServiceError> {
         if self.fingerprint.filter != query.filter {
             return Err(ServiceError::CursorFilterMismatch);
@@ -113,7 +113,7 @@ impl Cursor {
     }
 }
 
-/// Conditions are ANDed: their order means nothing, so it does not count.
+/// Returns the digest of a filter. Conditions are ANDed, so their order is ignored.
 fn filter_digest(conditions: &[RawCondition]) -> [u8; 32] {
     let mut digests: Vec<[u8; 32]> = conditions.iter().map(condition_digest).collect();
     digests.sort_unstable();
@@ -142,7 +142,8 @@ fn condition_digest(condition: &RawCondition) -> [u8; 32] {
     canonical.finish()
 }
 
-/// A number has one digest however it was written: `1` and `1.0` are one number of JSON, and clients may send back either.
+/// Canonical text of a value. A number has one form however it was written: `1` and `1.0` are the same JSON number, and
+/// clients may send either.
 fn scalar(value: &Scalar) -> String {
     match value {
         Scalar::String(text) | Scalar::Digits(text, _) => format!("s{text}"),
@@ -151,7 +152,7 @@ fn scalar(value: &Scalar) -> String {
     }
 }
 
-/// A hash over members with their lengths, so that no two different lists of members have the same input.
+/// Hash over length-prefixed members, so that different lists of members never have the same input.
 struct Canonical(Sha256);
 
 impl Canonical {

@@ -1,4 +1,4 @@
-//! What to add to the bound table so that searching costs less. The service only ever says it.
+//! Suggestions of DDL for the bound table that make searches cheaper. The service never executes them.
 
 use tracewarden_model::{Binding, FieldRef};
 use tracewarden_tracestore::DdlAdvice;
@@ -8,18 +8,18 @@ use crate::principal::Administrator;
 use crate::service::Service;
 
 impl Service {
-    /// What to add to the bound table, by what it has at this moment. Of spans, only counts are taken, and none leaves.
+    /// Returns DDL suggestions by the table's current state. Reads only counts of spans and returns no span data.
     ///
     /// # Errors
-    /// [`ServiceError::NotBound`], or a failure of either store.
+    /// [`ServiceError::NotBound`], or a failure of ClickHouse or the application database.
     pub async fn ddl(&self, _admin: &Administrator<'_>) -> Result<DdlAdvice, ServiceError> {
         let model = self.db().begin_read().await?.access_model().await?;
         let binding = model.binding.ok_or(ServiceError::NotBound)?;
         Ok(self.store().session().ddl(&binding, &model.fields, self.settings().discovery_samples).await?)
     }
 
-    /// The id of the suggestion that a search by these fields would gain most from, by what was last seen of the table.
-    /// Asks nobody; `None` when nothing is known to be missing. For administrators: ids name fields.
+    /// Returns the id of the suggestion that would help a search by these fields most, from the cached state of the table.
+    /// Sends no statement; `None` if no suggestion is known. For administrators only: ids contain field names.
     pub fn helpful_suggestion<'a>(
         &self,
         binding: &Binding,

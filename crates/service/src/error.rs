@@ -1,4 +1,4 @@
-//! Everything that a use case can refuse or fail with: a stable code and a text for the client, a cause for the log.
+//! Errors of the use cases: a stable code and a text for the client, a cause for the log.
 
 use std::error::Error;
 
@@ -10,15 +10,15 @@ use tracewarden_tracestore::{ChangedField, StoreError};
 use crate::query_limit::QueryLimit;
 use crate::retry::Retry;
 
-/// Why something failed, with the errors beneath it; for the log only.
+/// Cause of an error, with its sources; for the log only.
 pub type Cause = Box<dyn Error + Send + Sync>;
 
-/// Longest text, in bytes, that an error repeats to its client. Names in requests can be as long as the request.
+/// Maximum length in bytes of client input that an error repeats. Names in requests can be as long as the request.
 const MAX_TEXT_BYTES: usize = 2_048;
-/// Of a text that is cut, this much is kept from its end: suggestions follow the name that was sent.
+/// Number of bytes kept from the end of a truncated text: suggestions follow the name that the client sent.
 const KEPT_TAIL_BYTES: usize = 512;
 
-/// A text that an answer repeats, at most 2,048 bytes and an ellipsis: of a longer one, the beginning and the end.
+/// Truncates a text to at most 2,048 bytes and an ellipsis; keeps the beginning and the end.
 pub fn bounded(text: impl Into<String>) -> String {
     let text = text.into();
     if text.len() <= MAX_TEXT_BYTES {
@@ -31,21 +31,21 @@ pub fn bounded(text: impl Into<String>) -> String {
     format!("{head}…{tail}")
 }
 
-/// What is wrong with one member of the input.
+/// Error in one member of the input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldError {
     /// JSON Pointer to the member.
     pub pointer: String,
-    /// Stable kind.
+    /// Stable code.
     pub code: &'static str,
-    /// For people.
+    /// Message for the user.
     pub detail: String,
-    /// For a policy, the place in its text.
+    /// Position in the text, for a policy.
     pub diagnostic: Option<Diagnostic>,
 }
 
 impl FieldError {
-    /// A fault of a policy's text.
+    /// Creates the error for an invalid policy text.
     pub(crate) fn policy(pointer: impl Into<String>, diagnostic: Diagnostic) -> Self {
         let detail = bounded(diagnostic.message.as_str());
         let pointer = bounded(pointer);
@@ -57,161 +57,164 @@ impl FieldError {
     }
 }
 
-/// A refusal or failure. What is called `inside` is for the log only: it may hold SQL, addresses, other users' names.
+/// Denial or failure of a use case. The field `inside` is for the log only: it may contain SQL, addresses or other users'
+/// names.
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceError {
-    /// A member has a value that makes no sense.
+    /// A member has an invalid value.
     #[error("the request is not valid")]
     InvalidRequest(Vec<FieldError>),
     /// The cursor was made for another filter.
     #[error("the cursor belongs to another filter")]
     CursorFilterMismatch,
-    /// The cursor is unreadable, or of another window, caller, preview or binding.
+    /// The cursor is unreadable, or belongs to another window, caller, preview or binding.
     #[error("the cursor is not valid here")]
     InvalidCursor {
         /// Cause for the log.
         inside: &'static str,
     },
-    /// No valid session and no valid key.
+    /// No valid session and no valid API key.
     #[error("a valid session or API key is required")]
     Unauthenticated {
         /// Cause for the log.
         inside: &'static str,
     },
-    /// Unknown user, wrong password or disabled user: one answer for all.
+    /// Unknown user, wrong password or disabled user; the answer does not tell which.
     #[error("user name or password is wrong")]
     InvalidCredentials,
-    /// Not an administrator.
+    /// The caller is not an administrator.
     #[error("only administrators may do this")]
     Forbidden,
-    /// An administrator's key, but a narrowed one.
+    /// The key belongs to an administrator, but is scoped.
     #[error("a narrowed API key never administers, whoever owns it")]
     NarrowedKey,
-    /// A narrowed key, of which this is none of the tools.
+    /// The API key is scoped to tools that do not include this call.
     #[error("this API key is narrowed to reading traces with certain tools, and this is none of them")]
     OutsideTools,
-    /// The password must be changed first.
+    /// The user must change the password first.
     #[error("the password must be changed before anything else")]
     PasswordChangeRequired,
-    /// Not with an API key.
+    /// The call needs a session and was made with an API key.
     #[error("this needs a session; an API key cannot do it")]
     SessionRequired,
-    /// Absent or not authorised: nobody can tell which.
+    /// The trace is absent, or the caller may not read it; the answer does not tell which.
     #[error("no such trace")]
     TraceNotFound,
-    /// Any other resource that is absent.
+    /// Another resource is absent.
     #[error("no such {what}")]
     NotFound {
-        /// What it would have been.
+        /// Kind of the resource.
         what: &'static str,
     },
     /// A name is taken, or the state does not permit the change.
     #[error("{detail}")]
     Conflict {
-        /// For people.
+        /// Message for the user.
         detail: String,
-        /// What stands in the way.
+        /// Obstacles to the change.
         errors: Vec<FieldError>,
     },
     /// The change would leave no enabled administrator.
     #[error("the last enabled administrator must remain one")]
     LastAdmin,
-    /// No trace source.
+    /// No table is bound as trace source.
     #[error("no trace source is bound")]
     NotBound,
-    /// `If-Match` does not hold.
+    /// The precondition in `If-Match` does not hold.
     #[error("it has been changed since you read it")]
     PreconditionFailed,
     /// `If-Match` is missing.
     #[error("say with `If-Match` which version you mean to change")]
     PreconditionRequired,
-    /// Too many log-ins.
+    /// Too many sign-in attempts.
     #[error("too many attempts")]
     TooManyAttempts {
         /// Seconds to wait, at least 1.
         retry_after_seconds: u64,
     },
-    /// This replica works on as much of a kind as it can. Nothing was begun.
+    /// This replica has reached a limit on concurrent work of one kind. Nothing was started.
     #[error("the service is busy: {what}; try again in a moment")]
     Overloaded {
-        /// What there is too much of.
+        /// The work that exceeds its limit.
         what: &'static str,
     },
-    /// The user's queries that run already are as many as one user may run at a time.
+    /// The user has reached the limit on concurrent queries.
     #[error("too many queries of yours are running; wait for one to end")]
     TooManyQueries,
-    /// Well-formed, but not allowed. Never empty; the first one's code is the code of the whole.
+    /// Well-formed, but not allowed. Never empty; the code of the first member is the code of the whole error.
     #[error("the request is well-formed, but not allowed")]
     Refused(Vec<FieldError>),
-    /// A stored policy of the caller's roles or key cannot be applied: no spans at all.
+    /// A stored policy of the caller's roles or key cannot be applied; the caller gets no spans.
     #[error("{detail}")]
     PolicyBroken {
-        /// Why, and what helps, for the caller.
+        /// Reason and remedy, for the caller.
         detail: String,
-        /// Role, policy and what is wrong.
+        /// Role, policy and fault.
         #[source]
         inside: Cause,
     },
-    /// A fault of ours.
+    /// Internal error of the service.
     #[error("internal error")]
     Internal {
         /// Cause for the log.
         #[source]
         inside: Cause,
     },
-    /// The trace store failed.
+    /// ClickHouse failed.
     #[error("the trace store failed")]
     TraceStore {
         /// Cause for the log.
         #[source]
         inside: Cause,
-        /// What administrators are told besides: no text of statements or spans.
+        /// Additional detail for administrators; contains no text of statements or spans.
         cause: Option<String>,
         /// Whether retrying cannot succeed until the configuration or the table changes.
         is_lasting: bool,
     },
-    /// What a policy of the caller or the filter looks at is no longer what it was when it was marked: no spans at all.
+    /// A field that the filter or a policy of the caller refers to has changed in the table since it was marked; the caller
+    /// gets no spans.
     #[error(
         "the bound table has changed since its fields were marked; an administrator has to mark them again, with \
          `PUT /schema/fields`"
     )]
     SchemaChanged {
-        /// Fields that the caller may know of, with what they are made of now.
+        /// Fields that the caller may know of, with their current definition.
         errors: Vec<FieldError>,
-        /// All of them, for the log.
+        /// All changed fields, for the log.
         #[source]
         inside: Cause,
     },
-    /// The trace store or the own database cannot be reached.
+    /// ClickHouse or the application database cannot be reached.
     #[error("temporarily unavailable")]
     Unavailable {
         /// Cause for the log.
         #[source]
         inside: Cause,
     },
-    /// The service cannot serve requests now.
+    /// The service cannot serve requests at the moment.
     #[error("{reason}")]
     NotReady {
-        /// Why, for everybody.
+        /// Reason for all callers.
         reason: &'static str,
         /// Cause for the log.
         #[source]
         inside: Cause,
-        /// Seconds after which to try again, where that is known.
+        /// Seconds until the client should retry, if known.
         retry_after_seconds: Option<u64>,
     },
-    /// No endpoint of the trace store can be asked.
+    /// All ClickHouse endpoints are unhealthy.
     #[error("the trace store is temporarily unavailable")]
     TraceStoreAway {
         /// Cause for the log.
         #[source]
         inside: Cause,
-        /// What administrators are told besides.
+        /// Additional detail for administrators.
         cause: Option<String>,
-        /// Seconds until one is tried again, at least 1.
+        /// Seconds until an endpoint is tried again, at least 1.
         retry_after_seconds: u64,
     },
-    /// The own database was lost while it was told to keep a change: it holds in full, with its record, or not at all.
+    /// The connection to the application database was lost during a commit: the change was made completely, with its audit
+    /// record, or not at all.
     #[error(
         "temporarily unavailable, and it is not known whether the change was made; read it before trying again"
     )]
@@ -220,12 +223,12 @@ pub enum ServiceError {
         #[source]
         inside: Cause,
     },
-    /// The query ran into a limit of the trace store.
+    /// The query exceeded a ClickHouse limit.
     #[error("{detail}")]
     OverLimit {
-        /// Which.
+        /// The limit.
         limit: QueryLimit,
-        /// What happened and what to do, for people.
+        /// What happened and what to do, for the user.
         detail: String,
         /// Cause for the log.
         #[source]
@@ -234,12 +237,12 @@ pub enum ServiceError {
 }
 
 impl ServiceError {
-    /// One refused member.
+    /// Creates the error for one rejected member.
     pub(crate) fn refused(pointer: impl Into<String>, code: &'static str, detail: impl Into<String>) -> Self {
         Self::Refused(vec![FieldError::new(pointer, code, detail)])
     }
 
-    /// A fault of ours, with its cause.
+    /// Creates an internal error with its cause.
     pub fn internal(inside: impl Into<Cause>) -> Self {
         Self::Internal { inside: inside.into() }
     }
@@ -248,7 +251,7 @@ impl ServiceError {
         Self::Unavailable { inside: inside.into() }
     }
 
-    /// Whether sending the same again can help, and whether it is safe.
+    /// Returns whether a retry can succeed, and whether it is safe.
     pub fn retry(&self) -> Retry {
         match self {
             Self::OutcomeUnknown { .. } => Retry::Unknown,
@@ -257,7 +260,7 @@ impl ServiceError {
         }
     }
 
-    /// The stable code.
+    /// Stable error code.
     pub fn code(&self) -> &'static str {
         match self {
             Self::InvalidRequest(_) => "invalid_request",
@@ -293,7 +296,7 @@ impl ServiceError {
         }
     }
 
-    /// A text that may leave the service, of bounded length.
+    /// Text for the client, of bounded length.
     pub fn detail(&self) -> String {
         match self {
             Self::InvalidRequest(errors) | Self::Refused(errors) => match errors.as_slice() {
@@ -304,7 +307,7 @@ impl ServiceError {
         }
     }
 
-    /// The cause and the causes beneath it, for the log alone.
+    /// Cause and its sources, for the log only.
     pub fn inside(&self) -> Option<String> {
         match self {
             Self::InvalidCursor { inside } | Self::Unauthenticated { inside } => Some((*inside).to_owned()),
@@ -312,7 +315,7 @@ impl ServiceError {
         }
     }
 
-    /// What happened in the trace store, for administrators: ClickHouse's code and version, or what to change there.
+    /// Cause in ClickHouse, for administrators: its error code and version, or what to change there.
     pub fn for_administrators(&self) -> Option<&str> {
         match self {
             Self::TraceStore { cause, .. } | Self::TraceStoreAway { cause, .. } => cause.as_deref(),
@@ -320,7 +323,7 @@ impl ServiceError {
         }
     }
 
-    /// What is wrong with the input, member by member.
+    /// Errors in the input, by member.
     pub fn errors(&self) -> &[FieldError] {
         match self {
             Self::InvalidRequest(errors)
@@ -331,7 +334,7 @@ impl ServiceError {
         }
     }
 
-    /// Seconds after which to try again.
+    /// Seconds until the client should retry.
     pub fn retry_after_seconds(&self) -> Option<u64> {
         match self {
             Self::TooManyAttempts { retry_after_seconds }
@@ -369,8 +372,8 @@ impl From<StoreError> for ServiceError {
 }
 
 impl ServiceError {
-    /// From a failure of the trace store. `knows_policy_fields` says whether the caller may learn that a field that is
-    /// only a policy input exists.
+    /// Converts a ClickHouse error. `knows_policy_fields` says whether the caller may learn of fields that are policy inputs
+    /// only.
     pub(crate) fn of_store(error: StoreError, knows_policy_fields: bool) -> Self {
         let over = |limit: QueryLimit, inside| Self::OverLimit {
             limit,
@@ -412,7 +415,7 @@ impl ServiceError {
     }
 }
 
-/// An error with all errors beneath it. What an error's own text ends with already is not said again.
+/// Formats an error with all its sources. Skips a source that the text already ends with.
 fn chain(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
@@ -427,8 +430,8 @@ fn chain(error: &(dyn Error + 'static)) -> String {
     text
 }
 
-/// ClickHouse's code, with its name, and its version, from its message: `Code: 60. DB::Exception: … (UNKNOWN_TABLE) (version
-/// 25.8.2.1)`. Nothing else of it: the rest may quote a statement.
+/// Extracts ClickHouse's code, its name and the version from a message such as `Code: 60. DB::Exception: … (UNKNOWN_TABLE)
+/// (version 25.8.2.1)`. Drops the rest, which may quote a statement.
 fn clickhouse_cause(message: &str, code: Option<i32>) -> Option<String> {
     let number =
         |text: &str| text.split_once("Code: ").and_then(|(_, rest)| rest.split('.').next()?.parse().ok());
@@ -446,7 +449,7 @@ fn clickhouse_cause(message: &str, code: Option<i32>) -> Option<String> {
     Some(format!("{server} answered with code {code}{name}"))
 }
 
-/// "no column `x`; did you mean `y`?"
+/// Formats "no column `x`; did you mean `y`?".
 pub(crate) fn unknown(what: &str, name: &str, nearest: &[String]) -> String {
     if nearest.is_empty() {
         return format!("no {what} `{name}`");

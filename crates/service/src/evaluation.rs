@@ -1,4 +1,4 @@
-//! What a policy says about spans that an administrator sends: for trying one out before it is stored.
+//! Evaluation of a policy on spans that an administrator sends, to test it before it is stored.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,10 +11,10 @@ use crate::principal::Administrator;
 use crate::service::Service;
 use crate::validate;
 
-/// Most spans of one request.
+/// Maximum number of spans in a request.
 pub const EVALUATED_SPANS_MAX: usize = 1_000;
 
-/// A request whose answer is awaited; when it is dropped, nobody waits any more.
+/// Marks a pending request; sets its flag when dropped, to stop the evaluation after the client disconnects.
 pub(crate) struct Asked(pub(crate) Arc<AtomicBool>);
 
 impl Drop for Asked {
@@ -24,12 +24,12 @@ impl Drop for Asked {
 }
 
 impl Service {
-    /// Evaluates a policy on spans for a user who need not exist. `spans` reads them for the access model in force. No
-    /// data of the trace store is looked at.
+    /// Evaluates a policy on spans for a user who need not exist. `spans` parses the spans for the current access model.
+    /// Reads no data from ClickHouse.
     ///
     /// # Errors
-    /// [`ServiceError::Refused`] with `policy_invalid` for the expression, for an attribute that no user can have, or
-    /// with what `spans` refuses; or a failure of the own database.
+    /// [`ServiceError::Refused`] with `policy_invalid` for the expression, for an attribute that no user can have, or with
+    /// the errors of `spans`; or a failure of the application database.
     pub async fn evaluate_policy(
         &self,
         _admin: &Administrator<'_>,
@@ -50,7 +50,7 @@ impl Service {
             let refused = |diagnostics: Vec<_>| {
                 diagnostics.into_iter().map(|found| FieldError::policy("/expression", found)).collect()
             };
-            // What is wrong with the policy comes first: which fields of the spans count depends on it.
+            // The policy is checked first: it determines which fields of the spans are used.
             policy::check(&expression, &model).map_err(refused)?;
             policy::explain(&expression, &model, &user, &spans(&model)?, &stopped).map_err(refused)
         });

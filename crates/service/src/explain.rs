@@ -1,8 +1,8 @@
-//! Why somebody sees a trace, or does not: every policy that applies to them, and the spans that satisfied it.
+//! Explains why a user can or cannot see a trace: every policy that applies to the user, and the spans that satisfy it.
 //!
-//! The decision is the one that reading makes: the caller's own access is found out by finding the trace as a read does,
-//! and a policy is asked of the store in the same lowering. What a span holds, and which spans there are, leaves only to a
-//! caller whose own policies open the trace; administrators get counts besides, like the advice on policies.
+//! The decision is the same as for a read: the caller's own access is determined by finding the trace as a read does, and
+//! ClickHouse evaluates each policy compiled in the same way. Only a caller whose own policies grant access to the trace gets
+//! span data and learns which spans exist; administrators without such access get counts, as in policy advice.
 
 mod details;
 mod policies;
@@ -34,44 +34,44 @@ use crate::users::user_named;
 
 pub(crate) use policies::{Applied, AppliedTo, FoundSatisfied, satisfied};
 
-/// Reads a span as a query answers with it, for policies under an access model; `None` when it is none. The transport
-/// knows the form.
+/// Parses a span in the JSON form that a query returns, for policies under an access model; `None` if the text is not a span.
+/// The transport defines the form.
 pub type SpanReader = fn(&str, &AccessModel) -> Option<Span>;
 
-/// Whose access is explained, as it counts for policies.
+/// User whose access is explained, as policies see them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExplainedUser {
-    /// Name.
+    /// User name.
     pub username: String,
     /// Roles.
     pub roles: BTreeSet<String>,
     /// Attributes.
     pub attributes: BTreeMap<String, AttributeValue>,
-    /// Whether the user is kept out.
+    /// Whether the user is disabled.
     pub disabled: bool,
 }
 
-/// Why a trace is visible to somebody, or is not.
+/// Reason why a trace is visible to a user, or is not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExplainVerdict {
-    /// It is: a policy is satisfied.
+    /// Visible: a policy is satisfied.
     Opened,
-    /// No role of theirs has a policy.
+    /// No role of the user has a policy.
     NoPolicy,
     /// No span satisfies any policy.
     NotSatisfied,
-    /// A span satisfies a policy, and none the restriction of the key.
+    /// A span satisfies a policy, but no span satisfies the policy of the API key.
     Restriction,
-    /// The user is kept out.
+    /// The user is disabled.
     Disabled,
-    /// The user has to change the password first: until then nothing of theirs opens anything, keys neither.
+    /// The user must change the password first; until then, neither sessions nor API keys grant access.
     PasswordChangeRequired,
-    /// A stored policy cannot be applied, and so every read is refused.
+    /// A stored policy cannot be applied, so every read is rejected.
     Broken,
 }
 
 impl ExplainVerdict {
-    /// The wire spelling.
+    /// Name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Opened => "opened",
@@ -85,19 +85,19 @@ impl ExplainVerdict {
     }
 }
 
-/// What a policy is on a trace.
+/// Result of a policy on a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PolicyVerdict {
     /// A span satisfies it.
     Satisfied,
     /// No span does.
     NotSatisfied,
-    /// It cannot be applied.
+    /// The policy cannot be applied.
     Broken,
 }
 
 impl PolicyVerdict {
-    /// The wire spelling.
+    /// Name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Satisfied => "satisfied",
@@ -107,138 +107,138 @@ impl PolicyVerdict {
     }
 }
 
-/// A span, as it is told of. Data of the trace.
+/// Identification of a span. Contains data of the trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpanMention {
     /// Span id; can be empty or shared by several spans of the trace.
     pub span_id: String,
-    /// When it began.
+    /// Start time.
     pub start: Timestamp,
-    /// Operation name, cut to 100 characters; `None` without a column for it.
+    /// Operation name, truncated to 100 characters; `None` without a column for it.
     pub name: Option<String>,
-    /// Service, cut likewise.
+    /// Service name, truncated likewise.
     pub service: Option<String>,
 }
 
-/// What decided on one span.
+/// Explanation of a policy's verdict on one span.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DecidedBy {
     /// The span.
     pub span: SpanMention,
-    /// By the reference evaluator, which agrees with the trace store.
+    /// Verdict of the reference evaluator, which agrees with ClickHouse.
     pub verdict: Verdict,
 }
 
-/// The span that comes nearest to satisfying a policy.
+/// Span that comes nearest to satisfying a policy.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NearestSpan {
     /// The span.
     pub span: SpanMention,
-    /// From 0 to 1: how much of what the policy asks the span meets.
+    /// Share of the policy's requirements that the span meets, from 0 to 1.
     pub score: f64,
 }
 
-/// A policy, or the restriction of a key, on one trace.
+/// Result of a policy, or of the policy of an API key, on one trace.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PolicyExplanation {
-    /// Its text; for administrators.
+    /// Text of the policy; for administrators.
     pub expression: Option<String>,
-    /// What a span must satisfy; `None` when the asker may not know of a field that it names.
+    /// Requirement on a span in words; `None` if the caller may not know of a field that the policy names.
     pub in_words: Option<String>,
-    /// What it is on this trace.
+    /// Result on this trace.
     pub outcome: PolicyVerdict,
-    /// Spans that satisfy it; `None` when it is broken.
+    /// Number of spans that satisfy the policy; `None` if it is broken.
     pub satisfied_by: Option<u64>,
-    /// The first of these; only for who may read the trace.
+    /// First of the satisfying spans; only for callers who may read the trace.
     pub spans: Vec<SpanMention>,
-    /// What decided on the first of them, or on the nearest span; for administrators who may read the trace.
+    /// Verdict on the first satisfying span, or on the nearest span; for administrators who may read the trace.
     pub decided_by: Option<DecidedBy>,
-    /// Where none satisfies it, the nearest; only for who may read the trace, and may know of the fields.
+    /// Nearest span if none satisfies the policy; only for callers who may read the trace and may know of the fields.
     pub nearest: Option<NearestSpan>,
-    /// Why it is broken; for administrators.
+    /// Errors of a broken policy; for administrators.
     pub errors: Vec<Diagnostic>,
 }
 
-/// A policy of a role on one trace.
+/// Result of a role's policy on one trace.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExplainedPolicy {
-    /// The role.
+    /// Name of the role.
     pub role: String,
-    /// The policy's title.
+    /// Title of the policy.
     pub title: String,
-    /// Its description.
+    /// Description of the policy.
     pub description: Option<String>,
-    /// What it says.
+    /// Result of the policy.
     pub explained: PolicyExplanation,
 }
 
-/// Why somebody sees a trace, or does not.
+/// Explanation why a user can or cannot see a trace.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Explanation {
-    /// The trace.
+    /// Id of the trace.
     pub trace_id: String,
-    /// Whose access it is.
+    /// User whose access is explained.
     pub user: ExplainedUser,
-    /// Whether they see it.
+    /// Whether the user can see the trace.
     pub visible: bool,
-    /// Why.
+    /// Reason.
     pub verdict: ExplainVerdict,
-    /// The same in one sentence.
+    /// Explanation in one sentence.
     pub summary: String,
-    /// Spans that the trace has.
+    /// Number of spans in the trace.
     pub spans: u64,
-    /// Whether the asker may read the trace, so that spans are told of.
+    /// Whether the caller may read the trace, so that the explanation contains span data.
     pub details: bool,
-    /// Every policy that applies to them, by role and in its order.
+    /// Every policy that applies to the user, by role and in the role's order.
     pub policies: Vec<ExplainedPolicy>,
-    /// The restriction of the key that they came with.
+    /// Result of the policy of the API key that the caller uses.
     pub restriction: Option<PolicyExplanation>,
 }
 
 /// A policy of the caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnPolicy {
-    /// Its title.
+    /// Title of the policy.
     pub title: String,
-    /// Its description.
+    /// Description of the policy.
     pub description: Option<String>,
-    /// What a span must satisfy; `None` when it names a field that the caller may not know of, or is broken.
+    /// Requirement on a span in words; `None` if the policy names a field that the caller may not know of, or is broken.
     pub in_words: Option<String>,
 }
 
 /// A role of the caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnRole {
-    /// Name.
+    /// Name of the role.
     pub name: String,
-    /// Its policies, each of which opens traces of its own.
+    /// Policies of the role, each of which grants access to traces independently.
     pub policies: Vec<OwnPolicy>,
 }
 
-/// What the caller's access to traces is made of.
+/// The caller's access to traces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnAccess {
-    /// The caller, or whom they preview.
+    /// The caller, or the user whom they preview.
     pub user: ExplainedUser,
-    /// Whether a preview is on.
+    /// Whether a preview is active.
     pub preview: bool,
-    /// The roles that apply.
+    /// Roles that apply.
     pub roles: Vec<OwnRole>,
-    /// What the caller's key restricts it to: `None` when it has no such policy, else that in words, where the caller may
-    /// know of its fields.
+    /// Policy of the caller's API key: `None` if there is none; otherwise its requirement in words, if the caller may know of
+    /// its fields.
     pub restriction: Option<Option<String>>,
-    /// The tools that the caller's key is limited to.
+    /// Tools to which the caller's API key is limited.
     pub tools: Option<Vec<String>>,
 }
 
 impl Service {
-    /// Why the caller sees a trace; or, for administrators, why `user` does or does not. With `read`, administrators are
-    /// told what decided within each expression.
+    /// Explains why the caller can see a trace; or, for administrators, why `user` can or cannot. With `read`, the
+    /// explanation for administrators contains the deciding parts of each expression.
     ///
     /// # Errors
-    /// Those of [`Service::trace`]: whoever may not read a trace is not told whether there is one. With `user`,
-    /// [`ServiceError::Forbidden`] and [`ServiceError::NotFound`] for the user, and [`ServiceError::TraceNotFound`] when
-    /// the trace is absent, or its caller may not read it and the operator lets nobody count.
+    /// Those of [`Service::trace`]: a caller who may not read a trace does not learn whether it exists. With `user`,
+    /// [`ServiceError::Forbidden`] and [`ServiceError::NotFound`] for the user, and [`ServiceError::TraceNotFound`] if the
+    /// trace is absent, or if the caller may not read it and the operator has disabled counts of such traces.
     pub async fn explain(
         &self,
         principal: &Principal,
@@ -250,7 +250,7 @@ impl Service {
             let found = self.find_trace(principal, TRACES_EXPLAIN, trace_id, None).await?;
             let Found { access, selection, pending, asked } = found;
             let whose = AppliedTo::caller(&access.authority);
-            // As the record's own transaction found them.
+            // As read in the transaction of the audit record.
             let admin = access.authority.principal.is_admin();
             let question = Question { trace_id, whose, own: true, admin, read };
             return self.answered(access, Some(selection), pending, asked, question).await;
@@ -269,7 +269,7 @@ impl Service {
     ) -> Result<Explanation, ServiceError> {
         let prepare = || {
             let prepared = async move {
-                // One snapshot: the user's roles belong to the model that they are read under.
+                // One snapshot: the user's roles and the model under which they are evaluated must belong together.
                 let mut tx = self.db().begin_read().await?;
                 let authority = self.admin_authority(&mut tx, admin).await?;
                 let user = user_named(&mut tx, user).await?;
@@ -299,7 +299,7 @@ impl Service {
         self.answered(access, selection, pending, asked, question).await
     }
 
-    /// Explains, and ends the record before anything leaves.
+    /// Computes the explanation; completes the audit record before the answer is returned.
     async fn answered(
         &self,
         access: Access,
@@ -322,7 +322,7 @@ impl Service {
         }
     }
 
-    /// `None` when there is no such trace.
+    /// Returns `None` if there is no such trace.
     async fn explained(
         &self,
         access: &Access,
@@ -370,12 +370,12 @@ impl Service {
         }))
     }
 
-    /// What the caller's access to traces is made of. No trace is looked at.
+    /// Describes the caller's access to traces. Reads no trace.
     ///
     /// # Errors
-    /// As authentication, [`ServiceError::TooManyQueries`], or a failure of the own database.
+    /// As for authentication, [`ServiceError::TooManyQueries`], or a failure of the application database.
     pub async fn own_access(&self, principal: &Principal) -> Result<OwnAccess, ServiceError> {
-        // Policies are compiled as for a query, of which nobody has more at a time.
+        // Policies are compiled as for a query, so the call counts towards the user's limit on concurrent queries.
         let permit = self.queries().admit(principal.user_id()).ok_or(ServiceError::TooManyQueries);
         let permit = self.note_refusal(principal, TRACES_EXPLAIN, None, permit).await?;
         let mut tx = self.db().begin_read().await?;
@@ -384,7 +384,7 @@ impl Service {
         let admin = authority.principal.is_admin();
         let (to, compiled) = (AppliedTo::caller(&authority), self.compiled());
         let work = move || {
-            // It ends with the work, and not with a client who leaves.
+            // Held until the work ends, also if the client disconnects.
             let _permit = permit;
             Applied::new(to, &compiled)
         };
@@ -408,7 +408,7 @@ impl Service {
         })
     }
 
-    /// Compiles somebody's policies, off the threads that serve requests.
+    /// Compiles a user's policies, off the threads that serve requests.
     pub(crate) async fn applied(&self, to: AppliedTo) -> Result<Applied, ServiceError> {
         let compiled = self.compiled();
         self.deciding().run(move || Applied::new(to, &compiled)).await
@@ -418,14 +418,14 @@ impl Service {
 struct Question<'a> {
     trace_id: &'a str,
     whose: AppliedTo,
-    /// Whether the asker asks about their own access.
+    /// Whether the caller requests an explanation of their own access.
     own: bool,
-    /// Whether the asker administers, and may know of all fields.
+    /// Whether the caller is an administrator, and may know of all fields.
     admin: bool,
     read: Option<SpanReader>,
 }
 
-/// What the record says of the user whose access is explained.
+/// Detail of the audit record about the user whose access is explained.
 fn basis_of(user: &User, roles: &[Role]) -> Value {
     let revisions: BTreeMap<&str, u64> =
         roles.iter().map(|role| (role.name.as_str(), role.revision)).collect();
@@ -445,7 +445,8 @@ impl ExplainedUser {
 }
 
 impl AppliedTo {
-    /// The caller as their reads count: with the roles and attributes of their preview, within their key's restriction.
+    /// Returns the caller as their reads are decided: with the roles and attributes of their preview, and the policy of their
+    /// API key.
     fn caller(authority: &Authority) -> Self {
         let principal = &authority.principal;
         let restriction = principal.key_policy().map(|expression| {
@@ -461,7 +462,7 @@ impl AppliedTo {
         }
     }
 
-    /// A user as stored.
+    /// Returns a user as stored.
     pub(crate) fn user(user: &User, roles: Vec<Role>, model: AccessModel) -> Self {
         let caller = access::stored_caller(user);
         let User { disabled, must_change_password, .. } = *user;

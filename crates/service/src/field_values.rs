@@ -1,7 +1,7 @@
-//! Which values a field has, for whoever writes a filter: counted in traces that the caller may read anyway.
+//! Values of a field, for users who write a filter; counted in traces that the caller may read.
 //!
-//! What is counted are all spans of some of the newest traces that the caller's policies open, and nothing else: a span
-//! that no open trace has neither adds a value nor changes a count, nor decides which traces are looked at.
+//! Counted are all spans of some of the newest traces to which the caller's policies grant access, and no others: a span of
+//! another trace neither adds a value, nor changes a count, nor influences which traces are sampled.
 
 use futures::FutureExt as _;
 use serde_json::{Value, json};
@@ -20,54 +20,55 @@ use crate::query_input;
 use crate::service::Service;
 use crate::tools::TRACES_VALUES;
 
-/// Traces that are looked at in any case, as far as there are so many: what a page has.
+/// Number of traces that are always sampled, if there are so many: the size of a page.
 const FEW_TRACES: u32 = 50;
-/// Traces that are looked at where they are found fast, because they stand close together: enough to meet the values
-/// that many traces have.
+/// Number of traces that are sampled if they are found fast, because they are close together: enough to find the values that
+/// many traces have.
 const MANY_TRACES: u32 = 500;
-/// How fast the few must be found, and how long the many may take. Traces that are far apart take long to read, too.
+/// Maximum time to find the few traces before the larger sample is skipped, and time-out of the larger sample. Traces that
+/// are far apart also take long to read.
 const FAST: Duration = Duration::from_millis(300);
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Values in an answer when the request does not say.
+/// Default number of values in an answer.
 const DEFAULT_VALUES: u32 = 20;
-/// Most values in an answer.
+/// Maximum number of values in an answer.
 const MAX_VALUES: u32 = 100;
 
-/// Which values are asked for.
+/// Request for the values of a field.
 #[derive(Debug, Clone, Default)]
 pub struct FieldValuesRequest {
-    /// The field, as `GET /filter/schema` writes it.
+    /// Field, as `GET /filter/schema` writes it.
     pub reference: String,
-    /// What the values begin with, exactly as the operator `prefix` compares; absent or empty for all.
+    /// Prefix of the values, compared exactly as the operator `prefix` does; absent or empty for all.
     pub prefix: Option<String>,
-    /// Begin of the window; 24 hours before `to` when absent.
+    /// Start of the window; 24 hours before `to` when absent.
     pub from: Option<Timestamp>,
     /// End of the window, exclusive; now when absent.
     pub to: Option<Timestamp>,
-    /// Values in the answer, at least 1; capped.
+    /// Maximum number of values in the answer, at least 1; capped.
     pub limit: Option<i64>,
 }
 
-/// The values that a field has in the newest traces that the caller may see.
+/// Values of a field in the newest traces that the caller may see.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldValuesAnswer {
-    /// The field.
+    /// Name of the field.
     pub reference: String,
-    /// Its type: of strings, or of arrays of them.
+    /// Logical type: string or array of strings.
     pub logical: LogicalType,
-    /// Those that most traces have first.
+    /// Values, most frequent by trace first.
     pub values: Vec<ValueCount>,
-    /// Whether the traces looked at have further values, which fewer of them have.
+    /// Whether the sampled traces contain further, less frequent values.
     pub more: bool,
-    /// Different values that are too long for a filter, or not text, and therefore never listed.
+    /// Number of distinct values that are never listed, because they are too long for a filter or not text.
     pub unlisted: u64,
-    /// Traces that were looked at.
+    /// Number of traces that were sampled.
     pub sampled_traces: u64,
-    /// Whether those were all that could have such a value; else the newest.
+    /// Whether the sample contains all traces that could have such a value; otherwise it contains the newest.
     pub complete: bool,
-    /// The window.
+    /// Time window.
     pub window: Window,
-    /// How far around the window spans of a trace counted while deciding, as [`SchemaEcho::searched_around`] says it.
+    /// Time range around the window within which spans of a trace were considered, as in [`SchemaEcho::searched_around`].
     ///
     /// [`SchemaEcho::searched_around`]: crate::SchemaEcho::searched_around
     pub searched_around: Option<(Timestamp, Timestamp)>,
@@ -81,11 +82,11 @@ struct Plan {
 }
 
 impl Service {
-    /// The values that most of the newest traces have in a field, of those traces that the caller may see.
+    /// Returns the most frequent values of a field in the newest traces that the caller may see.
     ///
     /// # Errors
-    /// Those of [`Service::query`]; `unknown_field`, `not_filterable`, and `value_type` for a field whose values are
-    /// not text.
+    /// Those of [`Service::query`]; `unknown_field`, `not_filterable`, and `value_type` for a field whose values are not
+    /// text.
     pub async fn field_values(
         &self,
         principal: &Principal,
@@ -108,13 +109,14 @@ impl Service {
             pending.complete(Outcome::Success, None).await?;
             return Ok(answer);
         }
-        // Traces without such a value would tell nothing. Of arrays the operators cannot say as much as this.
+        // Traces without such a value are of no use. For arrays, operators cannot express the prefix, so the filter only
+        // requires the field.
         let test = match &plan.prefix {
             Some(prefix) if plan.field.logical == LogicalType::String => Test::Prefix(prefix.clone()),
             _ => Test::Exists,
         };
         let having = Condition { field: plan.field.clone(), test };
-        // What every span has need not be searched for.
+        // A field that every span has needs no condition.
         let everywhere = matches!(lower_condition(&having), Predicate::True);
         let filter = Filter { conditions: if everywhere { Vec::new() } else { vec![having] } };
         let asked = self.asked(&access, Some(plan.window), &filter.conditions);
@@ -133,7 +135,7 @@ impl Service {
             Err(error) => return Err(pending.fail(asked.error(error)).await),
         };
         if selection.next().is_some() && begun.elapsed() <= FAST {
-            // Whatever keeps this from succeeding, there is a sample already.
+            // If this fails for any reason, the smaller sample is used.
             if let Ok(Ok(larger)) = timeout(PATIENCE, access.store.select(sample(MANY_TRACES))).await {
                 selection = larger;
             }
@@ -156,7 +158,7 @@ impl Service {
         answer.values = found.values;
         answer.searched_around = selection.searched_around();
         pending.traces = answer.sampled_traces;
-        // It leaves in one piece, so that the second record can come before the first byte too.
+        // The answer is sent in one piece, so the completing record can also precede the first byte.
         pending.complete(Outcome::Success, None).await?;
         Ok(answer)
     }
@@ -185,7 +187,7 @@ impl Service {
     }
 }
 
-/// The field of this name, if its values can be listed to the caller; errors point to where the name stands.
+/// Returns the field of this name if its values can be listed to the caller; errors use `pointer` as the place of the name.
 pub(crate) fn listable<'a>(
     pointer: &str,
     reference: &str,

@@ -1,4 +1,4 @@
-//! Marking fields for filters and policies.
+//! Marking of fields for filters and policies.
 
 use std::collections::HashSet;
 
@@ -16,17 +16,17 @@ use crate::validate;
 /// A field to mark.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldMark {
-    /// The map column that holds the key; `None` for a column of its own.
+    /// Map column that contains the key; `None` for a field with its own column.
     pub map: Option<String>,
-    /// The key, or the column.
+    /// Key or column name.
     pub name: String,
-    /// Its type; the natural one of the column when absent.
+    /// Logical type; the column's natural type when absent.
     pub logical: Option<LogicalType>,
     /// Whether filters may use it.
     pub filterable: bool,
-    /// Whether policies may use it; with `None` they may, unless it is a number.
+    /// Whether policies may use it; `None` means yes, except for numbers.
     pub policy: Option<bool>,
-    /// For a key of a map: the materialized column that policies are to read in its place.
+    /// For a map key: the materialized column that policies read in its place.
     pub column: Option<String>,
 }
 
@@ -34,13 +34,12 @@ const FIELDS_MAX: usize = 1_000;
 const NAME_MAX_CHARS: usize = 512;
 
 impl Service {
-    /// Replaces the marked fields in one step. The fields that are marked already make no change.
+    /// Replaces all marked fields in one step. An identical list makes no change.
     ///
     /// # Errors
     /// [`ServiceError::NotBound`], [`ServiceError::PreconditionRequired`], [`ServiceError::PreconditionFailed`],
-    /// [`ServiceError::Refused`] with pointers into `/fields`, [`ServiceError::Conflict`] naming stored policies that
-    /// would break, or a failure of the trace store. Columns that are newly adopted are compared with the data, which can
-    /// take long.
+    /// [`ServiceError::Refused`] with pointers into `/fields`, [`ServiceError::Conflict`] naming stored policies that would
+    /// break, or a ClickHouse failure. Newly adopted columns are compared with the data, which can take long.
     pub async fn put_fields(
         &self,
         admin: &Administrator<'_>,
@@ -74,7 +73,7 @@ impl Service {
     }
 }
 
-/// That there are not too many fields.
+/// Checks the number of fields.
 pub(crate) fn within_bounds(marks: &[FieldMark]) -> Result<(), ServiceError> {
     if marks.len() > FIELDS_MAX {
         let detail = format!("at most {FIELDS_MAX} fields");
@@ -83,12 +82,12 @@ pub(crate) fn within_bounds(marks: &[FieldMark]) -> Result<(), ServiceError> {
     Ok(())
 }
 
-/// Whether policies may use a field, by what was said about it.
+/// Whether policies may use a field, given the explicit setting.
 pub(crate) fn policy_by(said: Option<bool>, logical: LogicalType) -> bool {
     said.unwrap_or(logical != LogicalType::Number)
 }
 
-/// The fields that marks stand for in a table with these columns.
+/// Resolves marks to fields of a table with these columns.
 ///
 /// # Errors
 /// [`ServiceError::Refused`] with pointers into `/fields`.

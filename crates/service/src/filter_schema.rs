@@ -1,4 +1,4 @@
-//! What the caller may name in a filter.
+//! Fields that the caller may use in a filter.
 
 use tracewarden_appdb::CurrentModel;
 use tracewarden_model::{LogicalType, MarkedField, Operator};
@@ -8,18 +8,18 @@ use crate::principal::Principal;
 use crate::service::Service;
 use crate::settings::Limits;
 
-/// A field as the caller may know it.
+/// Field, as visible to the caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldDescriptor {
-    /// The map column; empty for a column of its own.
+    /// Map column; empty for a field with its own column.
     pub map: String,
-    /// The key, or the column.
+    /// Key or column name.
     pub name: String,
-    /// How filters and policies write it.
+    /// Name of the field in filters and policies.
     pub reference: String,
-    /// Type.
+    /// Logical type.
     pub logical: LogicalType,
-    /// Operators; `None` when the field is not filterable.
+    /// Available operators; `None` when the field is not filterable.
     pub operators: Option<&'static [Operator]>,
     /// For administrators: whether filters may use it.
     pub filterable: Option<bool>,
@@ -27,16 +27,16 @@ pub struct FieldDescriptor {
     pub policy: Option<bool>,
 }
 
-/// Everything that a client needs to write filters.
+/// All information that a client needs to write filters.
 #[derive(Debug, Clone)]
 pub struct FilterSchema {
     /// Fields in the administrator's order.
     pub fields: Vec<FieldDescriptor>,
     /// Version of the access model.
     pub version: u64,
-    /// Limits.
+    /// Limits on filters and pages.
     pub limits: Limits,
-    /// In plain English.
+    /// Explanation in plain English.
     pub description: &'static str,
 }
 
@@ -45,11 +45,11 @@ the trace satisfies it; each condition may be satisfied by another span. Without
 range that you may see matches.";
 
 impl Service {
-    /// The fields that the caller may name in a filter. To others than administrators a field that is only a policy
-    /// input does not exist: its name would tell what access is decided by.
+    /// Returns the fields that the caller may use in a filter. A field that is only a policy input is hidden from users who
+    /// are not administrators: its name would reveal how access is decided.
     ///
     /// # Errors
-    /// When the own database fails.
+    /// When the application database fails.
     pub async fn filter_schema(&self, principal: &Principal) -> Result<FilterSchema, ServiceError> {
         let CurrentModel { version, model } = self.db().current_model().await?;
         let admin = principal.is_admin();

@@ -1,4 +1,4 @@
-//! Cursors, tokens, hashes and names of any text.
+//! Fuzz tests of cursors, tokens, hashes and names with arbitrary text.
 
 #[path = "../../testkit/src/fuzzing.rs"]
 mod fuzzing;
@@ -18,12 +18,12 @@ use crate::passwords::{check_phc, check_strength, normal_form, phc_cost};
 use crate::tokens;
 use crate::validate;
 
-/// Randomness that the fuzzer chooses, again and again.
+/// Entropy that the fuzzer chooses, repeated cyclically.
 struct Chosen(Mutex<(Vec<u8>, usize)>);
 
 impl Chosen {
     fn new(bytes: &[u8]) -> Self {
-        // What draws until it finds something fair must find it.
+        // Code that discards biased bytes must eventually find a usable one.
         Self(Mutex::new(([bytes, b"0123456789"].concat(), 0)))
     }
 }
@@ -43,24 +43,24 @@ impl Entropy for Chosen {
 #[test]
 fn cursors() {
     let key = || CursorKey::new(&[7; 32]).unwrap();
-    // One that the key sealed, to be changed.
+    // A valid cursor, which the fuzzer mutates.
     let plain =
         [&[1][..], &[2; 96], &1_i64.to_be_bytes(), &2_i64.to_be_bytes(), &[1], &5_i64.to_be_bytes(), b"4bf9"]
             .concat();
     let sealed = key().seal(&decode(&plain).unwrap(), &Chosen::new(b"nonce")).unwrap();
     let known = sealed.clone();
     let check = move |input: &[u8]| {
-        // What is inside, which only holders of the key could make.
+        // Decrypted content, which only holders of the key can create.
         if let Some(cursor) = soon(|| decode(input)) {
             assert_eq!(encode(&cursor), input);
             assert!(cursor.window.from() < cursor.window.to());
             let text = key().seal(&cursor, &Chosen::new(input)).unwrap();
-            // Ids of traces are bounded where they are read; longer ones never become cursors of ours.
+            // Trace ids are bounded where they are read; longer ones never get into valid cursors.
             if text.len() <= 4_096 {
                 assert_eq!(key().open(&text).unwrap(), cursor);
             }
         }
-        // What is not ours opens nothing.
+        // A cursor that was not encrypted with the key is rejected.
         let text = &*String::from_utf8_lossy(input);
         if let Ok(cursor) = soon(|| key().open(text)) {
             assert_eq!((text, encode(&cursor)), (&*known, plain.clone()));
@@ -94,7 +94,7 @@ fn keys() {
         let key = tokens::api_key(&chosen).unwrap();
         let key = key.expose_secret();
         assert!(tokens::is_api_key(key), "{key}");
-        // Another character, anywhere, is another text.
+        // A changed character at any position makes the key invalid.
         let (at, other) = (input.len() % key.len(), char::from(b"abcABC019_"[input.len() % 10]));
         let changed: String =
             key.chars().enumerate().map(|(place, known)| if place == at { other } else { known }).collect();
@@ -106,7 +106,7 @@ fn keys() {
     target!(seeds, check, 300);
 }
 
-/// Hashes from the configuration: what is accepted can be computed.
+/// Hashes from the configuration: accepted ones have a cost that can be computed.
 #[test]
 fn hashes() {
     let check = |input: &[u8]| {
@@ -162,7 +162,7 @@ fn names() {
                 (1..=64).contains(&text.len()) && text.is_ascii() && !text.contains(char::is_whitespace),
                 "{text}"
             );
-            // It can stand in an address as it is.
+            // The name can be used in a URL without escaping.
             assert!(
                 text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte)),
                 "{text}"
@@ -170,7 +170,7 @@ fn names() {
         }
         let [password, name] = parts::<2>(input).map(|part| String::from_utf8_lossy(part).into_owned());
         if soon(|| check_strength(&password, &name, "tracewarden", "")).is_ok() {
-            // As it is compared: in its normal form, in which it may have fewer characters.
+            // Checked in the normal form, as the comparison does; it may have fewer characters.
             let [password, name] = [&password, &name].map(|text| normal_form(text));
             let (password, name) = (password.expose_secret(), name.expose_secret());
             assert!((12..=256).contains(&password.chars().count()), "{password:?}");

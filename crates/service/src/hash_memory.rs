@@ -1,6 +1,6 @@
-//! The memory that password hashes are computed in: 19 MiB or more for each, kept and used again. Taken from the allocator
-//! for each hash, it would stay with whichever thread asked for it, and a burst of log-ins would leave as many of them
-//! behind as there were threads, not as many as may be in use.
+//! Memory in which password hashes are computed: 19 MiB or more for each, kept and reused. If each hash allocated its own
+//! memory, the allocator would keep it for the thread that requested it, and a burst of sign-ins would leave one block for
+//! each thread instead of one for each concurrent hash.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,19 +9,20 @@ use argon2::{Block, Params};
 use crate::bounded_work::BoundedWork;
 use crate::error::ServiceError;
 
-/// Room for one hash at a time, which grows with the dearest that was computed in it.
+/// Memory for one hash at a time; grows to the size of the most expensive hash that was computed in it.
 #[derive(Default)]
 pub(crate) struct HashMemory(Vec<Block>);
 
 impl HashMemory {
-    /// As much as these parameters ask for, with whatever is left in it: each hash writes before it reads.
+    /// Returns as much memory as the parameters require. It may contain data of earlier hashes: each hash writes before it
+    /// reads.
     ///
     /// # Errors
-    /// When there is not so much.
+    /// When the memory cannot be allocated.
     pub(crate) fn blocks(&mut self, params: &Params) -> Result<&mut [Block], ServiceError> {
         let count = params.block_count();
         if self.0.len() < count {
-            // Given back first: nothing in it is worth copying.
+            // Freed first, because its content need not be copied.
             self.0 = Vec::new();
             self.0.try_reserve_exact(count).map_err(|error| ServiceError::internal(error.to_string()))?;
             self.0.resize(count, Block::new());
@@ -30,20 +31,20 @@ impl HashMemory {
     }
 }
 
-/// A bounded number of memories, which bounds how many hashes are computed at the same time.
+/// A bounded number of memories, which bounds the number of concurrent hashes.
 pub(crate) struct HashMemories {
     work: BoundedWork,
-    /// The last one given back is the next one taken, so that a quiet service touches one only.
+    /// Used as a stack: a service with little load touches one memory only.
     idle: Arc<Mutex<Vec<HashMemory>>>,
 }
 
 impl HashMemories {
-    /// As many, one of them in use already.
+    /// Allows `count` memories, of which `first` is already allocated.
     pub(crate) fn new(count: usize, first: HashMemory) -> Self {
         Self { work: BoundedWork::new(count), idle: Arc::new(Mutex::new(vec![first])) }
     }
 
-    /// Does work off the async threads, once one of the memories is free.
+    /// Runs work off the async threads as soon as one of the memories is free.
     pub(crate) async fn lend<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut HashMemory) -> T + Send + 'static,
@@ -51,7 +52,7 @@ impl HashMemories {
         let idle = Arc::clone(&self.idle);
         self.work
             .run(move || {
-                // Whoever died while they held the lock was pushing or popping, which is done or not.
+                // A poisoned lock is safe to use: each holder only pushes or pops, which has either happened or not.
                 let lock = || idle.lock().unwrap_or_else(PoisonError::into_inner);
                 let mut memory = lock().pop().unwrap_or_default();
                 let result = work(&mut memory);
@@ -69,7 +70,7 @@ mod tests {
 
     use super::*;
 
-    /// On a runtime with one thread, which this work would stop if it ran there.
+    /// Uses a runtime with one thread, which this work would block if it ran there.
     #[tokio::test]
     async fn hashes_keep_no_thread_of_requests_and_so_many_run_at_once() {
         let memories = Arc::new(HashMemories::new(2, HashMemory::default()));
@@ -87,7 +88,7 @@ mod tests {
             (end, tokio::spawn(work))
         };
         let mut works: Vec<_> = (0..3).map(|_| begin()).collect();
-        // As many as shall begin have time for it; that no more do is seen in a fifth of a second.
+        // Waits up to 30 seconds for the expected tasks to start, then 200 ms for tasks that must not start.
         let begun_so_far = async |expected: usize| {
             let (asked, mut seen) = (Instant::now(), 0);
             while seen < expected && asked.elapsed() < Duration::from_secs(30) {
@@ -98,7 +99,7 @@ mod tests {
             seen + beginnings.try_iter().count()
         };
         assert_eq!(begun_so_far(2).await, 2);
-        // Whoever leaves leaves the hash, which keeps its place.
+        // The hash of a cancelled caller continues and keeps its permit.
         let (left, work) = works.remove(0);
         work.abort();
         assert!(work.await.unwrap_err().is_cancelled());

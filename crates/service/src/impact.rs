@@ -1,10 +1,10 @@
-//! What a change of roles would open and close, before it is made: traces gained, lost and unchanged, for the role and for
-//! each user who holds it.
+//! Impact of a change of roles, before it is made: traces gained, lost and unchanged, for the role and for each user who
+//! holds it.
 //!
-//! What is compared are two answers of the same query, before and after; every user's whole access counts, as their reads
-//! would be decided. Nobody reads anything by it: counts come back, and ids only of traces that the asker's own policies open.
-//! Counts of others are for administrators alone, stand in the audit log before the trace store is asked, and can be switched
-//! off with the samples of discovery, like the advice on policies.
+//! The service compares two results of the same query, before and after; it evaluates each user's whole access, as a read
+//! would. The comparison does not grant access to spans: it returns counts, and ids only of traces that the caller's own
+//! policies grant. Counts of other users' traces are for administrators only, are recorded in the audit log before ClickHouse
+//! is queried, and can be switched off together with the samples of discovery, like policy advice.
 
 mod numbers;
 mod people;
@@ -34,52 +34,52 @@ pub(crate) use people::People;
 pub(crate) use preview::patience;
 pub use preview::{PolicyPreview, PolicyPreviewRequest, SearchCosts};
 
-/// Ids of traces that each list holds.
+/// Maximum number of trace ids in each list.
 const SAMPLES: u32 = 10;
-/// Comparisons beside which what is shared is counted by the same statement, at most: for each of them the store keeps counts
-/// with each value.
+/// Maximum number of comparisons with which one statement also counts collateral access: ClickHouse keeps counts by value for
+/// each comparison.
 const BESIDE_MOST: usize = 16;
-/// Of the time that there is, the share for counting both together.
+/// Share of the available time for a statement that counts both.
 const BESIDE_SHARE: f64 = 0.7;
-/// Of the time that there is, the share for each question but the last.
+/// Share of the available time for each statement but the last.
 const NOT_LAST_SHARE: f64 = 0.7;
-/// Users whose numbers are listed.
+/// Maximum number of users that are listed.
 const USERS_LISTED: usize = 200;
 
-/// Roles and access model, all of them, on one side of a change.
+/// All roles and the access model on one side of a change.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ModelSide {
     pub(crate) roles: BTreeMap<String, Vec<Policy>>,
     pub(crate) model: AccessModel,
 }
 
-/// Which change to look at, and what to write down about it first.
+/// The change to evaluate, and the content of its audit record.
 pub(crate) struct ImpactQuestion<'a> {
-    /// As the audit log spells it.
+    /// Action in the audit log.
     pub(crate) action: &'static str,
     pub(crate) target: Option<&'a str>,
-    /// What the record says beside what every read's record does.
+    /// Details of the record in addition to those of every read.
     pub(crate) detail: Value,
     pub(crate) before: &'a ModelSide,
     pub(crate) after: &'a ModelSide,
-    /// The role to look at, and those who hold it; otherwise every user whose access the change may touch.
+    /// The role to evaluate, with its holders; otherwise every user whose access the change may affect.
     pub(crate) role: Option<&'a str>,
     pub(crate) window: Window,
-    /// How long all of it may take.
+    /// Time-out for the whole evaluation.
     pub(crate) patience: Duration,
 }
 
-/// Which traces were counted.
+/// The set of traces that was counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Among {
     /// All traces of the window.
     All,
-    /// Only those that the asker may read, because the operator lets nobody count others.
+    /// Only traces that the caller may read, because the operator has disabled counts of others.
     Readable,
 }
 
 impl Among {
-    /// The wire spelling.
+    /// Name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::All => "all",
@@ -88,59 +88,59 @@ impl Among {
     }
 }
 
-/// Traces that come and go. Of a sample, the counts are estimates for the whole window.
+/// Traces gained and lost. For a sample, the counts are estimates for the whole window.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TraceChange {
-    /// Open after and not before.
+    /// Traces that are accessible after the change only.
     pub gained: u64,
-    /// Open before and not after.
+    /// Traces that are accessible before the change only.
     pub lost: u64,
-    /// Open before and after.
+    /// Traces that are accessible before and after.
     pub unchanged: u64,
-    /// Some gained traces that the asker may read, newest first.
+    /// Ids of some gained traces that the caller may read, newest first.
     pub gained_ids: Vec<String>,
-    /// Some lost ones, likewise.
+    /// Ids of some lost traces that the caller may read, newest first.
     pub lost_ids: Vec<String>,
 }
 
-/// What changes for one user, by all their roles together.
+/// Impact on one user, by all their roles together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UserImpact {
-    /// Name.
+    /// User name.
     pub username: String,
-    /// The traces.
+    /// Traces gained and lost.
     pub change: TraceChange,
 }
 
-/// What a change of roles would do.
+/// Impact of a change of roles.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ImpactAnswer {
-    /// The window that was looked at.
+    /// Time window that was evaluated.
     pub window: Window,
-    /// Which traces were counted.
+    /// The set of traces that was counted.
     pub among: Among,
-    /// The share of the traces that was read: 1 when the counts are exact. Where several statements read
-    /// different shares, the least.
+    /// Share of the traces that was read: 1 if the counts are exact. If several statements read different shares, the
+    /// smallest.
     pub fraction: f64,
-    /// By the one role alone, for any of the members who were looked at; `None` when no role was asked about.
+    /// Impact of the one role in isolation, for any of its members who were evaluated; `None` if the request names no role.
     pub traces: Option<TraceChange>,
-    /// Users whom the change may touch: those with the role who are not disabled, or all whose roles change.
+    /// Number of users whom the change may affect: enabled users with the role, or all whose roles change.
     pub members: u64,
-    /// Those of them who were compared.
+    /// Number of these users who were compared.
     pub members_compared: u64,
-    /// Those whose access changes first, then by name.
+    /// Users; those whose access changes come first, then by name.
     pub users: Vec<UserImpact>,
-    /// What it took.
+    /// Cost of the statements.
     pub cost: Cost,
-    /// What was left out, and why, for people.
+    /// Notes on omitted results and their reasons, for the user.
     pub notes: Vec<String>,
 }
 
 impl Service {
-    /// What a change would open and close. Recorded before the trace store is asked.
+    /// Computes the impact of a change. Recorded before ClickHouse is queried.
     ///
     /// # Errors
-    /// Those of [`Service::query`]; a policy of the administrator's own that is broken only keeps ids from them.
+    /// Those of [`Service::query`]; a broken policy of the administrator's own only hides ids from them.
     pub(crate) async fn impact_of(
         &self,
         admin: &Administrator<'_>,
@@ -173,7 +173,7 @@ impl Service {
         }
     }
 
-    /// What the administrator who asks may read themselves: of nothing else ids or values leave.
+    /// Returns the administrator's own access: only ids and values from traces within it are returned.
     pub(crate) async fn counting_access(&self, admin: &Administrator<'_>) -> Result<Access, ServiceError> {
         let mut tx = self.db().begin_read().await?;
         let authority = self.admin_authority(&mut tx, admin).await?;
@@ -181,12 +181,12 @@ impl Service {
         self.access_even_if_broken(authority).await
     }
 
-    /// Which traces administrators may count.
+    /// Returns the set of traces that administrators may count.
     pub(crate) fn among(&self) -> Among {
         if self.may_look_at_traces() { Among::All } else { Among::Readable }
     }
 
-    /// The comparison itself, for whoever has recorded the question.
+    /// Runs the comparison; the caller has recorded the request.
     async fn impact_within(
         &self,
         access: &Access,
@@ -217,15 +217,15 @@ impl Service {
         people.note(&mut answer.notes);
         let mut refused = None;
         let looked = async {
-            // However many administrators ask, the store has other things to do.
+            // Limits the load on ClickHouse, however many administrators request a preview.
             let turn = timeout_at(deadline, self.looks().acquire()).await;
             let _turn = turn.map_err(|_| StoreError::Timeout("other previews were running".to_owned()))?;
             loop {
                 let beside_now = beside.as_deref_mut();
                 match self.compare(access, change, people, deadline, beside_now, &mut answer).await {
-                    // Whoever's access rests on a field that is something else now reads nothing.
+                    // Users whose access depends on a changed field can read nothing; compare again without their access.
                     Err(StoreError::FieldsChanged(changed)) if people.refuse(&changed) => {}
-                    // What it is counted by may be gone, which is no reason not to compare.
+                    // The column of the collateral counts may be missing; the comparison can still be made.
                     Err(
                         error @ (StoreError::UnknownColumn { .. }
                         | StoreError::FieldsChanged(_)
@@ -235,7 +235,7 @@ impl Service {
                         tracing::info!(%error, "what is shared is counted apart from the comparison");
                         refused = Some(error);
                     }
-                    // That nothing was left of the time is not why.
+                    // The error of the collateral count is the cause, not that no time was left afterwards.
                     Err(StoreError::Timeout(_)) if refused.is_some() => {
                         return refused.take().map_or(Ok(()), Err);
                     }
@@ -261,7 +261,7 @@ impl Service {
         Ok(answer)
     }
 
-    /// Asks the store, some users at a time, until all are compared or there is no time left.
+    /// Queries ClickHouse for some users at a time, until all are compared or the time is over.
     async fn compare(
         &self,
         access: &Access,
@@ -281,7 +281,7 @@ impl Service {
             beside.counted = None;
         }
         for (at, batch) in batches.into_iter().enumerate() {
-            // Reading the spans once more to count what is shared would double the time.
+            // A second read of the spans to count collateral access would double the time.
             let is_one = many == 1 && batch.comparisons.len() <= BESIDE_MOST;
             let mut together = beside.as_deref_mut().filter(|_| is_one).and_then(|beside| {
                 let groups = Groups::of(people);
@@ -317,7 +317,7 @@ impl Service {
                 Ok(Ok(impact)) => Some((std::mem::take(&mut impact.shared), impact.fraction)),
                 _ => None,
             };
-            // What is shared may take more than there is; the comparison by itself takes less.
+            // Counting collateral access may exceed the limits; the comparison alone takes less.
             let is_short = match &found {
                 Ok(Ok(impact)) => impact.fraction < 1.0,
                 Ok(Err(error)) => error.is_over_limit(),
@@ -380,8 +380,8 @@ impl Service {
     }
 }
 
-/// How far estimates from so many sampled traces may be off, for people: a number that rests on 100 traces by a fifth, on 400 by a
-/// tenth, which is twice the standard deviation of such a count.
+/// Describes the error of estimates from a sample of this many traces: a number that rests on 100 traces may be off by 20 %,
+/// on 400 by 10 %, which is twice the standard deviation of such a count.
 fn of_sample(traces: u64, fraction: f64) -> String {
     let about = |traces| estimate(traces, fraction);
     format!(
@@ -393,21 +393,21 @@ fn of_sample(traces: u64, fraction: f64) -> String {
     )
 }
 
-/// What is shared by the role's policies after the change, where that can be counted by the statement that compares.
+/// Collateral access by the role's policies after the change, if the statement that compares can also count it.
 struct Beside<'a> {
     by: &'a Spreading,
-    /// For both.
+    /// Deadline for both.
     deadline: Instant,
-    /// With the share of the traces that it is of; nothing when it was not counted.
+    /// The counts and the share of the traces that they cover; `None` if they were not made.
     counted: Option<(Groups, f64)>,
 }
 
-/// The binding, as far as it says which traces there are.
+/// Returns the part of the binding that determines the traces.
 fn source(model: &AccessModel) -> Option<Binding> {
     model.binding.clone().map(|binding| Binding { display: Display::default(), ..binding })
 }
 
-/// A change to look at.
+/// A change to evaluate.
 pub(crate) struct Change<'a> {
     pub(crate) before: &'a ModelSide,
     pub(crate) after: &'a ModelSide,
@@ -415,14 +415,14 @@ pub(crate) struct Change<'a> {
     pub(crate) window: Window,
 }
 
-/// Failures of the store are told by who asked.
+/// Failure of a comparison; the calling use case converts ClickHouse errors for its caller.
 pub(crate) enum Failure {
     Store(StoreError),
     Service(ServiceError),
 }
 
 impl Failure {
-    /// As whoever asked may know it.
+    /// Converts the failure into an error for the caller.
     pub(crate) fn told(self, asked: &Asked) -> ServiceError {
         match self {
             Self::Store(error) => asked.error(error),
@@ -430,7 +430,7 @@ impl Failure {
         }
     }
 
-    /// The same, where the asker said how long it may take.
+    /// Does the same if the caller has chosen the time-out.
     pub(crate) fn told_in_time(self, asked: &Asked) -> ServiceError {
         match self {
             Self::Store(StoreError::Timeout(inside)) => ServiceError::OverLimit {
@@ -462,7 +462,7 @@ impl From<tracewarden_appdb::DbError> for Failure {
     }
 }
 
-/// What the record says: what the decision rests on, and what was asked.
+/// Detail of the audit record: inputs of the decision, and the request.
 pub(crate) fn noted(access: &Access, asked: &Value) -> Value {
     let mut detail = access.basis.clone();
     if let (Value::Object(members), Value::Object(asked)) = (&mut detail, asked) {
@@ -481,16 +481,16 @@ fn scaled(found: &Difference, fraction: f64) -> TraceChange {
     }
 }
 
-/// A count of a sample, as an estimate for all traces.
+/// Converts a count of a sample into an estimate for all traces.
 pub(crate) fn estimate(count: u64, fraction: f64) -> u64 {
     if fraction >= 1.0 || fraction <= 0.0 {
         return count;
     }
-    // Counts stay far below what a double holds exactly.
+    // Counts stay far below the largest integer that an `f64` represents exactly.
     (count as f64 / fraction).round() as u64
 }
 
-/// Both together.
+/// Adds two costs.
 pub(crate) fn sum(one: Cost, other: Cost) -> Cost {
     Cost {
         rows: one.rows.saturating_add(other.rows),

@@ -1,12 +1,13 @@
-//! The use cases: who asks (authentication), what they may do (authorisation), and what is written down about it
-//! (audit). The only caller of `policy::authorise`. No HTTP and no JSON on the wire.
+//! The use cases: authentication of the caller, authorisation, and the audit log. The only caller of `policy::authorise`.
+//! Contains no HTTP and no JSON of the wire format.
 //!
 //! Invariants:
-//! - A use case takes the right that it needs as a value: [`Identity`] for the few things that a user with a pending
-//!   password change may do, [`Principal`] for what any user may, [`Administrator`] for the rest. None of them can be
-//!   made but by [`Service::identify`], [`Service::authenticate`] and [`Principal::require_admin`].
-//! - Nothing about authority is kept between requests: credential, user, roles and access model are read in each one.
-//! - A change and its audit record are one transaction. A read of traces is recorded durably before the first byte.
+//! - A use case takes the permission that it needs as a value: [`Identity`] for the few actions that a user with a pending
+//!   password change may do, [`Principal`] for those of any user, [`Administrator`] for the rest. Only [`Service::identify`],
+//!   [`Service::authenticate`] and [`Principal::require_admin`] create these values.
+//! - No authority is cached between requests: each request reads the credential, user, roles and access model.
+//! - A change and its audit record are one transaction. The record of a read of traces is durable before the first byte is
+//!   sent.
 
 mod access;
 mod access_file;
@@ -133,5 +134,5 @@ pub use tracewarden_tracestore::{
     TraceStore, ValueCount,
 };
 
-/// A token or password that is given out or taken in; `Debug` does not show it.
+/// Token or password that is created or received; `Debug` does not show it.
 pub type Secret = secrecy::SecretString;

@@ -1,5 +1,5 @@
-//! What a flood of log-ins can take of this replica. A stranger decides how many there are, and each writes to the own
-//! database twice, where one writes at a time and every read of traces has two records to write.
+//! Limits on concurrent sign-ins. Anonymous clients decide how many there are, and each writes to the application database
+//! twice. That database has one writer at a time, and every read of traces needs it for two audit records.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,28 +11,29 @@ use crate::error::ServiceError;
 use crate::running::{Permit, Running};
 use crate::service::Service;
 
-/// Log-ins under way for each hash that may be computed at the same time.
+/// Concurrent sign-ins for each hash that may be computed at the same time.
 const PLACES_PER_HASH: usize = 4;
 const PLACES_MIN: usize = 16;
 
-/// One address gets at most one place of so many, so that a flood from a single one leaves others to everybody else.
+/// One address gets at most 1/`SHARE_OF_ADDRESS` of the permits, so that a flood from one address leaves permits for other
+/// clients.
 const SHARE_OF_ADDRESS: usize = 2;
 
-/// A log-in that waited so long for the ones before it meets a database that does not work.
+/// Maximum wait of a sign-in for those before it; a longer wait means that the database does not work.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Under which log-ins wait to write; no user's id.
+/// Name of the queue in which sign-ins wait to write; not a user id.
 const WRITERS: &str = "log-ins";
 
 const TOO_MANY: ServiceError = ServiceError::Overloaded { what: "too many log-ins are under way" };
 
-/// Log-ins under way.
+/// Sign-ins in progress.
 pub(crate) struct LogIns {
     places: Arc<Semaphore>,
     by_address: Running,
 }
 
-/// The leave to log in, given back when it is dropped.
+/// Permit to sign in, released when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Place {
     _place: OwnedSemaphorePermit,
@@ -48,7 +49,7 @@ impl LogIns {
         }
     }
 
-    /// The leave to begin one more. Nobody waits for it: those who wait would themselves be without bound.
+    /// Returns a permit for one more sign-in. Does not wait: the number of waiting clients would be unbounded.
     ///
     /// # Errors
     /// [`ServiceError::Overloaded`].
@@ -60,11 +61,11 @@ impl LogIns {
 }
 
 impl Service {
-    /// Begins a transaction that writes for somebody who is not logged in yet. Of all of them one at a time stands among the
-    /// writers of the own database, so that whoever reads traces waits there for one log-in at most.
+    /// Begins a write transaction for a client that is not signed in yet. All sign-ins share one place in the queue of the
+    /// application database's writers, so that a user who reads traces waits for one sign-in at most.
     ///
     /// # Errors
-    /// [`ServiceError::Unavailable`], also when the wait is too long.
+    /// [`ServiceError::Unavailable`], also if the wait is too long.
     pub(crate) async fn begin_log_in_write(&self) -> Result<WriteTx, ServiceError> {
         Ok(self.db().begin_write_of(WRITERS, PATIENCE).await?)
     }

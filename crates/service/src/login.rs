@@ -1,4 +1,4 @@
-//! Logging in and out.
+//! Sign-in and sign-out.
 
 use std::fmt;
 
@@ -16,12 +16,12 @@ use crate::throttle::{self, Attempt, Block};
 use crate::tokens;
 use crate::validate;
 
-/// A log-in as it was typed.
+/// Credentials as entered by the user.
 #[derive(Clone)]
 pub struct Login {
-    /// What was typed as the name. May be anything, also a password: it is never logged.
+    /// Text in the field for the user name. May be anything, also a password: it is never logged.
     pub username: String,
-    /// What was typed as the password.
+    /// Text in the field for the password.
     pub password: Secret,
 }
 
@@ -31,16 +31,16 @@ impl fmt::Debug for Login {
     }
 }
 
-/// A successful log-in.
+/// Successful sign-in.
 #[derive(Debug, Clone)]
 pub struct LoggedIn {
-    /// The session's token, for the cookie.
+    /// Token of the session, for the cookie.
     pub token: Secret,
     /// The caller.
     pub me: Me,
 }
 
-/// What a session is opened with, besides the password.
+/// Inputs for the creation of a session, besides the password.
 struct Opening {
     attempt: Attempt,
     context: AuditContext,
@@ -49,32 +49,33 @@ struct Opening {
 
 enum Opened {
     Yes(Box<LoggedIn>),
-    /// No: the user is now this one, who has another password hash or is disabled; or is gone.
+    /// Not signed in: the user was deleted or has changed; the current user has another password hash or is disabled.
     Changed(Option<User>),
 }
 
-/// Sessions of one user. Far more than anybody's browsers have, and few enough to be listed: what logs in without ever
-/// logging out, such as a script, must not grow the database without bound.
+/// Maximum number of sessions of one user. Far more than the browsers of any user need, and few enough to be listed: a client
+/// that signs in without ever signing out, such as a script, must not grow the database without bound.
 const SESSIONS_PER_USER_MAX: u32 = 1_000;
 
-/// How often a password is verified when the hash was replaced meanwhile: two log-ins at once may both renew it.
+/// Maximum number of verifications of a password if the stored hash is replaced in the meantime: two concurrent sign-ins may
+/// both renew it.
 const VERIFICATIONS_MAX: usize = 2;
 
 impl Service {
-    /// Opens a session.
+    /// Creates a session.
     ///
-    /// An unknown name, a wrong password and a disabled user are answered alike and cost one hash each.
+    /// An unknown name, a wrong password and a disabled user get the same answer and take the same number of hashes.
     ///
     /// # Errors
-    /// [`ServiceError::InvalidCredentials`], [`ServiceError::TooManyAttempts`], [`ServiceError::Overloaded`], or a
-    /// failure of the own database.
+    /// [`ServiceError::InvalidCredentials`], [`ServiceError::TooManyAttempts`], [`ServiceError::Overloaded`], or a failure of
+    /// the application database.
     pub async fn login(&self, login: Login, info: RequestInfo) -> Result<LoggedIn, ServiceError> {
         let service = self.clone();
-        // In a task of its own, which goes on when the client goes away: whoever guesses passwords must not get around the record
-        // of it by leaving before the answer.
+        // Runs in its own task, which continues after the client disconnects: an attacker who guesses passwords must not
+        // avoid the audit record by disconnecting before the answer.
         let login = async move {
             let attempt = Attempt::new(&login.username, info.client_ip, service.names());
-            // Before the first statement: the own database is what a flood of log-ins would take from everybody.
+            // Checked before the first statement: a flood of sign-ins would exhaust the application database for all users.
             let result = match service.log_ins().admit(attempt.address()) {
                 Ok(_place) => service.sign_in(login, attempt, info).await,
                 Err(refusal) => Err(refusal),
@@ -97,14 +98,14 @@ impl Service {
         if let Some(block) = Block::met_by(&attempt, &mut tx, now).await?.filter(|block| block.is_noted) {
             return Err(block.refusal(now));
         }
-        // Whatever else was typed, the answer is the same.
+        // The answer is the same for any other input.
         let user = match validate::is_storable(name) {
             true => tx.user_by_name(name).await?,
             false => None,
         };
         drop(tx);
         let mut context = AuditContext::anonymous(&info);
-        // A name that no user has is not recorded: people type passwords there.
+        // An unknown name is not recorded: people type passwords into this field by mistake.
         context.actor_id = user.as_ref().map(|user| user.id.clone());
         context.actor_name = user.as_ref().map(|user| user.username.clone());
 
@@ -121,7 +122,7 @@ impl Service {
             let verified = self.passwords().verify(login.password.clone(), stored).await?;
             let reason = match user {
                 Some(found) if verified.is_right() && !found.disabled => {
-                    // The one moment at which the password is known: a hash that is cheaper, or not of its normal form, is
+                    // The password is known only now: a hash with a lower cost, or not of the password's normal form, is
                     // replaced.
                     let password = login.password.clone();
                     let renewed = self.passwords().renew(password, &found.password_hash, verified).await?;
@@ -145,7 +146,8 @@ impl Service {
         Err(ServiceError::InvalidCredentials)
     }
 
-    /// Finds out what the stored hashes cost, so that not even the first log-in shows which user's is of another cost.
+    /// Determines the costs of all stored hashes, so that not even the first sign-in reveals which users have a hash of
+    /// another cost.
     ///
     /// # Errors
     /// A failure of the application database.
@@ -183,7 +185,7 @@ impl Service {
         let user_agent = info.user_agent.as_deref().map(tame);
         let mut tx = self.begin_log_in_write().await?;
         let now = self.now();
-        // Hashing takes a while: whoever was disabled, deleted or given another password meanwhile does not come in.
+        // Hashing takes a while: a user who was disabled, deleted or given another password in the meantime is not signed in.
         let mut user = match tx.user_by_id(&verified.id).await? {
             Some(user) if !user.disabled && user.password_hash == verified.password_hash => user,
             current => return Ok(Opened::Changed(current)),
@@ -229,7 +231,7 @@ impl Service {
     /// Ends the caller's session.
     ///
     /// # Errors
-    /// [`ServiceError::SessionRequired`] for a key, or a failure of the own database.
+    /// [`ServiceError::SessionRequired`] if the caller uses an API key, or a failure of the application database.
     pub async fn logout(&self, identity: &Identity) -> Result<(), ServiceError> {
         let result = self.logout_in(identity).await;
         self.note_refusal(identity, SessionOnly::Logout.action(), None, result).await
@@ -243,7 +245,7 @@ impl Service {
         Ok(tx.commit().await?)
     }
 
-    /// The caller as they see themselves.
+    /// Returns the caller's own data.
     pub fn me(&self, identity: &Identity) -> Me {
         identity.me()
     }

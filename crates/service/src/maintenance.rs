@@ -1,5 +1,6 @@
-//! What the service tidies up by itself: audit records beyond their retention, sessions over their time, counters of
-//! log-ins that count no more, changes of the access model without a number. Every replica does it; a second one at the same time finds nothing left to do.
+//! Periodic maintenance: removes audit records beyond their retention, expired sessions and stale sign-in counters, and
+//! numbers changes of the access model that have no version. Every replica does it; if two do it at the same time, the second
+//! finds nothing to do.
 
 use std::future::Future;
 use std::time::Duration;
@@ -13,21 +14,22 @@ use crate::error::ServiceError;
 use crate::service::Service;
 use crate::throttle;
 
-/// Records removed in one transaction: others who want to write wait meanwhile.
+/// Number of records removed in one transaction; other writers wait for it.
 const PRUNED_AT_ONCE: u32 = 5_000;
 
 const REMOVED: &str = "old audit records removed";
 
 const TURN_LONGEST: Duration = Duration::from_secs(3_600);
-/// For the shortest retentions, which only trials have: a turn takes the turn of a writer three times.
+/// For the shortest retentions, which are only used in tests: each run queues as a writer three times.
 const TURN_SHORTEST: Duration = Duration::from_secs(1);
 
 impl Service {
-    /// Tidies up now and then again, until `stop` is done. What fails is logged and tried again at the next turn.
+    /// Runs the maintenance at once and then periodically, until `stop` completes. Failures are logged and retried in the
+    /// next run.
     pub async fn maintain(&self, stop: impl Future<Output = ()>) {
         tokio::pin!(stop);
         loop {
-            // To be broken off between any two statements: a transaction that is not committed changes nothing.
+            // Can be cancelled between any two statements: a transaction that is not committed changes nothing.
             let turn = async {
                 self.tidy_up().await;
                 tokio::time::sleep(self.next_turn()).await;
@@ -41,7 +43,7 @@ impl Service {
 
     async fn tidy_up(&self) {
         let failed = |what: &'static str, error: ServiceError| match error {
-            // Not for want of a database: somebody has to look at it.
+            // Not caused by an unavailable database, so an operator must investigate it.
             error @ ServiceError::Internal { .. } => {
                 tracing::error!(code = error.code(), inside = error.inside(), "{what}");
             }
@@ -67,22 +69,23 @@ impl Service {
         }
     }
 
-    /// An hour, or less where the retention is short, less up to a quarter at random, so that replicas that were
-    /// started together do not get in each other's way for ever.
+    /// Returns the time until the next run: an hour, or less if the retention is short, minus a random part of up to a
+    /// quarter, so that replicas that were started together do not stay synchronised.
     fn next_turn(&self) -> Duration {
         let retention = self.settings().audit_retention_nanos.map(|nanos| nanos.unsigned_abs() / 24);
         let turn = retention.map_or(TURN_LONGEST, Duration::from_nanos).clamp(TURN_SHORTEST, TURN_LONGEST);
         let mut byte = [0_u8; 1];
-        // Without randomness they meet, which does no harm.
+        // Without randomness replicas run at the same time, which does no harm.
         let early = self.entropy().fill(&mut byte).map_or(0, |()| byte.into_iter().map(u32::from).sum());
         turn.saturating_sub(turn.saturating_mul(early) / 1_024)
     }
 
-    /// Removes the audit records that are older than the retention, oldest first, and says how many. Each transaction
-    /// that removes some records it.
+    /// Removes the audit records that are older than the retention, oldest first; returns their number. Each transaction that
+    /// removes records is recorded.
     ///
     /// # Errors
-    /// When the own database fails, or the records to remove are not what was written; what was removed before stays so.
+    /// When the application database fails, or the records to remove differ from those that were written; earlier removals
+    /// stay in effect.
     pub async fn prune_audit_once(&self) -> Result<u64, ServiceError> {
         let Some(retention_nanos) = self.settings().audit_retention_nanos else { return Ok(0) };
         let before = self.now().saturating_sub(retention_nanos);
@@ -92,7 +95,7 @@ impl Service {
                 Ok(None) => return Ok(total),
                 Ok(Some(removed)) => total = total.saturating_add(removed),
                 Err(error) => {
-                    // What is said of the error is not said of these.
+                    // Reported separately: the error does not include these.
                     if total > 0 {
                         tracing::info!(removed = total, "{REMOVED}");
                     }
@@ -102,7 +105,7 @@ impl Service {
         }
     }
 
-    /// One transaction of it; `None` when nothing is older.
+    /// Removes records in one transaction; `None` if none is older.
     async fn prune_audit_transaction(&self, before: Timestamp) -> Result<Option<u64>, ServiceError> {
         let mut tx = self.db().begin_write().await?;
         let Some(pruned) = tx.prune_audit(before, PRUNED_AT_ONCE).await? else { return Ok(None) };
@@ -122,11 +125,10 @@ impl Service {
         Ok(Some(pruned.removed))
     }
 
-    /// Deletes the sessions over their configured time and says how many. They opened nothing any more, so that no
-    /// audit record is due.
+    /// Deletes expired sessions; returns their number. They granted no access any more, so that no audit record is needed.
     ///
     /// # Errors
-    /// When the own database fails.
+    /// When the application database fails.
     pub async fn delete_expired_sessions_once(&self) -> Result<u64, ServiceError> {
         let settings = self.settings();
         let before = |limit: Option<i64>| limit.map(|nanos| self.now().saturating_sub(nanos));
@@ -140,19 +142,20 @@ impl Service {
         Ok(deleted)
     }
 
-    /// Takes a change of the access model that a replica of an earlier version made without a number into the history; whether
-    /// there was one. Such a replica may write for as long as replicas are being replaced, after those beside it have started.
+    /// Adds changes of the access model that a replica of an earlier version made without a number to the history; returns
+    /// whether there were any. Such a replica may write as long as replicas are being replaced, even after newer ones have
+    /// started.
     ///
     /// # Errors
-    /// When the own database fails.
+    /// When the application database fails.
     pub async fn number_changes_once(&self) -> Result<bool, ServiceError> {
         Ok(self.db().catch_up(self.now()).await?)
     }
 
-    /// Deletes the counters of log-ins that slow nobody down any more.
+    /// Deletes the sign-in counters that no longer limit any client.
     ///
     /// # Errors
-    /// When the own database fails.
+    /// When the application database fails.
     pub async fn delete_stale_throttles_once(&self) -> Result<(), ServiceError> {
         let mut tx = self.db().begin_write().await?;
         tx.delete_stale_throttles(throttle::stale_before(self.now())).await?;

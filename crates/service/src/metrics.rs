@@ -1,4 +1,4 @@
-//! Counts of what the service does. Labels are words of this program alone: no name, no id, nothing that was sent.
+//! Metrics of the service. Labels are constants of this program: they contain no names, no ids and no client input.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,7 +16,7 @@ use crate::audit::Outcome;
 use crate::error::ServiceError;
 use crate::principal::Credential;
 
-/// From a page of nothing to the largest one, in seconds.
+/// Histogram buckets in seconds, from an empty page to the largest one.
 const SECONDS: [f64; 13] = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0];
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -40,7 +40,7 @@ struct OfCredential {
     credential: &'static str,
 }
 
-/// Counts of what the service does. Cheap to clone; clones count together.
+/// Metrics of the service. Cheap to clone; clones share their counters.
 #[derive(Debug, Clone)]
 pub(crate) struct Metrics(Arc<Inner>);
 
@@ -68,7 +68,7 @@ impl Default for Metrics {
             logins: Family::default(),
             unauthenticated: Family::default(),
         };
-        // What has not happened yet shows as zero: an alert on a rate sees the first time, too.
+        // Counters start as zero instead of being absent, so that an alert on a rate notices the first event.
         for outcome in ["success", "invalid", "throttled", "over_limit", "failed"] {
             drop(inner.logins.get_or_create(&WithOutcome { outcome }));
         }
@@ -149,7 +149,7 @@ impl Metrics {
     }
 }
 
-/// How often stored policies had been compiled before.
+/// Cache hits and misses of compiled policies.
 #[derive(Debug)]
 pub(crate) struct PolicyReuse(pub(crate) Arc<CompiledPolicies>);
 
@@ -173,7 +173,7 @@ impl Collector for PolicyReuse {
     }
 }
 
-/// A read of traces under way; counted when it is dropped, as aborted unless it ended before.
+/// A read of traces in progress; counted when it is dropped, as aborted unless it ended before.
 #[derive(Debug)]
 pub(crate) struct Measured {
     metrics: Metrics,
@@ -185,12 +185,12 @@ pub(crate) struct Measured {
 }
 
 impl Measured {
-    /// How far it is.
+    /// Sets the number of traces and spans returned so far.
     pub(crate) fn given_out(&mut self, traces: u64, spans: u64) {
         (self.traces, self.spans) = (traces, spans);
     }
 
-    /// How it ended.
+    /// Sets the outcome.
     pub(crate) fn ended(&mut self, outcome: Outcome) {
         self.outcome = outcome;
     }

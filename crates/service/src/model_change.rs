@@ -1,4 +1,4 @@
-//! Putting another binding or other fields in force.
+//! Changes of the binding or the marked fields.
 
 use std::collections::BTreeMap;
 
@@ -14,8 +14,8 @@ use crate::precondition::IfMatch;
 use crate::principal::Administrator;
 use crate::service::{Service, blocking};
 
-/// Whether the caller means the binding and fields that are in force, or the access model as it is. Before a table is bound there
-/// is a version to name, yet no binding that `*` could stand for.
+/// Checks that the precondition names the current binding and fields, or the current access model. Before a table is bound, a
+/// version exists, but no binding that `*` could refer to.
 pub(crate) fn check_version(if_match: Option<IfMatch>, current: &CurrentModel) -> Result<(), ServiceError> {
     match if_match {
         None => Err(ServiceError::PreconditionRequired),
@@ -33,8 +33,8 @@ fn is_at(version: u64, current: &CurrentModel) -> Result<(), ServiceError> {
 }
 
 impl Service {
-    /// A change of the access model, for the history: every writer of roles or models records one in its transaction, and
-    /// names its number in the audit record.
+    /// Creates the history entry for a change of the access model: every writer of roles or models records one in its
+    /// transaction, and puts its number into the audit record.
     pub(crate) fn new_change<'a>(
         &self,
         admin: &'a Administrator<'_>,
@@ -45,9 +45,9 @@ impl Service {
         NewChange { at: self.now(), by: (admin.user_id(), admin.username()), action, target, model_version }
     }
 
-    /// Begins a change of the model from `current` on, with the policies that it would break: none must break unnoticed. They are
-    /// looked for before it, since everybody else who writes waits for its end, and anew within it only where roles changed in
-    /// between.
+    /// Begins a change of the model from `current`, and finds the policies that it would break: none must break unnoticed.
+    /// They are checked before the transaction, because all other writers wait for its end, and again within it only if roles
+    /// have changed since.
     async fn begin_with_broken(
         &self,
         admin: &Administrator<'_>,
@@ -68,16 +68,17 @@ impl Service {
         if roles == seen {
             return Ok((tx, broken));
         }
-        // Out of turn: one change at a time is at this place, and those whose turn it is may wait for it.
+        // Bypasses the queue: only one change at a time gets here, and queued tasks may wait for it.
         let broken = blocking(find(roles)).await?;
         Ok((tx, broken))
     }
 
-    /// Stores `next` in place of `current`, with its audit record. What is the same makes no change.
+    /// Stores `next` in place of `current`, with its audit record. An identical model makes no change.
     ///
     /// # Errors
-    /// [`ServiceError::PreconditionFailed`] when `current` is no longer in force, or the access model is no longer at the version
-    /// that `if_match` names; [`ServiceError::Conflict`] naming the stored policies that would no longer compile.
+    /// [`ServiceError::PreconditionFailed`] when `current` is no longer the current model, or the access model is no longer
+    /// at the version that `if_match` names; [`ServiceError::Conflict`] naming the stored policies that would no longer
+    /// compile.
     pub(crate) async fn put_model(
         &self,
         admin: &Administrator<'_>,
@@ -88,7 +89,7 @@ impl Service {
     ) -> Result<CurrentModel, ServiceError> {
         let is_meant = |stored: &CurrentModel| match &if_match {
             Some(IfMatch::AtVersion { version, .. }) => is_at(*version, stored),
-            // Checked before: an entity tag is that of `current`.
+            // Checked earlier: an entity tag refers to `current`.
             _ => Ok(()),
         };
         if (&next.binding, &next.fields) == (&current.binding, &current.fields) {
@@ -123,13 +124,13 @@ impl Service {
     }
 }
 
-/// What the audit record says of a request for what is in force already.
+/// Detail of the audit record if the request makes no change.
 pub(crate) fn no_change(version: u64) -> Value {
     json!({ "version": version, "changes": 0 })
 }
 
-/// The stored policies that compile under `current` and no longer under `next`. What is broken already does not get worse,
-/// and must not keep the model from being mended.
+/// Returns the errors of stored policies that compile under `current` but not under `next`. Policies that are already broken
+/// are ignored: they must not prevent a correction of the model.
 fn broken_policies(roles: &[Role], current: &AccessModel, next: &AccessModel) -> Vec<FieldError> {
     let broken = |role: &str, stored: &Policy| {
         let diagnostics = policy::check(&stored.expression, next).err()?;
@@ -143,8 +144,8 @@ fn broken_policies(roles: &[Role], current: &AccessModel, next: &AccessModel) ->
     policies.filter_map(|(role, policy)| broken(role, policy)).collect()
 }
 
-/// What the audit record says: the version of the access model from now on, both bindings when they differ, and each field that
-/// was added, removed or changed.
+/// Detail of the audit record: the new version of the access model, both bindings if they differ, and each field that was
+/// added, removed or changed.
 pub(crate) fn change_detail(version: u64, current: &AccessModel, next: &AccessModel) -> Value {
     let mut detail = json!({ "version": version });
     if let Value::Object(members) = &mut detail {
@@ -188,10 +189,10 @@ fn field_detail(field: &MarkedField) -> Value {
     detail
 }
 
-/// Why a field cannot be marked: the offending member, a code and a text.
+/// Reason why a field cannot be marked: the invalid member, a code and a message.
 pub(crate) type Unresolved = (&'static str, &'static str, String);
 
-/// Finds what a field is made of in the bound table, and its logical type: the wanted one, or the natural one.
+/// Resolves a field in the bound table, and its logical type: the requested one, or the natural one.
 pub(crate) fn resolve(
     field: &FieldRef,
     wanted: Option<LogicalType>,

@@ -1,15 +1,15 @@
-//! Which characters a user name may have, so that no two users have names that look the same because of something that
-//! cannot be seen. Letters of different scripts that look alike are not compared.
+//! Characters permitted in user names, so that no two users have names that look the same because of an invisible difference.
+//! Similar letters of different scripts are not compared.
 
 use icu_normalizer::ComposingNormalizerBorrowed;
 use icu_properties::props::{DefaultIgnorableCodePoint, GeneralCategory, GeneralCategoryGroup};
 use icu_properties::{CodePointMapDataBorrowed, CodePointSetData};
 
-/// Assigned, of a category that is seen, and drawn as nothing all the same: these names in Unicode's `UnicodeData.txt` say
+/// Assigned characters of a visible category that are nevertheless drawn as blank: Unicode's `UnicodeData.txt` names them
 /// BLANK, NULL or OBJECT REPLACEMENT.
 const BLANK: [char; 5] = ['\u{2800}', '\u{FFFC}', '\u{13441}', '\u{13442}', '\u{1D159}'];
 
-/// What is wrong with a name, if anything.
+/// Returns the fault of a name, if any.
 pub(crate) fn fault(name: &str) -> Option<String> {
     let categories = CodePointMapDataBorrowed::<GeneralCategory>::new();
     let mut before = ' ';
@@ -28,14 +28,15 @@ pub(crate) fn fault(name: &str) -> Option<String> {
     (!composed).then(|| "must be in Unicode's normal form C, in which `é` is one character".to_owned())
 }
 
-/// The space is the only one that may be there without being seen.
+/// Whether a character is visible, or is the space.
 fn is_visible(character: char, category: GeneralCategory) -> bool {
     // Separators are the other spaces; `Other` is control, format, private and unassigned.
     let unseen = GeneralCategoryGroup::Separator.union(GeneralCategoryGroup::Other).contains(category);
     character == ' ' || !(unseen || is_drawn_as_nothing(character))
 }
 
-/// Whether nothing is seen of it, the directions of text among these, though it is neither a space nor a control character.
+/// Whether a character is invisible although it is neither a space nor a control character; includes the characters that set
+/// the text direction.
 pub(crate) fn is_drawn_as_nothing(character: char) -> bool {
     CodePointSetData::new::<DefaultIgnorableCodePoint>().contains(character) || BLANK.contains(&character)
 }

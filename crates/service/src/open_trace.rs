@@ -1,4 +1,4 @@
-//! One trace that is looked at in several ways by one request, under one record.
+//! A trace that one request reads in several ways, under one audit record.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
@@ -18,35 +18,36 @@ use crate::service::{Leave, Service};
 use crate::tools::TRACES_GET;
 use crate::traces::{Found, SchemaEcho};
 
-/// Spans that are looked at together in a few words; some hundred bytes each.
+/// Maximum number of spans in a brief listing; each takes some hundred bytes.
 pub const BRIEF_SPANS_MAX: u32 = 100_000;
 
-/// Spans that are looked at in a few words without asking for leave; hardly any trace has more.
+/// Number of spans that are listed briefly without a permit; hardly any trace has more.
 const FEW_SPANS: u64 = 5_000;
 
-/// Of whole spans so much is held without asking for leave; hardly any are larger.
+/// Size of whole spans that are held without a permit; hardly any are larger.
 pub(crate) const LITTLE_BYTES: usize = 1024 * 1024;
 
-/// Waiting for leave to hold more ends after this time.
+/// Time-out of the wait for a permit to hold more.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A trace that the caller may read, whole. Nothing of what its methods give may leave before [`OpenTrace::close`] has
-/// succeeded; dropped before, the record says `aborted`.
+/// A whole trace that the caller may read. The results of its methods may be sent only after [`OpenTrace::close`] has
+/// succeeded; if it is dropped before, the record says `aborted`.
 pub struct OpenTrace {
     access: Access,
     selection: Selection,
     asked: Asked,
-    /// Taken by the first failure, which ends the record.
+    /// Taken by the first failure, which completes the record.
     pending: Option<Pending>,
     columns: Option<Vec<String>>,
-    /// From when more than [`FEW_SPANS`] or [`LITTLE_BYTES`] of them are first asked for.
+    /// Acquired when more than [`FEW_SPANS`] or [`LITTLE_BYTES`] are first requested.
     leave: Option<Leave>,
     service: Service,
     user: String,
 }
 
 impl Service {
-    /// Opens one trace by its id, in any notation. `columns` are those that [`OpenTrace::spans`] shall give beside the structural ones.
+    /// Opens one trace by its id, in any notation. `columns` are those that [`OpenTrace::spans`] returns in addition to the
+    /// structural ones.
     ///
     /// # Errors
     /// Those of [`Service::trace`], and `unknown_field` for a column.
@@ -64,22 +65,22 @@ impl Service {
 }
 
 impl OpenTrace {
-    /// The binding, and the columns that [`OpenTrace::spans`] omits where none were named.
+    /// Returns the binding, and the columns that [`OpenTrace::spans`] omits if none were named.
     pub fn schema(&self) -> SchemaEcho {
         let whole = self.columns.is_none();
         let omitted_columns = whole.then(|| self.selection.omitted_columns(&self.access.binding));
         SchemaEcho { omitted_columns, ..self.access.echo() }
     }
 
-    /// The trace's id, as it is stored.
+    /// Returns the trace's id, as it is stored.
     pub fn trace_id(&self) -> &str {
         self.selection.trace_ids().next().unwrap_or_default()
     }
 
-    /// The whole trace in one line.
+    /// Returns a summary of the trace.
     ///
     /// # Errors
-    /// When the trace store fails; the trace is then closed.
+    /// When ClickHouse fails; the trace is then closed.
     pub async fn summary(&mut self) -> Result<Summary, ServiceError> {
         let Access { store, binding, .. } = &self.access;
         let found = store.summarise(binding, &self.selection, &Filter::default()).await;
@@ -90,10 +91,12 @@ impl OpenTrace {
         self.checked(found).await
     }
 
-    /// All its spans in a few words, by start; of a trace with more than [`BRIEF_SPANS_MAX`] the first.
+    /// Returns a brief listing of all spans, by start time; for a trace with more than [`BRIEF_SPANS_MAX`] spans, the first
+    /// ones.
     ///
     /// # Errors
-    /// When the trace store fails, or others of the user, or of all, hold many spans for long; the trace is then closed.
+    /// When ClickHouse fails, or requests of the same user or of all users hold many spans for long; the trace is then
+    /// closed.
     pub async fn brief(&mut self) -> Result<Vec<SpanBrief>, ServiceError> {
         if self.selection.span_count() > FEW_SPANS {
             self.take_leave().await?;
@@ -105,11 +108,12 @@ impl OpenTrace {
         Ok(spans)
     }
 
-    /// Reads these spans by identity; each result has its index in `spans`. Spans with one identity are assigned in the order of
-    /// the answer, after those that `before` has of them.
+    /// Reads these spans by identity; each result has its index in `spans`. Spans with equal identities are assigned in the
+    /// order of the answer, after those that `before` contains. Returns `None` if the spans are too large to be read
+    /// together.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`OpenTrace::brief`].
     pub async fn spans_of(
         &mut self,
         spans: &[SpanBrief],
@@ -157,12 +161,12 @@ impl OpenTrace {
         store.read_identified(bytes, binding, &self.selection, spans, self.columns.as_deref()).await
     }
 
-    /// These of its spans, as a query returns them, in the order of time. Those that it has not are
-    /// left out, and of an id that occurs more than four times all but four. `None` when they are too large to be read
-    /// together.
+    /// Returns these spans in the form of a query's answer, in the order of time. Omits ids that the trace does not contain,
+    /// and returns at most four spans of one id. `None` if they are too large to be read together.
     ///
     /// # Errors
-    /// When the trace store fails, or others of the user, or of all, hold many for long; the trace is then closed.
+    /// When ClickHouse fails, or requests of the same user or of all users hold many spans for long; the trace is then
+    /// closed.
     pub async fn spans(&mut self, span_ids: &[String]) -> Result<Option<Vec<SpanLine>>, ServiceError> {
         if span_ids.is_empty() {
             return Ok(Some(Vec::new()));
@@ -198,7 +202,7 @@ impl OpenTrace {
         store.read_span_lines(bytes, binding, &self.selection, span_ids, self.columns.as_deref()).await
     }
 
-    /// Ends the record. What was read may leave now.
+    /// Completes the record. The data that was read may be sent now.
     ///
     /// # Errors
     /// When the record could not be written.
@@ -211,7 +215,7 @@ impl OpenTrace {
 
     fn count(&mut self, spans: usize) {
         if let Some(pending) = &mut self.pending {
-            // What is read again is the same spans.
+            // Repeated reads return the same spans.
             pending.spans = pending.spans.max(spans as u64);
         }
     }

@@ -1,8 +1,10 @@
-//! Whom a role lets see more than its policies name. A span that satisfies a policy opens its whole trace: what others did in
-//! it becomes visible too. How much that is, is told by the values of one field: services, as a rule. It is counted for each
-//! member by themself, and told of those with whom most is shared.
+//! Collateral access: spans that users with a role see beyond those that its policies name. A span that satisfies a policy
+//! grants access to its whole trace, including the spans of other services. The amount is measured by the values of one
+//! field, usually the service name. It is counted for each member separately, and reported for the members with the most
+//! collateral access.
 //!
-//! Like the preview of a change, this counts what nobody reads: see `impact.rs` for what may leave, and to whom.
+//! Like the preview of a change, this counts data that the caller may not read; see `impact.rs` for what the answer may
+//! contain.
 
 mod groups;
 
@@ -28,67 +30,67 @@ use crate::service::Service;
 use crate::validate;
 pub(crate) use groups::Groups;
 
-/// As the audit log spells it.
+/// Action in the audit log.
 const POLICY_OVERSHARE: &str = "policy.overshare";
-/// Values in an answer.
+/// Maximum number of values in an answer.
 pub(crate) const VALUES: u32 = 100;
 
-/// What to look at.
+/// Request for collateral access.
 #[derive(Debug, Clone, Default)]
 pub struct OvershareRequest {
-    /// The role.
+    /// Name of the role.
     pub role: String,
-    /// Its policies; those that are stored when absent.
+    /// Policies of the role; the stored ones when absent.
     pub policies: Option<Vec<Policy>>,
-    /// A marked field or a display column; the column for services when absent.
+    /// A marked field or a display column; the column of service names when absent.
     pub by: Option<String>,
-    /// Begin of the window; 24 hours before `to` when absent.
+    /// Start of the window; 24 hours before `to` when absent.
     pub from: Option<Timestamp>,
     /// End of the window, exclusive; now when absent.
     pub to: Option<Timestamp>,
-    /// How long it may take.
+    /// Maximum duration in seconds.
     pub seconds: Option<i64>,
 }
 
-/// What becomes visible, and what only because traces are shown whole. Where the policies ask for something else for each
-/// member, it is that of the members to whom most is visible only by sharing. Of a sample, the counts of traces are estimates
-/// for the whole window, and those of values are what the sample has.
+/// Accessible values, and those that are accessible only because traces are shown whole. If the policies require different
+/// things of each member, the answer is for the members with the most collateral access. For a sample, counts of traces are
+/// estimates for the whole window, and counts of values are those of the sample.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OvershareAnswer {
-    /// The field, as it was asked for.
+    /// Name of the field, as requested.
     pub by: String,
-    /// The window.
+    /// Time window.
     pub window: Window,
-    /// Which traces were counted.
+    /// The set of traces that was counted.
     pub among: Among,
-    /// The share of the traces that was read: 1 when the counts are exact. Where several statements read
-    /// different shares, the least.
+    /// Share of the traces that was read: 1 if the counts are exact. If several statements read different shares, the
+    /// smallest.
     pub fraction: f64,
-    /// Users who have the role and are not disabled.
+    /// Number of enabled users who have the role.
     pub members: u64,
-    /// Those of them for whom it was counted.
+    /// Number of these members for whom collateral access was counted.
     pub members_counted: u64,
-    /// Those for whom it is told: the policies ask the same for all of them.
+    /// Number of members to whom the answer applies: the policies require the same for all of them.
     pub members_told: u64,
-    /// Of those counted, the members to whom any value is visible only by sharing.
+    /// Number of counted members with any collateral access.
     pub members_shared: u64,
-    /// Traces that the policies open.
+    /// Number of traces to which the policies grant access.
     pub traces: u64,
-    /// Different values in them.
+    /// Number of distinct values in these traces.
     pub distinct: u64,
-    /// Of these, those that no span has that satisfies a policy.
+    /// Number of these values that no span has that satisfies a policy.
     pub only_shared: u64,
-    /// Those that most traces have first; only values of traces that the asker may read.
+    /// Most frequent values by trace; only from traces that the caller may read.
     pub values: Vec<SharedValue>,
-    /// Different values that are not told.
+    /// Number of distinct values that are not listed.
     pub hidden_values: u64,
-    /// What it took.
+    /// Cost of the statements.
     pub cost: Cost,
-    /// What was left out, and why, for people.
+    /// Notes on omitted results and their reasons, for the user.
     pub notes: Vec<String>,
 }
 
-/// By what is counted.
+/// Field or column by whose values collateral access is counted.
 #[derive(Debug, Clone)]
 pub(crate) enum Spreading {
     Field(Box<MarkedField>),
@@ -96,7 +98,7 @@ pub(crate) enum Spreading {
 }
 
 impl Spreading {
-    /// By services, where a column for them is bound.
+    /// Returns the column of service names, if one is bound.
     pub(crate) fn default_of(binding: &Binding) -> Option<Self> {
         binding.display.service.clone().map(Self::Column)
     }
@@ -108,7 +110,7 @@ impl Spreading {
         }
     }
 
-    /// As the trace store takes it.
+    /// Returns the form that ClickHouse queries use.
     pub(crate) fn spread(&self) -> Spread<'_> {
         match self {
             Self::Field(field) => Spread::Field(field),
@@ -117,13 +119,13 @@ impl Spreading {
     }
 }
 
-/// The display columns that hold words.
+/// Returns the display columns that contain text.
 fn display_columns(binding: &Binding) -> impl Iterator<Item = &String> {
     let display = &binding.display;
     [&display.service, &display.name, &display.kind, &display.status].into_iter().flatten()
 }
 
-/// The display column or marked field of this name.
+/// Returns the display column or marked field of this name.
 ///
 /// # Errors
 /// `unknown_field`, and `value_type` for a field whose values are not text.
@@ -157,10 +159,10 @@ struct Plan {
 }
 
 impl Service {
-    /// Whom a role lets see more than its policies name.
+    /// Counts the collateral access of a role's members.
     ///
     /// # Errors
-    /// Those of [`Service::preview_policies`]; `unknown_field` for what to count by.
+    /// Those of [`Service::preview_policies`]; `unknown_field` for the field to count by.
     pub async fn overshare(
         &self,
         admin: &Administrator<'_>,
@@ -186,7 +188,7 @@ impl Service {
             people.note(&mut notes);
             loop {
                 match self.overshare_within(&access, window, &people, &by, deadline).await {
-                    // Whoever's access rests on a field that is something else now reads nothing.
+                    // Users whose access depends on a changed field can read nothing; count again without their access.
                     Err(Failure::Store(StoreError::FieldsChanged(changed))) if people.refuse(&changed) => {}
                     told => {
                         let mut answer = told?;
@@ -251,7 +253,7 @@ impl Service {
         Ok(Prepared { access, plan: Plan { before, after, window, by }, detail })
     }
 
-    /// What the role's policies share after a change; for whoever has recorded the question.
+    /// Counts the collateral access by the role's policies after a change; the caller has recorded the request.
     pub(crate) async fn overshare_within(
         &self,
         access: &Access,
@@ -281,7 +283,7 @@ impl Service {
             };
             let found = match timeout_at(deadline, access.store.impact(request)).await {
                 Ok(Ok(found)) => found,
-                // What was counted stands; for whom it was not is said.
+                // The counts so far are used; a note gives the number of members without counts.
                 Ok(Err(StoreError::Timeout(_) | StoreError::Memory(_))) | Err(_) if at > 0 => break,
                 Ok(Err(error)) => return Err(error.into()),
                 Err(_) => return Err(StoreError::Timeout("there was no time to look".to_owned()).into()),
@@ -293,10 +295,10 @@ impl Service {
         self.told(groups, people.members(), window, by, fraction, cost).map_err(Failure::from)
     }
 
-    /// What was counted for groups of so many members.
+    /// Builds the answer from the counts of groups with this many members in total.
     ///
     /// # Errors
-    /// When nothing was.
+    /// When nothing was counted.
     pub(crate) fn told(
         &self,
         mut groups: Groups,

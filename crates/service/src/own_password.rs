@@ -1,4 +1,4 @@
-//! Changing one's own password.
+//! Change of the caller's own password.
 
 use secrecy::ExposeSecret as _;
 use serde_json::json;
@@ -14,11 +14,11 @@ use crate::throttle::{self, Attempt, Block};
 const ACTION: &str = SessionOnly::ChangePassword.action();
 
 impl Service {
-    /// Replaces the caller's password, ends the caller's other sessions, and lifts a pending password change.
+    /// Replaces the caller's password, ends the caller's other sessions, and completes a pending password change.
     ///
     /// # Errors
-    /// [`ServiceError::SessionRequired`] for a key, [`ServiceError::InvalidCredentials`] when `current` is wrong,
-    /// [`ServiceError::Refused`] with `password_rejected`, [`ServiceError::TooManyAttempts`],
+    /// [`ServiceError::SessionRequired`] if the caller uses an API key, [`ServiceError::InvalidCredentials`] when `current`
+    /// is wrong, [`ServiceError::Refused`] with `password_rejected`, [`ServiceError::TooManyAttempts`],
     /// [`ServiceError::Overloaded`].
     pub async fn change_password(
         &self,
@@ -27,11 +27,11 @@ impl Service {
         new: Secret,
     ) -> Result<(), ServiceError> {
         let (service, identity) = (self.clone(), identity.clone());
-        // A stolen session must not be a way to guess the password faster than log-in allows, nor to flood what log-ins
-        // stand in line for.
+        // A stolen session must not allow to guess the password faster than sign-in does, nor to flood the queue of sign-ins.
         let attempt = Attempt::new(identity.username(), identity.info.client_ip, self.names());
         let place = self.log_ins().admit(attempt.address());
-        // Who guesses the password by somebody's session must not get around the record of it by leaving before the answer.
+        // An attacker who guesses the password with a stolen session must not avoid the audit record by disconnecting before
+        // the answer.
         to_its_end(async move {
             let result = match place {
                 Ok(_place) => service.change_password_in(&identity, &attempt, current, new).await,
@@ -50,8 +50,8 @@ impl Service {
         new: Secret,
     ) -> Result<(), ServiceError> {
         let session = identity.require_session()?;
-        // Before the attempt is counted: whoever is choosing a good password, with the right current one, is not guessing.
-        // It tells nothing about the stored password, since it looks only at what was sent.
+        // Checked before the attempt is counted: a user who knows the current password and looks for a good new one is not
+        // guessing. The check reveals nothing about the stored password, because it uses only what was sent.
         let pointer = "/new_password";
         check_strength(new.expose_secret(), identity.username(), &self.settings().service_name, pointer)?;
         if normal_form(new.expose_secret()).expose_secret()
@@ -60,7 +60,7 @@ impl Service {
             let detail = "the new password is the current one";
             return Err(ServiceError::refused(pointer, "password_rejected", detail));
         }
-        // Whoever goes on while refused must not take the turns of those who write.
+        // A read suffices: a client that continues during a block must not delay writers.
         let mut tx = self.db().begin_read().await?;
         let now = self.now();
         if let Some(block) = Block::met_by(attempt, &mut tx, now).await? {
@@ -77,7 +77,7 @@ impl Service {
         let mut tx = self.begin_change(identity).await?;
         let user = crate::authentication::enabled(tx.user_by_id(identity.user_id()).await?)?;
         if user.password_hash != *stored {
-            // Changed or rotated while this request was hashing: the proof above was of a password that is none now.
+            // Changed or rotated while this request computed hashes: the verified password is no longer valid.
             return Err(ServiceError::InvalidCredentials);
         }
         tx.set_user_password(&user.id, &hash, false).await?;

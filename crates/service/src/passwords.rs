@@ -1,4 +1,4 @@
-//! Password hashes, and which passwords are good enough.
+//! Password hashes and password strength.
 
 use std::collections::HashSet;
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
@@ -18,24 +18,24 @@ use crate::settings::{PasswordCost, Settings};
 const SALT_BYTES: usize = 16;
 const LENGTH_MIN_CHARS: usize = 12;
 const LENGTH_MAX_CHARS: usize = 256;
-/// The dearest hash that is computed. A dearer one, from wherever it comes, would take all memory or all time of whoever
-/// verifies against it.
+/// Maximum cost of a hash that is computed. A higher one, wherever it comes from, would use up the memory or the time of the
+/// service during verification.
 const DEAREST: PasswordCost = PasswordCost { memory_kib: 1 << 20, iterations: 100, parallelism: 64 };
-/// Shorter names are not looked for in passwords: nearly every password holds an `a`.
+/// Minimum length of names that passwords must not contain: nearly every password contains an `a`.
 const NAME_MIN_CHARS: usize = 3;
 
-/// The most common passwords of twelve characters or more, since shorter ones are too short anyway, and words that
-/// others are made of; `data/README.md` says where they come from.
+/// The most common passwords of at least twelve characters, because shorter ones are rejected anyway, and words of which
+/// others are composed; `data/README.md` names the sources.
 static COMMON: LazyLock<HashSet<&str>> =
     LazyLock::new(|| include_str!("../data/common_passwords.txt").lines().collect());
 
-/// Hashes and verifies off the async threads, a bounded number at a time: a burst of log-ins must not exhaust the memory.
+/// Hashes and verifies off the async threads with bounded concurrency: a burst of sign-ins must not exhaust the memory.
 pub(crate) struct Passwords {
     cost: PasswordCost,
     entropy: Arc<dyn Entropy>,
     memories: HashMemories,
-    /// A hash that no password has for each cost that a stored hash has. Every verification computes one hash of each of these
-    /// costs, so that it takes as long for an unknown name as for any user, whatever their hash costs.
+    /// For each cost among the stored hashes, a hash that no password has. Every verification computes one hash of each of
+    /// these costs, so that it takes equally long for an unknown name and for any user, whatever the cost of their hash.
     decoys: RwLock<Vec<(PasswordCost, PasswordHash)>>,
 }
 
@@ -50,10 +50,10 @@ impl Passwords {
         Ok(Self { cost: settings.password, entropy, memories, decoys })
     }
 
-    /// Takes note of what a stored hash costs. One that cannot be read is left to those who verify against it.
+    /// Registers the cost of a stored hash. Ignores an unreadable hash; verification reports it.
     pub(crate) fn note_cost(&self, stored: &PasswordHash) -> Result<(), ServiceError> {
         let Ok(cost) = phc_cost(&stored.0) else { return Ok(()) };
-        // Whoever died while they held the lock was adding, which is done or not.
+        // A poisoned lock is safe to use: each holder only adds an element, which has either happened or not.
         let known = |decoys: &[(PasswordCost, _)]| decoys.iter().any(|(known, _)| *known == cost);
         if known(&self.decoys.read().unwrap_or_else(PoisonError::into_inner)) {
             return Ok(());
@@ -66,14 +66,14 @@ impl Passwords {
         Ok(())
     }
 
-    /// A new hash, of the password's normal form.
+    /// Hashes the password's normal form.
     pub(crate) async fn hash(&self, password: Secret) -> Result<PasswordHash, ServiceError> {
         let (cost, entropy) = (self.cost, Arc::clone(&self.entropy));
         let work = move |memory: &mut _| hash(password.expose_secret(), cost, entropy.as_ref(), memory);
         self.memories.lend(work).await?
     }
 
-    /// One hash of each cost, in the same order for everybody, and whether it is the stored one.
+    /// Returns one hash of each cost, in the same order for all users, and whether it is the stored one.
     fn one_of_each_cost(&self, stored: Option<&PasswordHash>) -> Vec<(PasswordHash, bool)> {
         let cost = stored.and_then(|stored| phc_cost(&stored.0).ok());
         let decoys = self.decoys.read().unwrap_or_else(PoisonError::into_inner);
@@ -84,14 +84,14 @@ impl Passwords {
                 _ => (decoy.clone(), false),
             })
             .collect();
-        // One that cannot be read has no cost; verifying against it says so.
+        // An unreadable hash has no cost; verification reports it.
         hashes.extend(stored.filter(|_| cost.is_none()).map(|stored| (stored.clone(), true)));
         hashes
     }
 
-    /// Whether the password has this hash: in its normal form, or as it was typed, as hashes were made before and as other
-    /// programs make them. Without a hash the answer is no, and takes as long all the same: how many hashes are computed depends on
-    /// what was typed and on nothing that is stored.
+    /// Verifies a password against a stored hash: in its normal form, and as typed, as earlier versions and other programs
+    /// hash it. Without a stored hash the result is negative and takes equally long: the number of computed hashes depends on
+    /// the input and not on stored data.
     pub(crate) async fn verify(
         &self,
         password: Secret,
@@ -121,8 +121,8 @@ impl Passwords {
         self.memories.lend(work).await?
     }
 
-    /// A hash of the same password in its normal form and at the cost that is configured now, when the stored one is of another
-    /// form or cost less.
+    /// Returns a hash of the same password in its normal form and at the configured cost, if the stored one has another form
+    /// or a lower cost.
     pub(crate) async fn renew(
         &self,
         password: Secret,
@@ -140,14 +140,14 @@ impl Passwords {
     }
 }
 
-/// What comparing a password with a stored hash came to.
+/// Result of a password verification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verified {
-    /// It is another password.
+    /// The password does not match.
     No,
-    /// The hash is that of the password's normal form.
+    /// The hash matches the password's normal form.
     Normal,
-    /// The hash is that of the password as it was typed, which is not its normal form.
+    /// The hash matches the password as typed, which is not its normal form.
     AsTyped,
 }
 
@@ -157,7 +157,7 @@ impl Verified {
     }
 }
 
-/// The password in Unicode's normal form C: keyboards and systems write the same character in several ways, `ü` as one
+/// Converts a password to Unicode's normal form C: keyboards and systems write the same character in several ways, `ü` as one
 /// code point or as two.
 pub(crate) fn normal_form(password: &str) -> Secret {
     ComposingNormalizerBorrowed::new_nfc().normalize(password).into_owned().into()
@@ -188,7 +188,7 @@ fn hash(
     written(&params, &salt, &output)
 }
 
-/// An Argon2id hash as a PHC string.
+/// Formats an Argon2id hash as a PHC string.
 fn written(params: &Params, salt: &[u8], output: &[u8]) -> Result<PasswordHash, ServiceError> {
     let phc = Phc {
         algorithm: Algorithm::Argon2id.ident(),
@@ -204,7 +204,7 @@ fn unwritable(error: &dyn std::fmt::Display) -> ServiceError {
     ServiceError::internal(format!("password hash: {error}"))
 }
 
-/// What looks like a hash of this cost, and is none: nothing is computed for it.
+/// Returns a random value in the form of a hash of this cost; no hash is computed for it.
 fn decoy(cost: PasswordCost, entropy: &dyn Entropy) -> Result<PasswordHash, ServiceError> {
     let (mut salt, mut output) = ([0_u8; SALT_BYTES], [0_u8; Params::DEFAULT_OUTPUT_LEN]);
     entropy.fill(&mut salt)?;
@@ -216,7 +216,7 @@ fn parameters(cost: PasswordCost) -> Result<Params, ServiceError> {
     Params::new(cost.memory_kib, cost.iterations, cost.parallelism, None).map_err(|error| unwritable(&error))
 }
 
-/// An unreadable hash is an error, so that it shows in the log; it opens nothing either way.
+/// Verifies a password against one hash. An unreadable hash is an error, so that the log shows it; it never matches.
 fn verify(password: &str, stored: &PasswordHash, memory: &mut HashMemory) -> Result<bool, ServiceError> {
     let fail =
         |error: &dyn std::fmt::Display| ServiceError::internal(format!("stored password hash: {error}"));
@@ -233,16 +233,16 @@ fn verify(password: &str, stored: &PasswordHash, memory: &mut HashMemory) -> Res
     Argon2::new(algorithm, version.unwrap_or_default(), params.clone())
         .hash_password_into_with_memory(password.as_bytes(), &salt, output, memory.blocks(&params)?)
         .map_err(|error| fail(&error))?;
-    // This comparison takes the same time wherever the two differ.
+    // This comparison takes constant time.
     Ok(expected == Output::new(output).map_err(|error| fail(&error))?)
 }
 
-/// Whether a configured text is an Argon2id hash of at least the least cost.
+/// Checks that a configured text is an Argon2id hash of at least the minimum cost.
 pub(crate) fn check_phc(text: &str) -> Result<(), String> {
     if phc_cost(text)?.is_enough() { Ok(()) } else { Err("weaker than 19 MiB, 2 passes, 1 lane".to_owned()) }
 }
 
-/// The cost of an Argon2id hash.
+/// Returns the cost of an Argon2id hash.
 pub(crate) fn phc_cost(text: &str) -> Result<PasswordCost, String> {
     let phc = Phc::new(text).map_err(|error| format!("not a PHC string: {error}"))?;
     if Algorithm::try_from(phc.algorithm.as_str()) != Ok(Algorithm::Argon2id) {
@@ -263,8 +263,7 @@ pub(crate) fn phc_cost(text: &str) -> Result<PasswordCost, String> {
     if bearable { Ok(cost) } else { Err("dearer than 1 GiB, 100 passes, 64 lanes".to_owned()) }
 }
 
-/// Checks a password and gives its hash, a PHC string, for the configuration. Takes a thread's time: not for async
-/// threads.
+/// Checks a password and returns its hash for the configuration, a PHC string. Blocks its thread: not for async threads.
 ///
 /// # Errors
 /// [`ServiceError::Refused`] with `password_rejected`.
@@ -278,8 +277,8 @@ pub fn hash_password_phc(
     Ok(hash(password, settings.password, entropy, &mut HashMemory::default())?.0)
 }
 
-/// Whether a new password is good enough: long, not common, not made of the user's or the service's name. What it is
-/// composed of does not matter.
+/// Checks the strength of a new password: long, not common, without the user's or the service's name. There are no rules for
+/// kinds of characters.
 pub(crate) fn check_strength(
     password: &str,
     username: &str,
@@ -295,8 +294,8 @@ pub(crate) fn check_strength(
             "a password has {LENGTH_MIN_CHARS} to {LENGTH_MAX_CHARS} characters, this one has {length}"
         ));
     }
-    // Guessing programs know upper and lower case. Ways in which Unicode writes similar text that are not one in its normal form
-    // are not folded: no list of common passwords has them, and a name that is written so satisfies the rule.
+    // Case is folded, because guessing programs vary it. Similar spellings that remain different in normal form C are not
+    // folded: no list of common passwords contains them, and a name in such a spelling is accepted.
     let folded = in_lower_case(password);
     for (what, name) in [("your user name", username), ("the service's name", service_name)] {
         let name = in_lower_case(normal_form(name).expose_secret());
@@ -310,13 +309,13 @@ pub(crate) fn check_strength(
     Ok(())
 }
 
-/// Character by character, so that a part of a text is the same part of it in lower case: `str::to_lowercase` writes a sigma at
-/// the end of a word in another way.
+/// Converts each character by itself, so that a part of a text remains a part of it in lower case: `str::to_lowercase`
+/// converts a sigma at the end of a word in another way.
 fn in_lower_case(text: &str) -> String {
     text.chars().flat_map(char::to_lowercase).collect()
 }
 
-/// Listed, a short piece over and over, or a listed password or piece with digits and marks at its end.
+/// Whether a password is listed, repeats a short piece, or is a listed entry followed by digits and marks.
 fn is_common(folded: &str) -> bool {
     let listed = |text: &str| COMMON.contains(text);
     let stem = folded.trim_end_matches(|character: char| !character.is_alphabetic());
@@ -400,7 +399,7 @@ mod tests {
         let floor = PasswordCost::FLOOR;
         let dearer = PasswordCost { memory_kib: floor.memory_kib + 4_096, iterations: 3, parallelism: 2 };
         let mut memory = HashMemory::default();
-        // Cheap after dear, so that a memory with leavings at and behind its end is used again.
+        // Low cost after high cost, so that memory with leftover data, also beyond its end, is reused.
         for cost in [floor, dearer, floor, dearer] {
             let made = hash("one", cost, &Fixed, &mut memory).unwrap();
             let params = Params::new(cost.memory_kib, cost.iterations, cost.parallelism, None).unwrap();
@@ -447,7 +446,7 @@ mod tests {
         assert_eq!(costs(None), [(PasswordCost::FLOOR, false)]);
         let right = passwords.hash("right".to_owned().into()).await.unwrap();
         let [cheap_hash, dear_hash] = [cheap, dear].map(|cost| decoy(cost, entropy.as_ref()).unwrap());
-        // What nobody noted before is noted at the first verification.
+        // The first verification registers costs that were not registered before.
         for stored in [&cheap_hash, &dear_hash] {
             assert_eq!(
                 passwords.verify("right".to_owned().into(), Some(stored)).await.unwrap(),
@@ -470,8 +469,8 @@ mod tests {
         }
         let unreadable = PasswordHash("unreadable".to_owned());
         assert!(passwords.verify("right".to_owned().into(), Some(&unreadable)).await.is_err());
-        // One that cannot be computed, behind the others, shows that all of them are: whoever verifies gets to it, whether or
-        // not a hash before it matched.
+        // A hash that cannot be computed, placed last, shows that all hashes are computed: verification reaches it whether or
+        // not an earlier hash matched.
         let another = PasswordCost { iterations: 5, ..PasswordCost::FLOOR };
         passwords.decoys.write().unwrap().push((another, unreadable));
         for stored in [Some(&right), Some(&dear_hash), None] {

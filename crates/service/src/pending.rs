@@ -1,4 +1,4 @@
-//! The audit record of something that takes time: begun durably before anything is shown, completed when it ends.
+//! Audit record of an action that takes time: durable before any result is returned, completed when the action ends.
 
 use std::sync::Arc;
 
@@ -15,54 +15,54 @@ use crate::principal::{Administrator, Principal};
 use crate::running::Permit;
 use crate::service::{Service, to_its_end};
 
-/// A record that was begun. It is completed once: by [`Pending::complete`], or as aborted when it is dropped because
-/// the client went away. A crash leaves the outcome `unknown`, never `success`.
+/// An open audit record. It is completed once: by [`Pending::complete`], or as aborted when it is dropped because the client
+/// disconnected. A crash leaves the outcome `unknown`, never `success`.
 pub(crate) struct Pending {
     service: Service,
     context: AuditContext,
     action: &'static str,
     sequence: u64,
-    /// What was asked for by name.
+    /// Target as requested.
     target: Option<String>,
-    /// The id of the trace that was found, where it is written otherwise than it was asked for.
+    /// Id of the trace that was found, if its notation differs from the requested one.
     found: Option<String>,
     completed: bool,
     measured: Measured,
-    /// Counted so far.
+    /// Number of traces so far.
     pub(crate) traces: u64,
-    /// Counted so far.
+    /// Number of spans so far.
     pub(crate) spans: u64,
-    /// The answer counts as one of the user's queries until its record ends.
+    /// The answer counts as one of the user's queries until its record is completed.
     _permit: Arc<Permit>,
 }
 
-/// A read of traces that nothing refuses: what the caller may read, what they asked for, and what the record says.
+/// A permitted read of traces: the caller's access, the plan, and the detail of the record.
 pub(crate) struct Prepared<P> {
     pub(crate) access: Access,
     pub(crate) plan: P,
     pub(crate) detail: Value,
 }
 
-/// What was decided, on what, and what the record says.
+/// A decision, its inputs, and the detail of the record.
 struct Basis<T> {
     authority: Arc<Authority>,
     detail: Value,
     of: T,
 }
 
-/// How often a read is prepared when each time somebody changes what its decision rests on before its record is
-/// written. Preparing takes milliseconds; no administrator is that fast that often.
+/// Maximum number of preparations of a read if the inputs of its decision change each time before its record is written. A
+/// preparation takes milliseconds; administrators do not make changes that fast that often.
 const PREPARATIONS_MAX: usize = 4;
 
 impl Service {
-    /// Begins a read of traces: prepares it, and writes the first record in a transaction that finds everything as it
-    /// was prepared on. A caller who was revoked meanwhile is refused, other changes are taken in by preparing again.
-    /// The policies are compiled before that transaction, because no other writer gets in during it.
+    /// Begins a read of traces: prepares it, and writes the first record in a transaction that checks that the inputs have
+    /// not changed since. A caller who was revoked in the meantime is rejected; after other changes the read is prepared
+    /// again. Policies are compiled before that transaction, because no other writer can proceed during it.
     ///
-    /// Every way to read traces begins here. Nothing may be shown when this fails.
+    /// Every way to read traces begins here. Nothing may be shown if this fails.
     ///
     /// # Errors
-    /// [`ServiceError::TooManyQueries`], those of `prepare` and of authentication; refusals are recorded.
+    /// [`ServiceError::TooManyQueries`], those of `prepare` and of authentication; denied and failed calls are recorded.
     pub(crate) async fn begin_read<'a, P>(
         &self,
         principal: &Principal,
@@ -85,11 +85,12 @@ impl Service {
         Ok((access, plan, pending))
     }
 
-    /// Begins something else that shows what stands in spans, to administrators and without a policy. Its record is like that of a
-    /// read, and it counts among their queries.
+    /// Begins another action that shows span data to administrators without a policy. Its record is like that of a read, and
+    /// it counts among their queries.
     ///
     /// # Errors
-    /// [`ServiceError::TooManyQueries`], [`ServiceError::Forbidden`] and those of authentication; refusals are recorded.
+    /// [`ServiceError::TooManyQueries`], [`ServiceError::Forbidden`] and those of authentication; denied and failed calls are
+    /// recorded.
     pub(crate) async fn begin_look(
         &self,
         admin: &Administrator<'_>,
@@ -117,7 +118,7 @@ impl Service {
         target: Option<&str>,
         prepare: impl Fn() -> BoxFuture<'a, Result<Basis<T>, ServiceError>> + Send + Sync,
     ) -> Result<(T, Pending), ServiceError> {
-        // By user: nobody can have more by opening sessions or making keys.
+        // Counted by user, so that additional sessions or keys do not raise the limit.
         let permit = self.queries().admit(principal.user_id()).ok_or_else(|| {
             self.metrics().read_over_limit();
             ServiceError::TooManyQueries
@@ -134,17 +135,17 @@ impl Service {
                 target: target.map(str::to_owned),
                 detail,
             };
-            // It ends with a `Pending` also when the client goes away between the commit and here: dropped unseen, that one still
-            // completes the record.
+            // Returns a `Pending` even if the client disconnects between the commit and this point: its drop then completes
+            // the record.
             match to_its_end(begin.write()).await {
                 Ok(Some(pending)) => return Ok((of, pending)),
                 Ok(None) => {}
-                // Nothing else can be written either.
+                // No other record can be written either.
                 Err(error @ (ServiceError::Unavailable { .. } | ServiceError::Internal { .. })) => {
                     return Err(error);
                 }
-                // The record may be there. Then it stays `unknown`: its number is not known to be its own, so that
-                // nothing can complete it.
+                // The record may exist. It then stays `unknown`: its sequence number is not known, so nothing can complete
+                // it.
                 Err(error @ ServiceError::OutcomeUnknown { .. }) => return Err(error),
                 Err(refusal) => return self.note_refusal(principal, action, target, Err(refusal)).await,
             }
@@ -164,7 +165,7 @@ struct BeginRecord {
 }
 
 impl BeginRecord {
-    /// Writes the first record; `None` when the decision has to be made again.
+    /// Writes the first record; `None` if the decision must be made again.
     async fn write(self) -> Result<Option<Pending>, ServiceError> {
         let Self { service, authority, permit, action, target, detail } = self;
         let context = AuditContext::of(&authority.principal);
@@ -198,7 +199,7 @@ impl Pending {
     /// Writes the second record.
     ///
     /// # Errors
-    /// When it could not be written: then the answer must not end as if it were complete.
+    /// When it could not be written: the answer must then not end as if it were complete.
     pub(crate) async fn complete(
         &mut self,
         outcome: Outcome,
@@ -212,7 +213,7 @@ impl Pending {
         Ok(())
     }
 
-    /// Completes as failed and passes the failure on; the failure stands whether or not the record can be written.
+    /// Completes the record as failed and returns the error, also if the record cannot be written.
     pub(crate) async fn fail(mut self, error: ServiceError) -> ServiceError {
         if let Err(failure) = self.complete(Outcome::Failed, Some(error.code())).await {
             tracing::warn!(inside = failure.inside(), "the end of a request was not recorded");
@@ -220,7 +221,7 @@ impl Pending {
         error
     }
 
-    /// Notes the one trace that was found, by any notation of the id that was asked for.
+    /// Notes the one trace that was found by any notation of the requested id.
     pub(crate) fn found(&mut self, trace_id: &str) {
         self.traces = 1;
         self.found = Some(trace_id.to_owned()).filter(|found| self.target.as_ref() != Some(found));
@@ -247,7 +248,7 @@ impl Drop for Pending {
             (self.service.clone(), self.context.clone(), self.action, self.sequence);
         let detail = self.detail(None);
         runtime.spawn(async move {
-            // When the completion that was under way had got through, this one is refused as a duplicate.
+            // If the completion in progress succeeded, the database rejects this one as a duplicate.
             let written = write(&service, &context, action, sequence, Outcome::Aborted, detail).await;
             if let Err(failure) = written {
                 tracing::debug!(inside = failure.inside(), "an aborted request was not recorded");

@@ -1,11 +1,11 @@
-//! Advice on policies that only the users or recent traces can give. It is given beside an answer and never decides
-//! about one: when the own database or the trace store fails or is slow, there is none.
+//! Advice on policies that depends on users or recent traces. It accompanies an answer and never affects a decision: if the
+//! application database or ClickHouse fails or is slow, there is no advice.
 //!
-//! How many recent traces a policy opens tells something about spans to somebody whose own policies may not show them.
-//! It is less than what discovery shows, and the same holds for it: administrators alone get it, the operator can
-//! switch it off with the samples of discovery, and what was asked about stands in the audit log before the trace store
-//! is asked: the role with its policies, or the text that was only to be checked. What comes back are counts; services
-//! are named only if the policy or a user's attributes name them.
+//! The number of recent traces to which a policy grants access reveals something about spans that the caller's own policies
+//! may not show. It is less than discovery shows, and the same rules apply: only administrators get it, the operator can
+//! switch it off with the samples of discovery, and the audit log records the request before ClickHouse is queried: the role
+//! with its policies, or the text to be checked. The results are counts; services are named only if the policy or a user's
+//! attributes name them.
 
 mod traces;
 mod users;
@@ -25,38 +25,38 @@ use crate::policy_advice::users::Users;
 use crate::principal::Administrator;
 use crate::service::Service;
 
-/// How long whoever stored a role waits for advice at most.
+/// Maximum time that storing a role waits for advice.
 pub(crate) const ROLE_PATIENCE: Duration = Duration::from_secs(3);
-/// How long whoever checks an expression does.
+/// Maximum time that checking an expression waits for advice.
 pub(crate) const CHECK_PATIENCE: Duration = Duration::from_secs(1);
 
-/// With more different sets of attributes among the users, nothing is said about attributes.
+/// Maximum number of distinct sets of attributes among users; with more, there is no advice on attributes.
 const MAX_ATTRIBUTE_SETS: u32 = 10_000;
-/// Users of a role for whom its policies are tried.
+/// Maximum number of users of a role for whom its policies are tested.
 const MAX_HOLDERS: usize = 10;
 
-/// What the advice is about.
+/// Subject of the advice.
 pub(crate) struct Subject {
-    /// The role that holds the policies, if they are stored.
+    /// Role that contains the policies, if they are stored.
     pub(crate) role: Option<String>,
     pub(crate) policies: Vec<Checked>,
     pub(crate) model: AccessModel,
-    /// Whether recent traces are looked at, as far as the operator lets them be.
+    /// Whether recent traces are sampled, if the operator permits it.
     pub(crate) recent_traces: bool,
-    /// How long all of it may take.
+    /// Time-out for all of the advice.
     pub(crate) patience: Duration,
 }
 
-/// What was found.
+/// Advice on policies.
 #[derive(Debug, Default)]
 pub(crate) struct Advice {
-    /// For each policy, by place.
+    /// Warnings for each policy, by index.
     pub(crate) warnings: Vec<Vec<Diagnostic>>,
-    /// Recent traces that were looked at, if any were.
+    /// Number of recent traces in the sample, if one was taken.
     pub(crate) recent_traces: Option<u64>,
 }
 
-/// What the own database says, and what follows from it.
+/// Data from the application database, and the advice and trials derived from it.
 struct Known {
     subject: Subject,
     warnings: Vec<Vec<Diagnostic>>,
@@ -65,15 +65,15 @@ struct Known {
 }
 
 impl Service {
-    /// Whether the operator lets recent traces be looked at.
+    /// Whether the operator permits sampling of recent traces.
     pub(crate) fn may_look_at_traces(&self) -> bool {
         self.settings().discovery_samples
     }
 
-    /// Writes down that somebody wants to know what an expression opens of the recent traces.
+    /// Records a request for the number of recent traces to which an expression grants access.
     ///
     /// # Errors
-    /// As [`Service::begin_change`].
+    /// As for [`Service::begin_change`].
     pub(crate) async fn record_policy_check(
         &self,
         admin: &Administrator<'_>,
@@ -84,7 +84,7 @@ impl Service {
         Ok(tx.commit().await?)
     }
 
-    /// Advice on valid policies, for an administrator whose question is in the audit log.
+    /// Returns advice on valid policies, for an administrator whose request is in the audit log.
     pub(crate) async fn advice(&self, _admin: &Administrator<'_>, subject: Subject) -> Advice {
         let deadline = Instant::now() + subject.patience;
         let policies = subject.policies.len();
@@ -118,12 +118,12 @@ impl Service {
         advice
     }
 
-    /// Reads about users what the policies' advice needs, and gives the connection back.
+    /// Reads the data about users that the advice needs, and releases the connection.
     async fn known(&self, subject: Subject) -> Result<Known, ServiceError> {
         let any = |test: fn(&Checked) -> bool| subject.policies.iter().any(test);
         let mut tx = self.db().begin_read().await?;
         let attributes = if any(|policy| !policy.attributes().is_empty()) {
-            // No role has the empty name.
+            // No role has an empty name.
             tx.known_attributes(subject.role.as_deref().unwrap_or_default(), MAX_ATTRIBUTE_SETS).await?
         } else {
             None
@@ -132,7 +132,7 @@ impl Service {
             if any(|policy| !policy.roles().is_empty()) { Some(tx.role_names().await?) } else { None };
         let holders: Vec<User> = match &subject.role {
             Some(role) if any(Checked::depends_on_caller) => {
-                // One more tells whether these are all.
+                // One more than the limit shows whether there are further users.
                 let limit = u32::try_from(MAX_HOLDERS).unwrap_or(u32::MAX).saturating_add(1);
                 tx.users_with_role(role, limit).await?
             }
@@ -148,7 +148,7 @@ impl Service {
         self.examining().run(known).await
     }
 
-    /// What the predicates open of a sample of recent traces: the best that there is at the deadline.
+    /// Counts the traces in a sample of recent ones that the predicates match; returns the best result at the deadline.
     async fn look(
         &self,
         subject: &Subject,
@@ -160,7 +160,7 @@ impl Service {
         let request = ReachRequest { binding, predicates, now: self.now(), seconds };
         let mut found = None;
         let look = async {
-            // However many administrators type, the store has other things to do.
+            // Limits the load on ClickHouse, however many administrators edit policies.
             let _turn = self.advice_looks().acquire().await;
             self.store().recent_reach(request, &mut found).await
         };

@@ -1,26 +1,26 @@
-//! What a caller says to know of the thing that they change.
+//! Preconditions of changes.
 
 use crate::error::ServiceError;
 
-/// Which state of a thing the caller means to change.
+/// The state that the caller means to change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IfMatch {
-    /// Whichever it has, as long as it exists.
+    /// Any state, as long as the resource exists.
     Existing,
-    /// One of these entity tags or revisions, of the thing alone.
+    /// One of these entity tags or revisions of the resource.
     Versions(Vec<u64>),
-    /// The whole access model is at this version, the number of its last change; and the thing has one of these entity tags, where
-    /// any are named.
+    /// The whole access model is at this version, the number of its last change; and the resource has one of these entity
+    /// tags, if any are named.
     AtVersion {
-        /// The version.
+        /// Version of the access model.
         version: u64,
-        /// The entity tags.
+        /// Entity tags of the resource.
         tags: Option<Vec<u64>>,
     },
 }
 
 impl IfMatch {
-    /// Whether it holds; `current` is the version of the thing, if there is one.
+    /// Checks the precondition; `current` is the version of the resource, if it exists.
     ///
     /// # Errors
     /// [`ServiceError::PreconditionFailed`].
@@ -28,7 +28,7 @@ impl IfMatch {
         match (self, current) {
             (Self::Existing, Some(_)) => Ok(()),
             (Self::Versions(meant), Some(current)) if meant.contains(&current) => Ok(()),
-            // Where the thing is the whole access model, its version is its entity tag.
+            // If the resource is the whole access model, its version is its entity tag.
             (Self::AtVersion { version, tags }, Some(current))
                 if version == current && tags.as_ref().is_none_or(|tags| tags.contains(&current)) =>
             {

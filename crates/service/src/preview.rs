@@ -1,6 +1,6 @@
-//! Preview: for a while, an administrator reads traces with the roles and attributes of somebody else. It lives in the
-//! session's row and ends with the session or with the role `admin`. The preview of a user follows that user: what they
-//! have is read in each request, as what callers have is.
+//! Preview: an administrator temporarily reads traces with the roles and attributes of another user. It is stored in the
+//! session's row and ends with the session or with the role `admin`. A preview of a user follows that user: each request
+//! reads the user's access, as it does for callers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,22 +16,22 @@ use crate::service::Service;
 use crate::users::user_named;
 use crate::validate;
 
-/// What to preview.
+/// Request for a preview.
 #[derive(Debug, Clone)]
 pub enum PreviewRequest {
-    /// These roles and attributes.
+    /// Preview of these roles and attributes.
     As {
         /// Roles that exist.
         roles: BTreeSet<String>,
         /// Attributes; none when absent.
         attributes: Option<BTreeMap<String, AttributeValue>>,
     },
-    /// The roles and attributes that this user has, at each request.
+    /// Preview of this user, with the roles and attributes that the user has at each request.
     User(String),
 }
 
-/// A session as it counts at this moment: a preview of a user gets the roles and attributes that the user has now. A user
-/// who is gone or disabled opens nothing, and so does their preview.
+/// Returns a session with the current state of its preview: a preview of a user gets the roles and attributes that the user
+/// has now. A user who is deleted or disabled has no access, and neither has their preview.
 pub(crate) async fn followed(tx: &mut ReadTx, mut session: Session) -> Result<Session, ServiceError> {
     if let Some(preview) = &mut session.preview
         && let Some(id) = &preview.user_id
@@ -57,7 +57,8 @@ impl Service {
     /// Begins a preview in the caller's session.
     ///
     /// # Errors
-    /// [`ServiceError::SessionRequired`] for a key, `unknown_role`, [`ServiceError::NotFound`] for an unknown user.
+    /// [`ServiceError::SessionRequired`] if the caller uses an API key, `unknown_role`, [`ServiceError::NotFound`] for an
+    /// unknown user.
     pub async fn set_preview(
         &self,
         admin: &Administrator<'_>,
@@ -99,10 +100,10 @@ impl Service {
         Ok(Me { preview: Some(preview), ..admin.me() })
     }
 
-    /// Ends the preview of the caller's session; without one it does nothing.
+    /// Ends the preview of the caller's session, if there is one.
     ///
     /// # Errors
-    /// [`ServiceError::SessionRequired`] for a key, or a failure of the own database.
+    /// [`ServiceError::SessionRequired`] if the caller uses an API key, or a failure of the application database.
     pub async fn clear_preview(&self, admin: &Administrator<'_>) -> Result<(), ServiceError> {
         let result = self.clear_preview_in(admin).await;
         self.note_refusal(admin, SessionOnly::EndPreview.action(), None, result).await

@@ -1,5 +1,5 @@
-//! Who asks. These types are witnesses: whoever holds one has gone through the check that makes it, and a use case
-//! that takes one cannot be called without it.
+//! The caller. These types are witnesses: each value was created by the check that it stands for, and a use case that takes
+//! one cannot be called without that check.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -14,16 +14,16 @@ use crate::audit::RecordedCall;
 use crate::error::ServiceError;
 use crate::tools::Tool;
 
-/// What a request presents.
+/// Credential of a request.
 #[derive(Debug, Clone)]
 pub enum Credential {
-    /// The token of the session cookie.
+    /// Token of the session cookie.
     Session(Secret),
-    /// The token of an `Authorization: Bearer` header.
+    /// Token of an `Authorization: Bearer` header.
     ApiKey(Secret),
 }
 
-/// The way by which a request came in.
+/// Interface that received a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
     /// The REST API.
@@ -32,43 +32,43 @@ pub enum Transport {
     Mcp,
 }
 
-/// What the audit log says about a request.
+/// Data about a request for the audit log.
 #[derive(Debug, Clone)]
 pub struct RequestInfo {
-    /// Opaque id, also told to the client.
+    /// Opaque id, which the client gets too.
     pub request_id: String,
     /// Address of the client, as far as it can be trusted.
     pub client_ip: Option<IpAddr>,
     /// `User-Agent`.
     pub user_agent: Option<String>,
-    /// The way in.
+    /// Interface that received the request.
     pub via: Transport,
-    /// The call of a tool that it holds, if any; every record of the request says it.
+    /// Tool call in the request, if any; every record of the request contains it.
     pub tool_call: Option<Arc<RecordedCall>>,
 }
 
-/// A call of a tool.
+/// Tool call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolCall {
-    /// The tool's name as it was called, which may be of none that there is.
+    /// Name of the tool as called; need not exist.
     pub tool: String,
-    /// Arguments as they were sent.
+    /// Arguments as sent.
     pub arguments: serde_json::Value,
-    /// What the client calls itself, name and version; anybody can say anything.
+    /// Name and version that the client gives itself; not verified.
     pub client: Option<String>,
 }
 
-/// How the caller proved who they are.
+/// Kind of the caller's credential.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AuthKind {
-    /// By a browser session.
+    /// Browser session.
     Session,
-    /// By an API key.
+    /// API key.
     ApiKey,
 }
 
 impl AuthKind {
-    /// The wire spelling.
+    /// Name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Session => "session",
@@ -83,7 +83,7 @@ pub(crate) enum Proof {
     ApiKey(ApiKey),
 }
 
-/// A known, enabled user, whose password may still have to be changed.
+/// Known, enabled user, who may still have to change the password.
 #[derive(Debug, Clone)]
 pub struct Identity {
     pub(crate) user: User,
@@ -91,67 +91,67 @@ pub struct Identity {
     pub(crate) info: RequestInfo,
 }
 
-/// A known, enabled user who may use the service.
+/// Known, enabled user who may use the service.
 #[derive(Debug, Clone)]
 pub struct Principal(pub(crate) Identity);
 
-/// A principal who holds the role `admin`.
+/// Principal with the role `admin`.
 #[derive(Debug, Clone, Copy)]
 pub struct Administrator<'a>(&'a Principal);
 
-/// The caller as they see themselves.
+/// The caller's own data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Me {
     /// Opaque id.
     pub id: String,
-    /// Name.
+    /// User name.
     pub username: String,
     /// Roles.
     pub roles: BTreeSet<String>,
     /// Attributes.
     pub attributes: BTreeMap<String, AttributeValue>,
-    /// Whether the roles include `admin`, and the credential lets the caller use it.
+    /// Whether the roles include `admin`, and the credential permits its use.
     pub is_admin: bool,
-    /// Whether the password must be changed before anything else.
+    /// Whether the user must change the password before any other action.
     pub must_change_password: bool,
-    /// The preview that is on, if any.
+    /// Active preview, if any.
     pub preview: Option<Preview>,
-    /// How the caller proved who they are.
+    /// Kind of the caller's credential.
     pub auth: AuthKind,
 }
 
 impl Identity {
-    /// The user's id.
+    /// Id of the user.
     pub fn user_id(&self) -> &str {
         &self.user.id
     }
 
-    /// The user's name.
+    /// Name of the user.
     pub fn username(&self) -> &str {
         &self.user.username
     }
 
-    /// Whether the caller administers: the user holds the role `admin`, and did not come with a narrowed key.
+    /// Whether the caller is an administrator: the user has the role `admin`, and does not use a scoped API key.
     pub fn is_admin(&self) -> bool {
         self.holds_admin_role() && !self.is_narrowed()
     }
 
-    /// Whether the user holds the role `admin`, whatever they came with.
+    /// Whether the user has the role `admin`, with any credential.
     pub(crate) fn holds_admin_role(&self) -> bool {
         self.user.roles.contains(ADMIN_ROLE)
     }
 
-    /// Whether the caller came with a key that opens less than its owner's roles.
+    /// Whether the caller uses an API key that grants less than its owner's roles.
     pub(crate) fn is_narrowed(&self) -> bool {
         self.api_key().is_some_and(|key| key.policy.is_some() || key.tools.is_some())
     }
 
-    /// The policy that a trace must satisfy besides those of the roles, when the caller came with such a key.
+    /// Policy of the caller's API key, which a trace must satisfy in addition to those of the roles.
     pub(crate) fn key_policy(&self) -> Option<&str> {
         self.api_key().and_then(|key| key.policy.as_deref())
     }
 
-    /// The tools that the caller's key is limited to, by name.
+    /// Names of the tools to which the caller's API key is limited.
     pub(crate) fn key_tools(&self) -> Option<Vec<String>> {
         self.api_key().and_then(|key| key.tools.clone())
     }
@@ -163,8 +163,8 @@ impl Identity {
         }
     }
 
-    /// That the caller's credential is good for this tool; `None` for what belongs to no tool, which no narrowed key is
-    /// good for: whoever it was handed to must not get at its owner's sessions and other keys.
+    /// Checks that the caller's credential permits this tool. `None` stands for a call outside the tools, which no scoped API
+    /// key permits: its holder must not get access to the owner's sessions and other keys.
     ///
     /// # Errors
     /// [`ServiceError::OutsideTools`].
@@ -177,12 +177,12 @@ impl Identity {
         if tool.is_some_and(allows) { Ok(()) } else { Err(ServiceError::OutsideTools) }
     }
 
-    /// The request.
+    /// Data about the request.
     pub fn request_info(&self) -> &RequestInfo {
         &self.info
     }
 
-    /// How the caller proved who they are.
+    /// Kind of the caller's credential.
     pub fn auth(&self) -> AuthKind {
         match self.proof {
             Proof::Session(_) => AuthKind::Session,
@@ -190,7 +190,7 @@ impl Identity {
         }
     }
 
-    /// Id of the session or key.
+    /// Id of the session or API key.
     pub fn credential_id(&self) -> &str {
         match &self.proof {
             Proof::Session(session) => &session.id,
@@ -198,8 +198,8 @@ impl Identity {
         }
     }
 
-    /// The preview that is on. Only an administrator has one: losing the role ends it at the same request, whatever
-    /// the session's row still says.
+    /// Active preview. Only an administrator has one: the loss of the role ends it within the same request, whatever the
+    /// session's row contains.
     pub fn preview(&self) -> Option<&Preview> {
         match &self.proof {
             Proof::Session(session) if self.is_admin() => session.preview.as_ref(),
@@ -207,7 +207,7 @@ impl Identity {
         }
     }
 
-    /// Whether the session's row says that it previews a user, whose roles and attributes stand elsewhere.
+    /// Whether the session's row previews a user, whose roles and attributes must be read separately.
     pub(crate) fn follows_user(&self) -> bool {
         match &self.proof {
             Proof::Session(session) => {
@@ -217,7 +217,7 @@ impl Identity {
         }
     }
 
-    /// That the password need not be changed first.
+    /// Checks that no password change is pending.
     ///
     /// # Errors
     /// [`ServiceError::PasswordChangeRequired`].
@@ -225,7 +225,7 @@ impl Identity {
         if self.user.must_change_password { Err(ServiceError::PasswordChangeRequired) } else { Ok(()) }
     }
 
-    /// That this caller administers; [`Principal::require_admin`] gives the right itself.
+    /// Checks that the caller is an administrator; [`Principal::require_admin`] returns the permission as a value.
     ///
     /// # Errors
     /// [`ServiceError::Forbidden`] without the role `admin`, [`ServiceError::NarrowedKey`] with it.
@@ -239,7 +239,7 @@ impl Identity {
         }
     }
 
-    /// The caller as one who may use the service.
+    /// Converts the caller into one who may use the service.
     ///
     /// # Errors
     /// [`ServiceError::PasswordChangeRequired`].
@@ -248,15 +248,15 @@ impl Identity {
         Ok(Principal(self))
     }
 
-    /// That the caller is here by a session.
+    /// Checks that the caller uses a session.
     ///
     /// # Errors
-    /// [`ServiceError::SessionRequired`] for a key.
+    /// [`ServiceError::SessionRequired`] if the caller uses an API key.
     pub fn require_own_session(&self) -> Result<(), ServiceError> {
         self.require_session().map(drop)
     }
 
-    /// What a stolen key must not be able to do asks for a session.
+    /// Returns the session, which actions require that a stolen API key must not be able to do.
     pub(crate) fn require_session(&self) -> Result<&Session, ServiceError> {
         match &self.proof {
             Proof::Session(session) => Ok(session),
@@ -279,7 +279,7 @@ impl Identity {
 }
 
 impl Principal {
-    /// The same caller, calling a tool.
+    /// Returns the same caller with this tool call.
     #[must_use]
     pub fn calling(&self, call: ToolCall) -> Self {
         let mut identity = self.0.clone();
@@ -287,7 +287,7 @@ impl Principal {
         Self(identity)
     }
 
-    /// The right to administer.
+    /// Returns the permission to administer.
     ///
     /// # Errors
     /// [`ServiceError::Forbidden`] without the role `admin`, [`ServiceError::NarrowedKey`] with it.

@@ -1,4 +1,4 @@
-//! Reading what a query asks for, with errors that point to the offending member.
+//! Parsing of query parameters; errors point to the invalid member.
 
 use serde_json::{Value, json};
 use tracewarden_model::{
@@ -10,13 +10,13 @@ use tracewarden_tracestore::StoreError;
 use crate::error::{FieldError, ServiceError, unknown};
 use crate::settings::Limits;
 
-/// The number in a cursor, before which the page begins. One beyond what a database can count to is none.
+/// Parses the number in a cursor, before which the page begins. A number that the database cannot represent is invalid.
 pub(crate) fn before(cursor: Option<&str>, inside: &'static str) -> Result<Option<u64>, ServiceError> {
     let number = |cursor: &str| cursor.parse().ok().filter(|number| i64::try_from(*number).is_ok());
     cursor.map(|cursor| number(cursor).ok_or(ServiceError::InvalidCursor { inside })).transpose()
 }
 
-/// The length of a page: the wanted one, as far as there are pages of that length.
+/// Returns the length of a page: the requested one, capped at the maximum.
 pub(crate) fn limit(wanted: Option<i64>, default: u32, most: u32) -> Result<u32, ServiceError> {
     match wanted {
         None => Ok(default.min(most)),
@@ -29,7 +29,7 @@ pub(crate) fn limit(wanted: Option<i64>, default: u32, most: u32) -> Result<u32,
     }
 }
 
-/// The window of a first page.
+/// Returns the window of a first page.
 pub(crate) fn first_window(
     from: Option<Timestamp>,
     to: Option<Timestamp>,
@@ -39,12 +39,12 @@ pub(crate) fn first_window(
     window(from.unwrap_or_else(|| to.saturating_sub(Window::DEFAULT_NANOS)), to)
 }
 
-/// A window that is not empty.
+/// Creates a window; an empty one is an error.
 pub(crate) fn window(from: Timestamp, to: Timestamp) -> Result<Window, ServiceError> {
     Window::new(from, to).map_err(|error| ServiceError::refused("/from", "invalid_window", error.to_string()))
 }
 
-/// The window of a later page: the first page fixed it, and a request may only repeat it.
+/// Returns the window of a later page: the first page fixed it, and a request may only repeat it.
 pub(crate) fn later_window(
     from: Option<Timestamp>,
     to: Option<Timestamp>,
@@ -99,7 +99,7 @@ fn condition_error(error: ConditionError) -> FieldError {
     FieldError::new(pointer, code, detail)
 }
 
-/// How a field is named that was named in another form.
+/// Message for a field that was named in another form.
 fn misnamed(wanted: &FieldRef, meant: &[FieldRef]) -> String {
     let ways = meant.iter().map(|field| {
         let reference = json!({ "ref": field.to_string() });
@@ -116,7 +116,7 @@ fn misnamed(wanted: &FieldRef, meant: &[FieldRef]) -> String {
     format!("{named}; write {}", ways.join(", or "))
 }
 
-/// The same error with a pointer to the column that is unknown.
+/// Converts the error, with a pointer to the unknown column.
 pub(crate) fn point_to_column(error: StoreError, columns: &[String]) -> ServiceError {
     let place = match &error {
         StoreError::UnknownColumn { name, .. } => columns.iter().position(|column| column == name),
@@ -133,7 +133,7 @@ pub(crate) fn point_to_column(error: StoreError, columns: &[String]) -> ServiceE
     }
 }
 
-/// A number of JSON where one holds every digit, else its digits as text.
+/// Formats a decimal as a JSON number if that represents every digit, otherwise as text.
 fn number(value: &Decimal) -> Value {
     let digits = value.to_string();
     let exact = |number: &serde_json::Number| Decimal::parse(&number.to_string()).as_ref() == Ok(value);
@@ -141,7 +141,7 @@ fn number(value: &Decimal) -> Value {
     read.map_or(Value::String(digits), Value::Number)
 }
 
-/// The filter as the audit log keeps it: a number with every digit, as text where a JSON number of 64 bits has not all.
+/// Formats the filter for the audit log: a number with every digit, as text if a 64-bit JSON number cannot represent it.
 pub(crate) fn conditions_detail(conditions: &[RawCondition]) -> Value {
     let scalar = |value: &Scalar| match value {
         Scalar::String(text) | Scalar::Digits(text, _) => json!(text),

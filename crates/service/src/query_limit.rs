@@ -1,4 +1,4 @@
-//! Queries that ran into a limit of the trace store, and what whoever asked can do about it.
+//! Queries that exceeded a ClickHouse limit, and advice for the caller.
 
 use tracewarden_model::{Condition, Window};
 use tracewarden_tracestore::StoreError;
@@ -7,31 +7,31 @@ use crate::access::Access;
 use crate::error::ServiceError;
 use crate::service::Service;
 
-/// Limits that a query of the trace store can run into.
+/// ClickHouse limits that a query can exceed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QueryLimit {
-    /// How long it may run.
+    /// Run time.
     Time,
-    /// How much memory it may take there, alone or together with others.
+    /// Memory in ClickHouse, of the query alone or together with others.
     Memory,
-    /// How much it may read, by the store's own settings.
+    /// Amount of data read, by ClickHouse's own settings.
     Size,
 }
 
-/// What was asked, as far as advice depends on it.
+/// Properties of a query on which the advice depends.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
-    /// The window; `None` where the question has none.
+    /// Time window; `None` if the query has none.
     window: Option<Window>,
-    /// Whether whoever asked administers, which says what they may be told.
+    /// Whether the caller is an administrator, which determines the details in messages.
     by_administrator: bool,
-    /// Of what could be added to the table, that which would help most. For administrators only: it may name a field
-    /// that to others does not exist.
+    /// The DDL suggestion for the table that would help most. For administrators only: it may name a field whose existence is
+    /// hidden from others.
     suggestion: Option<String>,
 }
 
 impl Service {
-    /// What advice depends on, for a read by these conditions.
+    /// Collects the properties for advice on a read with these conditions.
     pub(crate) fn asked(&self, access: &Access, window: Option<Window>, conditions: &[Condition]) -> Asked {
         let by_administrator = access.authority.principal.is_admin();
         let suggestion = if by_administrator {
@@ -46,8 +46,7 @@ impl Service {
 }
 
 impl Asked {
-    /// A failure of the trace store, as whoever asked may know it. What the store said goes to the log alone: it quotes
-    /// statements.
+    /// Converts a ClickHouse error for the caller. ClickHouse's message goes to the log only, because it quotes statements.
     pub(crate) fn error(&self, error: StoreError) -> ServiceError {
         match ServiceError::of_store(error, self.by_administrator) {
             ServiceError::OverLimit { limit, inside, .. } => {
@@ -93,7 +92,7 @@ impl Asked {
 }
 
 impl QueryLimit {
-    /// Without advice.
+    /// Describes the exceeded limit, without advice.
     pub(crate) fn what_happened(self) -> &'static str {
         match self {
             Self::Time => "the query took too long and was stopped",
@@ -103,7 +102,7 @@ impl QueryLimit {
     }
 }
 
-/// How long a window is, in the largest unit of which it has at least two.
+/// Formats the length of a window in the largest unit of which it contains at least two.
 fn lasting(window: Window) -> String {
     let seconds = window.to().as_nanos().saturating_sub(window.from().as_nanos()) / 1_000_000_000;
     let units: [(i64, &str); 4] = [(86_400, "days"), (3_600, "hours"), (60, "minutes"), (1, "seconds")];

@@ -1,4 +1,4 @@
-//! Calls that are refused before a use case begins, as the transport's gate sees them.
+//! Records of calls that the transport rejects before a use case begins.
 
 use serde_json::{Value, json};
 
@@ -8,23 +8,23 @@ use crate::principal::{Identity, Principal, Transport};
 use crate::service::Service;
 use crate::tools::Tool;
 
-/// What only a session may do: a stolen key must not be able to.
+/// Actions that require a session: a stolen API key must not be able to do them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionOnly {
-    /// Signing out.
+    /// Sign out.
     Logout,
-    /// Changing one's own password.
+    /// Change of one's own password.
     ChangePassword,
-    /// Making a key.
+    /// Creation of an API key.
     CreateApiKey,
-    /// Beginning a preview.
+    /// Start of a preview.
     BeginPreview,
-    /// Ending a preview.
+    /// End of a preview.
     EndPreview,
 }
 
 impl SessionOnly {
-    /// As the audit log spells it.
+    /// Action in the audit log.
     pub(crate) const fn action(self) -> &'static str {
         match self {
             Self::Logout => "logout",
@@ -36,23 +36,23 @@ impl SessionOnly {
     }
 }
 
-/// What was called, for the record of a refusal.
+/// The rejected call, for its audit record.
 #[derive(Debug, Clone, Copy)]
 pub struct RefusedCall<'a> {
-    /// What only a session may do here, if anything.
+    /// Action of this call that requires a session, if any.
     pub session_only: Option<SessionOnly>,
-    /// The tool that the route is REST's form of, if any.
+    /// Tool to which the REST route corresponds, if any.
     pub tool: Option<Tool>,
-    /// Method.
+    /// HTTP method.
     pub method: &'a str,
-    /// The pattern that the path has matched.
+    /// Route pattern that matched the path.
     pub route: Option<&'a str>,
-    /// The path.
+    /// Path of the request.
     pub path: &'a str,
 }
 
 impl RefusedCall<'_> {
-    /// What the route is for, as far as its record goes: a read of traces, else administration.
+    /// Action for the record: a read of traces, otherwise administration.
     fn action(&self) -> &'static str {
         self.tool.and_then(Tool::action).unwrap_or("administration")
     }
@@ -63,18 +63,19 @@ impl RefusedCall<'_> {
 }
 
 impl Service {
-    /// Records a call of a tool that no use case records: one that reads no traces. Nothing is answered when this fails.
+    /// Records a call of a tool that no use case records, because it reads no traces. The call must not be answered if this
+    /// fails.
     ///
     /// # Errors
-    /// When the own database fails.
+    /// When the application database fails.
     pub async fn note_tool_call(&self, principal: &Principal, tool: Tool) -> Result<(), ServiceError> {
         let action = Tool::call_action(Some(tool));
         let event = Event { action, outcome: Outcome::Success, target: None, detail: json!({}) };
         self.record_alone(&AuditContext::of(principal), &event).await
     }
 
-    /// Records a call of a tool that was refused before any use case saw it: of a tool that is not one or not the key's, or
-    /// with arguments that cannot be read. Like [`Service::note_refused_call`].
+    /// Records a tool call that was rejected before a use case: the tool is unknown or not permitted for the key, or the
+    /// arguments cannot be parsed. Does not fail, like [`Service::note_refused_call`].
     pub async fn note_refused_tool_call(
         &self,
         principal: &Principal,
@@ -87,9 +88,8 @@ impl Service {
         self.record_if_possible(principal, event).await;
     }
 
-    /// Records that a known caller asked for what they may not do: for administration, for traces, or with a key for
-    /// what only a session may do or what is outside its tools. The refusal stands whether or not its record can be
-    /// written.
+    /// Records a call that a known caller may not make: administration, traces, or with an API key an action that requires a
+    /// session or is outside its tools. The call stays rejected even if the record cannot be written.
     pub async fn note_refused_call(&self, identity: &Identity, error: &ServiceError, call: RefusedCall<'_>) {
         let action = match (error, call.session_only) {
             (ServiceError::SessionRequired, Some(what)) => what.action(),
@@ -100,8 +100,8 @@ impl Service {
         self.record_refusal(identity, action, error, Some(call.path), call.detail(error.code())).await;
     }
 
-    /// Records that a caller who may do it asked for traces or for a change, in a request that could not be read; `code`
-    /// is the answer's. Like [`Service::note_refused_call`].
+    /// Records a request for traces or for a change that the caller may make, but that could not be parsed; `code` is that of
+    /// the answer. Does not fail, like [`Service::note_refused_call`].
     pub async fn note_unreadable_call(&self, identity: &Identity, code: &str, call: RefusedCall<'_>) {
         let action = match call.session_only {
             _ if identity.info.via == Transport::Mcp => Tool::call_action(None),

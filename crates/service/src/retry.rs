@@ -1,9 +1,9 @@
-//! What a client can do after a failure.
+//! Advice to clients on retries.
 
-/// Whether a request that failed may be sent again.
+/// Whether a client may retry a failed request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Retry {
-    /// It was refused, nothing changed, and the same request will be refused again.
+    /// The request was rejected, nothing changed, and the same request will be rejected again.
     Never,
     /// Nothing changed, and the same request can succeed later.
     Safe,
@@ -12,7 +12,7 @@ pub enum Retry {
 }
 
 impl Retry {
-    /// What follows from a stable code alone.
+    /// Returns the advice that follows from an error code alone.
     pub fn of(code: &str) -> Self {
         match code {
             "internal" | "overloaded" | "query_memory" | "query_timeout" | "request_timeout"
@@ -21,13 +21,13 @@ impl Retry {
         }
     }
 
-    /// The same for a change that failed at an unknown point.
+    /// Returns the advice for a change that failed at an unknown point.
     #[must_use]
     pub fn after_unfinished_change(self) -> Self {
         if self == Self::Safe { Self::Unknown } else { self }
     }
 
-    /// The wire spelling.
+    /// Name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Never => "never",

@@ -18,46 +18,46 @@ const POLICIES_MAX: usize = 100;
 const TITLE_MAX_CHARS: usize = 200;
 const DESCRIPTION_MAX_CHARS: usize = 4_000;
 
-/// A role as stored, with advice about its policies.
+/// Role as stored, with advice on its policies.
 #[derive(Debug, Clone)]
 pub struct PutRole {
     /// The role.
     pub role: Role,
-    /// Whether it is new.
+    /// Whether the role is new.
     pub created: bool,
-    /// Advice, one list a policy.
+    /// Advice, one list for each policy.
     pub warnings: Vec<Vec<Diagnostic>>,
 }
 
-/// A role with the users who hold it.
+/// Role with the users who have it.
 #[derive(Debug, Clone)]
 pub struct RoleDetail {
     /// The role.
     pub role: Role,
-    /// Names of users, in order.
+    /// Names of the users, sorted.
     pub members: Vec<String>,
 }
 
-/// What a policy would be if it were stored now.
+/// Result of checking a policy as if it were stored now.
 #[derive(Debug, Clone, Default)]
 pub struct PolicyCheck {
-    /// Why it could not be stored; empty when it could.
+    /// Errors that prevent storing it; empty if it is valid.
     pub errors: Vec<Diagnostic>,
-    /// The fields that it names.
+    /// Fields that the policy names.
     pub fields: Vec<String>,
-    /// Advice.
+    /// Advice on the policy.
     pub warnings: Vec<Diagnostic>,
-    /// Its form in the trace store for the caller, when it is valid.
+    /// The predicate in ClickHouse for the caller, if the policy is valid.
     pub predicate: Option<String>,
-    /// Recent traces that were looked at for advice; `None` when none were.
+    /// Number of recent traces in the sample for advice; `None` if none was taken.
     pub recent_traces: Option<u64>,
 }
 
 impl Service {
-    /// Creates or replaces a role; effective from each holder's next request. The policies that it has already make no change.
+    /// Creates or replaces a role; takes effect with each holder's next request. Identical policies make no change.
     ///
     /// # Errors
-    /// [`ServiceError::Refused`] with `policy_invalid` and the place in the text, or for bad members;
+    /// [`ServiceError::Refused`] with `policy_invalid` and the position in the text, or for invalid members;
     /// [`ServiceError::PreconditionFailed`] when `if_match` does not hold.
     pub async fn put_role(
         &self,
@@ -68,7 +68,7 @@ impl Service {
     ) -> Result<PutRole, ServiceError> {
         let result = self.put_role_in(admin, name, policies, if_match).await;
         let (mut stored, subject) = self.note_refusal(admin, "role.put", Some(name), result).await?;
-        // It holds from here on, with advice or without.
+        // The change is in effect from here on, with or without advice.
         let advice = self.advice(admin, subject).await;
         for (warnings, more) in stored.warnings.iter_mut().zip(advice.warnings) {
             add(warnings, more);
@@ -76,9 +76,9 @@ impl Service {
         Ok(stored)
     }
 
-    /// Begins a change with policies that were checked under the model that is in force in it: a policy that does not compile must
-    /// never be. They are checked before it, since everybody else who writes waits for its end, and anew within it only where the
-    /// model changed in between.
+    /// Begins a change with policies that were checked under the access model in the transaction: a policy that does not
+    /// compile must never be stored. They are checked before the transaction, because all other writers wait for its end, and
+    /// again within it only if the model has changed since.
     async fn begin_with_checked(
         &self,
         admin: &Administrator<'_>,
@@ -91,7 +91,7 @@ impl Service {
         if model == checks.model {
             return Ok((tx, checks));
         }
-        // Out of turn: one change at a time is at this place, and those whose turn it is may wait for it.
+        // Bypasses the queue: only one change at a time gets here, and queued tasks may wait for it.
         let checks = blocking(move || Checks::of(checks.policies, model)).await?;
         Ok((tx, checks))
     }
@@ -150,18 +150,18 @@ impl Service {
         Ok((PutRole { role, created: stored.is_none(), warnings }, subject(model)))
     }
 
-    /// All roles by name.
+    /// Returns all roles by name.
     ///
     /// # Errors
-    /// When the own database fails.
+    /// When the application database fails.
     pub async fn roles(&self, _admin: &Administrator<'_>) -> Result<Vec<Role>, ServiceError> {
         Ok(self.db().begin_read().await?.roles().await?)
     }
 
-    /// One role.
+    /// Returns one role.
     ///
     /// # Errors
-    /// [`ServiceError::NotFound`], or a failure of the own database.
+    /// [`ServiceError::NotFound`], or a failure of the application database.
     pub async fn role(&self, _admin: &Administrator<'_>, name: &str) -> Result<RoleDetail, ServiceError> {
         let name = validate::findable(name, "role")?;
         let mut tx = self.db().begin_read().await?;
@@ -170,11 +170,11 @@ impl Service {
         Ok(RoleDetail { role, members })
     }
 
-    /// Deletes a role and its assignments; effective from each holder's next request.
+    /// Deletes a role and its assignments; takes effect with each holder's next request.
     ///
     /// # Errors
-    /// [`ServiceError::NotFound`], [`ServiceError::Conflict`] for the role `admin`,
-    /// [`ServiceError::PreconditionFailed`] when `if_match` does not hold.
+    /// [`ServiceError::NotFound`], [`ServiceError::Conflict`] for the role `admin`, [`ServiceError::PreconditionFailed`] when
+    /// `if_match` does not hold.
     pub async fn delete_role(
         &self,
         admin: &Administrator<'_>,
@@ -216,12 +216,12 @@ impl Service {
         Ok(tx.commit().await?)
     }
 
-    /// Checks a policy without storing it. A policy that is not valid is an answer here, not an error. With
-    /// `recent_traces`, a sample of these is looked at for advice, which is recorded, since it tells something about spans;
-    /// a policy that depends on the caller is not tried, because no user is given.
+    /// Checks a policy without storing it. An invalid policy is a result here, not an error. With `recent_traces`, samples
+    /// recent traces for advice; this is recorded, because it reveals something about spans. A policy that depends on the
+    /// caller is not tested on traces, because no user is given.
     ///
     /// # Errors
-    /// When the own database fails; with `recent_traces` also as for a change.
+    /// When the application database fails; with `recent_traces` also as for a change.
     pub async fn check_policy(
         &self,
         admin: &Administrator<'_>,
@@ -263,7 +263,7 @@ impl Service {
     }
 }
 
-/// Adds advice to advice, by place.
+/// Adds advice, sorted by position in the text.
 fn add(warnings: &mut Vec<Diagnostic>, more: impl IntoIterator<Item = Diagnostic>) {
     warnings.extend(more);
     warnings.sort_by_key(|warning| (warning.line, warning.column));
@@ -287,26 +287,26 @@ pub(crate) fn check_members(name: &str, policies: &[Policy]) -> Result<(), Servi
         let description = policy.description.as_deref().unwrap_or_default();
         let pointer = format!("/policies/{index}/description");
         validate::text(description, &pointer, DESCRIPTION_MAX_CHARS, &mut errors);
-        // Its length is the compiler's to judge.
+        // The policy compiler limits the length.
         let pointer = format!("/policies/{index}/expression");
         validate::text(&policy.expression, &pointer, usize::MAX, &mut errors);
     }
     validate::no_errors(errors)
 }
 
-/// Refuses a new role whose name differs from that of an existing one by case alone.
+/// Rejects a new role whose name differs from that of an existing one only by case.
 pub(crate) fn no_case_conflict<'a>(
     name: &str,
     existing: impl IntoIterator<Item = &'a String>,
 ) -> Result<(), ServiceError> {
-    // At most one is alike: the database holds no two.
+    // At most one matches: the database contains no two such names.
     match existing.into_iter().find(|other| other.eq_ignore_ascii_case(name)) {
         Some(other) if other != name => Err(case_conflict(name, other)),
         _ => Ok(()),
     }
 }
 
-/// Two roles whose names differ by case alone would be taken for one another.
+/// Returns the error for two roles whose names differ only by case and would be confused.
 pub(crate) fn case_conflict(name: &str, other: &str) -> ServiceError {
     let detail = format!(
         "the role `{other}` exists, and the names of two roles must not differ only by case; use `{other}`, or another name than \
@@ -316,21 +316,21 @@ pub(crate) fn case_conflict(name: &str, other: &str) -> ServiceError {
     ServiceError::Conflict { detail, errors }
 }
 
-/// For the audit log: what the policies say, not what people read about them.
+/// Formats the policies for the audit log, without their descriptions.
 pub(crate) fn policies_detail(policies: &[Policy]) -> Value {
     policies.iter().map(|policy| json!({ "title": policy.title, "expression": policy.expression })).collect()
 }
 
-/// Policies with what checking them under a model found.
+/// Policies with the results of checking them under a model.
 pub(crate) struct Checks {
     pub(crate) policies: Vec<Policy>,
     pub(crate) model: AccessModel,
-    /// Each with its warnings, or the errors of all.
+    /// The checked policies with their warnings, or the errors of all.
     pub(crate) checked: Result<(Vec<Checked>, Vec<Vec<Diagnostic>>), ServiceError>,
 }
 
 impl Checks {
-    /// Checks all policies, which keeps a thread busy.
+    /// Checks all policies. Blocks its thread.
     pub(crate) fn of(policies: Vec<Policy>, model: AccessModel) -> Self {
         let checked = check_each(&policies, &model);
         Self { policies, model, checked }

@@ -1,17 +1,17 @@
-//! What runs at the moment in this replica, counted by user or by credential.
+//! Concurrent work in this replica, limited by user or by credential.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Counts of what runs, by a name. What runs not at all is not in the map, so that it never holds more entries than
-/// things run.
+/// Number of running tasks by name. A name without running tasks has no entry, so the map never has more entries than there
+/// are running tasks.
 #[derive(Debug)]
 pub(crate) struct Running {
     counts: Arc<Mutex<HashMap<String, usize>>>,
     limit: Option<usize>,
 }
 
-/// The leave to run one, given back when it is dropped.
+/// Permit to run one task, released when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Permit {
     counts: Arc<Mutex<HashMap<String, usize>>>,
@@ -19,12 +19,12 @@ pub(crate) struct Permit {
 }
 
 impl Running {
-    /// At most `limit` of one name at the same time; any number when it is `None`.
+    /// Allows at most `limit` concurrent tasks of one name; any number if it is `None`.
     pub(crate) fn new(limit: Option<usize>) -> Self {
         Self { counts: Arc::default(), limit }
     }
 
-    /// The leave to run one more, unless the limit is reached.
+    /// Returns a permit for one more task, unless the limit is reached.
     pub(crate) fn admit(&self, name: &str) -> Option<Permit> {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let running = counts.get(name).copied().unwrap_or_default();

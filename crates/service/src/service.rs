@@ -1,4 +1,4 @@
-//! The service and what it is wired with.
+//! The service and its dependencies.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,14 +53,14 @@ struct Inner {
     holding_by_user: Running,
     looks: Semaphore,
     advice: Semaphore,
-    /// The check that is under way.
+    /// Readiness check in progress.
     ready: SharedWork<(), NotReady>,
 }
 
-/// Does this also when whoever waits for it goes away.
+/// Runs work to completion, even if the caller that awaits it is cancelled.
 ///
 /// # Errors
-/// Those of the work; an internal one when it panicked.
+/// The errors of the work; an internal error if it panicked.
 pub(crate) async fn to_its_end<T: Send + 'static>(
     work: impl Future<Output = Result<T, ServiceError>> + Send + 'static,
 ) -> Result<T, ServiceError> {
@@ -70,11 +70,11 @@ pub(crate) async fn to_its_end<T: Send + 'static>(
 /// Why the service cannot serve requests.
 #[derive(Debug, Clone)]
 struct NotReady {
-    /// For everybody.
+    /// Reason for all callers.
     reason: &'static str,
     /// Cause for the log.
     inside: String,
-    /// Seconds until an endpoint is tried again, where that is known.
+    /// Seconds until a ClickHouse endpoint is tried again, if known.
     retry_after_seconds: Option<u64>,
 }
 
@@ -83,7 +83,7 @@ impl NotReady {
         Self { reason, inside, retry_after_seconds: None }
     }
 
-    /// ClickHouse's codes for a user who is not let in.
+    /// ClickHouse's error codes for a rejected login.
     const REFUSED_LOGIN: [i32; 4] = [192, 193, 194, 516];
 
     fn reason(error: &StoreError) -> &'static str {
@@ -104,60 +104,63 @@ impl NotReady {
     }
 }
 
-/// Whoever asks whether the service is ready gives up after a few seconds; a query's patience is not theirs.
+/// Time-out of a readiness check. Clients that ask for readiness give up after a few seconds, so a query's time-out would be
+/// too long.
 const READY_PATIENCE: Duration = Duration::from_secs(3);
 
-/// Names under which the own database keeps the keys that all replicas share.
+/// Names under which the application database stores the keys that all replicas share.
 const CURSOR_KEY: &str = "cursor_key";
 const LOGIN_NAME_KEY: &str = "login_name_key";
 
 const KEY_BYTES: usize = 32;
 
-/// Previews of a change that this replica counts at the same time.
+/// Maximum number of change previews that this replica counts at the same time.
 const LOOKS: usize = 2;
-/// Looks at recent traces, for advice, that it takes at the same time. They are not the same as those: advice has seconds,
-/// within which a preview that may take a minute would not be over.
+/// Maximum number of samples of recent traces that this replica takes at the same time for policy advice. Separate from
+/// [`LOOKS`]: advice has a few seconds, and a preview may hold its permit for a minute.
 const ADVICE: usize = 2;
 
-/// Calls that hold many whole spans for an answer made of them, which takes several times their size: up to some 100 MiB each.
+/// Maximum number of concurrent calls that hold many whole spans. Building the answer takes several times the size of the
+/// spans: up to some 100 MiB for each call.
 const HOLDING: usize = 8;
-/// One user has at most one of so many of them.
+/// One user holds at most 1/`SHARE_OF_USER` of the permits.
 const SHARE_OF_USER: usize = 2;
 
-/// Records of what was refused to one user that wait at the same time. They do also when nobody waits for the answer, so that
-/// connections do not bound them.
+/// Maximum number of records of denied or failed calls of one user that wait to be written. Records wait even after the
+/// client has disconnected, so the connection limit does not bound them.
 const WAITING_RECORDS: usize = 100;
 
-/// The leave to hold many spans, given back when it is dropped.
+/// Permit to hold many spans, released when it is dropped.
 pub(crate) struct Leave {
     _leave: OwnedSemaphorePermit,
     _of_user: Permit,
 }
 
-/// Policies of new keys that are checked at the same time, beside what readers wait for: each may take a second.
+/// Maximum number of concurrent checks of new keys' policies; each may take a second. Separate from the work that readers
+/// wait for.
 const CHECKING: usize = 1;
 
-/// Checks of policies before they, or the model, are stored, at the same time.
+/// Maximum number of concurrent checks of policies before they, or the model, are stored.
 const STORING: usize = 2;
-/// Other work with policies for administrators at the same time: advice, trials, who sees a trace, whom a change touches. Whoever
-/// takes away a right must not wait for it.
+/// Maximum number of concurrent other tasks with policies for administrators: advice, test runs, viewers of a trace, impact
+/// of a change. Separate from storing, because an administrator who revokes access must not wait for these tasks.
 const EXAMINING: usize = 2;
 
-/// Reads of the audit log and of the model's history at the same time: each may look at all of it, with one of the few connections
-/// to the own database, through which everybody else is authenticated.
+/// Maximum number of concurrent scans of the audit log and of the model's history. Each may read the whole table over one of
+/// the few connections to the application database, which authentication needs too.
 const SCANS: usize = 2;
 
-/// How many readers' policies are compiled at the same time: as many as there are processors, and two where there is one, so
-/// that a large one does not stand before all others.
+/// Maximum number of readers' policies that are compiled at the same time: the number of processors, but at least two, so
+/// that one large policy does not block all others.
 fn deciding() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from).max(2)
 }
 
 impl Service {
-    /// Wires the service; makes the keys that replicas share if none has yet.
+    /// Creates the service, and the keys that replicas share if they do not exist yet.
     ///
     /// # Errors
-    /// When a setting is not acceptable or the own database fails.
+    /// When a setting is invalid or the application database fails.
     pub async fn new(
         db: AppDb,
         store: TraceStore,
@@ -201,9 +204,9 @@ impl Service {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Whether the application database and ClickHouse can serve requests, within [`READY_PATIENCE`]: the server lets the service's
-    /// user in and is of a supported version, and every shard of the bound table answers. Everybody who asks while a check is
-    /// under way gets its result: anonymous callers may ask, and each check is several statements.
+    /// Checks within [`READY_PATIENCE`] that the application database and ClickHouse can serve requests: the server accepts
+    /// the service's user and has a supported version, and every shard of the bound table answers. Calls during a check share
+    /// its result, because anonymous clients may call this and each check takes several statements.
     ///
     /// # Errors
     /// [`ServiceError::NotReady`].
@@ -236,15 +239,15 @@ impl Service {
         })
     }
 
-    /// Checks the audit log's hash chain; the first fault, if any.
+    /// Checks the audit log's hash chain; returns the first fault, if any.
     ///
     /// # Errors
-    /// When the own database fails.
+    /// When the application database fails.
     pub async fn verify_audit(&self) -> Result<Option<ChainFault>, ServiceError> {
         Ok(self.db().begin_read().await?.verify_audit(|_, _| ()).await?.err())
     }
 
-    /// Names the counts of the service, its own database and its trace store in a registry.
+    /// Registers the metrics of the service, the application database and ClickHouse.
     pub fn register_metrics(&self, registry: &mut Registry) {
         self.metrics().register(registry);
         registry.register_collector(Box::new(PolicyReuse(self.compiled())));
@@ -252,7 +255,7 @@ impl Service {
         self.store().register_metrics(registry);
     }
 
-    /// The settings.
+    /// Settings of the service.
     pub fn settings(&self) -> &Settings {
         &self.inner.settings
     }
@@ -265,7 +268,7 @@ impl Service {
         &self.inner.store
     }
 
-    /// The time, which windows end at when nothing else is said.
+    /// Current time, the default end of a time window.
     pub fn now(&self) -> Timestamp {
         self.inner.clock.now()
     }
@@ -278,7 +281,7 @@ impl Service {
         &self.inner.passwords
     }
 
-    /// Queries that run, by user.
+    /// Running queries by user.
     pub(crate) fn queries(&self) -> &Running {
         &self.inner.queries
     }
@@ -287,40 +290,40 @@ impl Service {
         &self.inner.metrics
     }
 
-    /// Policies that were compiled before.
+    /// Cache of compiled policies.
     pub(crate) fn compiled(&self) -> Arc<CompiledPolicies> {
         Arc::clone(&self.inner.compiled)
     }
 
-    /// The work with policies that every read of traces begins with.
+    /// Queue of the policy compilation that every read of traces needs.
     pub(crate) fn deciding(&self) -> &BoundedWork {
         &self.inner.deciding
     }
 
-    /// Checks of policies that anybody who may log in can send.
+    /// Queue of policy checks that any signed-in user can request.
     pub(crate) fn checking(&self) -> &BoundedWork {
         &self.inner.checking
     }
 
-    /// Checks of policies before something is stored.
+    /// Queue of policy checks before something is stored.
     pub(crate) fn storing(&self) -> &BoundedWork {
         &self.inner.storing
     }
 
-    /// Other work with policies that an administrator asked for.
+    /// Queue of other work with policies for administrators.
     pub(crate) fn examining(&self) -> &BoundedWork {
         &self.inner.examining
     }
 
-    /// The leave to look through the audit log or the model's history.
+    /// Permits to scan the audit log or the model's history.
     pub(crate) fn scans(&self) -> &Semaphore {
         &self.inner.scans
     }
 
-    /// The leave to hold many whole spans, of which this replica gives a few at a time; whoever waits for it holds few yet.
+    /// Waits for a permit to hold many whole spans. This replica has a few of them; a waiting call holds few spans yet.
     ///
     /// # Errors
-    /// [`ServiceError::TooManyQueries`] where the user has their share.
+    /// [`ServiceError::TooManyQueries`] if the user already holds their share.
     pub(crate) async fn leave_to_hold_spans(&self, user: &str) -> Result<Leave, ServiceError> {
         let of_user = self.inner.holding_by_user.admit(user).ok_or(ServiceError::TooManyQueries)?;
         let leave = Arc::clone(&self.inner.holding).acquire_owned().await;
@@ -328,27 +331,27 @@ impl Service {
         Ok(Leave { _leave: leave, _of_user: of_user })
     }
 
-    /// Last uses that are being written, by credential.
+    /// Writes of the last use in progress, by credential.
     pub(crate) fn noting(&self) -> &Running {
         &self.inner.noting
     }
 
-    /// Records of what was refused that wait to be written, by user.
+    /// Records of denied or failed calls that wait to be written, by user.
     pub(crate) fn waiting_records(&self) -> &Running {
         &self.inner.waiting_records
     }
 
-    /// Log-ins under way.
+    /// Sign-ins in progress.
     pub(crate) fn log_ins(&self) -> &LogIns {
         &self.inner.log_ins
     }
 
-    /// The leave to count for a preview of a change.
+    /// Permits to count for a preview of a change.
     pub(crate) fn looks(&self) -> &Semaphore {
         &self.inner.looks
     }
 
-    /// The leave to look at recent traces for advice.
+    /// Permits to sample recent traces for policy advice.
     pub(crate) fn advice_looks(&self) -> &Semaphore {
         &self.inner.advice
     }
@@ -362,7 +365,7 @@ impl Service {
     }
 }
 
-/// The key of this name; made now if no replica has yet.
+/// Returns the key of this name; creates it if no replica has done so yet.
 async fn shared_key(db: &AppDb, entropy: &dyn Entropy, name: &str) -> Result<Vec<u8>, ServiceError> {
     if let Some(key) = db.begin_read().await?.secret(name).await? {
         return Ok(key);
@@ -375,14 +378,14 @@ async fn shared_key(db: &AppDb, entropy: &dyn Entropy, name: &str) -> Result<Vec
     Ok(key)
 }
 
-/// Runs work that keeps a thread busy off the threads that serve requests.
+/// Runs work that blocks its thread on the blocking thread pool, off the threads that serve requests.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, ServiceError> {
     tokio::task::spawn_blocking(work).await.map_err(|error| ended_early(&error))
 }
 
-/// Not the error itself, which quotes the panic.
+/// Omits the join error itself, which quotes the panic message.
 fn ended_early(error: &JoinError) -> ServiceError {
     ServiceError::internal(if error.is_panic() { "a task panicked" } else { "a task was ended" })
 }

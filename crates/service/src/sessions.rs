@@ -1,4 +1,4 @@
-//! A user's sessions, listed and ended.
+//! A user's sessions: listing and ending them.
 
 use serde_json::json;
 use tracewarden_appdb::Session;
@@ -9,20 +9,20 @@ use crate::principal::{Identity, Principal, Proof};
 use crate::service::Service;
 use crate::validate;
 
-/// A session as its user, or an administrator, sees it.
+/// Session, as its user or an administrator sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionInfo {
     /// Opaque id, not the token.
     pub id: String,
-    /// Log-in.
+    /// Time of sign-in.
     pub created_at: Timestamp,
-    /// Last request, to about a minute.
+    /// Time of the last request, to about a minute.
     pub last_seen_at: Timestamp,
-    /// Address at log-in.
+    /// Client address at sign-in.
     pub client_ip: Option<String>,
-    /// User agent at log-in.
+    /// User agent at sign-in.
     pub user_agent: Option<String>,
-    /// Whether it is the one that asks.
+    /// Whether this is the caller's own session.
     pub current: bool,
 }
 
@@ -41,10 +41,10 @@ impl SessionInfo {
 }
 
 impl Service {
-    /// The caller's sessions, newest first.
+    /// Returns the caller's sessions, newest first.
     ///
     /// # Errors
-    /// When the own database fails.
+    /// When the application database fails.
     pub async fn my_sessions(&self, principal: &Principal) -> Result<Vec<SessionInfo>, ServiceError> {
         let sessions = self.db().begin_read().await?.sessions_of_user(principal.user_id()).await?;
         Ok(sessions.into_iter().map(|session| SessionInfo::new(session, principal)).collect())
@@ -53,7 +53,7 @@ impl Service {
     /// Ends one of the caller's sessions.
     ///
     /// # Errors
-    /// [`ServiceError::NotFound`], or a failure of the own database.
+    /// [`ServiceError::NotFound`], or a failure of the application database.
     pub async fn end_my_session(&self, principal: &Principal, id: &str) -> Result<(), ServiceError> {
         let result = self.end_my_session_in(principal, id).await;
         self.note_refusal(principal, "session.end", Some(id), result).await

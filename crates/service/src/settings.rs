@@ -1,15 +1,15 @@
-//! What an operator can set.
+//! Settings that an operator can change.
 
-/// Limits on filters and pages; all are told to clients.
+/// Limits on filters and pages; clients can query all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Conditions in a filter.
+    /// Maximum number of conditions in a filter.
     pub max_conditions: usize,
-    /// Values in a condition.
+    /// Maximum number of values in a condition.
     pub max_values: usize,
-    /// Traces in a page.
+    /// Maximum number of traces in a page.
     pub max_limit: u32,
-    /// Traces in a page when the request does not say.
+    /// Default number of traces in a page.
     pub default_limit: u32,
 }
 
@@ -19,22 +19,22 @@ impl Default for Limits {
     }
 }
 
-/// The cost of one Argon2id hash.
+/// Cost of one Argon2id hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PasswordCost {
     /// Memory in KiB.
     pub memory_kib: u32,
     /// Passes over the memory.
     pub iterations: u32,
-    /// Lanes.
+    /// Number of lanes.
     pub parallelism: u32,
 }
 
 impl PasswordCost {
-    /// The least cost that is accepted: 19 MiB, two passes, one lane, as OWASP recommends.
+    /// Minimum cost that is accepted: 19 MiB, two passes, one lane, as OWASP recommends.
     pub const FLOOR: Self = Self { memory_kib: 19 * 1024, iterations: 2, parallelism: 1 };
 
-    /// Whether this costs at least [`PasswordCost::FLOOR`] in memory and in passes.
+    /// Whether this cost is at least [`PasswordCost::FLOOR`] in memory and in passes.
     pub fn is_enough(&self) -> bool {
         self.memory_kib >= Self::FLOOR.memory_kib
             && self.iterations >= Self::FLOOR.iterations
@@ -53,24 +53,24 @@ impl Default for PasswordCost {
 pub struct Settings {
     /// Limits on filters and pages.
     pub limits: Limits,
-    /// Cost of new password hashes; below the floor the service does not start.
+    /// Cost of new password hashes; the service does not start with a cost below the minimum.
     pub password: PasswordCost,
-    /// Password hashes computed at the same time; the rest waits. Each takes `password.memory_kib`.
+    /// Maximum number of concurrent password hashes; further ones wait. Each takes `password.memory_kib`.
     pub max_parallel_hashes: usize,
-    /// Whether administrators may see what no policy guards: map keys and example values in discovery, and counts of traces
-    /// that they may not read.
+    /// Whether administrators may see data that no policy guards: map keys and example values in discovery, and counts of
+    /// traces that they may not read.
     pub discovery_samples: bool,
-    /// Services that a policy may make visible only because traces are shown whole; with more, storing it warns.
+    /// Number of services to which a policy may give collateral access; storing a policy with more produces a warning.
     pub overshare_warning: u64,
     /// Name of the service, which no password may contain.
     pub service_name: String,
-    /// Nanoseconds after which a session ends however much it is used; `None` for never.
+    /// Nanoseconds after which a session ends even if it is used; `None` for never.
     pub session_absolute_nanos: Option<i64>,
-    /// Nanoseconds after which an unused session ends; `None` for never. It may end earlier by a quarter of that, at
-    /// most by a minute, because not each use is noted.
+    /// Nanoseconds after which an unused session ends; `None` for never. The session may end earlier by a quarter of this
+    /// time, at most by a minute, because not every use is recorded.
     pub session_idle_nanos: Option<i64>,
-    /// Queries that one user may run at the same time in this replica, by all sessions and keys together; `None` for
-    /// any number.
+    /// Maximum number of concurrent queries of one user in this replica, over all sessions and API keys; `None` for any
+    /// number.
     pub max_queries_per_user: Option<usize>,
     /// Nanoseconds for which audit records are kept; `None` for ever.
     pub audit_retention_nanos: Option<i64>,

@@ -1,4 +1,4 @@
-//! Spans on their way from the trace store to a client, counted, and recorded when they end.
+//! Stream of spans from ClickHouse to a client, which counts the spans and completes the audit record.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -11,9 +11,9 @@ use crate::error::ServiceError;
 use crate::pending::Pending;
 use crate::query_limit::Asked;
 
-/// Spans in chunks of whole lines. It ends with `None` only when every span came and the completing audit record is
-/// durable: write the end of the document then, and break the answer off at an error. Dropped before, the record says
-/// `aborted`.
+/// Spans in chunks of whole lines. The stream ends with `None` only after all spans have arrived and the completing audit
+/// record is durable: the transport then writes the end of the document, and aborts the answer at an error. If the stream is
+/// dropped before, the record says `aborted`.
 pub struct SpanStream(Pin<Box<dyn Stream<Item = Result<SpanChunk, ServiceError>> + Send>>);
 
 impl Stream for SpanStream {
@@ -30,7 +30,7 @@ impl std::fmt::Debug for SpanStream {
     }
 }
 
-/// Spans on their way out, with the record of it: what fails is told as the caller may know it.
+/// Wraps a stream of spans with its audit record; converts errors for the caller.
 pub(crate) fn audited<S>(source: S, pending: Pending, asked: Asked) -> SpanStream
 where
     S: Stream<Item = Result<SpanChunk, StoreError>> + Send + Unpin + 'static,

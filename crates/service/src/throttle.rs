@@ -1,7 +1,7 @@
-//! Slowing down whoever guesses passwords, in the database that all replicas share.
+//! Rate limit on password guessing, in the database that all replicas share.
 //!
-//! Counted are attempts of one account from one address, and all attempts from one address. There is no counter of an
-//! account alone: with one, a stranger could lock any user out by failing in their name.
+//! Two counters exist: attempts on one account from one address, and all attempts from one address. There is no counter of an
+//! account alone: with one, an anonymous client could lock out any user by failing in the user's name.
 
 use std::net::IpAddr;
 
@@ -17,26 +17,27 @@ use crate::service::Service;
 
 const SECOND_NANOS: i64 = 1_000_000_000;
 
-/// Until when whoever is not blocked is blocked. Not "until now": to a replica whose clock is behind, that is later.
+/// Value of `blocked_until` for no block. Not the current time: a replica whose clock is behind would read that as a block.
 const NO_BLOCK: Timestamp = Timestamp::from_nanos(0);
 
 struct Rule {
-    /// Failures within the window that cost nothing.
+    /// Failures within the window that cause no wait.
     free: u32,
     window_seconds: i64,
-    /// Wait after the first failure too many; doubles with each further one.
+    /// Wait after the first failure beyond the free ones; doubles with each further failure.
     first_wait_seconds: i64,
     longest_wait_seconds: i64,
 }
 
 const ACCOUNT_AT_ADDRESS: Rule =
     Rule { free: 5, window_seconds: 3_600, first_wait_seconds: 5, longest_wait_seconds: 900 };
-/// Generous, because a company may sit behind one address.
+/// Generous, because a whole company may share one address.
 const ADDRESS: Rule =
     Rule { free: 50, window_seconds: 900, first_wait_seconds: 10, longest_wait_seconds: 900 };
 
-/// The key under which what was typed as a name is kept. People type passwords there: a plain digest of one is found out
-/// as fast as somebody who got hold of the table can guess, and what they chose by themselves is guessed soon.
+/// Key of the HMAC under which attempted user names are stored. People type passwords into the name field by mistake: an
+/// attacker who obtains the table could recover them from a plain digest by guessing, which is fast for passwords that people
+/// choose.
 pub(crate) struct NameKey(Hmac<Sha256>);
 
 impl NameKey {
@@ -53,7 +54,7 @@ impl NameKey {
     }
 }
 
-/// The buckets that one attempt counts in.
+/// The buckets in which an attempt is counted.
 pub(crate) struct Attempt {
     pair: String,
     address: String,
@@ -66,7 +67,7 @@ impl Attempt {
         Self { pair: format!("pair:{address}:{name}"), address: format!("address:{address}") }
     }
 
-    /// The bucket of the address.
+    /// Bucket of the address.
     pub(crate) fn address(&self) -> &str {
         &self.address
     }
@@ -76,19 +77,19 @@ impl Attempt {
     }
 }
 
-/// A time in which attempts are refused.
+/// A period in which attempts are rejected.
 pub(crate) struct Block {
-    /// Which counter refuses.
+    /// The counter that rejects.
     counted: &'static str,
     until: Timestamp,
-    /// The bucket that says until when the block is on record.
+    /// The bucket that stores the end of the recorded block.
     noted_in: String,
-    /// Whether it is on record.
+    /// Whether the audit log has a record of this block.
     pub(crate) is_noted: bool,
 }
 
 impl Block {
-    /// The one that an attempt meets now; of two, the one that lasts longer.
+    /// Returns the block that applies to an attempt now; of two, the one that lasts longer.
     pub(crate) async fn met_by(
         attempt: &Attempt,
         tx: &mut ReadTx,
@@ -114,7 +115,8 @@ impl Block {
     }
 }
 
-/// One household or data centre usually has a whole IPv6 /64: counting its addresses singly would count nothing.
+/// Returns the address as it is counted: an IPv6 address by its /64. One household or data centre usually has a whole /64, so
+/// a limit on single addresses would have no effect.
 fn address(client_ip: Option<IpAddr>) -> String {
     match client_ip.map(|address| address.to_canonical()) {
         None => "unknown".to_owned(),
@@ -127,14 +129,14 @@ fn address(client_ip: Option<IpAddr>) -> String {
 }
 
 impl Service {
-    /// Counts an attempt as failed before it is tried, so that many at once cannot slip past the counter; success
-    /// takes it back.
+    /// Counts an attempt as failed before the password is checked, so that concurrent attempts cannot exceed the limit; a
+    /// successful attempt is subtracted again.
     ///
     /// # Errors
-    /// [`ServiceError::TooManyAttempts`], without counting.
+    /// [`ServiceError::TooManyAttempts`]; the attempt is not counted.
     pub(crate) async fn reserve_attempt(&self, attempt: &Attempt) -> Result<(), ServiceError> {
         let mut tx = self.begin_log_in_write().await?;
-        // Not before: waiting for the writers before took time.
+        // Read here, because waiting for earlier writers took time.
         let now = self.now();
         if let Some(block) = Block::met_by(attempt, &mut tx, now).await? {
             return Err(block.refusal(now));
@@ -147,8 +149,8 @@ impl Service {
         Ok(tx.commit().await?)
     }
 
-    /// Records that log-ins are refused, once for each block: whoever is refused goes on at no cost, and must neither
-    /// fill the log nor take the turns of those who write.
+    /// Records that sign-ins are rejected, once for each block: a client can repeat rejected attempts at no cost, and these
+    /// must neither fill the log nor delay other writers.
     pub(crate) async fn note_block(
         &self,
         context: &AuditContext,
@@ -172,14 +174,15 @@ impl Service {
     }
 }
 
-/// A counter whose window began before this counts no more.
+/// Returns the time before which a counter's window must have begun for the counter to be stale.
 pub(crate) fn stale_before(now: Timestamp) -> Timestamp {
     let longest = ACCOUNT_AT_ADDRESS.window_seconds.max(ADDRESS.window_seconds);
     now.saturating_sub(longest.saturating_mul(SECOND_NANOS))
 }
 
-/// Takes a successful attempt back: the pair is forgotten, the address loses this one attempt only, so that one own
-/// account does not clear the way to guess at others.
+/// Takes a successful attempt back: deletes the counter of account and address, but subtracts only this attempt from the
+/// counter of the address. Otherwise an attacker could sign in to an account of their own to reset the limit for guessing at
+/// others.
 pub(crate) async fn succeeded(tx: &mut WriteTx, attempt: &Attempt) -> Result<(), ServiceError> {
     tx.delete_throttle(&attempt.pair).await?;
     if let Some(mut throttle) = tx.throttle(&attempt.address).await? {

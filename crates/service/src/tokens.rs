@@ -11,38 +11,39 @@ const BASE62: &[u8] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrst
 /// Without `i`, `l`, `o`, `0` and `1`, which people confuse when they copy a password by hand.
 const READABLE: &[u8] = b"abcdefghjkmnpqrstuvwxyz23456789";
 
-/// What API keys begin with, so that secret scanners can find them.
+/// Prefix of API keys, by which secret scanners find them.
 const KEY_PREFIX: &str = "twk_";
 /// 43 characters of base62 are 256 bits.
 const SECRET_CHARS: usize = 43;
-/// Of keys that builds before 0.1.0 made: 178 bits. They go on working.
+/// Length of the secret in keys of builds before 0.1.0: 178 bits. These keys stay valid.
 const EARLIER_KEY_SECRET_CHARS: usize = 30;
 const KEY_CHECKSUM_CHARS: usize = 6;
 const KEY_HINT_CHARS: usize = KEY_PREFIX.len() + 4;
 
-/// A random id; `kind` says in logs what it is the id of.
+/// Creates a random id; `kind` shows in logs what it identifies.
 pub(crate) fn id(kind: &str, entropy: &dyn Entropy) -> Result<String, EntropyError> {
     Ok(format!("{kind}_{}", random_text(BASE62, 22, entropy)?))
 }
 
-/// A session's token.
+/// Creates a session token.
 pub(crate) fn session_token(entropy: &dyn Entropy) -> Result<Secret, EntropyError> {
     Ok(random_text(BASE62, SECRET_CHARS, entropy)?.into())
 }
 
-/// `twk_`, the secret, and six characters of CRC-32 by which a scanner tells a key from text that looks like one.
+/// Creates an API key: `twk_`, the secret, and six characters of CRC-32, by which a scanner distinguishes a key from similar
+/// text.
 pub(crate) fn api_key(entropy: &dyn Entropy) -> Result<Secret, EntropyError> {
     let secret = random_text(BASE62, SECRET_CHARS, entropy)?;
     let checksum = checksum(secret.as_bytes());
     Ok(format!("{KEY_PREFIX}{secret}{checksum}").into())
 }
 
-/// The first characters, by which the owner recognises a key.
+/// Returns the first characters, by which the owner recognises a key.
 pub(crate) fn hint(token: &str) -> String {
     token.chars().take(KEY_HINT_CHARS).collect()
 }
 
-/// Whether text has the form of a key, checksum included; what has not needs no look into the database.
+/// Whether a text has the form of an API key, including the checksum; other texts need no look-up in the database.
 pub(crate) fn is_api_key(text: &str) -> bool {
     let Some(body) = text.strip_prefix(KEY_PREFIX) else { return false };
     body.bytes().all(|byte| byte.is_ascii_alphanumeric())
@@ -57,7 +58,7 @@ pub(crate) fn is_api_key(text: &str) -> bool {
 const PASSWORD_GROUPS: usize = 5;
 const PASSWORD_GROUP_CHARS: usize = 4;
 
-/// A password of 20 random characters (99 bits) in groups of four.
+/// Creates a password of 20 random characters (99 bits) in groups of four.
 pub(crate) fn password(entropy: &dyn Entropy) -> Result<Secret, EntropyError> {
     let groups = (0..PASSWORD_GROUPS)
         .map(|_| random_text(READABLE, PASSWORD_GROUP_CHARS, entropy))
@@ -65,7 +66,8 @@ pub(crate) fn password(entropy: &dyn Entropy) -> Result<Secret, EntropyError> {
     Ok(groups.join("-").into())
 }
 
-/// Whether text has the form of a generated password: what is written over a file asks whether that is one of ours.
+/// Whether a text has the form of a generated password. A program that overwrites a file uses it to check that the file
+/// contains one.
 pub fn is_generated_password(text: &str) -> bool {
     let mut groups = text.split('-');
     groups.clone().count() == PASSWORD_GROUPS
@@ -74,14 +76,14 @@ pub fn is_generated_password(text: &str) -> bool {
         })
 }
 
-/// What the database keeps of a token.
+/// Returns the digest under which the database stores a token.
 pub(crate) fn digest(token: &str) -> TokenDigest {
     TokenDigest(Sha256::digest(token.as_bytes()).into())
 }
 
 fn random_text(alphabet: &[u8], length: usize, entropy: &dyn Entropy) -> Result<String, EntropyError> {
-    // Bytes at or above the largest multiple of the alphabet's size are thrown away: taking them modulo the size would
-    // make the first letters more frequent.
+    // Bytes at or above the largest multiple of the alphabet's size are discarded: taking them modulo the size would make the
+    // first letters more frequent.
     let fair = 256 - 256 % alphabet.len();
     let mut text = String::with_capacity(length);
     while text.len() < length {
@@ -99,7 +101,7 @@ fn random_text(alphabet: &[u8], length: usize, entropy: &dyn Entropy) -> Result<
     Ok(text)
 }
 
-/// CRC-32 (IEEE) in six characters of base62.
+/// Computes the CRC-32 (IEEE) in six characters of base62.
 fn checksum(bytes: &[u8]) -> String {
     let mut crc = u32::MAX;
     for byte in bytes {
@@ -139,7 +141,7 @@ mod tests {
         let entropy = Counting(0.into());
         let key = api_key(&entropy).unwrap();
         let key = key.expose_secret();
-        // Of 62 letters: 256 bits.
+        // 62 different characters: 256 bits.
         assert_eq!(key.len(), 4 + 43 + 6);
         assert_eq!(session_token(&entropy).unwrap().expose_secret().len(), 43);
         assert!(is_api_key(key), "{key}");

@@ -1,52 +1,52 @@
-//! Tools: what the service does for a caller who reads traces, by the names that agents know. A key may be limited to
-//! some of them, whichever way a request comes in: the transport says which tool a call amounts to.
+//! Tools: the service's functions for reading traces, under the names that agents use. An API key may be limited to some of
+//! them, for every interface: the transport maps each call to a tool.
 
-/// Searching traces, in the audit log.
+/// Action of a search for traces in the audit log.
 pub(crate) const TRACES_QUERY: &str = "traces.query";
 
-/// Fetching one trace, in the audit log.
+/// Action of fetching one trace in the audit log.
 pub(crate) const TRACES_GET: &str = "traces.get";
 
-/// Listing values of a field, in the audit log.
+/// Action of listing values of a field in the audit log.
 pub(crate) const TRACES_VALUES: &str = "traces.values";
 
-/// Counting and measuring traces, in the audit log.
+/// Action of trace statistics in the audit log.
 pub(crate) const TRACES_STATS: &str = "traces.stats";
 
-/// Explaining who sees one trace and why, in the audit log.
+/// Action of explaining access to a trace in the audit log.
 pub(crate) const TRACES_EXPLAIN: &str = "traces.explain";
 
-/// Listing the fields of filters, in the audit log: of interest where an agent does it.
+/// Action of listing the filter fields in the audit log; recorded only for agents.
 const FILTER_SCHEMA: &str = "filter.schema";
 
-/// A call of a tool that there is not, or one that could not be read.
+/// Action of a call of an unknown tool, or of one that could not be parsed, in the audit log.
 const UNKNOWN_TOOL: &str = "tools.call";
 
-/// A tool.
+/// A tool for agents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tool {
-    /// Listing the fields that filters may name.
+    /// Lists the fields that filters may use.
     FilterSchema,
-    /// Listing the values that a field has.
+    /// Lists the values of a field.
     FieldValues,
-    /// Searching traces.
+    /// Searches traces.
     QueryTraces,
-    /// Fetching one trace by its id.
+    /// Fetches one trace by its id.
     GetTrace,
-    /// Fetching some spans of one trace.
+    /// Fetches some spans of one trace.
     GetSpans,
-    /// What the duration of one trace was made of.
+    /// Computes the critical path of one trace.
     CriticalPath,
-    /// How two traces differ.
+    /// Compares two traces.
     CompareTraces,
-    /// Counting and measuring traces.
+    /// Counts and measures traces.
     TraceStats,
-    /// Saying what one's own access is made of, and why one trace is open.
+    /// Describes the caller's own access, and explains why one trace is visible.
     ExplainAccess,
 }
 
 impl Tool {
-    /// All of them.
+    /// All tools.
     pub const ALL: [Self; 9] = [
         Self::FilterSchema,
         Self::FieldValues,
@@ -59,12 +59,12 @@ impl Tool {
         Self::ExplainAccess,
     ];
 
-    /// The tool of this name.
+    /// Returns the tool of this name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|tool| tool.name() == name)
     }
 
-    /// The name, which never changes its meaning: keys are stored with it.
+    /// Name of the tool, which never changes its meaning: keys are stored with it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::FilterSchema => "svc_filter_schema",
@@ -79,7 +79,7 @@ impl Tool {
         }
     }
 
-    /// As the audit log spells a read of traces by this tool; `None` when it reads none.
+    /// Action in the audit log for a read of traces by this tool; `None` if it reads none.
     pub const fn action(self) -> Option<&'static str> {
         match self {
             Self::FilterSchema => None,
@@ -91,7 +91,7 @@ impl Tool {
         }
     }
 
-    /// As the audit log spells a call that is no read of traces; `None` for a tool that there is not.
+    /// Action in the audit log for a call that reads no traces; `None` stands for an unknown tool.
     pub(crate) fn call_action(tool: Option<Self>) -> &'static str {
         match tool {
             None => UNKNOWN_TOOL,

@@ -1,4 +1,4 @@
-//! Looking at the access model and at the tables of the trace store.
+//! Inspection of the access model and of the tables in ClickHouse.
 
 use serde_json::json;
 use tracewarden_appdb::CurrentModel;
@@ -14,42 +14,42 @@ use crate::service::Service;
 
 const DISCOVER: &str = "schema.discover";
 
-/// A column, and what it can be marked as.
+/// Column with the types as which it can be marked.
 #[derive(Debug, Clone)]
 pub struct ColumnDetail {
     /// The column.
     pub column: Column,
-    /// What the column itself can be marked as, the natural type first; empty when it cannot.
+    /// Types as which the column itself can be marked, the natural one first; empty if it cannot be marked.
     pub logical_types: &'static [LogicalType],
-    /// What keys of a map, or paths of a JSON column that have no declared type, can be marked as.
+    /// Types as which keys of a map, or paths of a JSON column without a declared type, can be marked.
     pub key_logical_types: &'static [LogicalType],
-    /// Members of a nested column, declared paths of a JSON column.
+    /// Members of a nested column, or declared paths of a JSON column.
     pub members: Vec<MemberDetail>,
 }
 
-/// A part of a column that its type names.
+/// Part of a column that its type names.
 #[derive(Debug, Clone)]
 pub struct MemberDetail {
-    /// How it is marked.
+    /// Field as which it is marked.
     pub field: FieldRef,
-    /// Its type, and what it can be marked as; `None` when it cannot.
+    /// Its type, and the types as which it can be marked; `None` if it cannot be marked.
     pub physical: Option<PhysicalField>,
 }
 
-/// What is known about a table of the trace store.
+/// Description of a table in ClickHouse.
 #[derive(Debug, Clone)]
 pub struct TableDetail {
     /// Columns.
     pub columns: Vec<ColumnDetail>,
-    /// Keys of map columns and paths of JSON columns in a bounded sample; empty when sampling is switched off.
+    /// Keys of map columns and paths of JSON columns in a bounded sample; empty if sampling is switched off.
     pub maps: Vec<SampledColumn>,
     /// Whether a sample was taken.
     pub sampled: bool,
-    /// Why the table does not do as a trace source.
+    /// Reason why the table cannot be a trace source.
     pub unsuitable: Option<String>,
 }
 
-/// What a table has, and whether its rows may be read.
+/// Content of a table, and whether its rows may be read.
 struct Described {
     columns: Vec<Column>,
     details: Vec<ColumnDetail>,
@@ -57,7 +57,8 @@ struct Described {
     samples: bool,
 }
 
-/// The store's own tables hold everybody's statements and the users' names: they are not for binding or discovery.
+/// Rejects ClickHouse's own tables, which contain all users' statements and the names of users: they can be neither bound nor
+/// discovered.
 pub(crate) fn refuse_system_database(database: &str, pointer: &str) -> Result<(), ServiceError> {
     if ["system", "information_schema"].iter().any(|name| database.eq_ignore_ascii_case(name)) {
         let detail = "the store's own tables cannot be bound";
@@ -67,26 +68,26 @@ pub(crate) fn refuse_system_database(database: &str, pointer: &str) -> Result<()
 }
 
 impl Service {
-    /// The access model in force.
+    /// Returns the current access model.
     ///
     /// # Errors
-    /// When the own database fails.
+    /// When the application database fails.
     pub async fn access_model(&self, _admin: &Administrator<'_>) -> Result<CurrentModel, ServiceError> {
         Ok(self.db().current_model().await?)
     }
 
-    /// The tables of the trace store.
+    /// Returns the tables in ClickHouse.
     ///
     /// # Errors
-    /// When the trace store fails.
+    /// When ClickHouse fails.
     pub async fn tables(&self, _admin: &Administrator<'_>) -> Result<Vec<TableSummary>, ServiceError> {
         Ok(self.store().tables().await?)
     }
 
-    /// Columns of a table, and keys with example values from its maps and JSON columns.
+    /// Returns the columns of a table, and keys with example values from its maps and JSON columns.
     ///
     /// # Errors
-    /// [`ServiceError::NotFound`], or a failure of either store.
+    /// [`ServiceError::NotFound`], or a failure of ClickHouse or the application database.
     pub async fn table(
         &self,
         admin: &Administrator<'_>,
@@ -100,7 +101,7 @@ impl Service {
         if !samples {
             return Ok(TableDetail { columns: details, maps: Vec::new(), sampled: false, unsuitable });
         }
-        // The one place where span data shows without a policy: written down before anything is read.
+        // The only place that shows span data without a policy: recorded before anything is read.
         let detail = json!({ "sampled": true });
         let mut pending = self.begin_look(admin, DISCOVER, Some(&target), detail).await?;
         match self.samples(database, table, &columns).await {
@@ -112,7 +113,7 @@ impl Service {
         }
     }
 
-    /// What a table has; that somebody looked is recorded where nothing follows that records it.
+    /// Describes a table; records the request unless a sample follows, which has its own record.
     async fn described(
         &self,
         admin: &Administrator<'_>,
@@ -126,11 +127,11 @@ impl Service {
         }
         let unsuitable = self.store().unsuitable(database, table).await?;
         let columns = self.store().columns(database, table).await?;
-        // A view with parameters has no columns.
+        // A parameterised view has no columns.
         if columns.is_empty() && unsuitable.is_none() {
             return Err(absent);
         }
-        // What is in a queue is for others.
+        // Reading from a queue table would take the rows from its consumers.
         let readable = unsuitable.as_ref().is_none_or(|unsuitable| unsuitable.readable);
         let samples = self.settings().discovery_samples && readable;
         let detail = |column: &Column| {

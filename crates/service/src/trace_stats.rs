@@ -1,4 +1,4 @@
-//! Counts, error rates and durations over all traces that the caller may see in a window, not over a page of them.
+//! Counts, error rates and durations over all traces in a window that the caller may see, not over one page.
 
 use futures::FutureExt as _;
 use serde_json::{Value, json};
@@ -16,18 +16,19 @@ use crate::settings::Limits;
 use crate::tools::TRACES_STATS;
 use crate::traces::SchemaEcho;
 
-/// Traces that are looked at, at most; of more the newest. Deciding about so many takes the store some hundred megabytes.
+/// Maximum number of traces that are evaluated; of more, the newest. A decision about this many takes some hundred megabytes
+/// in ClickHouse.
 const MOST_TRACES: u32 = 1_000_000;
-/// Fields that traces are grouped by together.
+/// Maximum number of fields by which traces are grouped.
 const MAX_FIELDS: usize = 2;
-/// Groups in an answer when the request does not say, and most.
+/// Default and maximum number of groups in an answer.
 const DEFAULT_GROUPS: u32 = 10;
 const MAX_GROUPS: u32 = 100;
 
-/// Which traces to count, and how.
+/// Request for statistics.
 #[derive(Debug, Clone)]
 pub struct TraceStatsRequest {
-    /// Begin of the window; 24 hours before `to` when absent.
+    /// Start of the window; 24 hours before `to` when absent.
     pub from: Option<Timestamp>,
     /// End of the window, exclusive; now when absent.
     pub to: Option<Timestamp>,
@@ -35,28 +36,28 @@ pub struct TraceStatsRequest {
     pub conditions: Vec<RawCondition>,
     /// Fields to group by, as `GET /filter/schema` writes them; none, one or two.
     pub group_by: Vec<String>,
-    /// What is counted in each group.
+    /// Unit that is counted in each group.
     pub per: StatsPer,
-    /// Which groups come first.
+    /// Order of the groups.
     pub order: StatsOrder,
-    /// Groups in the answer, at least 1; capped.
+    /// Maximum number of groups in the answer, at least 1; capped.
     pub limit: Option<i64>,
 }
 
-/// The numbers.
+/// Statistics of traces.
 #[derive(Debug, Clone)]
 pub struct TraceStatsAnswer {
-    /// The binding.
+    /// Binding under which the answer was made.
     pub schema: SchemaEcho,
-    /// The window.
+    /// Time window.
     pub window: Window,
-    /// Over all and by group.
+    /// Statistics over all traces and by group.
     pub stats: Stats,
-    /// Types of the fields that were grouped by.
+    /// Types of the fields to group by.
     pub types: Vec<LogicalType>,
-    /// How many conditions a filter may have, and values one of them.
+    /// Limits on the conditions of a filter and their values.
     pub limits: Limits,
-    /// How a filter names the column that says whether a span failed, when the caller may name it.
+    /// Name in filters of the column that contains the status of a span, if the caller may use it.
     pub status: Option<String>,
 }
 
@@ -69,7 +70,7 @@ struct Plan {
 }
 
 impl Service {
-    /// Counts and measures the traces that the caller may see and that match.
+    /// Counts and measures the matching traces that the caller may see.
     ///
     /// # Errors
     /// Those of [`Service::query`], and for a field to group by those of [`Service::field_values`].
@@ -97,7 +98,7 @@ impl Service {
             Err(error) => return Err(pending.fail(asked.error(error)).await),
         };
         (pending.traces, pending.spans) = (stats.total.traces, stats.total.spans);
-        // It leaves in one piece, so that the second record can come before the first byte too.
+        // The answer is sent in one piece, so the completing record can also precede the first byte.
         pending.complete(Outcome::Success, None).await?;
         let types = plan.group.iter().map(|field| field.logical).collect();
         let limits = self.settings().limits;

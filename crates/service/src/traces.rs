@@ -1,4 +1,4 @@
-//! Reading traces: what the caller asks for, cut to what their policies open, written down before and after.
+//! Reading of traces: applies the request within the caller's policies, and records it before and after.
 
 use futures::{FutureExt as _, TryFutureExt as _, stream};
 use serde_json::json;
@@ -21,66 +21,66 @@ use crate::service::Service;
 use crate::span_stream::{SpanStream, audited};
 use crate::tools::{TRACES_GET, TRACES_QUERY};
 
-/// What a page shows of its traces.
+/// Content of a page of traces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum View {
     /// All spans.
     #[default]
     Spans,
-    /// One summary a trace.
+    /// One summary for each trace.
     Summary,
-    /// Trace ids alone.
+    /// Trace ids only.
     Ids,
 }
 
-/// A query as it was sent.
+/// Query as sent.
 #[derive(Debug, Clone, Default)]
 pub struct QueryRequest {
-    /// Begin of the window; 24 hours before `to` when absent.
+    /// Start of the window; 24 hours before `to` when absent.
     pub from: Option<Timestamp>,
     /// End of the window, exclusive; now when absent.
     pub to: Option<Timestamp>,
     /// Conditions, all of which must match.
     pub conditions: Vec<RawCondition>,
-    /// Traces in a page, at least 1; capped.
+    /// Maximum number of traces in a page, at least 1; capped.
     pub limit: Option<i64>,
-    /// From the page before.
+    /// Cursor from the preceding page.
     pub cursor: Option<String>,
-    /// Columns to show; all when absent.
+    /// Columns to return; all when absent.
     pub columns: Option<Vec<String>>,
-    /// What to show.
+    /// Content of the page.
     pub view: View,
 }
 
-/// The binding under which an answer was made.
+/// Binding and access model under which an answer was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SchemaEcho {
-    /// The binding.
+    /// Binding of the trace source.
     pub binding: Binding,
     /// Version of the access model.
     pub version: u64,
-    /// Columns of the table that its spans do not have, since none were named; `None` where some were named, where the answer
-    /// has no spans, and where the table is not known yet.
+    /// Columns of the table that the returned spans omit because the request named none; `None` if the request named columns,
+    /// if the answer has no spans, and if the table is not known yet.
     pub omitted_columns: Option<Vec<String>>,
-    /// How far around the window spans of a trace counted while deciding, the end exclusive; `None` where nothing bounds that,
-    /// where a trace index says how far each trace reaches, and where the table is not known yet.
+    /// Time range around the window within which spans of a trace were considered, the end exclusive; `None` if nothing
+    /// limits it, if a trace index provides each trace's bounds, and if the table is not known yet.
     pub searched_around: Option<(Timestamp, Timestamp)>,
 }
 
-/// A page.
+/// Page of traces.
 #[derive(Debug)]
 pub struct QueryAnswer {
-    /// The binding.
+    /// Binding under which the answer was made.
     pub schema: SchemaEcho,
-    /// For the next page; `None` on the last.
+    /// Cursor for the next page; `None` on the last.
     pub next_cursor: Option<String>,
-    /// Traces in the page.
+    /// Number of traces in the page.
     pub traces: u64,
     /// The traces.
     pub body: AnswerBody,
 }
 
-/// The traces of a page, as the view asked.
+/// Traces of a page, in the requested view.
 #[derive(Debug)]
 pub enum AnswerBody {
     /// All spans.
@@ -94,15 +94,15 @@ pub enum AnswerBody {
 /// One trace.
 #[derive(Debug)]
 pub struct TraceAnswer {
-    /// The binding.
+    /// Binding under which the answer was made.
     pub schema: SchemaEcho,
-    /// Its spans.
+    /// Spans of the trace.
     pub spans: SpanStream,
 }
 
-/// When an answer "not found" leaves, given how long finding that out took. The store is faster about an id that no index
-/// knows than about a trace that it has to look at; answers that leave only at 100, 200, 400 … milliseconds do not show
-/// which it was, unless the difference crosses one of these few times.
+/// Returns the delay of a "not found" answer, given the time that the search took. ClickHouse is faster for an id that no
+/// index contains than for a trace that it has to evaluate. Answers that are sent only after 100, 200, 400 … milliseconds do
+/// not reveal the difference, unless it crosses one of these few times.
 fn padded(took: Duration) -> Duration {
     const FIRST: Duration = Duration::from_millis(100);
     let mut leaves = FIRST;
@@ -112,7 +112,7 @@ fn padded(took: Duration) -> Duration {
     leaves
 }
 
-/// Ends the record of a trace that was not found, and then waits. It was begun at `begun`.
+/// Completes the record of a trace that was not found, then waits. `begun` is the start of the search.
 pub(crate) async fn trace_not_found(mut pending: Pending, begun: Instant) -> ServiceError {
     if let Err(failure) = pending.complete(Outcome::NotFound, None).await {
         return failure;
@@ -122,10 +122,10 @@ pub(crate) async fn trace_not_found(mut pending: Pending, begun: Instant) -> Ser
 }
 
 impl Service {
-    /// A page of the traces that the caller may see.
+    /// Returns a page of the traces that the caller may see.
     ///
     /// # Errors
-    /// Any of the table in the API contract; in each case no span has been shown.
+    /// Any in the table of the API contract; in each case no span has been shown.
     pub async fn query(
         &self,
         principal: &Principal,
@@ -134,23 +134,23 @@ impl Service {
         self.begin_query(principal, request).await?.run(None).await
     }
 
-    /// The same in two steps, for whoever shows how far the search has come: what can be refused is refused here, before
-    /// anything is looked up.
+    /// Begins a query in two steps, for callers that show the progress of the search: all checks are made here, before
+    /// anything is searched.
     ///
     /// # Errors
-    /// Those of [`Service::query`] but for failures of the search.
+    /// Those of [`Service::query`] except for failures of the search.
     pub async fn begin_query(
         &self,
         principal: &Principal,
         request: QueryRequest,
     ) -> Result<BegunQuery, ServiceError> {
         let prepare = || self.prepare(principal, &request).boxed();
-        // From here on the record exists: durable before anything is looked up, let alone shown.
+        // The record exists from here on: durable before anything is searched or shown.
         let (access, plan, pending) = self.begin_read(principal, TRACES_QUERY, None, prepare).await?;
         Ok(BegunQuery { service: self.clone(), access, plan, pending })
     }
 
-    /// One trace by its id, in any notation ([`TraceIdNotations`](tracewarden_model::TraceIdNotations)).
+    /// Returns one trace by its id, in any notation ([`TraceIdNotations`](tracewarden_model::TraceIdNotations)).
     ///
     /// # Errors
     /// [`ServiceError::TraceNotFound`] when it is absent, not authorised, or cannot be an id; and those of
@@ -168,8 +168,8 @@ impl Service {
         }
     }
 
-    /// One trace that the caller may read, found and recorded as `action`, and not yet read. Columns that shall be read
-    /// are checked before it is looked for.
+    /// Finds one trace that the caller may read and records it as `action`, but does not read it. The requested columns are
+    /// checked before the search.
     ///
     /// # Errors
     /// Those of [`Service::trace`], and `unknown_field` for a column.
@@ -205,7 +205,7 @@ impl Service {
         Ok(Found { access, selection, pending, asked })
     }
 
-    /// Everything that can be refused, before anything is looked up.
+    /// Makes all checks, before anything is searched.
     async fn prepare(
         &self,
         principal: &Principal,
@@ -249,7 +249,7 @@ impl Service {
     }
 }
 
-/// A page that somebody may have: allowed, recorded, and not looked for yet. Dropped, the record says `aborted`.
+/// Query that is permitted and recorded, but not run yet. If it is dropped, the record says `aborted`.
 pub struct BegunQuery {
     service: Service,
     access: Access,
@@ -258,7 +258,7 @@ pub struct BegunQuery {
 }
 
 impl BegunQuery {
-    /// What tells the schema of the answer while the search runs.
+    /// Returns the source of the answer's schema while the search runs.
     pub fn schema(&self) -> SchemaSource {
         let Access { store, .. } = &self.access;
         SchemaSource {
@@ -269,13 +269,12 @@ impl BegunQuery {
         }
     }
 
-    /// The window that is searched.
+    /// Window that is searched.
     pub fn window(&self) -> Window {
         self.plan.window
     }
 
-    /// Looks for the page, and tells how far the search has come, if somebody wants to know. Whoever stops waiting
-    /// stops the search.
+    /// Runs the search and reports its progress, if `progress` is given. Dropping the future stops the search.
     ///
     /// # Errors
     /// When the search fails; no span has been shown.
@@ -283,7 +282,8 @@ impl BegunQuery {
         self.run_with_cuts(progress).await.map(|(answer, _)| answer)
     }
 
-    /// The same for whoever may show only the first traces of the page: with the cursors to go on from there.
+    /// Does the same for callers that may return only the first traces of the page: also returns the cursors to continue from
+    /// there.
     ///
     /// # Errors
     /// Those of [`BegunQuery::run`].
@@ -324,7 +324,7 @@ impl BegunQuery {
     }
 }
 
-/// The schema of an answer that begins before its search is over.
+/// Schema of an answer that begins before its search has ended.
 pub struct SchemaSource {
     store: TraceStore,
     schema: SchemaEcho,
@@ -333,7 +333,7 @@ pub struct SchemaSource {
 }
 
 impl SchemaSource {
-    /// The schema, with what is known of the table by now.
+    /// Returns the schema, with the data about the table that is known by now.
     pub fn now(self) -> SchemaEcho {
         let Self { store, schema, window, whole_spans } = self;
         let Some(known) = store.known(&schema.binding, window) else { return schema };
@@ -342,12 +342,12 @@ impl SchemaSource {
     }
 }
 
-/// The places at which a page can be cut.
+/// Positions at which a page can be cut.
 pub struct Cuts {
     service: Service,
     fingerprint: Fingerprint,
     window: Window,
-    /// Of the page's traces.
+    /// Positions of the page's traces.
     positions: Vec<Position>,
     next_cursor: Option<String>,
 }
@@ -361,12 +361,12 @@ impl Cuts {
         Ok(cuts)
     }
 
-    /// The cursor that goes on after the page's first traces, so many of them. After all of the page, or more, it is the
-    /// page's own `next_cursor`, `None` on the last page. After none it is `None` too: such a page is asked for again as
-    /// it was.
+    /// Returns the cursor that continues after the first `traces` traces of the page. After all of them, or more, this is the
+    /// page's own `next_cursor`, `None` on the last page. For 0 it is `None` too: the client repeats the request for such a
+    /// page unchanged.
     ///
     /// # Errors
-    /// When the system has no randomness to seal with.
+    /// When the system has no randomness for the encryption.
     pub fn cursor_after(&self, traces: usize) -> Result<Option<String>, ServiceError> {
         if traces >= self.positions.len() {
             return Ok(self.next_cursor.clone());
@@ -412,13 +412,13 @@ impl Service {
             }
             View::Ids => AnswerBody::Ids(selection.trace_ids().map(str::to_owned).collect()),
         };
-        // These answers leave in one piece, so that the second record can come before the first byte too.
+        // These answers are sent in one piece, so the completing record can also precede the first byte.
         pending.complete(Outcome::Success, None).await?;
         Ok(body)
     }
 }
 
-/// A trace that the caller may read, and the record that was begun of it.
+/// Trace that the caller may read, with its open audit record.
 pub(crate) struct Found {
     pub(crate) access: Access,
     pub(crate) selection: Selection,
@@ -437,15 +437,16 @@ struct Plan {
 }
 
 impl Plan {
-    /// Whether the page has spans with all columns that need no name.
+    /// Whether the page contains spans with all columns that a request gets without naming them.
     fn shows_whole_spans(&self) -> bool {
         self.view == View::Spans && self.columns.is_none()
     }
 }
 
 impl Access {
-    /// One trace, by any notation of its id, if it is there and open. Absent, forbidden and impossible take the same way from here, so that neither
-    /// the answer nor the record tells them apart. Whoever may see nothing learns nothing from the store not being asked.
+    /// Finds one trace by any notation of its id, if it exists and the caller may read it. Absent, forbidden and invalid ids
+    /// are handled alike, so that neither the answer nor the record distinguishes them. A caller without any access learns
+    /// nothing from the fact that ClickHouse is not queried.
     pub(crate) async fn find(&self, trace_id: &str) -> Result<Option<Selection>, StoreError> {
         if self.scope.opens_nothing() {
             return Ok(None);
@@ -453,7 +454,8 @@ impl Access {
         self.store.find(&self.binding, &self.scope, trace_id).await
     }
 
-    /// How far around a window spans of a trace count, as [`SchemaEcho::searched_around`] says it, once the table is known.
+    /// Time range around a window within which spans of a trace are considered, as in [`SchemaEcho::searched_around`], once
+    /// the table is known.
     pub(crate) fn searched_around(&self, window: Window) -> Option<(Timestamp, Timestamp)> {
         self.store.known(&self.binding, window).and_then(|known| known.searched_around)
     }

@@ -1,4 +1,4 @@
-//! Other users' sessions and keys, as administrators see and end them.
+//! Administrators' view of other users' sessions and API keys: listing and ending them.
 
 use serde_json::json;
 
@@ -11,10 +11,10 @@ use crate::users::user_named;
 use crate::validate;
 
 impl Service {
-    /// A user's sessions, newest first.
+    /// Returns a user's sessions, newest first.
     ///
     /// # Errors
-    /// [`ServiceError::NotFound`], or a failure of the own database.
+    /// [`ServiceError::NotFound`], or a failure of the application database.
     pub async fn user_sessions(
         &self,
         admin: &Administrator<'_>,
@@ -29,7 +29,7 @@ impl Service {
     /// Ends one session of a user.
     ///
     /// # Errors
-    /// [`ServiceError::NotFound`], or a failure of the own database.
+    /// [`ServiceError::NotFound`], or a failure of the application database.
     pub async fn end_user_session(
         &self,
         admin: &Administrator<'_>,
@@ -59,7 +59,7 @@ impl Service {
     /// Ends all sessions of a user.
     ///
     /// # Errors
-    /// [`ServiceError::NotFound`], or a failure of the own database.
+    /// [`ServiceError::NotFound`], or a failure of the application database.
     pub async fn end_user_sessions(
         &self,
         admin: &Administrator<'_>,
@@ -82,10 +82,10 @@ impl Service {
         Ok(tx.commit().await?)
     }
 
-    /// A user's keys, newest first.
+    /// Returns a user's keys, newest first.
     ///
     /// # Errors
-    /// [`ServiceError::NotFound`], or a failure of the own database.
+    /// [`ServiceError::NotFound`], or a failure of the application database.
     pub async fn user_api_keys(
         &self,
         _admin: &Administrator<'_>,
@@ -99,7 +99,7 @@ impl Service {
     /// Revokes one key of a user.
     ///
     /// # Errors
-    /// [`ServiceError::NotFound`], or a failure of the own database.
+    /// [`ServiceError::NotFound`], or a failure of the application database.
     pub async fn revoke_user_api_key(
         &self,
         admin: &Administrator<'_>,
@@ -129,7 +129,7 @@ impl Service {
     /// Revokes all keys of a user.
     ///
     /// # Errors
-    /// [`ServiceError::NotFound`], or a failure of the own database.
+    /// [`ServiceError::NotFound`], or a failure of the application database.
     pub async fn revoke_user_api_keys(
         &self,
         admin: &Administrator<'_>,

@@ -1,39 +1,40 @@
-//! Going through all users in bounded pieces: 10,000 users may have 2.5 GB of attributes together.
+//! Iteration over all users in bounded batches: 10,000 users may have 2.5 GB of attributes together.
 //!
-//! Each piece is a snapshot of its own, given back before anything is asked of ClickHouse: a connection that was held until the
-//! last piece would be missing for everybody else, and a server ends transactions that wait. Whether anything was changed in
-//! between is asked with [`access_changed_since`](tracewarden_appdb::ReadTx::access_changed_since), and said.
+//! Each batch is a snapshot of its own, and its connection is released before ClickHouse is queried: a connection that is
+//! held until the last batch would be missing for other requests, and a server ends idle transactions.
+//! [`access_changed_since`](tracewarden_appdb::ReadTx::access_changed_since) tells whether data changed in between, and the
+//! answer says so.
 
 use tracewarden_appdb::{AppDb, User, fold_username};
 use tracewarden_model::AttributeValue;
 
 use crate::error::ServiceError;
 
-/// Most users in a piece.
+/// Maximum number of users in a batch.
 const USERS: u32 = 500;
-/// About as many characters of attributes are in a piece, and those of one user more.
+/// Approximate number of characters of attributes in a batch; exceeded by at most those of one user.
 const CHARACTERS: u32 = 8 * 1024 * 1024;
-/// Bytes that the policies of some users may hold while these are decided about together.
+/// Maximum size in bytes of the policies of users that are evaluated together.
 const BUNCH_BYTES: usize = 32 * 1024 * 1024;
 
-/// All users, or those who hold a role, by name.
+/// All users, or those who have a role, by name.
 pub(crate) struct UserWalk<'a> {
     role: Option<&'a str>,
     after: String,
-    /// Users who are still to be evaluated.
+    /// Number of users that are still to be evaluated.
     left: usize,
-    /// Enabled users beyond those.
+    /// Whether there are enabled users beyond those.
     has_more: bool,
     ended: bool,
 }
 
 impl<'a> UserWalk<'a> {
-    /// From the first on, to at most so many who are not disabled.
+    /// Starts at the first user and ends after at most `most` enabled users.
     pub(crate) fn over(role: Option<&'a str>, most: usize) -> Self {
         Self { role, after: String::new(), left: most, has_more: false, ended: false }
     }
 
-    /// Some more users who are not disabled; `None` after the last. A piece can be empty.
+    /// Returns the next enabled users; `None` after the last. A batch can be empty.
     ///
     /// # Errors
     /// A failure of the application database.
@@ -61,13 +62,13 @@ impl<'a> UserWalk<'a> {
         Ok(Some(piece))
     }
 
-    /// Whether there are enabled users who were left out.
+    /// Whether enabled users were left out.
     pub(crate) fn has_more(&self) -> bool {
         self.has_more
     }
 }
 
-/// Takes the first users off the list: at most so many, and no more than weigh a bounded number of bytes, but at least one.
+/// Removes the first users from the list: at most `most`, and of a bounded total weight in bytes, but at least one.
 pub(crate) fn bunch(users: &mut Vec<User>, most: usize, weight: impl Fn(&User) -> usize) -> Vec<User> {
     let mut bytes = 0_usize;
     let fits = |user: &&User| {
@@ -79,7 +80,7 @@ pub(crate) fn bunch(users: &mut Vec<User>, most: usize, weight: impl Fn(&User) -
     std::mem::replace(users, rest)
 }
 
-/// Bytes of the values of all attributes.
+/// Returns the size in bytes of the values of all attributes.
 pub(crate) fn attribute_bytes(user: &User) -> usize {
     let bytes = |value: &AttributeValue| match value {
         AttributeValue::Bool(_) => 0,

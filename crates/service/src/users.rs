@@ -1,4 +1,4 @@
-//! Users, as administrators manage them.
+//! Management of users by administrators.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,46 +29,46 @@ pub struct NewUser {
     pub roles: BTreeSet<String>,
     /// Attributes.
     pub attributes: BTreeMap<String, AttributeValue>,
-    /// Whether the user is kept out from the beginning.
+    /// Whether the user is disabled from the beginning.
     pub disabled: bool,
 }
 
-/// What to change of a user; absent members stay.
+/// Change of a user; absent members stay unchanged.
 #[derive(Debug, Clone, Default)]
 pub struct UserChange {
-    /// The user's name, if the caller says whom they mean: another one is refused.
+    /// Expected name of the user, if the caller gives it: another one is rejected.
     pub username: Option<String>,
-    /// The user's id, likewise.
+    /// Expected id of the user, likewise.
     pub id: Option<String>,
-    /// All roles.
+    /// All roles, in place of the current ones.
     pub roles: Option<BTreeSet<String>>,
-    /// All attributes.
+    /// All attributes, in place of the current ones.
     pub attributes: Option<BTreeMap<String, AttributeValue>>,
-    /// Whether the user is kept out.
+    /// Whether the user is disabled.
     pub disabled: Option<bool>,
 }
 
-/// A user as administrators see them.
+/// User, as administrators see them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UserInfo {
     /// Opaque id.
     pub id: String,
-    /// Name.
+    /// User name.
     pub username: String,
     /// Roles.
     pub roles: BTreeSet<String>,
     /// Attributes.
     pub attributes: BTreeMap<String, AttributeValue>,
-    /// Whether the user is kept out.
+    /// Whether the user is disabled.
     pub disabled: bool,
-    /// Whether the password must be changed before anything else.
+    /// Whether the user must change the password before any other action.
     pub must_change_password: bool,
-    /// Creation.
+    /// Time of creation.
     pub created_at: Timestamp,
-    /// Last log-in with the password.
+    /// Time of the last sign-in with the password.
     pub last_login_at: Option<Timestamp>,
-    /// Stands for what administrators set: it is the same if and only if name, roles, attributes and `disabled` are.
-    /// For [`IfMatch::Versions`].
+    /// Digest of the data that administrators set: equal if and only if name, roles, attributes and `disabled` are equal. For
+    /// [`IfMatch::Versions`].
     pub tag: u64,
 }
 
@@ -88,43 +88,43 @@ impl From<User> for UserInfo {
     }
 }
 
-/// Made from the content, so that there is no counter to keep: two administrators who collide have read another content
-/// than the one that is stored. `Debug` of these types quotes, so that no two contents have one text.
+/// Computed from the content, so that no counter needs to be stored: if two administrators collide, one of them has read
+/// other content than is stored. `Debug` of these types quotes strings, so that different contents have different texts.
 fn tag(user: &User) -> u64 {
     let content = format!("{:?}", (&user.id, &user.roles, &user.attributes, user.disabled));
     let digest = Sha256::digest(content.as_bytes());
     digest.iter().take(8).fold(0, |tag, byte| (tag << 8) | u64::from(*byte))
 }
 
-/// A new user with the generated password, which is never shown again.
+/// New user with the generated password, which is never shown again.
 #[derive(Debug, Clone)]
 pub struct CreatedUser {
     /// The user.
     pub user: UserInfo,
-    /// The password.
+    /// Generated password.
     pub initial_password: Secret,
 }
 
-/// A page of users by name.
+/// Page of users, by name.
 #[derive(Debug, Clone)]
 pub struct UserPage {
-    /// Users.
+    /// Users of the page.
     pub users: Vec<UserInfo>,
-    /// For the next page; `None` on the last.
+    /// Cursor for the next page; `None` on the last.
     pub next_cursor: Option<String>,
 }
 
-/// What decides about a user's access to traces, as it applies now.
+/// Inputs of a user's access to traces, as they apply now.
 #[derive(Debug, Clone)]
 pub struct UserAccess {
-    /// The user with attributes.
+    /// User with attributes.
     pub user: UserInfo,
-    /// The roles with their policies.
+    /// Roles with their policies.
     pub roles: Vec<Role>,
-    /// For each role and each of its policies, what a span must satisfy, with the user's attributes in it; `None` when the
-    /// policy cannot be applied.
+    /// Requirement of each policy on a span in words, by role, with the user's attributes inserted; `None` if the policy
+    /// cannot be applied.
     pub in_words: Vec<Vec<Option<String>>>,
-    /// All of it in one sentence.
+    /// The whole access in one sentence.
     pub summary: String,
 }
 
@@ -136,23 +136,24 @@ pub(crate) async fn user_named(tx: &mut ReadTx, username: &str) -> Result<User, 
     tx.user_by_name(username).await?.ok_or(ServiceError::NotFound { what: "user" })
 }
 
-/// To be asked after the change and before the commit. Writers come one at a time, so that two administrators cannot
-/// remove each other in the same moment.
+/// Checks that an administrator remains; called after the change and before the commit. There is one writer at a time, so two
+/// administrators cannot remove each other at the same moment.
 async fn require_an_administrator(tx: &mut WriteTx) -> Result<(), ServiceError> {
     if tx.enabled_administrators().await? == 0 { Err(ServiceError::LastAdmin) } else { Ok(()) }
 }
 
-/// A preview ends with the role `admin`: given back later, the role must not bring an old one along.
+/// Ends the previews of a user who loses the role `admin`: if the role is granted again later, an old preview must not
+/// return.
 async fn end_previews(tx: &mut WriteTx, user_id: &str) -> Result<(), ServiceError> {
     Ok(tx.clear_previews_of_user(user_id).await?)
 }
 
 impl Service {
-    /// Creates a user with a generated password that must be changed at the first log-in.
+    /// Creates a user with a generated password that must be changed at the first sign-in.
     ///
     /// # Errors
-    /// [`ServiceError::Conflict`] when the name is taken, [`ServiceError::Refused`] for bad members, `unknown_role`,
-    /// [`ServiceError::SessionRequired`] when a key grants `admin`.
+    /// [`ServiceError::Conflict`] when the name is taken, [`ServiceError::Refused`] for invalid members, `unknown_role`,
+    /// [`ServiceError::SessionRequired`] when a caller with an API key grants `admin`.
     pub async fn create_user(
         &self,
         admin: &Administrator<'_>,
@@ -173,7 +174,7 @@ impl Service {
         validate::attributes(&new.attributes, &mut errors);
         validate::no_errors(errors)?;
         if validate::names_admin(&new.roles) {
-            // A key that leaked must not make administrators who outlive it.
+            // A leaked key must not create administrators who remain after its revocation.
             admin.require_session()?;
         }
         let initial_password = tokens::password(self.entropy())?;
@@ -216,10 +217,10 @@ impl Service {
         Ok(CreatedUser { user: user.into(), initial_password })
     }
 
-    /// A page of users by name.
+    /// Returns a page of users by name.
     ///
     /// # Errors
-    /// [`ServiceError::InvalidCursor`], [`ServiceError::InvalidRequest`], or a failure of the own database.
+    /// [`ServiceError::InvalidCursor`], [`ServiceError::InvalidRequest`], or a failure of the application database.
     pub async fn users(
         &self,
         _admin: &Administrator<'_>,
@@ -245,22 +246,22 @@ impl Service {
         })
     }
 
-    /// One user.
+    /// Returns one user.
     ///
     /// # Errors
-    /// [`ServiceError::NotFound`], or a failure of the own database.
+    /// [`ServiceError::NotFound`], or a failure of the application database.
     pub async fn user(&self, _admin: &Administrator<'_>, username: &str) -> Result<UserInfo, ServiceError> {
         Ok(user_named(&mut self.db().begin_read().await?, username).await?.into())
     }
 
-    /// Changes a user's roles, attributes, or whether they are kept out; a user kept out loses their sessions. Two
-    /// changes of different members both hold; `if_match` with [`UserInfo::tag`] keeps two of the same member from
-    /// overwriting each other.
+    /// Changes a user's roles or attributes, or disables or enables the user; a user who is disabled loses their sessions.
+    /// Two changes of different members both take effect; `if_match` with [`UserInfo::tag`] prevents that two changes of the
+    /// same member overwrite each other.
     ///
     /// # Errors
     /// [`ServiceError::NotFound`], [`ServiceError::LastAdmin`], [`ServiceError::Refused`],
     /// [`ServiceError::PreconditionFailed`] when `if_match` does not hold, and [`ServiceError::SessionRequired`] when a
-    /// key grants `admin` or lets an administrator in again.
+    /// caller with an API key grants `admin` or enables an administrator.
     pub async fn update_user(
         &self,
         admin: &Administrator<'_>,
@@ -337,10 +338,11 @@ impl Service {
         Ok(user.into())
     }
 
-    /// Gives a user a new generated password that must be changed at the next log-in, and ends all their sessions.
+    /// Gives a user a new generated password that must be changed at the next sign-in, and ends all their sessions.
     ///
     /// # Errors
-    /// [`ServiceError::NotFound`]; [`ServiceError::SessionRequired`] when a key does it to an administrator.
+    /// [`ServiceError::NotFound`]; [`ServiceError::SessionRequired`] when a caller with an API key does it to an
+    /// administrator.
     pub async fn rotate_password(
         &self,
         admin: &Administrator<'_>,
@@ -406,10 +408,10 @@ impl Service {
         Ok(tx.commit().await?)
     }
 
-    /// What decides about a user's access, as it applies now.
+    /// Returns the inputs of a user's access, as they apply now.
     ///
     /// # Errors
-    /// [`ServiceError::NotFound`], or a failure of the own database.
+    /// [`ServiceError::NotFound`], or a failure of the application database.
     pub async fn user_access(
         &self,
         _admin: &Administrator<'_>,
@@ -427,7 +429,8 @@ impl Service {
 }
 
 impl UserChange {
-    /// A body that was read of one user must not change another one by a mistake in the path.
+    /// Checks that the change is for this user: a body that was read for one user must not change another one because of a
+    /// wrong path.
     fn require_same_user(&self, user: &User, errors: &mut Vec<FieldError>) {
         let same_name = |name: &String| fold_username(name) == fold_username(&user.username);
         if !self.username.as_ref().is_none_or(same_name) {

@@ -11,7 +11,7 @@ use crate::error::{FieldError, ServiceError, unknown};
 use crate::names;
 
 const ATTRIBUTES_MAX: usize = 64;
-/// Of all values together: some hundred users are read at a time, with all of theirs.
+/// Total size of all values: some hundred users are read at a time, with all of their attributes.
 const ATTRIBUTES_MAX_BYTES: usize = 256 * 1024;
 const ATTRIBUTE_NAME_MAX_CHARS: usize = 128;
 const ATTRIBUTE_VALUE_MAX_CHARS: usize = 1_024;
@@ -19,23 +19,23 @@ const ATTRIBUTE_LIST_MAX: usize = 1_000;
 const USERNAME_MAX_CHARS: usize = 128;
 const ROLE_NAME_MAX_BYTES: usize = 64;
 
-/// All errors at once, or none.
+/// Returns all errors at once, if any.
 pub(crate) fn no_errors(errors: Vec<FieldError>) -> Result<(), ServiceError> {
     if errors.is_empty() { Ok(()) } else { Err(ServiceError::Refused(errors)) }
 }
 
-/// Whether every database can hold the text: PostgreSQL has no U+0000 in texts. What cannot be held is refused where it
-/// would be stored, with both databases alike, and is the name of nothing where it is looked up.
+/// Whether both databases can store the text: PostgreSQL does not support U+0000 in texts. With either database, such text is
+/// rejected where it would be stored, and a look-up by it finds nothing.
 pub(crate) fn is_storable(text: &str) -> bool {
     !text.contains('\0')
 }
 
-/// A name to look up, unless nothing can have it.
+/// Returns a name to look up, unless no stored name can equal it.
 pub(crate) fn findable<'a>(name: &'a str, what: &'static str) -> Result<&'a str, ServiceError> {
     if is_storable(name) { Ok(name) } else { Err(ServiceError::NotFound { what }) }
 }
 
-/// Text of any number of lines.
+/// Checks a text of any number of lines.
 pub(crate) fn text(text: &str, pointer: &str, chars_max: usize, errors: &mut Vec<FieldError>) {
     let problem = if text.chars().count() > chars_max {
         format!("must have at most {chars_max} characters")
@@ -47,7 +47,7 @@ pub(crate) fn text(text: &str, pointer: &str, chars_max: usize, errors: &mut Vec
     errors.push(FieldError::new(pointer, "invalid_value", problem));
 }
 
-/// A short line of text that people read.
+/// Checks a short line of text for display.
 pub(crate) fn title(text: &str, pointer: &str, chars_max: usize, errors: &mut Vec<FieldError>) {
     let problem = if text.trim().is_empty() {
         "must not be blank".to_owned()
@@ -61,12 +61,12 @@ pub(crate) fn title(text: &str, pointer: &str, chars_max: usize, errors: &mut Ve
     errors.push(FieldError::new(pointer, "invalid_value", problem));
 }
 
-/// A user's name: anything that can be read, typed, told from other names, and put into a path.
+/// Checks a user's name: it must be readable, typeable, distinguishable from other names, and usable in a path.
 pub(crate) fn username(name: &str, errors: &mut Vec<FieldError>) {
     let before = errors.len();
     title(name, "/username", USERNAME_MAX_CHARS, errors);
     let edges = name.starts_with(char::is_whitespace) || name.ends_with(char::is_whitespace);
-    // A lone `.` or `..` disappears from paths, and a slash divides them, in many clients and proxies.
+    // Many clients and proxies remove a lone `.` or `..` from paths, and a slash separates segments.
     if errors.len() == before && (edges || name == "." || name == ".." || name.contains(['/', '\\'])) {
         let detail = "must not begin or end with a space, hold a slash, or be `.` or `..`";
         errors.push(FieldError::new("/username", "invalid_value", detail));
@@ -86,7 +86,7 @@ pub(crate) fn is_role_name(name: &str) -> bool {
         && name.bytes().all(|byte| plain(byte) || b"._-".contains(&byte))
 }
 
-/// Attributes within their bounds.
+/// Checks the limits on attributes.
 pub(crate) fn attributes(attributes: &BTreeMap<String, AttributeValue>, errors: &mut Vec<FieldError>) {
     let size = |value: &AttributeValue| match value {
         AttributeValue::Bool(_) => 0,
@@ -120,7 +120,7 @@ pub(crate) fn attributes(attributes: &BTreeMap<String, AttributeValue>, errors: 
     }
 }
 
-/// Roles that exist, as they are stored: a role is found without regard to case, since no two differ by case alone.
+/// Returns the existing roles as stored: a role is found without regard to case, because no two differ only by case.
 pub(crate) async fn roles(
     tx: &mut ReadTx,
     wanted: BTreeSet<String>,
@@ -131,7 +131,7 @@ pub(crate) async fn roles(
     let is_known = |role: &&String| stored.iter().any(|name| name.eq_ignore_ascii_case(role));
     let unknown_roles: Vec<&String> = wanted.iter().filter(|role| !is_known(role)).collect();
     if !unknown_roles.is_empty() {
-        // Others who write may be waiting: names alone are read, and only for a request that is refused.
+        // Other writers may be waiting: reads names only, and only for a rejected request.
         let all = tx.role_names().await?;
         for role in unknown_roles {
             let near = nearest(role, all.iter().map(String::as_str));
@@ -141,12 +141,12 @@ pub(crate) async fn roles(
     Ok(stored)
 }
 
-/// Whether `admin` is among roles that are not yet looked up, in whatever case.
+/// Whether `admin` is among roles that are not looked up yet, in any case.
 pub(crate) fn names_admin(roles: &BTreeSet<String>) -> bool {
     roles.iter().any(|role| role.eq_ignore_ascii_case(ADMIN_ROLE))
 }
 
-/// A name as a part of a JSON Pointer.
+/// Escapes a name for a JSON Pointer.
 pub(crate) fn pointer_token(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }

@@ -1,4 +1,5 @@
-//! Who can see one trace, and by which policies. For administrators; it tells nothing of what the trace holds.
+//! Users who can see one trace, and the policies that grant it. For administrators; the answer reveals nothing of the trace's
+//! content.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -22,82 +23,83 @@ use crate::tools::TRACES_EXPLAIN;
 use crate::traces::trace_not_found;
 use crate::user_walk::{UserWalk, attribute_bytes, bunch};
 
-/// Most users who are looked at.
+/// Maximum number of users who are evaluated.
 const USERS_MAX: usize = 10_000;
-/// Users whose policies are asked about together.
+/// Maximum number of users whose policies are evaluated together.
 const USERS_AT_ONCE: usize = 200;
-/// What is known of policies that depend on their user may weigh so much, in nodes as written, before it is forgotten.
+/// Maximum size of the cached results for policies that depend on their user, in predicate nodes as written; above it, the
+/// cache is cleared.
 const KNOWN_MAX: u64 = 200_000;
-/// How long all of it may take.
+/// Time-out for the whole evaluation.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// A policy that opens the trace to somebody.
+/// Policy that grants a user access to the trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpeningPolicy {
-    /// The role.
+    /// Name of the role.
     pub role: String,
-    /// The policy's title.
+    /// Title of the policy.
     pub title: String,
 }
 
-/// A user who can see the trace.
+/// User who can see the trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Viewer {
-    /// Name.
+    /// User name.
     pub username: String,
-    /// Every policy that opens it to them.
+    /// All policies that grant the user access to it.
     pub policies: Vec<OpeningPolicy>,
 }
 
-/// A user who can read no trace, because of a policy that cannot be applied.
+/// User who can read no trace, because a policy cannot be applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BrokenFor {
-    /// Name.
+    /// User name.
     pub username: String,
-    /// The role.
+    /// Name of the role.
     pub role: String,
-    /// The policy's title.
+    /// Title of the policy.
     pub title: String,
-    /// Why the policy cannot be applied, in words.
+    /// Reason why the policy cannot be applied, in words.
     pub reason: &'static str,
 }
 
-/// Who can see a trace.
+/// Users who can see a trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Viewers {
-    /// The trace.
+    /// Id of the trace.
     pub trace_id: String,
-    /// Its spans.
+    /// Number of spans in the trace.
     pub spans: u64,
-    /// Whether the asker may read it.
+    /// Whether the caller may read the trace.
     pub details: bool,
-    /// By name.
+    /// Users who can see the trace, by name.
     pub viewers: Vec<Viewer>,
-    /// Users who were looked at.
+    /// Number of users who were evaluated.
     pub users: u64,
-    /// Users who are not disabled.
+    /// Number of enabled users.
     pub total_users: u64,
-    /// By name.
+    /// Users with a broken policy, by name.
     pub broken: Vec<BrokenFor>,
-    /// Users to whom a policy opens it, and who can read nothing before they change the password; by name.
+    /// Names of users whose policies grant access, but who can read nothing before they change the password.
     pub must_change_password: Vec<String>,
-    /// Whether users, roles or the access model were changed meanwhile, so that the answer may not be of one state.
+    /// Whether users, roles or the access model changed during the evaluation, so that the answer may mix states.
     pub changed_meanwhile: bool,
 }
 
 struct Plan {
     total_users: u64,
     roles: HashMap<String, Role>,
-    /// The last audit record that the snapshot of roles and model has seen.
+    /// Last audit record that the snapshot of roles and model includes.
     seen: u64,
 }
 
 impl Service {
-    /// Who can see a trace, of all users who are not disabled.
+    /// Returns the users who can see a trace, of all enabled ones.
     ///
     /// # Errors
-    /// [`ServiceError::TraceNotFound`] when the trace is absent, or the administrator may not read it and the operator lets
-    /// nobody count; and those of [`Service::query`].
+    /// [`ServiceError::TraceNotFound`] when the trace is absent, or the administrator may not read it and the operator has
+    /// disabled counts of such traces; and those of [`Service::query`].
     pub async fn viewers(&self, admin: &Administrator<'_>, trace_id: &str) -> Result<Viewers, ServiceError> {
         let begun = Instant::now();
         let prepare = || {
@@ -140,7 +142,7 @@ impl Service {
         }
     }
 
-    /// Asks about some users at a time, until there is no time left. `None` when there is no such trace.
+    /// Evaluates some users at a time, until the time is over. `None` if there is no such trace.
     async fn seen_by(
         &self,
         access: &Access,
@@ -164,7 +166,7 @@ impl Service {
         };
         let mut walk = UserWalk::over(None, USERS_MAX);
         let mut known = Known::default();
-        // Whether there is the trace is asked also when there is nobody to ask about.
+        // The existence of the trace is checked even if there are no users.
         let mut first = true;
         while first || Instant::now() < deadline {
             let piece = walk.next(self.db()).await?;
@@ -189,7 +191,7 @@ impl Service {
         self.with_change(seen, record).await
     }
 
-    /// The answer, with whether what it rests on was changed while it was made.
+    /// Returns the answer, with whether its inputs changed during the evaluation.
     async fn with_change(
         &self,
         mut seen: Viewers,
@@ -199,7 +201,7 @@ impl Service {
         Ok(Some(seen))
     }
 
-    /// Asks about these users, and adds them to what is seen.
+    /// Evaluates these users, and adds the results to `seen`.
     async fn ask_about(
         &self,
         access: &Access,
@@ -244,19 +246,19 @@ impl Service {
     }
 }
 
-/// What came of asking about some users.
+/// Result of the evaluation of some users.
 enum Asked {
     Yes,
     NoTrace,
     NoTime,
 }
 
-/// What is known of policies that were asked about: most users share most of them.
+/// Cached results of policies: most users share most of them.
 #[derive(Default)]
 struct Known {
     by_hash: HashMap<u64, Vec<(AppliedPolicy, Option<tracewarden_tracestore::Satisfied>)>>,
     changed: Vec<tracewarden_tracestore::ChangedField>,
-    /// What is held, in nodes as written.
+    /// Size of the cached policies, in predicate nodes as written.
     size: u64,
 }
 
@@ -276,7 +278,7 @@ impl Known {
         known.iter().find(|(known, _)| known == policy).map(|(_, found)| found)
     }
 
-    /// The policies that are still to be asked about, each once.
+    /// Returns the distinct policies that have no cached result.
     fn missing(&self, applied: &[Applied]) -> Vec<AppliedPolicy> {
         let mut missing: HashMap<u64, Vec<&AppliedPolicy>> = HashMap::new();
         for policy in applied.iter().flat_map(Applied::all).filter_map(|policy| policy.as_ref().ok()) {
@@ -299,8 +301,8 @@ impl Known {
         }
     }
 
-    /// Starts anew when policies that hold much of their users' attributes have come together: they are asked about again where
-    /// another user has the same.
+    /// Clears the cache when it contains many policies with their users' attributes; they are evaluated again for another
+    /// user with the same policies.
     fn forget_if_large(&mut self) {
         if self.size > KNOWN_MAX {
             self.by_hash.clear();
@@ -308,7 +310,7 @@ impl Known {
         }
     }
 
-    /// Decides about one user as reading does.
+    /// Decides about one user as a read does.
     fn tell(&self, applied: &Applied, seen: &mut Viewers) {
         let each: Vec<_> =
             applied.all().map(|policy| self.of(policy.as_ref().ok()?).cloned().flatten()).collect();

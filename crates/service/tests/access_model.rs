@@ -1,4 +1,4 @@
-//! Binding, marking fields, roles, and what each refuses of the others.
+//! Binding, marking of fields and roles, and the conflicts between them.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
@@ -140,7 +140,7 @@ async fn what_was_checked_before_another_change_is_checked_again(own: Own) {
     let tenant = vec![policy("SpanAttributes[\"tenant.id\"] == \"t1\"")];
     let (service, policies) = (&world.service, || tenant.clone());
 
-    // A role, while another replica takes its field out of the model.
+    // A role is stored while another replica removes its field from the model.
     let mut writer = world.other_writer().await;
     let put = service.put_role(&right, "tenant", policies(), None);
     let meanwhile = async {
@@ -155,7 +155,7 @@ async fn what_was_checked_before_another_change_is_checked_again(own: Own) {
     assert_eq!(pointers(refused)[0], ("/policies/0/expression".to_owned(), "policy_invalid"));
     assert_eq!(code(service.role(&right, "tenant").await), "not_found");
 
-    // A model without the field, while another replica stores a role that names it.
+    // A field is removed from the model while another replica stores a role that names it.
     let marks =
         vec![mark(None, "ServiceName", true, true), mark(Some("SpanAttributes"), "tenant.id", false, true)];
     service.put_fields(&right, marks.clone(), version(3)).await.unwrap();
@@ -170,7 +170,7 @@ async fn what_was_checked_before_another_change_is_checked_again(own: Own) {
     assert_eq!(code(refused), "conflict");
     assert_eq!(service.access_model(&right).await.unwrap().model.version, 4);
 
-    // What another change leaves right goes on.
+    // A change of another replica that does not conflict: this one proceeds.
     let mut writer = world.other_writer().await;
     let more = marks.into_iter().chain([mark(None, "Duration", true, false)]).collect();
     let put = service.put_fields(&right, more, version(4));

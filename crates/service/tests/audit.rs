@@ -1,4 +1,4 @@
-//! The audit log: every change leaves one record, pages hold each once, and filters mean what they say.
+//! The audit log: every change writes one record, pages contain each record once, and filters are exact.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
@@ -118,7 +118,7 @@ async fn pages_and_filters() {
     }
     assert_eq!(code(page(AuditQuery { limit: Some(0), ..every() }).await), "invalid_request");
 
-    // The one who was deleted, and the one who bears the name now.
+    // The deleted user, and the user who has the name now.
     world.service.delete_user(&right, "ada", None).await.unwrap();
     assert_eq!(count(AuditQuery { actor: text("ada"), ..every() }).await, by_ada);
     world.user(&admin, "Ada", &[]).await;
@@ -184,7 +184,7 @@ async fn previewed_reads_say_so() {
     assert!(!format!("{session:?}").contains(token.expose_secret()));
 }
 
-/// What the code writes as action is what the documentation lists.
+/// The actions in the code equal those in the documentation.
 #[test]
 fn every_action_is_documented() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -195,7 +195,7 @@ fn every_action_is_documented() {
         };
         plain(area) && plain(what)
     };
-    // Those without an area, and that of the database.
+    // Actions without an area, and the action of the application database.
     let mut written: Vec<String> =
         ["login", "logout", "administration", tracewarden_appdb::AUDIT_PRUNE].map(str::to_owned).to_vec();
     let mut files = vec![root.join("src")];

@@ -1,5 +1,5 @@
-//! Whoever is revoked between authentication and effect does not get through. A principal that a test holds while it
-//! changes what the principal was made from is a request under way.
+//! A caller who is revoked between authentication and effect is rejected. A principal that a test keeps while it changes the
+//! principal's origin represents a request in progress.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
@@ -29,7 +29,7 @@ fn ids() -> QueryRequest {
     QueryRequest { view: View::Ids, ..QueryRequest::default() }
 }
 
-/// A query that asks the store about columns after its access was decided, so that a gate can hold it there.
+/// A query that requests columns from ClickHouse after its access was decided, so that a gate can hold it there.
 fn held() -> QueryRequest {
     QueryRequest { columns: Some(vec!["ServiceName".to_owned()]), ..ids() }
 }
@@ -38,7 +38,7 @@ fn change() -> UserChange {
     UserChange::default()
 }
 
-/// Each way to lose the right to administer, with the answer to whoever had begun before.
+/// All ways to lose administrator rights, with the answer to a request that began before.
 async fn a_revoked_administrator_changes_nothing(own: Own) {
     let world = world_on(own, Settings::default()).await;
     let boss = world.admin().await;
@@ -116,7 +116,7 @@ async fn a_revoked_administrator_changes_nothing(own: Own) {
     assert_eq!(code(service.user(&over, "eve").await), "not_found");
 }
 
-/// What administrators are told without reading it themselves they are told under the right that they have now.
+/// Administrators get data about traces that they may not read only under their current permission.
 async fn an_administrator_who_was_demoted_counts_nothing(own: Own) {
     let world = world_on(own, Settings::default()).await;
     let boss = world.admin().await;
@@ -125,7 +125,7 @@ async fn an_administrator_who_was_demoted_counts_nothing(own: Own) {
     let over = boss.require_admin().unwrap();
     service.put_role(&over, "pay", vec![policy("ServiceName == \"pay\"")], None).await.unwrap();
     world.user(&boss, "victim", &["pay"]).await;
-    // They may read the trace still, as everybody with the role.
+    // The user may still read the trace, like all users with the role.
     let deputy = world.user(&boss, "deputy", &["admin", "pay"]).await;
     let right = deputy.require_admin().unwrap();
     world.store.set(|answers| {
@@ -203,12 +203,12 @@ struct Reading {
     admin: Principal,
     reader: Principal,
     key: Principal,
-    /// Of `key`.
+    /// Token of `key`.
     token: Credential,
 }
 
 async fn reading(own: Own) -> Reading {
-    // Every question to the store is held or counted: advice on roles asks none then.
+    // Every request to ClickHouse is held or counted: without samples, advice on roles makes none.
     let world = world_on(own, Settings { discovery_samples: false, ..Settings::default() }).await;
     let admin = world.admin().await;
     world.bind(&admin).await;
@@ -230,7 +230,7 @@ impl Reading {
         }
     }
 
-    /// What stands in the chain after the revocation, which is `begun` records away from its end.
+    /// Checks the record after the revocation, and that nothing was started.
     async fn assert_refused(&self, action: &str, lookups: usize) {
         assert_eq!(self.world.store.lookups(), lookups, "no trace was looked up");
         let record = self.world.last_audit(&self.admin).await;
@@ -239,7 +239,7 @@ impl Reading {
         assert!(record.completed_at.is_none(), "nothing was begun");
     }
 
-    /// Runs a query that can be held up to the point where its access is decided, lets `meanwhile` happen, and goes on.
+    /// Starts a query that the gate holds where its access is decided, runs `meanwhile`, and lets the query continue.
     async fn during<F: Future<Output = ()>>(
         &self,
         caller: &Principal,
@@ -264,13 +264,13 @@ impl Reading {
         query.await.unwrap()
     }
 
-    /// The last statement about traces.
+    /// Returns the last statement about traces.
     fn selection(&self) -> String {
         let asked = self.world.store.answers.lock().unwrap().asked.clone();
         asked.into_iter().rev().find(|statement| !statement.contains("system.")).unwrap()
     }
 
-    /// How often columns were asked for: once for each time that a query was prepared.
+    /// Returns the number of requests for columns: one for each time that a query was prepared.
     fn questions(&self) -> usize {
         let answers = self.world.store.answers.lock().unwrap();
         answers.asked.iter().filter(|statement| statement.contains("system.columns")).count()
@@ -317,7 +317,7 @@ async fn a_change_during_preparation_is_taken_in(own: Own) {
     let revision = service.role(&right, "pay").await.unwrap().role.revision;
     assert_eq!((&record.detail["roles"]["pay"], record.outcome.as_str()), (&revision.into(), "success"));
 
-    // No role any more: the page is empty, and the store is not asked for traces.
+    // No role any more: the page is empty, and ClickHouse is not queried for traces.
     let lookups = reading.world.store.lookups();
     let demote = || async {
         let roles = UserChange { roles: Some(set(&[])), ..change() };
@@ -326,9 +326,9 @@ async fn a_change_during_preparation_is_taken_in(own: Own) {
     let answer = reading.during(&reading.reader, held(), demote, 1).await.unwrap();
     assert_eq!((answer.traces, reading.world.store.lookups()), (0, lookups));
 
-    // Unmarked meanwhile: the filter is checked again.
+    // The field is unmarked in the meantime: the filter is checked again.
     let unmark = || async {
-        // This change asks for columns too, and the held question waits at the gate already.
+        // This change requests columns too, and the held request is at the gate already.
         reading.world.store.set(|answers| answers.gate = None);
         let version = service.access_model(&right).await.unwrap().model.version;
         let fields = vec![mark(None, "ServiceName", true, true)];
@@ -347,7 +347,8 @@ async fn a_change_during_preparation_is_taken_in(own: Own) {
     assert_eq!(code(answer), "unknown_field");
 }
 
-/// The roles and the model stay the same: what their policies compare with is the caller's, or of their preview.
+/// Roles and model stay the same, but the attributes that the policies compare with change: the caller's, or those of their
+/// preview.
 async fn other_attributes_during_preparation_are_taken_in(own: Own) {
     let reading = reading(own).await;
     let right = reading.admin.require_admin().unwrap();
@@ -386,7 +387,7 @@ async fn what_changes_again_and_again_is_not_read(own: Own) {
     assert_eq!(code(answer), "unavailable");
     assert_eq!(reading.world.store.lookups(), lookups);
     assert_eq!(reading.world.last_audit(&reading.admin).await.outcome, "failed");
-    // A last use and a log-in that are noted meanwhile change nothing: the query is prepared once.
+    // Updates of the last use and of the last sign-in have no effect: the query is prepared once.
     let use_key = || async {
         reading.world.clock.pass(61);
         reading.world.principal(&reading.token).await;
@@ -403,7 +404,7 @@ async fn what_changes_again_and_again_is_not_read(own: Own) {
 async fn a_client_who_leaves_while_the_record_is_written_leaves_it_complete(own: Own) {
     let reading = reading(own).await;
     let before = reading.world.audit(&reading.admin).await.len();
-    // The writer before: the record waits for it.
+    // An earlier writer, which the record waits for.
     let writer = reading.world.other_writer().await;
     let (service, reader) = (reading.world.service.clone(), reading.reader.clone());
     let query = tokio::spawn(async move { service.query(&reader, ids()).await });

@@ -1,5 +1,5 @@
-//! What a narrowed key is good for, and what is recorded of calls: by tools, and of those that are refused before any use
-//! case sees them.
+//! Permissions of scoped API keys, and audit records of calls: tool calls, and calls that are rejected before a use case
+//! begins.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
@@ -13,8 +13,8 @@ use tracewarden_service::*;
 const OF_SHIPS: &str = "ServiceName == \"ship\"";
 const TOOLS: [Tool; 2] = [Tool::GetTrace, Tool::TraceStats];
 
-/// An administrator who may read the traces of one role, with a key for everything, one for traces of ships, and one for
-/// two tools.
+/// An administrator who may read the traces of one role, with an unrestricted key, a key scoped to traces of `ship`, and a
+/// key scoped to two tools.
 struct Keys {
     world: World,
     session: Principal,
@@ -109,14 +109,14 @@ fn call(session_only: Option<SessionOnly>, tool: Option<Tool>) -> RefusedCall<'s
     RefusedCall { session_only, tool, method: "PUT", route: Some(ROUTE), path: PATH }
 }
 
-/// The last record's action, outcome, way in, target and detail.
+/// Returns action, outcome, interface, target and detail of the last record.
 async fn recorded(world: &World, admin: &Principal) -> (String, String, String, Option<String>, Value) {
     let record = world.last_audit(admin).await;
     let AuditEntry { action, outcome, via, target, .. } = AuditEntry::clone(&record);
     (action, outcome, via.unwrap(), target, record.detail)
 }
 
-/// Whoever tries what they may not must not get around the record of it by leaving before the answer.
+/// A caller who tries a forbidden action must not avoid the audit record by disconnecting before the answer.
 #[tokio::test]
 async fn a_refusal_that_nobody_waits_for_leaves_its_record() {
     let Keys { world, session, of_tools, .. } = keys().await;
@@ -124,18 +124,18 @@ async fn a_refusal_that_nobody_waits_for_leaves_its_record() {
     for _ in 0..4 {
         let error = ServiceError::SessionRequired;
         let refusal = world.service.note_refused_call(&of_tools, &error, call(None, None));
-        // Looked at once: a record takes longer than that, however busy the machine is.
+        // Polled once: writing a record takes longer than that, on any machine.
         assert!(poll_immediate(Box::pin(refusal)).await.is_none());
     }
     let records = world.news(&session, before, 4).await;
     assert!(records.iter().all(|record| record.detail["code"] == "session_required"), "{records:?}");
 }
 
-/// Refusals are records, and every read of traces has two records to write.
+/// Denied calls write records, and every read of traces writes two.
 #[tokio::test]
 async fn a_flood_of_refusals_keeps_a_writer_waiting_for_one_of_them() {
     const FLOOD: usize = 130;
-    // More of one user do not wait.
+    // Further records of one user do not wait.
     const WAITING: usize = 100;
     let Keys { world, session, of_tools, .. } = keys().await;
     let before = world.audit(&session).await.len();
@@ -167,12 +167,12 @@ async fn a_flood_of_refusals_keeps_a_writer_waiting_for_one_of_them() {
     for refusal in refusals {
         refusal.await.unwrap();
     }
-    // Of the others those for which a slow disk leaves no time are not.
+    // Of the others, those are missing for which a slow disk leaves no time.
     let recorded = world.news(&session, before, 30).await.len();
     assert!(recorded <= WAITING, "{recorded}");
 }
 
-/// What checks a policy works like a query, of which nobody has more than so many at a time.
+/// A check of a policy counts as a query, of which each user may run a limited number.
 #[tokio::test]
 async fn policies_of_keys_are_checked_so_many_at_a_time() {
     let world = world_with(Settings { max_queries_per_user: Some(1), ..Settings::default() }).await;
@@ -191,7 +191,7 @@ async fn policies_of_keys_are_checked_so_many_at_a_time() {
     let refused: Vec<_> =
         refused.iter().map(|record| (record.action.as_str(), record.outcome.as_str())).collect();
     assert_eq!(refused, [("traces.explain", "denied"), ("api_key.create", "denied")]);
-    // Where there is no policy, nothing is checked.
+    // Without a policy, nothing is checked.
     make(None).await.unwrap();
     drop(running);
     make(Some(OF_SHIPS)).await.unwrap();
@@ -245,7 +245,7 @@ async fn a_refused_call_is_recorded_as_what_it_was_for() {
             (action.to_owned(), "denied".to_owned(), via.to_owned(), Some(PATH.to_owned()), detail);
         assert_eq!(recorded(&world, &session).await, expected, "{error:?} {of:?}");
     }
-    // What a caller may do, in a request that cannot be read.
+    // Calls that the caller may make, in a request that cannot be parsed.
     for (caller, via, of, action) in [
         (&*session, "session", call(Some(SessionOnly::CreateApiKey), None), "api_key.create"),
         (&*session, "session", call(None, Some(Tool::GetTrace)), "traces.get"),

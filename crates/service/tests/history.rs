@@ -1,5 +1,5 @@
-//! The history of the access model: every request that changes it makes one change, with who and what, together with its
-//! audit record; a refused one makes none.
+//! The history of the access model: every request that changes it makes one entry, with user and content, together with its
+//! audit record; a rejected request makes none.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
@@ -25,7 +25,7 @@ on_both!(
     what_was_written_without_a_number_gets_one_while_the_service_runs,
 );
 
-/// Action, target, version of binding and fields, and roles of the state, of all changes from the first.
+/// Returns action, target, version of binding and fields, and roles of the state, of all changes from the first.
 async fn history(world: &World) -> Vec<(String, Option<String>, u64, Vec<String>)> {
     let mut tx = world.db.begin_read().await.unwrap();
     let mut told = Vec::new();
@@ -60,7 +60,7 @@ async fn every_request_makes_one_change(own: Own) {
     let marks = vec![mark(None, "ServiceName", true, true)];
     service.put_fields(&right, marks, Some(IfMatch::Versions(vec![2]))).await.unwrap();
     service.delete_role(&other, "pay", None).await.unwrap();
-    // Neither concerns the access model.
+    // Neither change affects the access model.
     world.user(&admin, "ada", &["ship"]).await;
     service.delete_user(&right, "ada", None).await.unwrap();
 
@@ -129,7 +129,7 @@ async fn a_refused_request_makes_none(own: Own) {
     assert_eq!(history(&world).await, before);
 }
 
-/// A reader beside the writers, in snapshots of its own, sees each change with its record or neither.
+/// A concurrent reader, in snapshots of its own, sees each change with its record or neither.
 async fn change_and_record_appear_together(own: Own) {
     let world = Arc::new(world_on(own, Settings::default()).await);
     let admin = world.admin().await;
@@ -142,7 +142,7 @@ async fn change_and_record_appear_together(own: Own) {
             while !done.load(Ordering::SeqCst) {
                 let mut tx = world.db.begin_read().await.unwrap();
                 let changes = tx.changes(None, 1_000).await.unwrap();
-                // The first one is the schema's own.
+                // The first change belongs to the schema.
                 let changes: Vec<u64> =
                     changes.iter().map(|change| change.number).filter(|number| *number > 1).collect();
                 let records = tx.audit_records(&AuditFilter::default(), u32::MAX).await.unwrap();
@@ -175,14 +175,14 @@ async fn change_and_record_appear_together(own: Own) {
     assert!(seen.len() > 5, "it looked while changes were made: {seen:?}");
 }
 
-/// Writes a role as a program from before the history does, which knows nothing of it.
+/// Writes a role like a program of a version before the history.
 async fn write_without_a_number(db: &AppDb, expression: &str) {
     let mut tx = db.begin_write().await.unwrap();
     tx.put_role("pay", &[policy(expression)], Timestamp::from_micros(1)).await.unwrap();
     tx.commit().await.unwrap();
 }
 
-/// The tag that a file is exported with is that of the file: put in force under it, it takes nothing back.
+/// The exported version belongs to the exported file: importing the file under it reverts no change.
 async fn an_export_is_of_one_moment(own: Own) {
     let world = Arc::new(world_on(own, Settings { discovery_samples: false, ..Settings::default() }).await);
     let admin = world.admin().await;
@@ -203,7 +203,7 @@ async fn an_export_is_of_one_moment(own: Own) {
     let right = admin.require_admin().unwrap();
     let (begun, mut exports, mut seen) = (Instant::now(), 0, BTreeSet::new());
     let in_time = || begun.elapsed() < Duration::from_secs(60);
-    // A slow disk makes few changes in the time of many exports.
+    // With a slow disk there are few changes in the time of many exports.
     while seen.len() <= 20 || (seen.len() <= 100 && exports < 2_000 && in_time()) {
         assert!(seen.len() > 20 || in_time(), "hardly any change was made: {}", seen.len());
         exports += 1;
@@ -217,7 +217,7 @@ async fn an_export_is_of_one_moment(own: Own) {
     writer.await.unwrap();
 }
 
-/// Tests that a replica of an earlier version changes a role during; where its database is, they say themselves.
+/// Tests during which a replica of an earlier version changes a role; the test document contains the database's URL.
 fn meanwhile(state: &ModelState, _: &AtomicBool) -> Result<TestRun, Vec<FieldError>> {
     tokio::runtime::Handle::current().block_on(async {
         let db = AppDb::open(&state.tests, Timestamp::from_micros(1)).await.unwrap();

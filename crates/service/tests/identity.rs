@@ -1,4 +1,4 @@
-//! Log-in, sessions, passwords and keys.
+//! Sign-in, sessions, passwords and API keys.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
@@ -55,8 +55,8 @@ async fn a_password_change_ends_the_other_sessions() {
     assert_eq!(world.service.my_sessions(&principal).await.unwrap().len(), 1);
 }
 
-/// Begins what takes a hash's time, and drops it after so many milliseconds, also where it is ready when a busy machine gets
-/// to look.
+/// Starts a call that computes a hash, and drops it after so many milliseconds, even if the answer is ready when a busy
+/// machine polls it.
 async fn leave_after<T>(millis: u64, answer: impl Future<Output = T>) {
     tokio::select! {
         biased;
@@ -65,7 +65,7 @@ async fn leave_after<T>(millis: u64, answer: impl Future<Output = T>) {
     }
 }
 
-/// Who leaves before the answer has guessed all the same.
+/// A guess counts even if the client disconnects before the answer.
 #[tokio::test]
 async fn a_log_in_that_nobody_waits_for_leaves_its_record() {
     let world = world().await;
@@ -79,7 +79,7 @@ async fn a_log_in_that_nobody_waits_for_leaves_its_record() {
     assert_eq!(reasons, ["wrong_password"; 4]);
 }
 
-/// With a stolen session, the password can be guessed here too.
+/// With a stolen session, this call can guess the password too.
 #[tokio::test]
 async fn a_change_of_the_password_that_nobody_waits_for_leaves_its_record() {
     let world = world().await;
@@ -105,7 +105,8 @@ async fn unknown_wrong_and_disabled_are_one_answer() {
     let change = UserChange { disabled: Some(true), ..UserChange::default() };
     world.service.update_user(&admin.require_admin().unwrap(), "ada", change, None).await.unwrap();
 
-    // A hash that costs many times what else is done: an answer without one differs on the busiest machine, too.
+    // The cost of a hash is many times that of all other work, so that an answer without a hash differs even on the busiest
+    // machine.
     let password = PasswordCost { iterations: 12, ..PasswordCost::default() };
     let dear = Settings { password, ..Settings::default() };
     let replica = replica(&world.db, &world.clock, &world.store, dear.clone()).await;
@@ -173,7 +174,7 @@ async fn a_flood_of_refused_log_ins_leaves_one_record_and_takes_nobodys_turn() {
         assert_eq!(refused("admin").await, "invalid_credentials");
     }
     assert_eq!(refused("admin").await, "too_many_attempts");
-    // Whoever writes now keeps everybody else who wants to write waiting.
+    // A writer holds the database, so that further writers would wait.
     let writing = world.db.begin_write().await.unwrap();
     for _ in 0..100 {
         assert_eq!(refused("Admin").await, "too_many_attempts");
@@ -184,7 +185,7 @@ async fn a_flood_of_refused_log_ins_leaves_one_record_and_takes_nobodys_turn() {
     assert_eq!(noted[0]["counted"], "user_at_address");
     assert_eq!(noted[0]["until"], admin_now(&world).saturating_add(5 * SECOND).to_string());
 
-    // The next block has a record of its own, and so has the one of the address.
+    // The next block has its own record, and so has the block of the address.
     world.clock.pass(5);
     assert_eq!(refused("admin").await, "invalid_credentials");
     for _ in 0..3 {

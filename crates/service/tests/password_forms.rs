@@ -1,4 +1,4 @@
-//! Passwords in Unicode's forms: what is typed composed or decomposed is one password, and hashes of either stay valid.
+//! Passwords in Unicode's normal forms: composed and decomposed input is one password, and hashes of either form stay valid.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
@@ -8,11 +8,11 @@ use secrecy::ExposeSecret as _;
 use support::*;
 use tracewarden_service::*;
 
-/// The same text with every combined character taken apart, as some keyboards and systems type it.
+/// The same text with every combined character decomposed, as some keyboards and systems type it.
 const COMPOSED: &str = "gr\u{fc}ne W\u{f6}lkchen \u{fc}ber K\u{f6}ln 7";
 const DECOMPOSED: &str = "gru\u{308}ne Wo\u{308}lkchen u\u{308}ber Ko\u{308}ln 7";
 
-/// Of these bytes as they are, as earlier versions and other programs hash.
+/// Hashes these bytes unchanged, as earlier versions and other programs do.
 fn hash_as_typed(password: &str) -> String {
     use argon2::password_hash::PasswordHasher as _;
     let params = argon2::Params::new(19_456, 2, 1, None).unwrap();
@@ -37,7 +37,7 @@ async fn a_password_is_the_same_in_whichever_form_it_is_typed() {
             code(world.login(&name, "gr\u{fc}ne Wolkchen \u{fc}ber K\u{f6}ln 7").await),
             "invalid_credentials"
         );
-        // Another form of the same is no other password.
+        // Another form of the same text is not a new password.
         let session = world.login(&name, COMPOSED).await.unwrap();
         let principal = world.principal(&session).await;
         let (old, new) = (COMPOSED.to_owned().into(), DECOMPOSED.to_owned().into());

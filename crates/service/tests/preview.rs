@@ -1,4 +1,4 @@
-//! A preview of a user is that user's access at each request, not a copy of what it was.
+//! A preview of a user grants that user's access at each request, not a copy of earlier access.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
@@ -12,11 +12,11 @@ on_both!(a_preview_follows_its_user, a_preview_follows_its_user_in_requests_unde
 
 struct Previewing {
     world: World,
-    /// The session that previews `ada`, who holds the role `pay` and the attribute `team`.
+    /// Session that previews `ada`, who has the role `pay` and the attribute `team`.
     session: Credential,
-    /// The id of `ada`.
+    /// Id of `ada`.
     ada: String,
-    /// Another session, which does what happens to `ada`.
+    /// Another session, which makes the changes to `ada`.
     admin: Principal,
 }
 
@@ -43,7 +43,7 @@ impl Previewing {
         self.world.service.update_user(&right, "ada", change, None).await.unwrap();
     }
 
-    /// What the preview shows as roles and as team.
+    /// Returns the roles and the team that the preview shows.
     async fn shown(&self) -> (Vec<String>, Option<String>) {
         let me = self.world.service.me(&*self.world.principal(&self.session).await);
         let preview = me.preview.unwrap();
@@ -52,7 +52,8 @@ impl Previewing {
         (preview.roles.into_iter().collect(), team)
     }
 
-    /// Queries; what was selected by, or `None` when no trace was looked up, and the record's basis.
+    /// Runs a query; returns the statement that selected traces, `None` if no trace was looked up, and the detail of the
+    /// record.
     async fn query(&self, caller: &Principal) -> (Option<String>, serde_json::Value) {
         let before = self.world.store.lookups();
         let query = QueryRequest { view: View::Ids, ..QueryRequest::default() };
@@ -93,7 +94,7 @@ async fn a_preview_follows_its_user(own: Own) {
     assert_eq!(basis["preview"]["attributes"]["team"], "blue");
     assert_eq!(basis["roles"], serde_json::json!({"pay": 2, "ship": 3}));
 
-    // A role changes, and goes.
+    // A role changes, and is deleted.
     world.service.put_role(&right, "ship", vec![policy("ServiceName == \"dock\"")], None).await.unwrap();
     let (_, basis) = previewing.query(&world.principal(session).await).await;
     assert_eq!(basis["roles"], serde_json::json!({"pay": 2, "ship": 4}));
@@ -101,7 +102,7 @@ async fn a_preview_follows_its_user(own: Own) {
     let (_, basis) = previewing.query(&world.principal(session).await).await;
     assert_eq!(basis["roles"], serde_json::json!({"pay": 2}));
 
-    // Kept out, let in, deleted, and another one of the name.
+    // The user is disabled, enabled and deleted, and another user gets the name.
     let nothing = (Vec::new(), None);
     previewing.change(UserChange { disabled: Some(true), ..change() }).await;
     assert_eq!(previewing.shown().await, nothing);
@@ -128,7 +129,7 @@ async fn a_preview_follows_its_user(own: Own) {
     assert_eq!(world.principal(session).await.preview(), None);
 }
 
-/// A principal that is held while the user is changed is a request under way.
+/// A principal that a test keeps while the user is changed represents a request in progress.
 async fn a_preview_follows_its_user_in_requests_under_way(own: Own) {
     let previewing = previewing(own).await;
     let Previewing { world, session, .. } = &previewing;
@@ -139,7 +140,7 @@ async fn a_preview_follows_its_user_in_requests_under_way(own: Own) {
     assert_eq!(basis["roles"], serde_json::json!({"ship": 3}));
     assert_eq!(basis["preview"]["roles"], serde_json::json!(["ship"]));
 
-    // And one that was prepared: the record of its beginning is written under what holds then.
+    // A request that was prepared before the change: its first record is written under the current access.
     let gate = Gate::closed();
     world.store.set(|answers| answers.gate = Some(gate.clone()));
     let lookups = world.store.lookups();
@@ -159,7 +160,7 @@ async fn a_preview_follows_its_user_in_requests_under_way(own: Own) {
     assert_eq!((&record.action[..], &record.detail["roles"]), ("traces.query", &serde_json::json!({})));
 }
 
-/// What one preview has paged through, it may go on with when the user's roles change; another preview may not.
+/// The cursor of a preview stays valid when the user's roles change; for another preview it is invalid.
 #[tokio::test]
 async fn a_cursor_is_of_the_user_who_is_previewed() {
     let previewing = previewing(Own::Sqlite).await;
@@ -181,7 +182,7 @@ async fn a_cursor_is_of_the_user_who_is_previewed() {
     assert_eq!(code(world.service.query(&caller, page(cursor)).await), "invalid_cursor");
 }
 
-/// Only administrators begin one; a row that says otherwise is no preview.
+/// Only administrators can begin a preview; a session row of another user that contains one has no effect.
 #[tokio::test]
 async fn a_row_gives_nobody_a_preview() {
     let Previewing { world, admin, .. } = previewing(Own::Sqlite).await;

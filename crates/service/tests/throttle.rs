@@ -1,4 +1,4 @@
-//! Log-ins that count together, on replicas whose clocks differ.
+//! Sign-in attempts that are counted together, on replicas with different clocks.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
@@ -29,7 +29,7 @@ async fn who_is_not_blocked_is_not_blocked_by_another_clock(own: Own) {
     for seconds in [-1, -7_200, 1, 7_200] {
         let other = world.replica_ahead(seconds).await;
         for (first, second) in [(&world.service, &other), (&other, &world.service)] {
-            // After success, and after attempts that cost nothing yet.
+            // After a success, and after attempts without a wait.
             try_at(first, ADMIN_PASSWORD).await.unwrap();
             try_at(second, ADMIN_PASSWORD).await.unwrap();
             for _ in 0..4 {
@@ -39,7 +39,7 @@ async fn who_is_not_blocked_is_not_blocked_by_another_clock(own: Own) {
             assert!(let_in.is_ok(), "{seconds} s: {let_in:?}");
         }
     }
-    // A block is one on both.
+    // A block applies on both replicas.
     let behind = world.replica_ahead(-1).await;
     for _ in 0..6 {
         assert_eq!(code(try_at(&world.service, "not the password").await), "invalid_credentials");
@@ -54,7 +54,7 @@ async fn right_passwords_at_once_are_let_in(own: Own) {
     world.admin().await;
     let behind = world.replica_ahead(-1).await;
     for _ in 0..10 {
-        // As many as cost nothing, since each counts as failed until it is through.
+        // As many attempts as cause no wait, because each counts as failed until it succeeds.
         let all =
             [&world.service, &behind, &world.service, &behind].map(|service| try_at(service, ADMIN_PASSWORD));
         for let_in in futures::future::join_all(all).await {
@@ -76,7 +76,7 @@ async fn a_flood_of_log_ins_keeps_a_writer_waiting_for_one_of_them(own: Own) {
             tokio::spawn(async move { service.login(login, info).await })
         })
         .collect();
-    // While nobody can write, the refused ones are answered all the same, and nobody else is.
+    // While the database is locked, rejected sign-ins are answered, and no others are.
     let refused = |log_ins: &[JoinHandle<_>]| log_ins.iter().filter(|log_in| log_in.is_finished()).count();
     while refused(&log_ins) < FLOOD as usize - 16 {
         tokio::task::yield_now().await;
@@ -100,14 +100,14 @@ async fn a_flood_of_log_ins_keeps_a_writer_waiting_for_one_of_them(own: Own) {
         *codes.entry(code).or_insert(0) += 1;
     }
     assert_eq!(codes, BTreeMap::from([("invalid_credentials", 16), ("overloaded", FLOOD - 16)]));
-    // All places are free again.
+    // All permits are free again.
     world.admin().await;
 }
 
-/// Both stand in one line before the writers, and a session must not be what fills it.
+/// Both use the same queue of writers, and a session must not be able to fill it.
 async fn whoever_changes_a_password_takes_a_place_of_log_ins(own: Own) {
     const FLOOD: usize = 20;
-    // Sixteen places, half of them for one address.
+    // Sixteen permits, half of them for one address.
     let world = world_on(own, Settings { max_parallel_hashes: 1, ..Settings::default() }).await;
     let admin = world.admin().await;
     let writing = world.db.begin_write().await.unwrap();

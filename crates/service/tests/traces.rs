@@ -1,4 +1,4 @@
-//! Reading traces: the order of records and spans, and what a caller without access sees.
+//! Reading of traces: the order of records and spans, and the answers to a caller without access.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
@@ -73,7 +73,7 @@ async fn a_page_is_recorded_before_and_after() {
     while let Some(chunk) = spans.next().await {
         seen += chunk.unwrap().spans;
     }
-    // Durable by the time that the end is seen, not some time later.
+    // The record is durable when the stream ends.
     let ended = reading.last().await;
     assert_eq!((seen, ended.id.as_str(), ended.outcome.as_str()), (3, begun.id.as_str(), "success"));
     assert_eq!((&ended.detail["traces"], &ended.detail["spans"]), (&2.into(), &3.into()));
@@ -111,7 +111,7 @@ async fn too_few_spans_fail_the_page() {
 #[tokio::test]
 async fn without_a_record_there_are_no_spans() {
     let reading = reading().await;
-    // The own database refuses writes of records, and only these.
+    // The application database rejects audit records, and accepts all other writes.
     sqlx_execute(
         &reading.world.url,
         "CREATE TRIGGER full BEFORE INSERT ON audit BEGIN SELECT RAISE(ABORT, 'disk full'); END",
@@ -219,20 +219,20 @@ async fn few_calls_hold_many_spans_at_a_time_and_one_user_half_of_these() {
         assert_eq!(refused.code(), "too_many_queries");
         let record = reading.last().await;
         assert_eq!((record.outcome.as_str(), &record.detail["code"]), ("failed", &"too_many_queries".into()));
-        // Few need no leave.
+        // A few spans need no permit.
         assert_eq!(ask(reader, 10).await.unwrap().1.len(), 1);
     }
     assert!(tokio::time::timeout(Duration::from_millis(500), ask(&other, MANY)).await.is_err());
     drop(held.pop());
     let (trace, spans) = ask(&other, MANY).await.unwrap();
     assert!(spans[0].json.len() > MANY);
-    // Kept until the record has its end.
+    // The permit is held until the record is completed.
     trace.close().await.unwrap();
     assert_eq!(reading.last().await.outcome, "success");
     assert!(ask(&other, MANY).await.is_ok());
 }
 
-/// The trace has more spans than are looked at without leave; whether they arrive is another matter.
+/// The trace has more spans than are listed without a permit; whether they arrive does not matter here.
 #[tokio::test]
 async fn few_calls_look_at_a_large_trace_at_a_time() {
     let reading = reading().await;
@@ -329,14 +329,14 @@ async fn a_page_that_is_cut_goes_on_where_it_was_cut() {
         let to = reading.last().await.detail["to"].clone();
         reading.world.clock.pass(1_000);
         for taken in 1..whole {
-            // Asked for again, as whoever tries several lengths does.
+            // Requested twice, like a client that tries several lengths.
             for _ in 0..2 {
                 let cursor = cuts.cursor_after(taken).unwrap();
                 assert!(cursor.is_some());
                 let (rest, last, cuts) = page(cursor, 50).await;
                 assert_eq!((rest.as_slice(), last), (&all.map(str::to_owned)[taken..], None));
                 assert_eq!(reading.last().await.detail["to"], to, "the first page fixed the window");
-                // That page may be cut too.
+                // The next page can be cut too.
                 if let Some(cursor) = cuts.cursor_after(1).unwrap() {
                     assert_eq!(page(Some(cursor), 50).await.0, rest[1..]);
                 } else {

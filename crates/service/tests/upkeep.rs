@@ -1,5 +1,5 @@
-//! What the service keeps within bounds: running queries, the audit log, sessions, what it writes about uses; and texts
-//! that not every database can hold. On both databases.
+//! Limits of the service: running queries, the audit log, sessions, updates of last use; and texts that one of the databases
+//! cannot store. On both databases.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
@@ -38,7 +38,7 @@ async fn whoever_asks_whether_it_is_ready_shares_a_look(own: Own) {
     for ready in join_all((0..50).map(|_| world.service.ready())).await {
         ready.unwrap();
     }
-    // All came while the first check was under way.
+    // All requests came during the first check.
     assert_eq!(world.store.lookups() - before, 1);
     world.service.ready().await.unwrap();
     assert_eq!(world.store.lookups() - before, 2);
@@ -91,7 +91,7 @@ async fn queries_of_a_user_are_counted_together(own: Own) {
     assert_eq!(record.detail["code"], "too_many_queries");
     service.query(&bob, query()).await.unwrap();
 
-    // An answer counts until it was taken to its end, or its client is gone.
+    // An answer counts until it was read to its end, or its client has disconnected.
     drop(first);
     let third = service.query(&key, query()).await.unwrap();
     assert_eq!(code(service.query(&ada, query()).await), "too_many_queries");
@@ -106,7 +106,7 @@ async fn queries_of_a_user_are_counted_together(own: Own) {
     drop(third);
 }
 
-/// A world whose log holds records of two hours ago and of now, with a retention of one hour.
+/// Creates a fixture whose audit log contains records of two hours ago and of now, with a retention of one hour.
 async fn aged(own: Own) -> (World, Principal, Settings) {
     let settings = Settings { audit_retention_nanos: Some(HOUR * SECOND), ..Settings::default() };
     let world = world_on(own, settings.clone()).await;
@@ -134,7 +134,7 @@ async fn old_records_are_removed_once_by_all_replicas(own: Own) {
     assert_eq!((&prune.detail["removed"], &prune.detail["through"]), (&old.into(), &old.into()));
     assert_eq!(prune.detail["hash"].as_str().unwrap().len(), 64);
     assert!(prune.detail["before"].as_str().unwrap().ends_with('Z'));
-    // Nothing to remove, nothing written.
+    // Without old records, nothing is written.
     assert_eq!(world.service.prune_audit_once().await.unwrap(), 0);
     assert_eq!(world.audit(&admin).await.len(), 2);
     let unlimited = world.replica(Settings::default()).await;
@@ -207,7 +207,7 @@ async fn one_of_many_requests_notes_the_use(own: Own) {
     assert_eq!(last_used().await, Some(noted), "at most once a minute");
     world.clock.pass(1);
 
-    // While somebody else writes, the one that is to note the use waits, and all others are answered.
+    // During another write, the request that updates the last use waits, and all others are answered.
     let writer = world.other_writer().await;
     let requests = (0..20).map(|number| {
         let service = if number % 2 == 0 { world.service.clone() } else { other.clone() };
@@ -239,7 +239,7 @@ async fn a_use_that_was_noted_meanwhile_is_not_noted_again(own: Own) {
     let now = Timestamp::from_micros(world.clock.now().as_micros());
     let noted = now.saturating_sub(30 * SECOND);
 
-    // A third replica writes first: both requests have found by then that the last use is two minutes ago.
+    // A third replica writes first: both requests have read before that the last use was two minutes ago.
     let mut writer = world.other_writer().await;
     let requests = [(&world.service, &session), (&other, &token)].map(|(service, credential)| {
         let (service, credential) = (service.clone(), credential.clone());
@@ -345,7 +345,7 @@ async fn texts_that_cannot_be_stored_are_refused_or_name_nothing(own: Own) {
         assert!(service.audit(&right, query).await.unwrap().records.is_empty());
     }
 
-    // What is only looked for in traces may hold it, and comes back in the record as it was.
+    // A search value for traces may contain it, and the record contains it unchanged.
     let condition = tracewarden_model::RawCondition {
         field: tracewarden_model::FieldRef::column("ServiceName"),
         named_by: tracewarden_model::NamedBy::Name,
@@ -388,7 +388,7 @@ async fn a_tag_stands_for_what_administrators_set(own: Own) {
     assert_eq!(code(service.delete_user(&right, "ada", matching(read)).await), "precondition_failed");
     assert_eq!(world.last_audit(&admin).await.detail["code"], "precondition_failed");
     assert_eq!(service.user(&right, "ada").await.unwrap().attributes, team("one"));
-    // Without one, changes of different members both hold.
+    // Without a tag, changes of different members both take effect.
     service.update_user(&right, "ada", roles(&["admin"]), None).await.unwrap();
     let user = service.user(&right, "ada").await.unwrap();
     assert_eq!((user.roles, user.attributes), (set(&["admin"]), team("one")));

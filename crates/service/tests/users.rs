@@ -1,4 +1,4 @@
-//! Users as administrators manage them, and the first one.
+//! Management of users by administrators, and the first administrator.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
@@ -87,8 +87,8 @@ async fn an_enabled_administrator_always_remains() {
     assert_eq!(code(world.service.delete_user(&right, "admin", None).await), "last_admin");
     world.service.update_user(&right, "eve", disabled(false), None).await.unwrap();
 
-    // Two who step down at once, on two replicas. Each does so under their own right, which the other's going does not take
-    // away: only that nobody else would be left refuses the second.
+    // Two administrators step down at once, on two replicas. Each uses their own permission, which the other's change does
+    // not affect: the second is rejected only because no administrator would remain.
     let eve = world.principal(&world.login("eve", USER_PASSWORD).await.unwrap()).await;
     let (own, elsewhere) = (eve.require_admin().unwrap(), world.replica(Settings::default()).await);
     let both = tokio::join!(
@@ -292,6 +292,6 @@ async fn weak_hashing_does_not_start() {
         let why = "the cost of password hashes is below 19 MiB, 2 passes, 1 lane";
         assert_eq!(refused.inside().as_deref(), Some(why), "{weak:?}");
     }
-    // All else is as it should be.
+    // All other settings are valid.
     start(enough).await.unwrap();
 }

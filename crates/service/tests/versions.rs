@@ -1,5 +1,5 @@
-//! The version of the access model: every change raises it by one, whatever it changes; what changes nothing does not; and every
-//! place shows the same number.
+//! The version of the access model: every change increments it by one; a request without a change does not; and all answers
+//! show the same number.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
@@ -26,7 +26,7 @@ fn at(version: u64) -> Option<IfMatch> {
     Some(IfMatch::Versions(vec![version]))
 }
 
-/// The version, which all places show.
+/// Returns the version, and checks that all answers agree.
 async fn version(world: &World, admin: &Principal) -> u64 {
     let (service, right) = (&world.service, admin.require_admin().unwrap());
     let exported = service.export_model(&right).await.unwrap();
@@ -159,7 +159,7 @@ async fn changes_at_the_same_time_raise_it_one_by_one(own: Own) {
     let before = version(&world, &admin).await;
     let other = world.replica(Settings::default()).await;
     let right = admin.require_admin().unwrap();
-    // Each of four roles is put three times, the same each time: by two replicas, at once.
+    // Each of four roles is put three times with the same content: by two replicas, concurrently.
     let puts = (0..12).map(|number| {
         let service = if number % 2 == 0 { &world.service } else { &other };
         let name = format!("role{}", number % 4);
@@ -209,7 +209,8 @@ async fn a_change_can_ask_for_the_version_of_the_whole_model(own: Own) {
         now + 1
     );
 
-    // A role that is stored after the look at the version: the change that meant the version before does not follow it.
+    // Another replica stores a role after the version was checked: the change is rejected, because it named the earlier
+    // version.
     let mut writer = world.other_writer().await;
     let put = service.put_fields(
         &right,

@@ -1,4 +1,4 @@
-//! What is not the same in two states of the access model.
+//! Differences between two states of the access model.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
@@ -6,7 +6,7 @@ use std::hash::Hash;
 use tracewarden_appdb::{ModelState, Policy};
 use tracewarden_model::{AccessModel, Binding, MarkedField};
 
-/// A part of the model.
+/// Kind of a part of the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PartKind {
     /// The bound table.
@@ -15,22 +15,22 @@ pub enum PartKind {
     Field,
     /// A role.
     Role,
-    /// A policy of a role that is there before and after.
+    /// A policy of a role that exists before and after.
     Policy,
     /// The tests.
     Tests,
 }
 
-/// What happened to it.
+/// Kind of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChangeKind {
-    /// It is new.
+    /// The part is new.
     Added,
-    /// It is gone.
+    /// The part was removed.
     Removed,
-    /// It says something else.
+    /// The content differs.
     Changed,
-    /// It is the same, in another place among its kind.
+    /// The content is the same, but its position in the sequence differs.
     Moved,
 }
 
@@ -39,37 +39,37 @@ pub enum ChangeKind {
 pub enum ModelPart {
     /// The bound table.
     Binding(Binding),
-    /// A field.
+    /// A marked field.
     Field(MarkedField),
     /// All policies of a role.
     Role(Vec<Policy>),
     /// A policy.
     Policy(Policy),
-    /// The document of tests.
+    /// Document with the tests.
     Tests(String),
-    /// Its place among its kind, from 1.
+    /// Position in the sequence, from 1.
     Position(usize),
 }
 
-/// A part that is not the same before and after.
+/// A part that differs before and after.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelChange {
-    /// What it is.
+    /// Kind of the part.
     pub kind: PartKind,
-    /// The field, the role, or a policy's role and title with ` / ` between them.
+    /// Name of the field or the role; for a policy, role and title separated by ` / `.
     pub name: String,
-    /// What happened.
+    /// Kind of the change.
     pub change: ChangeKind,
-    /// How it was.
+    /// The part before the change.
     pub before: Option<ModelPart>,
-    /// How it is.
+    /// The part after the change.
     pub after: Option<ModelPart>,
-    /// In words, such as "role `payments`: policy `Own team` changed".
+    /// Description, such as "role `payments`: policy `Own team` changed".
     pub words: String,
 }
 
 impl PartKind {
-    /// As documents spell it.
+    /// Name in documents.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Binding => "binding",
@@ -82,7 +82,7 @@ impl PartKind {
 }
 
 impl ChangeKind {
-    /// As documents spell it.
+    /// Name in documents.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Added => "added",
@@ -101,7 +101,7 @@ impl ChangeKind {
     }
 }
 
-/// All changes: of the binding, of fields, of roles and their policies by name, of the tests.
+/// Returns all changes: of the binding, of fields, of roles and their policies by name, of the tests.
 pub(super) fn between(before: &ModelState, after: &ModelState) -> Vec<ModelChange> {
     let mut changes = between_models(&before.model, &after.model);
     changes.extend(between_roles(&before.roles, &after.roles));
@@ -109,7 +109,7 @@ pub(super) fn between(before: &ModelState, after: &ModelState) -> Vec<ModelChang
     changes
 }
 
-/// Changes of binding and fields.
+/// Returns the changes of binding and fields.
 pub(super) fn between_models(before: &AccessModel, after: &AccessModel) -> Vec<ModelChange> {
     let mut changes = Vec::new();
     changes.extend(binding(before.binding.as_ref(), after.binding.as_ref()));
@@ -117,7 +117,7 @@ pub(super) fn between_models(before: &AccessModel, after: &AccessModel) -> Vec<M
     changes
 }
 
-/// Changes of roles and their policies, by name.
+/// Returns the changes of roles and their policies, by name.
 pub(super) fn between_roles(
     before: &BTreeMap<String, Vec<Policy>>,
     after: &BTreeMap<String, Vec<Policy>>,
@@ -191,7 +191,7 @@ fn policies(role: &str, before: &[Policy], after: &[Policy], changes: &mut Vec<M
     }
 }
 
-/// Titles, each with how many policies before it have the same.
+/// Returns each title with its ordinal among policies of the same title.
 fn numbered(policies: &[Policy]) -> Vec<(&str, usize)> {
     let mut seen: HashMap<&str, usize> = HashMap::new();
     let numbered = policies.iter().map(|policy| {
@@ -224,8 +224,7 @@ fn tests(before: &str, after: &str) -> Option<ModelChange> {
     Some(tests_differ(some(before), some(after)))
 }
 
-/// The same where only is known whether there were tests before and after a change that wrote some: it has words, and no
-/// parts.
+/// Returns the change of the tests if only their presence before and after is known: it has a description, but no parts.
 pub(super) fn tests_by_presence(before: bool, after: bool) -> Option<ModelChange> {
     let part = |present: bool| present.then(|| ModelPart::Tests(String::new()));
     let change = tests_differ(part(before), part(after));
@@ -238,11 +237,11 @@ fn tests_differ(before: Option<ModelPart>, after: Option<ModelPart>) -> ModelCha
     ModelChange { kind: PartKind::Tests, name: "tests".to_owned(), change, before, after, words }
 }
 
-/// An element on one side of a difference.
+/// Element on one side of a difference.
 struct Side<'a, T> {
-    /// From 1.
+    /// Position, from 1.
     position: usize,
-    /// `None` where only the position is of interest.
+    /// Value; `None` if only the position matters.
     value: Option<&'a T>,
 }
 
@@ -259,8 +258,8 @@ struct Difference<'a, K, T> {
     after: Option<Side<'a, T>>,
 }
 
-/// What differs in two sequences whose elements have keys, each key once: first what is there afterwards, in its order,
-/// then what is gone.
+/// Compares two sequences whose elements have unique keys: returns first the elements that exist afterwards, in their order,
+/// then those that were removed.
 fn differences<'a, K: Eq + Hash, T: PartialEq>(
     before: (&'a [K], &'a [T]),
     after: (&'a [K], &'a [T]),
@@ -296,9 +295,9 @@ fn differences<'a, K: Eq + Hash, T: PartialEq>(
     found
 }
 
-/// The most numbers of a sequence that stay in their order: the fewest others have moved.
+/// Returns a longest increasing subsequence: the elements outside it are the fewest that count as moved.
 fn longest_increasing(numbers: &[usize]) -> BTreeSet<usize> {
-    // By the length of a subsequence: its last number, which is the least that ends one of this length.
+    // For each length of a subsequence, its last number: the smallest that ends one of this length.
     let mut ends: Vec<usize> = Vec::new();
     let mut previous: BTreeMap<usize, Option<usize>> = BTreeMap::new();
     for &number in numbers {
@@ -352,7 +351,7 @@ mod tests {
             &[("b", "2"), ("d", "4")],
             &["role `r`: policy `d` added", "role `r`: policy `a` removed"],
         );
-        // Of two with one title, the second is the second.
+        // Policies with equal titles are matched in their order.
         changed(&[("a", "1"), ("a", "2")], &[("a", "1"), ("a", "3")], &["role `r`: policy `a` changed"]);
         changed(&[("a", "1"), ("a", "2")], &[("a", "1")], &["role `r`: policy `a` removed"]);
     }

@@ -1,4 +1,4 @@
-//! What the access model was, and who changed it.
+//! History of the access model: earlier versions, and the users who changed it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,27 +15,27 @@ use crate::service::{Service, blocking};
 
 const PAGE_DEFAULT: u32 = 20;
 const PAGE_MAX: u32 = 100;
-/// Of a change of many parts, so many are told in the list.
+/// Maximum number of parts that the list shows for one change.
 const TOLD: usize = 10;
-/// Where the history begins, with what was there.
+/// Number of the first change, which contains the initial state.
 const FIRST: u64 = 1;
 
-/// A change with what it did, in words.
+/// A change with a description of its effect.
 #[derive(Debug, Clone)]
 pub struct HistoryEntry {
     /// The change.
     pub change: Change,
-    /// A line for each part that it changed; of many, the first ones and how many more there are. The change that the
-    /// history begins with has none.
+    /// One line for each changed part; if there are many, the first ones and the number of further ones. Empty for the first
+    /// change of the history.
     pub summary: Vec<String>,
 }
 
-/// A page of changes, newest first.
+/// Page of changes, newest first.
 #[derive(Debug, Clone)]
 pub struct HistoryPage {
-    /// Changes.
+    /// Changes of the page.
     pub changes: Vec<HistoryEntry>,
-    /// For the next page; `None` on the last.
+    /// Cursor for the next page; `None` on the last.
     pub next_cursor: Option<String>,
 }
 
@@ -44,17 +44,17 @@ pub struct HistoryPage {
 pub struct ModelAt {
     /// The change.
     pub entry: HistoryEntry,
-    /// What is not the same as before it.
+    /// Differences from the preceding state.
     pub changes: Vec<ModelChange>,
-    /// The whole model after it.
+    /// The whole model after the change.
     pub state: ModelState,
 }
 
 impl Service {
-    /// A page of the history, newest first; 20 changes when `limit` is absent, at most 100.
+    /// Returns a page of the history, newest first; 20 changes when `limit` is absent, at most 100.
     ///
     /// # Errors
-    /// [`ServiceError::InvalidCursor`], [`ServiceError::InvalidRequest`], or a failure of the own database.
+    /// [`ServiceError::InvalidCursor`], [`ServiceError::InvalidRequest`], or a failure of the application database.
     pub async fn model_history(
         &self,
         _admin: &Administrator<'_>,
@@ -77,10 +77,10 @@ impl Service {
         Ok(HistoryPage { changes: changes.into_iter().map(entry).collect(), next_cursor })
     }
 
-    /// The model as of a change.
+    /// Returns the model as of a change.
     ///
     /// # Errors
-    /// [`ServiceError::NotFound`], or a failure of the own database.
+    /// [`ServiceError::NotFound`], or a failure of the application database.
     pub async fn model_at(&self, _admin: &Administrator<'_>, number: u64) -> Result<ModelAt, ServiceError> {
         let missing = ServiceError::NotFound { what: "change" };
         if i64::try_from(number).is_err() {
@@ -106,7 +106,7 @@ fn known<T>(state: Option<T>) -> Result<T, ServiceError> {
     state.ok_or_else(|| ServiceError::internal("a change of the access model has no state"))
 }
 
-/// What a change did, in words: the first parts, and how many there are.
+/// Description of a change: lines for the first parts, and the number of all parts.
 #[derive(Default)]
 struct Lines {
     told: Vec<String>,
@@ -132,9 +132,9 @@ impl Lines {
     }
 }
 
-/// What each of these changes did, by number; `changes` are those of a page, the newest first, and `earlier` is the one before
-/// them. As many statements as there are kinds of parts, and never more documents than one change wrote: each may have written
-/// as much as a file has.
+/// Describes each of these changes, by number; `changes` are those of a page, newest first, and `earlier` is the preceding
+/// one. Uses one statement for each kind of part, and holds no more documents than one change wrote: each may be as large as
+/// a file.
 async fn lines(
     tx: &mut ReadTx,
     changes: &[Change],
@@ -144,7 +144,7 @@ async fn lines(
     let (Some(newest), Some(oldest)) = (changes.first(), changes.last()) else { return Ok(lines) };
     let (from, through) = (oldest.number, newest.number);
     let mut tell = |number: u64, parts: Vec<ModelChange>| {
-        // The history begins with what was there.
+        // The first change contains the initial state.
         if number != FIRST {
             lines.entry(number).or_default().add(parts);
         }
@@ -168,7 +168,7 @@ async fn lines(
         }
         tell(change.number, blocking(move || changes::between_models(&sides[0], &sides[1])).await?);
     }
-    // To its end, as every statement: one that is given up counts as failed.
+    // Reads to its end, like every statement: an abandoned one counts as failed.
     while models.try_next().await?.is_some() {}
     drop(models);
 

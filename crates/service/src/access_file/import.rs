@@ -1,4 +1,4 @@
-//! Putting a file in force.
+//! Import of an access model from a file.
 
 use std::collections::BTreeMap;
 
@@ -14,28 +14,27 @@ use crate::principal::Administrator;
 use crate::roles::policies_detail;
 use crate::service::{Service, blocking};
 
-/// What putting a file in force did.
+/// Result of an import.
 #[derive(Debug, Clone)]
 pub struct ImportedModel {
-    /// The version of the access model: one more than before, or the same when the file says what was in force already.
+    /// Version of the access model: one more than before, or the same if the file equals the current model.
     pub version: u64,
-    /// What changed.
+    /// Changes that were made.
     pub changes: Vec<ModelChange>,
-    /// Advice about the policies of roles that changed.
+    /// Advice on the policies of roles that changed.
     pub warnings: Vec<PolicyWarning>,
-    /// More, in words.
+    /// Further notes in words.
     pub notes: Vec<String>,
 }
 
 impl Service {
-    /// Puts a file in force, as a whole: what it does not name is gone. Roles that are the same before and after are not
-    /// touched.
+    /// Applies a file as a whole: parts that it does not contain are removed. Roles that do not change are not written.
     ///
     /// # Errors
     /// [`ServiceError::PreconditionRequired`] without `if_match`, [`ServiceError::PreconditionFailed`] when it does not name
-    /// the version in force, or another change is made meanwhile; [`ServiceError::Refused`] with pointers into the file, as the
-    /// requests that change a part refuse it, and with `tests_failed`; or a failure of either store. Columns that are newly
-    /// adopted are compared with the data, which can take long.
+    /// the current version, or another change is made in the meantime; [`ServiceError::Refused`] with pointers into the file,
+    /// as from the requests that change a part, and with `tests_failed`; or a failure of ClickHouse or the application
+    /// database. Newly adopted columns are compared with the data, which can take long.
     pub async fn import_model(
         &self,
         admin: &Administrator<'_>,
@@ -51,11 +50,11 @@ impl Service {
         self.note_refusal(admin, "model.import", None, result.await).await
     }
 
-    /// Puts the model of an earlier change in force again. Its tests may fail, as they may have at that time; that is told.
+    /// Restores the model of an earlier change. Its tests may fail, as they may have at that time; a note says so.
     ///
     /// # Errors
-    /// [`ServiceError::NotFound`] when there is no such change, otherwise as [`Service::import_model`], with pointers into
-    /// the file of that change.
+    /// [`ServiceError::NotFound`] when there is no such change, otherwise as for [`Service::import_model`], with pointers
+    /// into the file of that change.
     pub async fn restore_model(
         &self,
         admin: &Administrator<'_>,
@@ -97,7 +96,7 @@ impl Service {
     ) -> Result<Prepared, ServiceError> {
         let if_match = if_match.ok_or(ServiceError::PreconditionRequired)?;
         let current = self.export_model(admin).await?;
-        // Before anything is checked, so that whoever is late hears of that and not of what follows from it.
+        // Checked first, so that a caller with an outdated version gets this error and not its consequences.
         if_match.check(Some(current.version))?;
         self.prepare_model(current, file, Adoption::Compared).await
     }
@@ -114,8 +113,8 @@ impl Service {
             (prepared, said)
         })
         .await?;
-        // Now that nobody else changes anything. Every change has a number; but a replica of an earlier version, while all
-        // are being replaced, gives its changes none.
+        // Checked again within the transaction, which excludes other changes. Every change has a number, except for those of
+        // replicas of an earlier version while replicas are being replaced; therefore the state is compared, too.
         let mut tx = self.begin_change(admin).await?;
         if tx.change_number().await? != prepared.version
             || tx.model_state(None).await?.as_ref() != Some(&prepared.before)
@@ -188,14 +187,14 @@ impl Service {
 }
 
 impl Prepared {
-    /// Names of the roles that were not there before, each in quotes.
+    /// Returns the names of the new roles, each in quotes.
     fn added_roles(&self) -> Vec<String> {
         let added = self.after.roles.keys().filter(|name| !self.before.roles.contains_key(*name));
         added.map(|name| format!("`{name}`")).collect()
     }
 
-    /// For the audit log: what the policies of the roles that change say before and after, within its bounds; `None` when no
-    /// role changes. It can be as much as a file, so that no writer is to wait for it.
+    /// Formats the policies of the changed roles before and after for the audit log, in bounded size; `None` if no role
+    /// changes. The input can be as large as a file, so this runs before the transaction, for which other writers wait.
     fn roles_said(&self) -> Option<Value> {
         let said = |one: &ModelState, other: &ModelState| -> BTreeMap<String, Value> {
             let differ =

@@ -1,4 +1,4 @@
-//! Running the tests of a file. What is in their document, and how spans are read, is known to whoever reads files.
+//! Running the tests of a file. The transport defines the format of the test document and of spans.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -10,35 +10,35 @@ use crate::error::{FieldError, ServiceError};
 use crate::evaluation::Asked;
 use crate::service::Service;
 
-/// How long all tests of a file may take, and wait for their turn.
+/// Time-out for all tests of a file, including the wait in the queue.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Runs the tests of a model on its roles, and stops soon after the flag is set. Errors are what keeps them from being
-/// run, with JSON Pointers.
+/// Runs the tests of a model on its roles, and stops soon after the flag is set. Errors, with JSON Pointers, are those that
+/// prevent the tests from being run.
 pub type RunTests = fn(&ModelState, &AtomicBool) -> Result<TestRun, Vec<FieldError>>;
 
-/// What tests came to.
+/// Results of the tests.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TestRun {
-    /// How many passed.
+    /// Number of tests that passed.
     pub passed: usize,
-    /// Those that did not.
+    /// Tests that failed.
     pub failed: Vec<FailedTest>,
 }
 
-/// A test that did not pass.
+/// A failed test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FailedTest {
-    /// JSON Pointer to it.
+    /// JSON Pointer to the test.
     pub pointer: String,
-    /// What it shows.
+    /// Name of the test.
     pub name: String,
-    /// What is otherwise than expected.
+    /// Difference from the expectation.
     pub message: String,
 }
 
 impl TestRun {
-    /// Tests that cannot be run, each fault as one that failed.
+    /// Converts the faults that prevent the tests from being run into failed tests.
     pub(super) fn impossible(faults: Vec<FieldError>) -> Self {
         let told = |fault: FieldError| FailedTest {
             name: format!("cannot be run: {}", fault.pointer),
@@ -48,10 +48,10 @@ impl TestRun {
         Self { passed: 0, failed: faults.into_iter().map(told).collect() }
     }
 
-    /// All tests passed.
+    /// Checks that all tests passed.
     ///
     /// # Errors
-    /// [`ServiceError::Refused`] with `tests_failed`, one for each test that did not.
+    /// [`ServiceError::Refused`] with `tests_failed`, one for each failed test.
     pub(super) fn require_passed(self) -> Result<(), ServiceError> {
         if self.failed.is_empty() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! What an explanation tells of spans, to who may read the trace: names, services, and what decided on one of them.
+//! Span data in an explanation, for callers who may read the trace: names, services and the deciding parts of a policy.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -15,19 +15,20 @@ use crate::access::Access;
 use crate::open_trace::LITTLE_BYTES;
 use crate::service::blocking;
 
-/// Spans that decide are told without what decided on them when they are larger together: as policies see them, they take several
-/// times as much.
+/// Maximum total size of the spans whose deciding parts are explained; above it, the explanation omits these parts. As
+/// policies see them, spans take several times as much memory.
 const DECIDING_MAX_BYTES: usize = 4 * LITTLE_BYTES;
-/// How long evaluating all policies on their spans may take; those for which there is no time are told without.
+/// Time-out for evaluating all policies on their spans; the explanation of a policy that is not evaluated in time omits its
+/// deciding parts.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A trace that the asker may read.
+/// A trace that the caller may read.
 pub(super) struct Trace<'a> {
     pub(super) access: &'a Access,
     pub(super) selection: &'a Selection,
-    /// For whom policies are evaluated.
+    /// User for whom policies are evaluated.
     pub(super) caller: &'a Caller,
-    /// Whether the asker administers.
+    /// Whether the caller is an administrator.
     pub(super) admin: bool,
     pub(super) read: Option<SpanReader>,
 }
@@ -46,7 +47,7 @@ impl From<&SpanMention> for SpanIdentity {
     }
 }
 
-/// Evaluating ends soon after nobody waits for it any more.
+/// Stops the evaluation when dropped, soon after the client disconnects.
 struct Stop(Arc<AtomicBool>);
 
 impl Drop for Stop {
@@ -55,9 +56,9 @@ impl Drop for Stop {
     }
 }
 
-/// A policy whose decision on a span is wanted.
+/// A policy whose verdict on a span is to be explained.
 struct Wanted {
-    /// Its place.
+    /// Index of the policy.
     at: usize,
     expression: String,
     span: SpanMention,
@@ -65,7 +66,7 @@ struct Wanted {
 }
 
 impl Trace<'_> {
-    /// Adds to each policy what there is to tell of spans; of the nearest one where `nearest` says so.
+    /// Adds span data to each policy; the nearest span only where `nearest` is true.
     pub(super) async fn tell(
         &self,
         told: &mut [PolicyExplanation],
@@ -89,7 +90,7 @@ impl Trace<'_> {
         self.decide(told).await
     }
 
-    /// Says for each policy which parts of its text decided on one span.
+    /// Adds to each policy which parts of its text decided on one span.
     async fn decide(&self, told: &mut [PolicyExplanation]) -> Result<(), StoreError> {
         let Some(read) = self.read.filter(|_| self.admin) else { return Ok(()) };
         let wanted: Vec<Wanted> = told
@@ -120,7 +121,7 @@ impl Trace<'_> {
         Ok(())
     }
 
-    /// The spans as policies see them. Spans that cannot be told apart stand together.
+    /// Returns the spans as policies see them, grouped by identity; spans with equal identities cannot be distinguished.
     async fn typed_spans(
         &self,
         wanted: &[Wanted],
@@ -149,7 +150,7 @@ impl Trace<'_> {
     }
 }
 
-/// Spans as policies see them. Of megabytes of spans, this keeps a thread busy.
+/// Converts spans to the form that policies see. Blocks its thread for megabytes of spans.
 fn typed(
     lines: Vec<(SpanIdentity, SpanLine)>,
     model: &AccessModel,
@@ -164,8 +165,8 @@ fn typed(
     spans
 }
 
-/// What the reference evaluator says. Where it does not say what the store said, which reads bytes that JSON cannot hold,
-/// nothing is told: an explanation must not contradict the decision.
+/// Returns the verdicts of the reference evaluator. Omits a verdict that differs from ClickHouse's, which reads bytes that
+/// JSON cannot hold: an explanation must not contradict the decision.
 fn decided(
     wanted: Vec<Wanted>,
     spans: &HashMap<SpanIdentity, Vec<Span>>,

@@ -1,4 +1,4 @@
-//! Somebody's policies, compiled, and asked of one trace.
+//! A user's policies, compiled and evaluated on one trace.
 
 use std::sync::Arc;
 
@@ -14,20 +14,20 @@ use super::{ExplainVerdict, ExplainedUser, PolicyExplanation, PolicyVerdict, sum
 use crate::access::{Access, role_policies};
 use crate::broken_policy::why;
 
-/// Why a policy cannot be applied that compiles.
+/// Reason why a policy that compiles cannot be applied.
 const COLUMN_CHANGED: &str =
     "names a field whose column in ClickHouse has changed; the field has to be marked again";
 
-/// Whose policies, and under which model.
+/// The user to whom policies apply, and the access model.
 #[derive(Debug, Clone)]
 pub(crate) struct AppliedTo {
-    /// Whom policies see.
+    /// User as policies see them.
     pub(crate) caller: Caller,
     pub(crate) disabled: bool,
-    /// Whether they cannot do anything before they change the password.
+    /// Whether the user must change the password before any other action.
     pub(crate) must_change_password: bool,
     pub(crate) roles: Vec<Role>,
-    /// Text of the key's policy, and whether its author knows of fields that are policy inputs only.
+    /// Text of the key's policy, and whether its author may know of fields that are policy inputs only.
     pub(crate) restriction: Option<(String, bool)>,
     pub(crate) model: AccessModel,
 }
@@ -37,37 +37,37 @@ impl AppliedTo {
         ExplainedUser::new(&self.caller, self.disabled)
     }
 
-    /// Every policy with its role, in the order in which they are applied.
+    /// Returns every policy with its role, in the order in which they are applied.
     pub(crate) fn stored_policies(&self) -> impl Iterator<Item = (&Role, &Policy)> {
         self.roles.iter().flat_map(|role| role.policies.iter().map(move |policy| (role, policy)))
     }
 }
 
-/// Somebody's policies as they apply to them.
+/// A user's policies, compiled for that user.
 #[derive(Debug)]
 pub(crate) struct Applied {
     pub(crate) to: AppliedTo,
     pub(crate) policies: AppliedPolicies,
 }
 
-/// What the policies of somebody come to on a trace.
+/// Decision of a user's policies on a trace.
 pub(crate) struct Decision {
     pub(crate) verdict: ExplainVerdict,
-    /// The policy to name: the first that opens the trace, or the one that is broken.
+    /// Policy to name: the first that grants access to the trace, or the broken one.
     pub(crate) source: Option<PolicySource>,
-    /// Why one is broken.
+    /// Reason why the policy is broken.
     pub(crate) why: Option<&'static str>,
 }
 
-/// What was found of each policy that was asked about.
+/// Matching spans of each policy that was evaluated.
 pub(crate) struct FoundSatisfied {
-    /// The trace.
+    /// Id of the trace.
     pub(crate) trace_id: String,
-    /// Spans of the trace.
+    /// Number of spans in the trace.
     pub(crate) spans: u64,
-    /// In order; `None` for one that is broken.
+    /// Result of each policy, in order; `None` for a broken one.
     pub(crate) each: Vec<Option<Satisfied>>,
-    /// Fields that are of another kind in the table than when they were marked.
+    /// Fields whose definition in the table has changed since they were marked.
     pub(crate) changed: Vec<ChangedField>,
 }
 
@@ -82,7 +82,7 @@ fn changes(changed: &[ChangedField], fields: &[Arc<MarkedField>]) -> bool {
 }
 
 impl Applied {
-    /// Compiles them. Keeps a thread busy.
+    /// Compiles the policies. Blocks its thread.
     pub(crate) fn new(to: AppliedTo, compiled: &CompiledPolicies) -> Self {
         let restriction = to
             .restriction
@@ -92,43 +92,43 @@ impl Applied {
         Self { to, policies }
     }
 
-    /// The policies in order, and the restriction after them.
+    /// Returns the policies in order, followed by the policy of the API key.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Result<AppliedPolicy, BrokenPolicy>> {
         self.policies.policies.iter().chain(&self.policies.restriction)
     }
 
-    /// Their texts.
+    /// Returns their texts.
     pub(crate) fn texts(&self) -> impl Iterator<Item = &str> {
         let policies = self.to.stored_policies().map(|(_, policy)| policy.expression.as_str());
         policies.chain(self.to.restriction.iter().map(|(expression, _)| expression.as_str()))
     }
 
-    /// For each role and each of its policies what it asks, for administrators; `None` for one that is broken.
+    /// Returns the requirement of each policy in words, by role, for administrators; `None` for a broken policy.
     pub(crate) fn in_words(&self) -> Vec<Vec<Option<String>>> {
         let mut words = self.policies.policies.iter().map(|policy| words(policy.as_ref().ok(), true));
         let of_role = |role: &Role| words.by_ref().take(role.policies.len()).collect();
         self.to.roles.iter().map(of_role).collect()
     }
 
-    /// What a user may read, in one sentence.
+    /// Describes the user's access in one sentence.
     pub(crate) fn summary(&self) -> String {
         summary::of_access(self)
     }
 
-    /// The decision that reading makes: whatever keeps a read from being decided means no.
+    /// Returns the decision that a read makes: if a read could not be decided, the trace is not visible.
     pub(crate) fn decide(&self, found: &FoundSatisfied) -> Decision {
         let refused = |verdict| Decision { verdict, source: None, why: None };
         if self.to.disabled {
             return refused(ExplainVerdict::Disabled);
         }
-        // Sessions and keys alike are refused where a caller is authenticated, before anything is read.
+        // Authentication rejects sessions and API keys alike, before anything is read.
         if self.to.must_change_password {
             return refused(ExplainVerdict::PasswordChangeRequired);
         }
         self.decide_by_policies(found)
     }
 
-    /// The decision for a user who may call.
+    /// Returns the decision for a user who passes authentication.
     pub(crate) fn decide_by_policies(&self, found: &FoundSatisfied) -> Decision {
         let refused = |verdict| Decision { verdict, source: None, why: None };
         if let Some(broken) = &self.policies.refused {
@@ -155,16 +155,16 @@ impl Applied {
             |satisfied: &Option<Satisfied>| satisfied.as_ref().is_some_and(|found| found.spans > 0);
         let opening = found.each.iter().zip(sources()).find(|(found, _)| satisfied(found));
         let Some((_, source)) = opening else { return refused(ExplainVerdict::NotSatisfied) };
-        // It stands after the policies, of which there are as many as sources.
+        // The policy of the key is the last element, after the policies, whose number equals that of the sources.
         let within = self.policies.restriction.is_none() || found.each.last().is_some_and(satisfied);
         let verdict = if within { ExplainVerdict::Opened } else { ExplainVerdict::Restriction };
         Decision { verdict, source: Some(source), why: None }
     }
 }
 
-/// Asks the trace store which spans of a trace satisfy each of these; with no proof that the asker may read it, how many
-/// do. Policies over fields that changed are left out, as broken; `None` when there is no such trace. The selection is of
-/// the trace that `trace_id` names, in any of its notations.
+/// Asks ClickHouse which spans of a trace satisfy each policy. Without a selection, which proves that the caller may read the
+/// trace, asks only for counts. Leaves out policies with changed fields, as broken. Returns `None` if there is no such trace.
+/// The selection is of the trace that `trace_id` names, in any of its notations.
 pub(crate) async fn satisfied(
     access: &Access,
     selection: Option<&Selection>,
@@ -185,7 +185,7 @@ pub(crate) async fn satisfied(
         let (trace_id, spans, found) = match found {
             Ok(Some(found)) => found,
             Ok(None) => return Ok(None),
-            // Each round leaves out at least one of them, or ends.
+            // Each round leaves out at least one more policy, or ends.
             Err(StoreError::FieldsChanged(more)) if more.iter().any(|field| !changed.contains(field)) => {
                 changed.extend(more);
                 continue;
@@ -217,13 +217,13 @@ async fn ask(
     }))
 }
 
-/// What a policy asks, for who may know of its fields.
+/// Returns the requirement of a policy in words, if the reader may know of its fields.
 pub(crate) fn words(policy: Option<&AppliedPolicy>, knows_policy_fields: bool) -> Option<String> {
     let policy = policy.filter(|policy| knows_policy_fields || policy.is_of_filterable_fields())?;
     Some(in_words(&policy.predicate))
 }
 
-/// What can be told of a policy without telling of spans.
+/// Returns the part of the explanation that contains no span data.
 pub(super) fn told(
     expression: &str,
     policy: &Result<AppliedPolicy, BrokenPolicy>,

@@ -1,4 +1,4 @@
-//! An explanation, and somebody's whole access, in one sentence.
+//! Formats an explanation, and a user's whole access, as one sentence.
 
 use tracewarden_policy::{PolicySource, Predicate, in_words};
 
@@ -6,7 +6,7 @@ use super::ExplainVerdict;
 use super::policies::{Applied, Decision};
 use crate::broken_policy::{named, why};
 
-/// "`ada` sees this trace: …". To the caller it says "you".
+/// Formats "`ada` sees this trace: …"; addresses the caller as "you".
 pub(super) fn of(applied: &Applied, decision: &Decision, spans: u64, own: bool) -> String {
     let name = format!("`{}`", applied.to.caller.username);
     let (who, sees, is) = if own { ("you", "see", "are") } else { (name.as_str(), "sees", "is") };
@@ -45,7 +45,7 @@ pub(super) fn of(applied: &Applied, decision: &Decision, spans: u64, own: bool) 
     }
 }
 
-/// "`ada` can read a trace when …".
+/// Formats "`ada` can read a trace when …".
 pub(super) fn of_access(applied: &Applied) -> String {
     if applied.to.disabled {
         return format!("`{}` is disabled and can read no trace", applied.to.caller.username);

@@ -1,4 +1,4 @@
-//! Comparisons as the trace store takes them: numbers of predicates, so many at a time.
+//! Batches of comparisons in the form that ClickHouse queries use: a bounded number of predicates, referred to by number.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher as _};
@@ -8,28 +8,29 @@ use tracewarden_tracestore::{Comparison, MAX_IMPACT_PREDICATES};
 
 use super::people::{People, Person};
 
-/// With more predicates than this on one side of a comparison, they become one.
+/// Maximum number of predicates on one side of a comparison; more are combined into one.
 const MOST_OF_A_SIDE: usize = 16;
-/// With more predicates of users than this, the role is compared by itself first.
+/// Number of users' predicates above which the role is compared in a statement of its own first.
 const MANY: usize = 40;
-/// Largest that a role's policies for all its members may be together, in nodes as written.
+/// Maximum size of a role's policies for all its members together, in predicate nodes as written.
 const MOST_OF_A_ROLE: u64 = 20_000;
 
-/// What one question asks.
+/// Content of one statement.
 #[derive(Default)]
 pub(super) struct Batch<'a> {
     pub(super) predicates: Vec<Predicate>,
     pub(super) comparisons: Vec<Comparison>,
-    /// The comparison of the role by itself.
+    /// Index of the comparison of the role in isolation.
     pub(super) role: Option<usize>,
-    /// The users, each with their comparison.
+    /// Users with the index of their comparison.
     pub(super) people: Vec<(&'a Person, usize)>,
     numbers: HashMap<u64, Vec<usize>>,
     places: HashMap<Comparison, usize>,
 }
 
-/// All comparisons, in as few questions as there are predicates for. That of the role by itself is in the first, and that is of
-/// little else where the users have many policies: it is answered when there is time for nothing more.
+/// Distributes all comparisons over as few statements as the limit on predicates allows. The first one contains the
+/// comparison of the role in isolation, and little else if the users have many policies: it is answered even if there is no
+/// time for more.
 pub(super) fn batches(people: &People, of_role: bool) -> Vec<Batch<'_>> {
     let mut batches = Vec::new();
     let mut batch = Batch::default();
@@ -66,7 +67,7 @@ pub(super) fn batches(people: &People, of_role: bool) -> Vec<Batch<'_>> {
     batches
 }
 
-/// What any of the people's policies ask, each once; nothing when that is too much for one statement.
+/// Returns the distinct predicates of these users' policies; `None` if they are too large for one statement.
 fn distinct(people: &People, access: fn(&Person) -> &[Predicate]) -> Option<Vec<Predicate>> {
     let (mut known, mut distinct, mut size) = (Known::default(), Vec::new(), 0_u64);
     for predicate in people.compared.iter().flat_map(access) {
@@ -81,7 +82,7 @@ fn distinct(people: &People, access: fn(&Person) -> &[Predicate]) -> Option<Vec<
     Some(distinct)
 }
 
-/// The same alternatives in not too many predicates.
+/// Returns the same alternatives in a bounded number of predicates.
 fn few(predicates: &[Predicate]) -> Vec<Predicate> {
     if predicates.len() > MOST_OF_A_SIDE {
         vec![Predicate::any(predicates.iter().cloned())]
@@ -90,12 +91,12 @@ fn few(predicates: &[Predicate]) -> Vec<Predicate> {
     }
 }
 
-/// Predicates that were seen.
+/// Set of predicates that were seen.
 #[derive(Default)]
 struct Known<'a>(HashMap<u64, Vec<&'a Predicate>>);
 
 impl<'a> Known<'a> {
-    /// Whether it is a new one.
+    /// Inserts a predicate; returns whether it is new.
     fn insert(&mut self, predicate: &'a Predicate) -> bool {
         let alike = self.0.entry(hash(predicate)).or_default();
         let new = !alike.contains(&predicate);
@@ -113,13 +114,13 @@ pub(crate) fn hash<T: Hash + ?Sized>(asked: &T) -> u64 {
 }
 
 impl Batch<'_> {
-    /// The number of a predicate that is in the batch.
+    /// Returns the number of a predicate in the batch.
     pub(super) fn known(&self, predicate: &Predicate) -> Option<usize> {
         let numbers = self.numbers.get(&hash(predicate))?;
         numbers.iter().copied().find(|number| self.predicates.get(*number) == Some(predicate))
     }
 
-    /// How many predicates the batch would have with these.
+    /// Returns the number of predicates that the batch would have with these.
     fn would_hold(&self, before: &[Predicate], after: &[Predicate]) -> usize {
         let new = before.iter().chain(after).filter(|predicate| self.known(predicate).is_none());
         self.predicates.len() + new.count()
@@ -135,7 +136,7 @@ impl Batch<'_> {
         number
     }
 
-    /// The place of a comparison; equal ones are one.
+    /// Returns the index of a comparison; equal comparisons share one.
     fn place(&mut self, before: &[Predicate], after: &[Predicate]) -> usize {
         let mut numbers = |predicates: &[Predicate]| {
             let mut numbers: Vec<usize> = predicates.iter().map(|predicate| self.number(predicate)).collect();
@@ -177,7 +178,7 @@ mod tests {
         Predicate::atom(Atom::CompareText(Relation::Eq, Text::Field(Arc::new(field)), team))
     }
 
-    /// So many members of a role whose policy changes, each with a policy of their own.
+    /// Creates members of a role whose policy changes, each with another policy of their own.
     fn members(many: usize) -> People {
         let access = |of_role: usize, own: usize| {
             let mut access = Access::default();

@@ -1,4 +1,4 @@
-//! Whom a change may touch, and what their policies ask on both sides of it.
+//! Users whom a change may affect, and their policies on both sides of it.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -15,22 +15,22 @@ use crate::broken_policy::{named, why};
 use crate::service::Service;
 use crate::user_walk::{UserWalk, attribute_bytes, bunch};
 
-/// Most users who are looked at.
+/// Maximum number of users who are evaluated.
 const USERS_MAX: usize = 10_000;
-/// Users whose policies are compiled in one go.
+/// Number of users whose policies are compiled together.
 const COMPILED_AT_ONCE: usize = 100;
-/// What all of their policies together may weigh while they are compared, in nodes as written, of which each has up to some dozens
-/// of bytes. What several users' policies ask alike is held once.
+/// Maximum total size of the policies that are held during a comparison, in predicate nodes as written; each node takes up to
+/// some dozens of bytes. Equal predicates of several users are held once.
 const HELD_MAX: u64 = 1_000_000;
-/// Why users are left out.
+/// Reasons for leaving out users.
 const NO_TIME: &str = "there was no time to look at";
 const TOO_LARGE: &str =
     "the policies of all users are together too large to be compared at once, which leaves out";
 
-/// Of the time that there is, the share that compiling policies may take.
+/// Share of the available time for the compilation of policies.
 const COMPILING_SHARE: f64 = 0.25;
 
-/// One user, or the role by itself.
+/// One user, or the role in isolation.
 #[derive(Debug, Clone)]
 pub(crate) struct Person {
     pub(super) username: String,
@@ -38,17 +38,17 @@ pub(crate) struct Person {
     pub(crate) after: Access,
 }
 
-/// What somebody's policies ask on one side of a change: a trace is open when any span satisfies any of these.
+/// A user's access on one side of a change: a trace is accessible if any span satisfies any of these predicates.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Access {
     pub(super) all: Vec<Predicate>,
-    /// Those of the role that is looked at, by themselves.
+    /// Predicates of the evaluated role in isolation.
     pub(super) of_role: Vec<Predicate>,
     pub(super) rests_on: Vec<Arc<MarkedField>>,
     role_rests_on: Vec<Arc<MarkedField>>,
-    /// Why nothing can be read.
+    /// Reason why the user can read nothing.
     refused: Option<BrokenPolicy>,
-    /// Whether a field that it rests on is something else now.
+    /// Whether a field on which the access depends has changed.
     changed: bool,
     role_changed: bool,
 }
@@ -62,38 +62,38 @@ impl Access {
         if self.role_changed { &[] } else { &self.of_role }
     }
 
-    /// The fields of everything that is still asked about.
+    /// Returns the fields of all predicates that are still evaluated.
     fn fields(&self) -> impl Iterator<Item = &Arc<MarkedField>> {
         let all = self.rests_on.iter().filter(|_| !self.changed);
         all.chain(self.role_rests_on.iter().filter(|_| !self.role_changed))
     }
 }
 
-/// Whom a change may touch.
+/// Users whom a change may affect.
 #[derive(Debug, Default)]
 pub(crate) struct People {
-    /// Users, compared or not.
+    /// Number of users, compared or not.
     pub(super) members: u64,
-    /// Those who can be compared; somebody with the role alone, when nobody has it.
+    /// Users who can be compared; a synthetic user who has the role alone, if no user has it.
     pub(crate) compared: Vec<Person>,
-    /// Whether nobody has the role, and what stands in `compared` is nobody.
+    /// Whether no user has the role, and `compared` contains the synthetic user.
     pub(super) is_nobody: bool,
     pub(crate) rests_on: Vec<Arc<MarkedField>>,
     notes: Vec<String>,
 }
 
 impl People {
-    /// How many users can be compared.
+    /// Returns the number of users who can be compared.
     pub(super) fn compared(&self) -> u64 {
         if self.is_nobody { 0 } else { self.compared.len() as u64 }
     }
 
-    /// How many users there are, compared or not.
+    /// Returns the number of users, compared or not.
     pub(crate) fn members(&self) -> u64 {
         self.members
     }
 
-    /// Whether nobody has the role, and who is compared is nobody.
+    /// Whether no user has the role, and only the synthetic user is compared.
     pub(crate) fn is_nobody(&self) -> bool {
         self.is_nobody
     }
@@ -124,7 +124,7 @@ impl People {
         }
     }
 
-    /// Takes everything from those whose access rests on such a field, as reading does; whether there were any.
+    /// Removes all access that depends on one of these fields, as a read does; returns whether there was any.
     pub(crate) fn refuse(&mut self, changed: &[ChangedField]) -> bool {
         let is_changed = |field: &Arc<MarkedField>| changed.iter().any(|changed| changed.field == **field);
         let mut found = false;
@@ -144,11 +144,11 @@ impl People {
     }
 }
 
-/// Predicates that are held, each once, of any user.
+/// Distinct predicates of all users, to hold equal ones once.
 #[derive(Default)]
 struct Held {
     known: HashMap<u64, Vec<Predicate>>,
-    /// In nodes as written.
+    /// Total size in predicate nodes as written.
     size: u64,
 }
 
@@ -171,15 +171,15 @@ impl Held {
 }
 
 impl Change<'_> {
-    /// Whether it may change what this user reads.
+    /// Whether the change may affect this user's access.
     fn touches(&self, user: &User) -> bool {
         let Self { before, after, .. } = self;
-        // All holders of one role are evaluated. What a policy means depends on the fields.
+        // All holders of one role are evaluated. If the fields differ, the meaning of any policy may differ.
         let all = self.role.is_some() || before.model.fields != after.model.fields;
         user.roles.iter().any(|role| all || before.roles.get(role) != after.roles.get(role))
     }
 
-    /// About how many bytes this user's policies hold when each holds all of the user's attributes.
+    /// Estimates the size of this user's policies in bytes, if each contains all of the user's attributes.
     fn weight(&self, user: &User) -> usize {
         let policies = |side: &ModelSide| -> usize {
             user.roles.iter().filter_map(|role| side.roles.get(role)).map(Vec::len).sum()
@@ -200,7 +200,7 @@ fn rests_on(people: &[Person]) -> Vec<Arc<MarkedField>> {
 }
 
 impl Service {
-    /// Reads whom a change may touch, and compiles their policies; of the time until `deadline` it takes a share alone.
+    /// Reads the users whom a change may affect, and compiles their policies within a share of the time until `deadline`.
     pub(crate) async fn people(&self, change: &Change<'_>, deadline: Instant) -> Result<People, Failure> {
         let share = deadline.saturating_duration_since(Instant::now()).mul_f64(COMPILING_SHARE);
         let deadline = Instant::now() + share;
@@ -227,7 +227,7 @@ impl Service {
                 }
                 let some = bunch(&mut users, COMPILED_AT_ONCE, |user| change.weight(user));
                 let compiling = self.compiled_for(change, some.iter().map(stored_caller).collect());
-                // The first ones in any case.
+                // The first users are evaluated in any case.
                 let compiled = match people.compared.is_empty() {
                     true => Ok(compiling.await),
                     false => timeout_at(deadline, compiling).await,
@@ -242,7 +242,7 @@ impl Service {
         people.members = holders.unwrap_or(people.members);
         let more = people.members.saturating_sub(people.compared.len() as u64);
         match stopped {
-            // How many more a change of the model touches is not known.
+            // For a change of the model, the number of further affected users is not known.
             Some(why) if change.role.is_none() => people.notes.push(format!("{why} further users")),
             Some(why) => people.notes.push(format!("{why} {more} more users")),
             None if walk.has_more() => {
@@ -282,7 +282,7 @@ impl Service {
     }
 }
 
-/// What somebody could read on one side of a change. A role that is not there any more is nobody's.
+/// Compiles a user's access on one side of a change. A role that does not exist on that side grants nothing.
 fn side(side: &ModelSide, role: Option<&str>, caller: &Caller, compiled: &CompiledPolicies) -> Access {
     let caller = Caller {
         roles: caller.roles.iter().filter(|role| side.roles.contains_key(*role)).cloned().collect(),
@@ -300,7 +300,8 @@ fn side(side: &ModelSide, role: Option<&str>, caller: &Caller, compiled: &Compil
         .collect();
     let applied = apply(policies.iter().copied(), None, &caller, &side.model, compiled);
     let all = applied.opening().into_iter().cloned().collect();
-    // As if the role were the only one: refused when one of its policies cannot be applied, whatever the others say.
+    // Evaluated as the user's only role: rejected if one of its policies cannot be applied, whatever the other roles'
+    // policies are.
     let own: Vec<RolePolicy<'_>> =
         policies.iter().copied().filter(|policy| Some(policy.role) == role).collect();
     let alone = apply(own, None, &caller, &side.model, compiled);

@@ -1,4 +1,4 @@
-//! The preview of a role: what storing these policies, or deleting the role, would do.
+//! Preview of a role: the impact of storing these policies, or of deleting the role.
 
 use std::collections::BTreeMap;
 
@@ -21,54 +21,54 @@ use crate::roles::{Checks, check_members, no_case_conflict, policies_detail};
 use crate::service::Service;
 use crate::validate;
 
-/// As the audit log spells it.
+/// Action in the audit log.
 const POLICY_PREVIEW: &str = "policy.preview";
-/// Seconds that a preview may take when the request does not say, and most.
+/// Default and maximum duration of a preview in seconds.
 const SECONDS: i64 = 10;
 const MOST_SECONDS: i64 = 60;
-/// Of the time that the asker gave, the share for all that is asked of the trace store; the rest is for the answer.
+/// Share of the requested time for all queries to ClickHouse; the rest is for the answer.
 const LOOKING_SHARE: f64 = 0.95;
-/// Of that, the share for comparing; the rest is for what the role shares.
+/// Share of that for the comparison; the rest is for collateral access.
 const COMPARING_SHARE: f64 = 0.85;
-/// Longest that a search may take whose cost is told.
+/// Time-out of a search whose cost is measured.
 const SEARCH_PATIENCE: Duration = Duration::from_secs(3);
 
-/// What to preview.
+/// Request for a preview.
 #[derive(Debug, Clone, Default)]
 pub struct PolicyPreviewRequest {
-    /// The role, which need not exist yet.
+    /// Name of the role, which need not exist yet.
     pub role: String,
-    /// Its policies afterwards; `None` for the role deleted.
+    /// Policies after the change; `None` to delete the role.
     pub policies: Option<Vec<Policy>>,
-    /// Begin of the window; 24 hours before `to` when absent.
+    /// Start of the window; 24 hours before `to` when absent.
     pub from: Option<Timestamp>,
     /// End of the window, exclusive; now when absent.
     pub to: Option<Timestamp>,
-    /// How long it may take.
+    /// Maximum duration in seconds.
     pub seconds: Option<i64>,
-    /// By what over-sharing is counted; services when absent.
+    /// Field by which collateral access is counted; services when absent.
     pub by: Option<String>,
 }
 
-/// What the role would do.
+/// Preview of a role.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PolicyPreview {
-    /// The role.
+    /// Name of the role.
     pub role: String,
-    /// What comes and goes.
+    /// Traces gained and lost.
     pub impact: ImpactAnswer,
-    /// Whom the policies let see more than they name; `None` for a role that is deleted, or where it could not be told.
+    /// Collateral access by the policies; `None` for a role that is deleted, or if it could not be counted.
     pub overshare: Option<OvershareAnswer>,
-    /// What the first page of a search costs the first member, before and after.
+    /// Cost of the first page of a search by the first member, before and after.
     pub search: SearchCosts,
 }
 
-/// What a search costs; `None` where it was not tried, or took too long.
+/// Cost of a search; `None` if it was not tried, or took too long.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SearchCosts {
-    /// Before.
+    /// Cost before the change.
     pub before: Option<Cost>,
-    /// After.
+    /// Cost after the change.
     pub after: Option<Cost>,
 }
 
@@ -80,11 +80,11 @@ struct Plan {
 }
 
 impl Service {
-    /// What a role would open and close if it were stored like this.
+    /// Computes the impact of storing a role with these policies.
     ///
     /// # Errors
     /// Those of [`Service::put_role`] for the policies, those of [`Service::query`] for the window and failures,
-    /// [`ServiceError::NotFound`] for the deletion of a role that there is not.
+    /// [`ServiceError::NotFound`] for the deletion of a role that does not exist.
     pub async fn preview_policies(
         &self,
         admin: &Administrator<'_>,
@@ -128,7 +128,7 @@ impl Service {
                         impact.notes.append(&mut overshare.notes);
                         Some(overshare)
                     }
-                    // It is told beside the comparison, which stands without it.
+                    // The comparison is returned without it.
                     Err(failure) => {
                         let failure = failure.told_in_time(&asked);
                         impact
@@ -151,8 +151,8 @@ impl Service {
         Ok(PolicyPreview { role: request.role, impact, overshare, search })
     }
 
-    /// What the first page of a search costs the first member, before and after, as far as there is time. Nothing of what
-    /// it finds is looked at.
+    /// Measures the cost of the first page of a search by the first member, before and after, as far as there is time.
+    /// Discards the results.
     async fn search_costs(
         &self,
         access: &Access,
@@ -164,7 +164,7 @@ impl Service {
         let (Some(person), Ok(window)) = (people.compared.first(), Window::new(from, window.to())) else {
             return SearchCosts::default();
         };
-        // How much a search reads tells something about spans, too.
+        // The amount of data that a search reads reveals something about spans, too.
         if self.among() == Among::Readable {
             return SearchCosts::default();
         }
@@ -180,7 +180,7 @@ impl Service {
         SearchCosts { before, after }
     }
 
-    /// Everything about the request that has nothing to do with what is stored; how long it may take.
+    /// Checks the parts of the request that do not depend on stored data; returns the time-out.
     async fn check_preview(&self, request: &PolicyPreviewRequest) -> Result<Duration, ServiceError> {
         match &request.policies {
             Some(policies) => check_members(&request.role, policies)?,
@@ -237,7 +237,7 @@ impl Service {
     }
 }
 
-/// How long a preview may take.
+/// Returns the time-out of a preview.
 pub(crate) fn patience(seconds: Option<i64>) -> Result<Duration, ServiceError> {
     let seconds = seconds.unwrap_or(SECONDS);
     match u64::try_from(seconds) {

@@ -1,5 +1,5 @@
-//! Members whose policies ask the same. What one member's policies name may be shared with another, so that each of these is
-//! counted by itself.
+//! Groups of members for whom the policies require the same. A value that one member's policies name may be collateral access
+//! for another member, so each group is counted separately.
 
 use std::collections::HashMap;
 
@@ -8,56 +8,56 @@ use tracewarden_tracestore::{MAX_OPENINGS, Shared};
 
 use crate::impact::{People, hash};
 
-/// Most groups that are counted, in questions of [`MAX_OPENINGS`].
+/// Maximum number of groups that are counted, in statements of [`MAX_OPENINGS`].
 const MAX_GROUPS: usize = 256;
-/// Largest predicates of one statement together, in nodes as written: as much as one caller's policies may come to.
+/// Maximum total size of the predicates of one statement, in nodes as written: the limit for one caller's policies.
 const MAX_SIZE: u64 = 20_000;
 
-/// Members for whom the role's policies ask the same.
+/// Members for whom the role's policies require the same.
 #[derive(Debug, Clone, PartialEq)]
 struct Group {
     asked: Vec<Predicate>,
     members: u64,
 }
 
-/// Groups that are asked about together.
+/// Groups that one statement counts.
 pub(super) struct Batch {
     pub(super) predicates: Vec<Predicate>,
-    /// Of each group the numbers of its predicates.
+    /// Numbers of the predicates of each group.
     pub(super) openings: Vec<Vec<usize>>,
 }
 
-/// All groups of a role, and what was counted of them.
+/// All groups of a role, and their counts.
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
-    /// Those that are counted, the largest first.
+    /// Groups to count, the largest first.
     groups: Vec<Group>,
-    /// How many there are, counted or not.
+    /// Number of groups, counted or not.
     all: u64,
-    /// Members of groups beyond the bound.
+    /// Number of members in groups beyond the limit.
     beyond: u64,
-    /// How many groups were counted.
+    /// Number of groups that were counted.
     learned: usize,
-    /// Members for whom it was counted.
+    /// Number of members for whom collateral access was counted.
     pub(super) counted: u64,
-    /// Of these, members to whom a value is visible only by sharing.
+    /// Number of these members with any collateral access.
     pub(super) shared: u64,
     worst: Option<Worst>,
 }
 
-/// What is shared with the members with whom most is.
+/// Collateral access of the members who have the most.
 #[derive(Debug)]
 pub(super) struct Worst {
     pub(super) shared: Shared,
     pub(super) members: u64,
-    /// The share of the traces that the counts are of.
+    /// Share of the traces that was counted.
     pub(super) fraction: f64,
 }
 
 impl Groups {
     pub(crate) fn of(people: &People) -> Self {
         let asked = people.compared.iter().map(|person| person.after.by_role());
-        // Somebody who has the role alone, when nobody has it, is no member.
+        // The synthetic user, who stands for a role without members, is not a member.
         Self::grouped(asked, u64::from(!people.is_nobody()))
     }
 
@@ -77,7 +77,7 @@ impl Groups {
             }
         }
         let mut found = Self { all: members.len() as u64, ..Self::default() };
-        // To whom nothing is open nothing is shared: there is nothing to ask about, unless it is to nobody that anything is.
+        // Members without access have no collateral access and need no statement, unless no member has access.
         if members.len() > 1 {
             members.retain(|(asked, members)| {
                 found.counted += if asked.is_empty() { *members } else { 0 };
@@ -95,7 +95,7 @@ impl Groups {
         found
     }
 
-    /// What is asked about together.
+    /// Returns the groups in batches, one for each statement.
     pub(super) fn batches(&self) -> Vec<Batch> {
         let (mut batches, mut predicates, mut size) = (Vec::new(), Vec::new(), 0_u64);
         let batch = |predicates: Vec<Predicate>| {
@@ -116,8 +116,8 @@ impl Groups {
         batches
     }
 
-    /// All groups as numbers of predicates that are asked about anyway, if they are so few and not too large, and each of theirs
-    /// is among those.
+    /// Returns all groups as numbers of predicates that another statement contains, provided that there are few enough, they
+    /// are not too large, and that statement contains all of their predicates.
     pub(crate) fn numbered(&self, number: impl Fn(&Predicate) -> Option<usize>) -> Option<Vec<Vec<usize>>> {
         let of = |group: &Group| group.asked.iter().map(&number).collect::<Option<Vec<usize>>>();
         let size = self.groups.iter().flat_map(|group| &group.asked).map(Predicate::size);
@@ -128,14 +128,14 @@ impl Groups {
         self.groups.iter().map(of).collect()
     }
 
-    /// Takes what was found of the next groups.
+    /// Adds the results of the next groups.
     pub(crate) fn learn(&mut self, found: Vec<Shared>, fraction: f64) {
         for (group, shared) in self.groups.iter().skip(self.learned).zip(found) {
             self.learned += 1;
             self.counted += group.members;
             self.shared += if shared.only_shared > 0 { group.members } else { 0 };
             let key = |shared: &Shared| (shared.only_shared, shared.distinct, shared.traces);
-            // Of equal ones the largest group, which came first.
+            // Among equal results the largest group wins, which came first.
             if self.worst.as_ref().is_none_or(|worst| key(&shared) > key(&worst.shared)) {
                 self.worst = Some(Worst { shared, members: group.members, fraction });
             }
@@ -146,7 +146,7 @@ impl Groups {
         self.worst.take()
     }
 
-    /// What has to be known about the numbers, of so many members.
+    /// Adds the notes that explain the numbers, for this many members.
     pub(super) fn note(&self, worst: &Worst, members: u64, notes: &mut Vec<String>) {
         if self.all < 2 {
             return;
@@ -205,12 +205,12 @@ mod tests {
         let batches = groups.batches();
         assert_eq!((batches.len(), &batches[0].predicates), (1, &[asking(2), asking(1)].concat()));
         assert_eq!(batches[0].openings, [vec![0], vec![1]]);
-        // Among other predicates; nothing when one of theirs is not there.
+        // Numbers among other predicates; `None` if one of the groups' predicates is missing.
         let known = [asking(1), asking(7), asking(2)].concat();
         let number = |predicate: &Predicate| known.iter().position(|known| known == predicate);
         assert_eq!(groups.numbered(number), Some(vec![vec![2], vec![0]]));
         assert_eq!(groups.numbered(|predicate| number(predicate).filter(|number| *number > 0)), None);
-        // For those to whom nothing is open it is known.
+        // Members without access count without a statement.
         assert_eq!((groups.all, groups.counted), (3, 3));
         groups.learn(vec![shared(0), shared(1)], 1.0);
         let worst = groups.worst().unwrap();
@@ -234,7 +234,7 @@ mod tests {
             groups.note(&worst, 2, &mut notes);
             assert_eq!((worst.members, groups.counted, notes), (2, 2, Vec::new()));
         }
-        // Nobody: there is still something to ask, by which a column that is gone is found out.
+        // Without members there is still one predicate, so that a statement detects a missing column.
         assert_eq!(Groups::grouped(std::iter::empty(), 1).batches()[0].predicates, [Predicate::False]);
     }
 

@@ -1,4 +1,4 @@
-//! What recent traces say about a policy: whether it opens none or all of them, and how far it reaches.
+//! Advice on a policy from recent traces: whether it grants access to none or all of them, and how broad it is.
 
 use std::collections::BTreeSet;
 
@@ -10,38 +10,38 @@ use tracewarden_tracestore::{MAX_PREDICATES, Opened, RecentReach};
 
 use crate::policy_advice::MAX_HOLDERS;
 
-/// Fewer traces tell nothing.
+/// Minimum number of traces for advice.
 const MIN_TRACES: u64 = 10;
-/// So many services are named in a message.
+/// Maximum number of services that a message names.
 const NAMED: usize = 5;
 
-/// A policy that is tried on recent traces.
+/// A policy that is tested on recent traces.
 #[derive(Debug)]
 pub(super) struct Trial {
-    /// Its number.
+    /// Index of the policy.
     pub(super) policy: usize,
-    /// The predicates that it comes to, by number: one, or those of the users for whom it is tried.
+    /// Numbers of the policy's predicates: one, or those of the users for whom it is tested.
     predicates: BTreeSet<usize>,
-    /// For whom, if it depends on that.
+    /// Users for whom the policy is tested, if it depends on the user.
     users: Option<Tried>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Tried {
     users: usize,
-    /// Whether these are all who have the role.
+    /// Whether these are all users with the role.
     all: bool,
 }
 
-/// The policies that can be tried, and the predicates to ask about. A policy that depends on the caller is tried for
-/// users who have the role. What is constant has a warning of its own.
+/// Returns the policies that can be tested, and their predicates. A policy that depends on the caller is tested for users who
+/// have the role. Constant policies have a warning of their own.
 pub(super) fn trials(policies: &[Checked], holders: &[User]) -> (Vec<Trial>, Vec<Predicate>) {
     let callers: Vec<Caller> =
         holders.iter().filter(|user| !user.disabled).take(MAX_HOLDERS).map(caller).collect();
     let all = holders.len() <= MAX_HOLDERS;
     let (mut trials, mut predicates) = (Vec::new(), Vec::new());
     for (policy, checked) in policies.iter().enumerate() {
-        // As many as one statement asks about; what is not asked about has no warnings.
+        // Limit of one statement; policies beyond it get no warnings.
         if predicates.len() >= MAX_PREDICATES {
             break;
         }
@@ -69,7 +69,7 @@ fn caller(user: &User) -> Caller {
     Caller { username: user.username.clone(), roles: user.roles.clone(), attributes: user.attributes.clone() }
 }
 
-/// The number of a predicate among those asked about. Equal ones are asked about once.
+/// Returns the number of a predicate; equal predicates share one.
 fn number(predicate: Predicate, predicates: &mut Vec<Predicate>) -> usize {
     if let Some(known) = predicates.iter().position(|known| *known == predicate) {
         return known;
@@ -79,7 +79,7 @@ fn number(predicate: Predicate, predicates: &mut Vec<Predicate>) -> usize {
 }
 
 impl Trial {
-    /// Advice on the policy.
+    /// Returns advice on the policy.
     pub(super) fn warnings(
         &self,
         policy: &Checked,
@@ -109,7 +109,7 @@ impl Trial {
             let hint = "if it is meant to open everything, write `true`";
             return vec![whole("opens_every_recent_trace", message, hint)];
         }
-        // Of the users for whom it is tried, those to whom most is visible only by sharing.
+        // The user with the most collateral access, among those for whom the policy is tested.
         let worst = opened.iter().rev().max_by_key(|(_, opened)| shared(*opened));
         let whose = self.for_whom(if opened.len() == 1 { "each" } else { "one" });
         let far = worst.and_then(|(predicate, opened)| far(predicate, *opened, &whose, model, most_shared));
@@ -130,7 +130,7 @@ impl Trial {
     }
 }
 
-/// The traces that were looked at.
+/// Describes the sample of traces.
 fn sample(reach: &RecentReach) -> String {
     let window = match reach.window_nanos / 60_000_000_000 {
         60 => "hour".to_owned(),
@@ -141,13 +141,13 @@ fn sample(reach: &RecentReach) -> String {
     format!("{} {of} {window}", reach.traces)
 }
 
-/// Services none of whose spans satisfies the predicate that opens their traces.
+/// Returns the number of services without a span that satisfies the predicate, in the traces that it matches.
 fn shared(opened: Opened) -> u64 {
     opened.services.saturating_sub(opened.matching_services)
 }
 
-/// That a predicate makes many services visible none of whose spans satisfies it: only because traces are shown whole.
-/// `whose` says for which users it is what the policy asks.
+/// Returns a message if a predicate gives collateral access to many services: none of their spans satisfies it, they are
+/// visible only because traces are shown whole. `whose` names the users for whom the policy has this predicate.
 fn far(
     predicate: &Predicate,
     opened: Opened,
@@ -180,7 +180,7 @@ fn far(
     ))
 }
 
-/// The values that a field must equal for a part of the predicate to hold.
+/// Returns the values that a field must equal for a part of the predicate to hold.
 fn named<'a>(predicate: &'a Predicate, wanted: &FieldRef) -> BTreeSet<&'a str> {
     let mut found = BTreeSet::new();
     let mut left = vec![predicate];
@@ -199,7 +199,7 @@ fn named<'a>(predicate: &'a Predicate, wanted: &FieldRef) -> BTreeSet<&'a str> {
                 }
                 _ => {}
             },
-            // What must not be is not named.
+            // Negated values are not named.
             Predicate::True | Predicate::False | Predicate::Not(_) => {}
         }
     }

@@ -1,4 +1,4 @@
-//! What users say about a policy: whether anybody has the attributes that it reads, and of the kind that it can use.
+//! Advice on a policy from users: whether any user has the attributes that it reads, and with a suitable type.
 
 use std::collections::BTreeSet;
 
@@ -7,23 +7,23 @@ use tracewarden_model::AttributeKind;
 use tracewarden_model::nearest::nearest;
 use tracewarden_policy::{AttributeUse, Checked, Diagnostic, RoleUse};
 
-/// The users, as far as policies ask about them.
+/// Data about users that the advice needs.
 pub(super) struct Users {
-    /// The attributes that users have; `None` when users differ too much, or it was not asked for.
+    /// Attributes of users; `None` if there are too many distinct sets, or no policy needs them.
     pub(super) attributes: Option<KnownAttributes>,
-    /// Names of all roles; `None` when nobody asked.
+    /// Names of all roles; `None` if no policy needs them.
     pub(super) roles: Option<Vec<String>>,
 }
 
-/// All users, or those with the role that holds the policy.
+/// All users, or those who have the role of the policy.
 struct Population<'a> {
     known: &'a KnownAttributes,
-    /// Users with the role; `None` for all users.
+    /// Number of users with the role; `None` for all users.
     holders: Option<u64>,
 }
 
 impl Users {
-    /// Advice on one policy, by place.
+    /// Returns advice on one policy, sorted by position in the text.
     pub(super) fn warnings(&self, policy: &Checked) -> Vec<Diagnostic> {
         let mut found: Vec<Diagnostic> = Vec::new();
         if let Some(known) = &self.attributes {
@@ -64,7 +64,7 @@ fn on_attribute(attribute: &AttributeUse, known: &KnownAttributes) -> Option<Dia
 }
 
 impl Population<'_> {
-    /// The kinds of value that the attribute has among these users.
+    /// Returns the types of value that the attribute has among these users.
     fn kinds(&self, name: &str) -> BTreeSet<AttributeKind> {
         let kinds = self.known.kinds.get(name);
         kinds.map(|kinds| self.among(kinds).clone()).unwrap_or_default()

@@ -1,5 +1,5 @@
-//! A service on a real SQLite file and a trace store that answers what a test tells it, with time and randomness that
-//! the test decides.
+//! Test fixture: a service on a real application database and a fake ClickHouse server with configurable answers, with
+//! deterministic time and entropy.
 
 #![allow(dead_code, unused_imports, reason = "each test file uses its part")]
 
@@ -34,7 +34,7 @@ impl Clock for ManualClock {
 }
 
 impl ManualClock {
-    /// A clock that shows so many seconds more than this one does now.
+    /// Returns a clock that is so many seconds ahead of this one.
     pub fn ahead(&self, seconds: i64) -> Arc<Self> {
         Arc::new(Self(AtomicI64::new(self.0.load(Ordering::SeqCst) + seconds * SECOND)))
     }
@@ -58,7 +58,7 @@ impl Entropy for CountedEntropy {
     }
 }
 
-/// What the first start does with the generated password where a test does not care.
+/// Accepts the generated password of the first start, for tests that do not need it.
 pub fn kept(_: &Secret) -> Result<(), String> {
     Ok(())
 }
@@ -73,7 +73,7 @@ pub struct World {
     server: Option<tracewarden_testkit::postgres::Database>,
 }
 
-/// Which database is the service's own.
+/// Kind of the application database.
 #[derive(Debug, Clone, Copy)]
 pub enum Own {
     Sqlite,
@@ -194,16 +194,17 @@ pub fn mark(map: Option<&str>, name: &str, filterable: bool, policy: bool) -> Fi
 
 pub const ADMIN_PASSWORD: &str = "quite a long secret";
 
-/// A transaction of another replica, which all others who write wait for.
+/// Write transaction of another replica, which all other writers wait for.
 pub struct OtherWriter {
     pub tx: tracewarden_appdb::WriteTx,
-    /// Where a server tells who waits.
+    /// Connection that observes the waiting writers, on PostgreSQL.
     look: Option<tokio::sync::Mutex<sqlx::AnyConnection>>,
 }
 
 impl OtherWriter {
-    /// Returns as soon as so many writers wait for this one, each in a replica of its own. On PostgreSQL they give up after two
-    /// seconds, of which a test must use no more than it needs. A file tells nothing: there they are given a second of their five.
+    /// Returns as soon as so many writers wait for this one, each in another replica. On PostgreSQL they give up after two
+    /// seconds, so a test must not wait longer than necessary. SQLite cannot show waiting writers: the method waits one of
+    /// their five seconds.
     pub async fn is_waited_for(&self, waiters: i64) {
         const WAITING: &str = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted \
                                AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
@@ -217,13 +218,13 @@ impl OtherWriter {
 }
 
 impl World {
-    /// Another replica on the same database, with connections of its own.
+    /// Opens another replica on the same database, with its own connections.
     pub async fn replica(&self, settings: Settings) -> Service {
         let db = AppDb::open(&self.url, self.clock.now()).await.unwrap();
         replica(&db, &self.clock, &self.store, settings).await
     }
 
-    /// A writer of another replica.
+    /// Begins a write transaction of another replica.
     pub async fn other_writer(&self) -> OtherWriter {
         let db = AppDb::open(&self.url, self.clock.now()).await.unwrap();
         let look = match self.server {
@@ -236,13 +237,13 @@ impl World {
         OtherWriter { tx: db.begin_write().await.unwrap(), look }
     }
 
-    /// Another replica whose clock shows so many seconds more, or less.
+    /// Opens another replica whose clock is ahead by so many seconds, or behind.
     pub async fn replica_ahead(&self, seconds: i64) -> Service {
         let db = AppDb::open(&self.url, self.clock.now()).await.unwrap();
         replica(&db, &self.clock.ahead(seconds), &self.store, Settings::default()).await
     }
 
-    /// A session of the administrator beside the first one.
+    /// Creates another session of the administrator.
     pub async fn second_session(&self) -> (Credential, Principal) {
         let session = self.login("admin", ADMIN_PASSWORD).await.unwrap();
         let principal = self.principal(&session).await;
@@ -267,7 +268,7 @@ impl World {
         self.service.authenticate(credential, info()).await.unwrap()
     }
 
-    /// The first administrator, with [`ADMIN_PASSWORD`].
+    /// Creates the first administrator, with [`ADMIN_PASSWORD`].
     pub async fn admin(&self) -> Principal {
         let settings = AdminSettings { username: "admin".to_owned(), password_hash: None };
         let Bootstrap::Created { password: Some(password), .. } =
@@ -278,7 +279,7 @@ impl World {
         self.settle("admin", password.expose_secret(), ADMIN_PASSWORD).await
     }
 
-    /// Logs in with a generated password and replaces it.
+    /// Signs in with a generated password and replaces it.
     pub async fn settle(&self, username: &str, generated: &str, password: &str) -> Principal {
         let credential = self.login(username, generated).await.unwrap();
         let identity = self.service.identify(&credential, info()).await.unwrap();
@@ -287,7 +288,7 @@ impl World {
         self.principal(&credential).await
     }
 
-    /// A settled user whose password is `the password of NAME` backwards enough not to hold the name.
+    /// Creates a user with [`USER_PASSWORD`] and no pending password change.
     pub async fn user(&self, admin: &Principal, username: &str, roles: &[&str]) -> Principal {
         let new = NewUser {
             username: username.to_owned(),
@@ -326,7 +327,7 @@ impl World {
         page.records.into_iter().map(Entry::new).collect()
     }
 
-    /// Entries since there were so many, newest first, once there are so many more.
+    /// Waits until there are `more` entries in addition to `before`, and returns the new ones, newest first.
     pub async fn news(&self, admin: &Principal, before: usize, more: usize) -> Vec<Entry> {
         let records = async || self.audit(admin).await;
         let mut records = until(records, |records| records.len() >= before + more).await;
@@ -339,7 +340,7 @@ impl World {
     }
 }
 
-/// An entry of the audit log whose detail can be looked into.
+/// Audit entry whose detail is parsed.
 #[derive(Debug, Clone)]
 pub struct Entry {
     entry: AuditEntry,

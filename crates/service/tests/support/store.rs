@@ -1,4 +1,4 @@
-//! A trace store that answers over HTTP what it was told to.
+//! Fake ClickHouse server with configurable answers over HTTP.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,31 +8,31 @@ use tokio::sync::Semaphore;
 
 #[derive(Clone, Default)]
 pub struct Answers {
-    /// `name`, `type` of the columns of `otel.otel_traces`.
+    /// `name` and `type` of the columns of `otel.otel_traces`.
     pub columns: Vec<(String, String)>,
-    /// Traces that every search finds: id, nanoseconds after [`FIRST`] at which all of its spans are, how many these are.
-    /// Each span satisfies everything.
+    /// Traces that every search finds: id, time of all of its spans in nanoseconds after [`FIRST`], number of spans. Each
+    /// span satisfies every predicate.
     pub selected: Vec<(String, i64, u64)>,
-    /// What a fetch by id finds: spans, granted.
+    /// Result of a search by id: number of spans, and 1 if access is granted.
     pub found: (u64, u8),
-    /// Lines of spans.
+    /// Lines of spans in an answer.
     pub spans: String,
-    /// How long each value of a span is that is asked for by its id.
+    /// Length of each value of a span that is requested by its id.
     pub given: usize,
-    /// Whether the answer with the spans breaks off.
+    /// Whether the answer with the spans is aborted.
     pub cut: bool,
-    /// Statements so far.
+    /// Statements received so far.
     pub asked: Vec<String>,
-    /// ClickHouse's version, unless it is the oldest that is supported.
+    /// ClickHouse version; the oldest supported one when absent.
     pub version: Option<&'static str>,
-    /// Where questions about columns wait.
+    /// Gate at which requests for columns wait.
     pub gate: Option<Gate>,
 }
 
-/// Some minutes before the time that the clock of the tests begins with, in nanoseconds.
+/// Some minutes before the initial time of the tests' clock, in nanoseconds.
 const FIRST: i64 = 1_795_246_000 * super::SECOND;
 
-/// Holds questions back until the test lets them through.
+/// Holds requests until the test lets them through.
 #[derive(Clone)]
 pub struct Gate {
     arrived: Arc<Semaphore>,
@@ -44,7 +44,7 @@ impl Gate {
         Self { arrived: Arc::new(Semaphore::new(0)), open: Arc::new(Semaphore::new(0)) }
     }
 
-    /// Waits until one more question is held back.
+    /// Waits until one more request is held.
     pub async fn reached(&self) {
         self.arrived.acquire().await.unwrap().forget();
     }
@@ -95,7 +95,7 @@ impl FakeStore {
         change(&mut self.answers.lock().unwrap());
     }
 
-    /// How often spans or traces, not columns, were asked for.
+    /// Returns the number of requests for spans or traces, without those for columns.
     pub fn lookups(&self) -> usize {
         let answers = self.answers.lock().unwrap();
         answers.asked.iter().filter(|statement| !statement.contains("system.")).count()
@@ -146,12 +146,12 @@ fn answer(head: &str, body: &str, answers: &mut Answers) -> (String, bool) {
         };
         (document(columns.map(row).collect()), false)
     } else if body.contains("system.tables") {
-        // No distributed ones.
+        // No distributed tables.
         (document(Vec::new()), false)
     } else if head.contains("default_format=JSONEachRow") {
         (answers.spans.clone(), answers.cut)
     } else if body.contains("SELECT `TraceId` AS tw_trace, count() FROM") {
-        // One trace by its id, if it is there and open.
+        // One trace by its id, if it exists and access is granted.
         let (spans, open) = answers.found;
         let row = (spans > 0 && open == 1).then(|| format!("[\"t1\",{spans}]"));
         (document(row.into_iter().collect()), false)
@@ -166,17 +166,17 @@ fn answer(head: &str, body: &str, answers: &mut Answers) -> (String, bool) {
     }
 }
 
-/// The row of a span of the trace `t1` that is asked for by its id.
+/// Returns the row of a span of the trace `t1` that is requested by its id.
 fn given(statement: &str, bytes: usize) -> String {
     let (columns, _) = statement.trim_start_matches("SELECT ").split_once(" FROM ").unwrap();
     let others = columns.matches(", ").map(|_| format!(",\"{}\"", "x".repeat(bytes)));
     format!("[\"t1\"{}]", others.collect::<String>())
 }
 
-/// The rows of a statement of a search.
+/// Returns the rows of a statement of a search.
 fn search(statement: &str, selected: &[(String, i64, u64)]) -> Vec<String> {
     if statement.contains("EXPLAIN") {
-        // As of a distributed table without a shard on the server that was asked.
+        // Like a distributed table without a shard on this server.
         return Vec::new();
     }
     let row = |(id, time, spans): &(String, i64, u64)| {
@@ -185,8 +185,8 @@ fn search(statement: &str, selected: &[(String, i64, u64)]) -> Vec<String> {
             // A candidate, whose id is valid.
             format!("[{id:?},1]")
         } else if statement.contains(" AS tw_all FROM") {
-            // A step: the newest of the spans on which the order depends, the oldest and the newest of all, how many, and
-            // whether they satisfy everything.
+            // A step: the newest of the spans that determine the order, the oldest and the newest of all, their number, and
+            // whether they satisfy all predicates.
             format!("[{id:?},{time},{time},{time},{spans},1]")
         } else {
             // The grouped pass.
