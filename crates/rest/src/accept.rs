@@ -1,11 +1,11 @@
-//! Content negotiation: which of the representations that a route offers the caller asked for (RFC 9110, 12.5.1).
+//! Content negotiation: selects the representation of a route that the caller asked for (RFC 9110, 12.5.1).
 
 use http::{HeaderMap, header};
 
 use crate::code::Code;
 use crate::problem::Problem;
 
-/// A representation of an answer. Problem details are always allowed and are not negotiated.
+/// A representation of a response. Problem details are always allowed and are not negotiated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Representation {
     /// `application/json`.
@@ -27,7 +27,7 @@ impl Representation {
     }
 }
 
-/// Picks from `offered` what `Accept` likes best, the first one on a tie or without the header.
+/// Selects the representation in `offered` that `Accept` prefers: the first one on a tie or if the header is absent.
 ///
 /// # Errors
 /// `not_acceptable` when `Accept` names none of them.
@@ -69,7 +69,7 @@ fn range(text: &str) -> Option<Range> {
     Some((media, quality))
 }
 
-/// The weight of the most specific range that covers `media`; 0 when none does.
+/// Returns the weight of the most specific range that covers `media`, or 0 if no range does.
 fn quality(ranges: &[Range], media: &str) -> u16 {
     let family = media.split_once('/').map(|(family, _)| format!("{family}/*")).unwrap_or_default();
     let of = |wanted: &str| ranges.iter().find(|(range, _)| range == wanted).map(|(_, quality)| *quality);

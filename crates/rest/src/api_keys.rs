@@ -16,20 +16,21 @@ use crate::read_only::ReadOnly;
 use crate::routes::Caller;
 use crate::wire::Time;
 
-/// A personal API key to be made.
+/// A personal API key to create.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = NewApiKey)]
 pub(crate) struct CreateRequest {
-    /// What the key is for.
+    /// Purpose of the key.
     #[schema(examples("nightly report"))]
     name: String,
-    /// From when it is dead; absent for never.
+    /// Time from which the key is invalid; absent for a key that does not expire.
     expires_at: Option<Time>,
-    /// A policy that a trace must satisfy besides those of the owner's roles, by the same span or another.
+    /// A policy that a trace must satisfy in addition to the policies of the owner's roles. The same span or another span of the
+    /// trace may satisfy it.
     #[schema(examples("SpanAttributes[\"deployment.environment\"] == \"staging\""))]
     policy: Option<String>,
-    /// The only tools that the key is good for, each once; absent for everything that needs no session.
+    /// The only tools that the key may call, each once; absent for every operation that does not require a session.
     #[schema(min_items = 1, examples(json!(["svc_query_traces", "svc_get_trace"])))]
     tools: Option<Vec<String>>,
     #[serde(default, rename = "id")]
@@ -53,24 +54,24 @@ pub(crate) struct WireApiKey {
     /// Opaque id.
     #[schema(read_only)]
     id: String,
-    /// What the key is for.
+    /// Purpose of the key.
     name: String,
-    /// Beginning of the token, for recognition.
+    /// First characters of the token, to recognise the key.
     #[schema(examples("twk_4fG8"), read_only)]
     token_hint: String,
-    /// When it was made.
+    /// When the key was created.
     #[schema(read_only)]
     created_at: Time,
-    /// From when it is dead, if ever.
+    /// Time from which the key is invalid; null if it does not expire.
     #[schema(required = true)]
     expires_at: Option<Time>,
-    /// When it was last used, to about a minute.
+    /// When the key was last used, accurate to about a minute.
     #[schema(required = true, read_only)]
     last_used_at: Option<Time>,
-    /// The policy that it is narrowed to, if any.
+    /// The policy that the key is limited to; null if there is none.
     #[schema(required = true)]
     policy: Option<String>,
-    /// The tools that it is narrowed to, if any.
+    /// The tools that the key is limited to; null if it is not limited to tools.
     #[schema(required = true)]
     tools: Option<Vec<String>>,
 }
@@ -93,7 +94,7 @@ impl From<ApiKeyInfo> for WireApiKey {
 /// Personal API keys.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ApiKeyList {
-    /// The newest first.
+    /// The newest key first.
     api_keys: Vec<WireApiKey>,
 }
 
@@ -103,32 +104,32 @@ impl From<Vec<ApiKeyInfo>> for ApiKeyList {
     }
 }
 
-/// A new key. The token is shown this once.
+/// A new key. The token is returned only in this response.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct CreatedApiKey {
     /// Opaque id.
     id: String,
-    /// What the key is for.
+    /// Purpose of the key.
     name: String,
     /// The token; send it as `Authorization: Bearer`.
     token: String,
-    /// Beginning of the token, for recognition.
+    /// First characters of the token, to recognise the key.
     token_hint: String,
-    /// When it was made.
+    /// When the key was created.
     created_at: Time,
-    /// From when it is dead, if ever.
+    /// Time from which the key is invalid; null if it does not expire.
     #[schema(required = true)]
     expires_at: Option<Time>,
-    /// The policy that it is narrowed to, if any.
+    /// The policy that the key is limited to; null if there is none.
     #[schema(required = true)]
     policy: Option<String>,
-    /// The tools that it is narrowed to, if any.
+    /// The tools that the key is limited to; null if it is not limited to tools.
     #[schema(required = true)]
     tools: Option<Vec<String>>,
 }
 
-/// Makes a key that carries the caller's roles as they are at each request, or less: with `policy` or `tools` it is
-/// narrowed, and then never administers.
+/// Creates a key with the access that the caller's roles have at the time of each request. With `policy` or `tools` it is a
+/// scoped API key, which has less access and never administrator rights.
 #[utoipa::path(post, path = "/me/api-keys", tag = "self", request_body = CreateRequest, responses(
     (status = 201, description = "Made", body = CreatedApiKey),
     (status = 409, description = "`conflict`: the caller has as many keys as one may have"),
@@ -153,7 +154,7 @@ pub(crate) async fn create(
     Ok((StatusCode::CREATED, Answer(answer)))
 }
 
-/// The caller's keys.
+/// Lists the caller's keys.
 #[utoipa::path(get, path = "/me/api-keys", tag = "self", responses((status = 200, description = "Keys", body = ApiKeyList)))]
 pub(crate) async fn list(State(app): State<App>, caller: Caller) -> Result<Answer<ApiKeyList>, Problem> {
     Ok(Answer(app.service.my_api_keys(&caller).await?.into()))

@@ -13,34 +13,34 @@ use crate::routes::Caller;
 use crate::wire::Time;
 use crate::{App, limit};
 
-/// Which records.
+/// Selects audit records.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ListRequest {
-    /// Not before.
+    /// Only records from this time on.
     #[param(inline)]
     from: Option<Time>,
-    /// Before; later than `from`.
+    /// Only records before this time; must be later than `from`.
     #[param(inline)]
     to: Option<Time>,
-    /// The user's name, in upper or lower case, or id. Of a user who was deleted, the name as it was written.
+    /// Name of the user, case-insensitive, or the user's id. For a deleted user, the name exactly as it was recorded.
     actor: Option<String>,
-    /// What was done.
+    /// Name of the action.
     #[param(example = "traces.query")]
     action: Option<String>,
-    /// How it ended.
+    /// Outcome of the action.
     #[param(inline)]
     outcome: Option<WireOutcome>,
-    /// `next_cursor` of the page before.
+    /// `next_cursor` of the previous page.
     cursor: Option<String>,
-    /// Most records in a page; 50 when absent, and never more than 500.
+    /// Maximum number of records in a page: 50 when absent, at most 500.
     #[param(value_type = Option<Limit>, inline)]
     #[serde(default, deserialize_with = "limit::in_query")]
     limit: Option<i64>,
 }
 
-/// How something ended.
+/// Outcome of an action.
 #[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum WireOutcome {
@@ -65,54 +65,54 @@ impl From<WireOutcome> for Outcome {
     }
 }
 
-/// Who did something, as far as it is known.
+/// The actor of an audit record, as far as it is known.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Actor {
     /// Id of the user.
     #[schema(required = true)]
     id: Option<String>,
-    /// Name of the user at that time.
+    /// Name of the user at the time of the action.
     #[schema(required = true)]
     username: Option<String>,
-    /// Id of the session or key.
+    /// Id of the session or API key.
     #[schema(required = true)]
     credential_id: Option<String>,
-    /// `session`, `api_key` or `mcp`; `service` for what the service does by itself. Log-ins, also refused ones, have
+    /// `session`, `api_key` or `mcp`; `service` for actions of the service itself. Sign-in attempts, also rejected ones, have
     /// `session`.
     #[schema(required = true)]
     via: Option<String>,
 }
 
-/// Something that was done, or tried.
+/// An action that was done or attempted.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct AuditRecord {
     /// Opaque id.
     id: String,
-    /// When it began.
+    /// When the action began.
     at: Time,
-    /// When it was complete; null when it never was.
+    /// When the action was complete; null if it was never completed.
     #[schema(required = true)]
     completed_at: Option<Time>,
-    /// Who.
+    /// The user and the credential.
     actor: Actor,
-    /// What.
+    /// Name of the action.
     action: String,
-    /// How it ended: `success`; `denied`, refused to this caller; `failed`, for a fault in the request or in a system;
-    /// `not_found`, a trace that is absent or not authorised; `aborted`, the client went away; `unknown` while it runs,
-    /// and for what never came to an end.
+    /// Outcome: `success`; `denied`, the caller is not permitted to do this; `failed`, because of a fault in the request or in a
+    /// system; `not_found`, the trace is absent or the caller may not read it; `aborted`, the client disconnected; `unknown`
+    /// while the action runs, and for an action that was never completed.
     outcome: String,
-    /// The request.
+    /// Id of the request.
     request_id: String,
     /// Address of the client.
     #[schema(required = true)]
     client_ip: Option<String>,
-    /// What the client calls itself.
+    /// `User-Agent` of the client.
     #[schema(required = true)]
     user_agent: Option<String>,
-    /// What it was done to.
+    /// Object of the action.
     #[schema(required = true)]
     target: Option<String>,
-    /// More, depending on the action; never span data, never a secret.
+    /// More information, depending on the action. It never contains span data or secrets.
     #[schema(value_type = Object)]
     detail: AuditDetail,
 }
@@ -151,7 +151,7 @@ pub(crate) struct AuditList {
     next_cursor: Option<String>,
 }
 
-/// Authentication, trace queries and configuration changes.
+/// Lists the audit records: authentication, trace queries and configuration changes.
 #[utoipa::path(get, path = "/audit", tag = "audit", params(ListRequest), responses(
     (status = 200, description = "Records", body = AuditList),
     (status = 400, description = "`invalid_cursor`: not a cursor of the audit log"),

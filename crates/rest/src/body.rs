@@ -1,4 +1,4 @@
-//! Request bodies: JSON, or for model files YAML too, of bounded size, depth and duration, with a pointer to what is wrong.
+//! Request bodies: JSON, and YAML for model files, with limits on size, depth and duration. Errors point at the invalid member.
 
 use std::time::Duration;
 
@@ -17,36 +17,36 @@ use crate::problem::Problem;
 use crate::strict_objects::Strict;
 use crate::text::{Document, Fault, Place};
 
-/// Bodies above this size are refused.
+/// Maximum size of a body in bytes. Larger bodies are rejected.
 pub const MAX_BODY_BYTES: usize = 1024 * 1024;
 
-/// Bodies of those whom nobody knows yet: a name and a password are less.
+/// Maximum size in bytes of a body on routes that anonymous clients may call. It is ample for a name and a password.
 const MAX_STRANGERS_BODY_BYTES: usize = 16 * 1024;
 
-/// Of a model file so much is read.
+/// Maximum size of a model file in bytes.
 pub const MAX_DOCUMENT_BYTES: usize = 8 * MAX_BODY_BYTES;
 
-/// Of a larger body this much is still read and forgotten: a client that is cut off while it writes never gets to read
-/// why.
+/// Bytes of an oversized body that are read and discarded: a client whose connection is closed while it writes never reads the
+/// reason.
 const MAX_DISCARDED_BYTES: usize = 16 * MAX_BODY_BYTES;
 
-/// A body must have arrived after this time, so that slow senders do not pile up.
+/// Time-out for receiving a body, so that slow senders do not accumulate.
 const BODY_DEADLINE: Duration = Duration::from_secs(30);
 
-/// Model files that this process reads or writes at the same time: each can keep a processor busy for seconds, and take
-/// hundreds of megabytes while it does.
+/// Number of model files that this process reads or writes at the same time. Each can occupy a processor for seconds and use
+/// hundreds of megabytes.
 const DOCUMENTS_AT_ONCE: usize = 2;
 
 static TURNS: Semaphore = Semaphore::const_new(DOCUMENTS_AT_ONCE);
 
-/// A JSON body above this size is parsed on a blocking thread. A worker thread parses a smaller one in well under a
-/// millisecond.
+/// Size in bytes up to which a JSON body is parsed on the worker thread, in well under a millisecond. A larger one is parsed on a
+/// blocking thread.
 const MAX_INLINE_BYTES: usize = 32 * 1024;
 
-/// Large JSON bodies that are parsed at the same time.
+/// Permits to parse large JSON bodies.
 static PARSE_PERMITS: Semaphore = Semaphore::const_new(2);
 
-/// What a route takes as its body.
+/// The kind of body that a route accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Takes {
     /// JSON, up to [`MAX_STRANGERS_BODY_BYTES`].
@@ -58,7 +58,7 @@ pub(crate) enum Takes {
 }
 
 impl Takes {
-    /// The largest body, in bytes.
+    /// Maximum size of the body in bytes.
     pub(crate) fn limit(self) -> usize {
         match self {
             Self::LittleJson => MAX_STRANGERS_BODY_BYTES,
@@ -68,14 +68,14 @@ impl Takes {
     }
 }
 
-/// How a body is written.
+/// Notation of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Notation {
     Json,
     Yaml,
 }
 
-/// A JSON body, read into `T`. `T` refuses unknown members.
+/// A JSON body, deserialised into `T`. `T` rejects unknown members.
 pub struct Json<T>(pub T);
 
 impl<T: DeserializeOwned + Send + 'static, S: Send + Sync> FromRequest<S> for Json<T> {
@@ -92,7 +92,7 @@ impl<T: DeserializeOwned + Send + 'static, S: Send + Sync> FromRequest<S> for Js
     }
 }
 
-/// The text of a document that may be YAML.
+/// The text of a model file, which is JSON or YAML.
 pub(crate) struct ModelDocument {
     text: String,
     notation: Notation,
@@ -110,10 +110,10 @@ impl<S: Send + Sync> FromRequest<S> for ModelDocument {
 }
 
 impl ModelDocument {
-    /// Reads it and makes something of it, in turn.
+    /// Parses the text and passes the document to `make`, under one of the [`DOCUMENTS_AT_ONCE`] permits.
     ///
     /// # Errors
-    /// Where it cannot be read, and what `make` refuses.
+    /// If the text cannot be parsed, and every error of `make`.
     pub(crate) async fn read<T: Send + 'static>(
         self,
         make: impl FnOnce(&Document) -> Result<T, Problem> + Send + 'static,
@@ -129,8 +129,8 @@ impl ModelDocument {
     }
 }
 
-/// Does what a model file takes off the threads that serve requests, of which there are no more than processors: a few such
-/// files would keep everybody waiting.
+/// Runs work on a model file on a blocking thread, under one of the [`DOCUMENTS_AT_ONCE`] permits. There are no more worker
+/// threads than processors, and a few such files on them would delay all other requests.
 ///
 /// # Errors
 /// When the work panicked.
@@ -140,7 +140,7 @@ pub(crate) async fn in_turn<T: Send + 'static>(
     blocking(&TURNS, work).await
 }
 
-/// Does work on a blocking thread, under a permit.
+/// Runs work on a blocking thread, under a permit.
 ///
 /// # Errors
 /// When the work panicked.
@@ -149,37 +149,37 @@ async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Problem> {
     let internal = || Problem::new(Code::Internal, "internal error");
-    // Nobody closes it.
+    // The semaphore is never closed.
     let turn = permits.acquire().await.map_err(|_| internal())?;
     let work = move || {
-        // It ends with the work, and not with a client who leaves: that does not stop the work.
+        // The permit is released when the work ends. A client that disconnects does not stop the work.
         let _turn = turn;
         work()
     };
     tokio::task::spawn_blocking(work).await.map_err(|error| {
-        // Not the error itself: it quotes the panic, and that may quote the file.
+        // The error itself is not logged: it contains the panic message, which may quote the file.
         tracing::error!(panicked = error.is_panic(), "a worker thread died");
         internal()
     })
 }
 
-/// A fault of a document, with its place: whoever wrote the file by hand looks for the line.
+/// Returns the problem for a fault in a document, with line and column, because model files are also written by hand.
 pub(crate) fn unreadable(fault: &Fault) -> Problem {
     let Place { line, column } = fault.place;
     Problem::invalid(fault.pointer.as_str(), format!("line {line}, column {column}: {}", fault.message))
 }
 
-/// The whole body, when it keeps to the limit and to the deadline.
+/// Reads the whole body within the size limit and the time-out.
 ///
 /// # Errors
-/// `payload_too_large`, `request_timeout`, or `invalid_request` for one that breaks off.
+/// `payload_too_large`, `request_timeout`, or `invalid_request` for a body that ends prematurely.
 pub(crate) async fn read_in_time(body: Body, limit: usize) -> Result<Vec<u8>, Problem> {
     tokio::time::timeout(BODY_DEADLINE, read(body, limit))
         .await
         .unwrap_or_else(|_| Err(Problem::new(Code::RequestTimeout, "the body did not arrive in time")))
 }
 
-/// The whole body, when it keeps to the limit.
+/// Reads the whole body within the size limit.
 async fn read(mut body: Body, limit: usize) -> Result<Vec<u8>, Problem> {
     let mut bytes = Vec::new();
     let mut passed = 0;
@@ -201,8 +201,8 @@ async fn read(mut body: Body, limit: usize) -> Result<Vec<u8>, Problem> {
     Err(Problem::new(Code::PayloadTooLarge, format!("bodies are limited to {limit} bytes here")))
 }
 
-/// Refuses what a state-changing request sends that the route does not take, also where no body is read: a form of a
-/// foreign page must not get through because the route asks for nothing.
+/// Rejects a state-changing request whose body has a media type that the route does not accept, also when the route reads no
+/// body: a form submitted by another site must not succeed because the route needs no input.
 pub(crate) fn refuse_other_notations(
     method: &Method,
     headers: &HeaderMap,
@@ -213,8 +213,9 @@ pub(crate) fn refuse_other_notations(
     if method.is_safe() || sends_nothing { Ok(()) } else { notation(headers, takes).map(drop) }
 }
 
-/// A form, or text that happens to be JSON, is what a foreign page can send without asking first; only a body that
-/// says that it is JSON is read, or YAML, which browsers ask about first just the same.
+/// Returns the notation that `Content-Type` declares, if the route accepts it. Another site can send a form, or text that happens
+/// to be JSON, without a CORS preflight. So the body must be declared as JSON, or as YAML, for which browsers send a preflight
+/// too.
 fn notation(headers: &HeaderMap, takes: Takes) -> Result<Notation, Problem> {
     let unsupported = || {
         let detail = match takes {
@@ -243,9 +244,8 @@ fn notation(headers: &HeaderMap, takes: Takes) -> Result<Notation, Problem> {
     }
 }
 
-/// Reads JSON. The parser refuses more than 128 levels by itself, since it goes down into each by a call. What is taken as
-/// it was written, as a `RawValue`, it passes over without that: such a value may be of any depth, and whoever takes it
-/// must not go down into it.
+/// Parses JSON. The parser is recursive and rejects more than 128 levels. It skips a value that is kept as written (`RawValue`)
+/// without recursion: such a value may have any depth, and code that uses it must not recurse into it.
 pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(Strict(&mut deserializer)).map_err(|error| {
@@ -262,12 +262,12 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     Ok(value)
 }
 
-/// The parser appends its position, which says nothing that the pointer does not.
+/// Removes the position that the parser appends to its messages; the pointer already gives it.
 fn without_position(message: &str) -> String {
     message.rsplit_once(" at line ").map_or(message, |(message, _)| message).to_owned()
 }
 
-/// A path within a document as JSON Pointer (RFC 6901).
+/// Formats a path within a document as a JSON Pointer (RFC 6901).
 pub(crate) fn pointer(path: &serde_path_to_error::Path) -> String {
     let mut pointer = String::new();
     for segment in path {
@@ -280,7 +280,7 @@ pub(crate) fn pointer(path: &serde_path_to_error::Path) -> String {
     pointer
 }
 
-/// Reads a member that may be absent, yet is not null when it is there: for requests in which presence means something.
+/// Deserialises a member that may be absent but not null, for requests in which its presence has a meaning.
 pub(crate) fn present<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     T: Deserialize<'de>,
@@ -368,7 +368,7 @@ mod tests {
         assert!(refused(r#"["none"]"#).contains("unknown variant `none`, expected `one_of`"));
     }
 
-    /// On one thread, what keeps it busy lets nobody else run.
+    /// The test runs on one thread: work that blocks it would stop all other tasks.
     #[tokio::test]
     async fn work_on_files_keeps_no_thread_of_requests_and_waits_its_turn() {
         let begin = |begun: mpsc::Sender<()>| {
@@ -381,7 +381,7 @@ mod tests {
         };
         let (begun, beginnings) = mpsc::channel();
         let mut works: Vec<_> = (0..=DOCUMENTS_AT_ONCE).map(|_| begin(begun.clone())).collect();
-        // As many as shall begin have time for it; that no more do is seen in a fifth of a second.
+        // Work that may begin has 30 seconds for it; a further 200 ms show that no more begins.
         let begun_so_far = async |expected: usize| {
             let (asked, mut seen) = (Instant::now(), 0);
             while seen < expected && asked.elapsed() < Duration::from_secs(30) {
@@ -392,7 +392,7 @@ mod tests {
             seen + beginnings.try_iter().count()
         };
         assert_eq!(begun_so_far(DOCUMENTS_AT_ONCE).await, DOCUMENTS_AT_ONCE);
-        // Whoever leaves leaves the work, which keeps its turn.
+        // The client disconnects. The work continues and keeps its permit.
         let (left, work) = works.remove(0);
         work.abort();
         assert!(work.await.unwrap_err().is_cancelled());
@@ -405,7 +405,7 @@ mod tests {
         }
     }
 
-    /// On one worker thread, a body that is parsed there would keep every other request waiting.
+    /// With one worker thread, parsing a large body on it would delay every other request.
     #[tokio::test]
     async fn a_large_body_is_parsed_on_another_thread() {
         static WORKER: std::sync::OnceLock<std::thread::ThreadId> = std::sync::OnceLock::new();

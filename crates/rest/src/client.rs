@@ -1,4 +1,4 @@
-//! Who is at the other end of the connection.
+//! Determines the address and the user agent of the client.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,14 +9,14 @@ use ipnet::IpNet;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// More of a user agent is not kept.
+/// Maximum length of a stored user agent.
 const MAX_USER_AGENT_CHARS: usize = 256;
 
-/// Reverse proxies whose `X-Forwarded-For` is believed.
+/// Reverse proxies whose `X-Forwarded-For` is trusted.
 #[derive(Debug, Default)]
 pub struct TrustedProxies {
     networks: Vec<IpNet>,
-    /// Whether it was said that somebody else sends the header.
+    /// Whether the warning about `X-Forwarded-For` from an untrusted address was logged.
     stranger_named: AtomicBool,
 }
 
@@ -31,12 +31,12 @@ impl TrustedProxies {
         self.networks.iter().any(|network| network.contains(&address))
     }
 
-    /// The client's address: the connection's peer, or, when that is a configured proxy, the last address in
-    /// `X-Forwarded-For` that is not one. Whatever stands further left was written by the client and can be anything.
+    /// Returns the client's address: the connection's peer or, if that is a trusted proxy, the last address in `X-Forwarded-For`
+    /// that is not one. The client controls all addresses to the left of it.
     pub(crate) fn client(&self, extensions: &Extensions, headers: &HeaderMap) -> Option<IpAddr> {
         let peer = extensions.get::<ConnectInfo<SocketAddr>>().map(|peer| peer.0.ip().to_canonical())?;
         if !self.hold(peer) {
-            // Once: anybody can send the header.
+            // Logged once only, because any client can send the header.
             if headers.contains_key(X_FORWARDED_FOR) && !self.stranger_named.swap(true, Ordering::Relaxed) {
                 tracing::warn!(
                     %peer,
@@ -47,7 +47,7 @@ impl TrustedProxies {
             return Some(peer);
         }
         let mut client = peer;
-        // Of bytes: what a client wrote may be no text, and what the proxy added behind it stands in the same value.
+        // Parsed as bytes: the client's part may be invalid text, in the same value as the address that the proxy appended.
         let forwarded: Vec<&[u8]> = headers
             .get_all(X_FORWARDED_FOR)
             .iter()
@@ -66,7 +66,7 @@ impl TrustedProxies {
     }
 }
 
-/// An address, with or without a port.
+/// Parses an address with or without a port.
 fn parse(text: &str) -> Option<IpAddr> {
     let address = text
         .parse::<IpAddr>()
@@ -76,7 +76,7 @@ fn parse(text: &str) -> Option<IpAddr> {
     Some(address.to_canonical())
 }
 
-/// What the client calls itself, cut to a length that the audit can keep.
+/// Returns the client's `User-Agent`, truncated to the length that the audit stores.
 pub(crate) fn user_agent(headers: &HeaderMap) -> Option<String> {
     let text = String::from_utf8_lossy(headers.get(header::USER_AGENT)?.as_bytes());
     Some(text.chars().take(MAX_USER_AGENT_CHARS).collect())
@@ -109,7 +109,7 @@ mod tests {
         check("10.0.0.1", &["1.2.3.4", "198.51.100.1:443"], "198.51.100.1");
         check("::ffff:10.0.0.1", &["[2001:db8::1]"], "2001:db8::1");
         check("::1", &["1.2.3.4, nonsense"], "::1");
-        // What a client wrote hides nothing of what the proxy added.
+        // Invalid text from a client does not hide the address that the proxy appended.
         check("10.0.0.1", &["\u{e9}, 198.51.100.1"], "198.51.100.1");
     }
 }

@@ -2,36 +2,37 @@
 
 use http::{HeaderMap, HeaderValue, header};
 
-/// Name of the cookie over https. Browsers accept the `__Host-` prefix only with `Secure`, `Path=/` and without
-/// `Domain`, so a sibling domain cannot plant one.
+/// Name of the cookie over https. Browsers accept the `__Host-` prefix only with `Secure`, `Path=/` and without `Domain`, so a
+/// sibling domain cannot set such a cookie.
 const SECURE_NAME: &str = "__Host-tracewarden";
 
 /// Name of the cookie over http on a loopback name.
 const LOOPBACK_NAME: &str = "tracewarden";
 
-/// How the session cookie is read and written; the scheme of the public URL decides.
+/// Reads and writes the session cookie. The scheme of the public URL selects the cookie's name.
 #[derive(Debug, Clone, Copy)]
 pub struct SessionCookie {
     secure: bool,
 }
 
 impl SessionCookie {
-    /// The cookie for a public URL with or without https.
+    /// Creates the cookie for a public URL with or without https.
     pub fn new(secure: bool) -> Self {
         Self { secure }
     }
 
-    /// The cookie's name.
+    /// Name of the cookie.
     pub fn name(self) -> &'static str {
         if self.secure { SECURE_NAME } else { LOOPBACK_NAME }
     }
 
-    /// The token that the request carries. With https only the `__Host-` cookie is looked at. Of several cookies of
-    /// the name none counts: one of them was planted.
+    /// Returns the token in the request. With https, only the `__Host-` cookie is read. If several cookies have the name, none is
+    /// accepted: another site set one of them.
     pub fn read(self, headers: &HeaderMap) -> Option<&str> {
         let mut found = None;
         for value in headers.get_all(header::COOKIE) {
-            // Of bytes: what others set for the domain may be no text, and must not shut anybody out.
+            // Parsed as bytes: other sites of the same domain may set cookies that are not valid text, which must not sign the
+            // user out.
             for pair in value.as_bytes().split(|byte| *byte == b';') {
                 let token = pair.trim_ascii().strip_prefix(self.name().as_bytes());
                 if let Some(token) = token.and_then(|rest| rest.strip_prefix(b"=")) {
@@ -45,13 +46,14 @@ impl SessionCookie {
         found.and_then(|token| std::str::from_utf8(token).ok()).filter(|token| !token.is_empty())
     }
 
-    /// `Set-Cookie` for a new session; lives until the browser is told otherwise, the session's end is ours to decide.
+    /// Returns `Set-Cookie` for a new session. The browser keeps the cookie until it is cleared; the service decides when the
+    /// session ends.
     pub fn set(self, token: &str) -> Option<HeaderValue> {
-        // 400 days is the most that browsers keep a cookie.
+        // Browsers keep a cookie for at most 400 days.
         self.value(token, "; Max-Age=34560000")
     }
 
-    /// `Set-Cookie` that makes the browser forget the session.
+    /// Returns `Set-Cookie` that makes the browser delete the session cookie.
     pub fn clear(self) -> Option<HeaderValue> {
         self.value("", "; Max-Age=0")
     }
@@ -87,7 +89,7 @@ mod tests {
         assert_eq!(set, "__Host-tracewarden=t; Secure; HttpOnly; SameSite=Lax; Path=/; Max-Age=34560000");
     }
 
-    /// Any site below the same domain can set such a one.
+    /// Any site below the same domain can set such a cookie.
     #[test]
     fn others_cookies_need_not_be_text() {
         let cookie = SessionCookie::new(true);

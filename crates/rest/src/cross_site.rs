@@ -1,16 +1,18 @@
-//! Refusal of state changes that another site makes a browser send.
+//! Rejects state changes that another site makes a browser send (CSRF).
 
 use http::{HeaderMap, HeaderValue, Method, header};
 
 use crate::code::Code;
 use crate::problem::Problem;
 
-/// Refuses a state-changing request that a browser sends for a page of another origin.
+/// Rejects a state-changing request that a browser sends for a page of another origin.
 ///
-/// Browsers say where a request comes from in `Sec-Fetch-Site`, older ones in `Origin`; pages can forge neither. A
-/// request with neither comes from no browser. A key in `Authorization` is never attached by a browser on its own, as a name
-/// and a password for a proxy in front are, so such requests pass, but for the log-in, which takes no key and where a foreign
-/// page could sign a person in as somebody else.
+/// Browsers send the origin of a request in `Sec-Fetch-Site`, older ones in `Origin`; pages cannot forge either header. A request
+/// with neither was not sent by a browser.
+///
+/// Requests with an API key in `Authorization` pass: browsers never add a key by themselves, although they add the name and
+/// password of basic authentication for a proxy in front of the service. Sign-in does not take a key, so it is always checked:
+/// another site could sign a user in to an account of its own.
 ///
 /// # Errors
 /// `cross_site`.
@@ -30,7 +32,7 @@ fn carries_key(headers: &HeaderMap) -> bool {
     headers.get_all(header::AUTHORIZATION).iter().any(|value| key_in(value).is_some())
 }
 
-/// The key in a value of `Authorization`; `None` for what is of another scheme, or of none.
+/// Returns the key in a value of `Authorization`, or `None` if the scheme is not bearer.
 pub(crate) fn key_in(authorization: &HeaderValue) -> Option<&str> {
     let (scheme, key) = authorization.to_str().ok()?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then_some(key)

@@ -1,4 +1,4 @@
-//! `/schema/ddl`: what to add to the bound table.
+//! `/schema/ddl`: suggested changes to the bound table.
 
 use axum::Json as Answer;
 use axum::extract::State;
@@ -11,60 +11,60 @@ use crate::App;
 use crate::problem::Problem;
 use crate::routes::Caller;
 
-/// What to add to the bound table so that searching and reading cost less. The service never runs any of it.
+/// Suggested changes to the bound table that reduce the cost of searches and reads. The service never runs these statements.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = DdlAdvice)]
 pub struct WireDdlAdvice {
-    /// What is missing: what gains most first, but nothing before what it needs.
+    /// Missing objects, those with the largest gain first, but each after the suggestions that it needs.
     suggestions: Vec<WireSuggestion>,
-    /// What is there already, under whichever name.
+    /// Objects that the table already has, under any name.
     in_place: Vec<WireInPlace>,
-    /// What could not be told or suggested, and why.
+    /// Checks or suggestions that were not possible, with the reason.
     notes: Vec<String>,
 }
 
-/// Something to add.
+/// A suggested change.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = DdlSuggestion)]
 struct WireSuggestion {
-    /// Its place in this list, from 1. It changes with what is in place and with the data.
+    /// Position in this list, from 1. It changes with the table's definition and data.
     number: usize,
-    /// What it is about; it never changes.
+    /// Subject of the suggestion; it never changes.
     #[schema(examples("key_column:SpanAttributes[\"tenant.id\"]"))]
     id: String,
     /// `key_column`, `time_projection`, `trace_projection`, `trace_index` or `skip_index`.
     kind: &'static str,
-    /// `missing`; `partial` when it is declared, but not built for all rows or a piece of it is missing; `building` while the
-    /// trace store is at it.
+    /// `missing`; `partial` when it is declared, but not built for all rows or a part of it is missing; `building` while
+    /// ClickHouse builds it.
     state: &'static str,
-    /// To be run in this order, each in one piece, without a semicolon at the end. Empty while the store is building, or when
-    /// only `bind_trace_index` is left to be done.
+    /// Statements to run in this order, each as a single statement, without a semicolon at the end. Empty while ClickHouse is
+    /// building, or when only `bind_trace_index` remains to be done.
     statements: Vec<String>,
-    /// To be run when the store has done what the statements began.
+    /// Statements to run when ClickHouse has completed the work that `statements` started.
     afterwards: Vec<String>,
-    /// The table to bind as `trace_index` then.
+    /// The table to bind as `trace_index` afterwards.
     #[schema(required = true)]
     bind_trace_index: Option<String>,
-    /// Ids of the suggestions whose statements must have been run before.
+    /// Ids of the suggestions whose statements must be run first.
     needs: Vec<String>,
-    /// The marked fields that it serves; empty when it serves every search.
+    /// The marked fields that benefit; empty when every search benefits.
     fields: Vec<WireField>,
-    /// Marked fields that it cannot serve: searches that look at one go on as before.
+    /// Marked fields that do not benefit: searches on one of them stay as they are.
     leaves_out: Vec<WireField>,
-    /// What becomes faster.
+    /// The operations that become faster.
     speeds_up: String,
-    /// What the estimates are about.
+    /// The operation that the estimates refer to.
     measured_on: String,
-    /// What that reads now; null where it cannot be estimated.
+    /// Amount that this operation reads now; null where it cannot be estimated.
     #[schema(required = true)]
     reads_now: Option<WireReads>,
-    /// What it will read; null where it cannot be estimated.
+    /// Amount that it will read with the change; null where it cannot be estimated.
     #[schema(required = true)]
     reads_then: Option<WireReads>,
-    /// How many times fewer bytes that are, or rows where bytes are unknown.
+    /// Factor by which fewer bytes are read, or fewer rows where bytes are unknown.
     #[schema(required = true)]
     gain: Option<f64>,
-    /// Bytes on disk that it takes; null where it cannot be estimated.
+    /// Bytes on disk that the change uses; null where they cannot be estimated.
     #[schema(required = true)]
     disk_bytes: Option<u64>,
 }
@@ -73,34 +73,34 @@ struct WireSuggestion {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = DdlField)]
 struct WireField {
-    /// The map or JSON column; empty for a column of its own.
+    /// The map or JSON column; empty for a field that is a column itself.
     map: String,
     /// The key, the path, or the column.
     name: String,
 }
 
-/// What is read, as estimated.
+/// Estimated amount that is read.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = DdlReads)]
 struct WireReads {
     /// Rows.
     rows: u64,
-    /// Bytes on disk; null where sizes of columns are not known.
+    /// Bytes on disk; null where the column sizes are not known.
     #[schema(required = true)]
     bytes: Option<u64>,
 }
 
-/// Something that is in place.
+/// An object that the table already has.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = DdlInPlace)]
 struct WireInPlace {
-    /// The id that it would be suggested with.
+    /// The id that its suggestion would have.
     id: String,
-    /// As in a suggestion.
+    /// Kind, as in a suggestion.
     kind: &'static str,
-    /// The name that it has in the table.
+    /// Name of the object in the table.
     name: String,
-    /// Bytes on disk that it takes; null where that is not known.
+    /// Bytes on disk that it uses; null where they are not known.
     #[schema(required = true)]
     disk_bytes: Option<u64>,
 }
@@ -119,7 +119,7 @@ impl From<Reads> for WireReads {
 
 impl From<DdlSuggestion> for WireSuggestion {
     fn from(suggestion: DdlSuggestion) -> Self {
-        // Two digits say what there is to say.
+        // Rounded to two decimals: the estimate is not more accurate.
         let gain = suggestion.gain().map(|gain| (gain * 100.0).round() / 100.0);
         Self {
             number: suggestion.number,
@@ -158,9 +158,10 @@ impl From<DdlAdvice> for WireDdlAdvice {
     }
 }
 
-/// What to add to the bound table so that searching and reading cost less
+/// Suggests changes to the bound table that reduce the cost of searches and reads
 ///
-/// By what the table has at this moment and by the trace store's own estimates. The service never runs these statements.
+/// The suggestions follow from the table's current definition and ClickHouse's own estimates. The service never runs these
+/// statements.
 #[utoipa::path(get, path = "/schema/ddl", tag = "trace source", responses(
     (status = 200, description = "Suggestions", body = WireDdlAdvice),
     (status = 409, description = "`not_bound`: no trace source is bound"),

@@ -1,4 +1,4 @@
-//! The frame of the OpenAPI document; the routes fill it.
+//! The frame of the OpenAPI document. The routes add their operations to it.
 
 use axum::extract::State;
 use http::{HeaderValue, header};
@@ -12,7 +12,8 @@ use crate::App;
 use crate::cookies::SessionCookie;
 use crate::problem::{InvalidMember, ProblemDetails, WireRetry};
 
-/// Title, version, sign-in and shared shapes. The name of the cookie is the one of this installation.
+/// Returns the document with title, version, security schemes and shared schemas. The cookie name is the one that this
+/// installation uses.
 pub(crate) fn frame(cookie: SessionCookie) -> OpenApi {
     let mut info = Info::new("Tracewarden", env!("CARGO_PKG_VERSION"));
     info.description = Some("Policy-controlled read access to OpenTelemetry traces.".to_owned());
@@ -52,8 +53,8 @@ pub(crate) fn frame(cookie: SessionCookie) -> OpenApi {
     OpenApiBuilder::new().info(info).components(Some(components)).tags(Some(tags)).build()
 }
 
-/// The document as it is served: the same bytes at every start, so that it can be committed and compared. Extensions of an
-/// operation come out of a hash map.
+/// Serialises the document as it is served. The bytes are the same at every start, so the document can be committed and compared:
+/// the extensions of an operation come from a hash map and are sorted.
 pub(crate) fn text(document: &OpenApi) -> Vec<u8> {
     let mut document = serde_json::to_value(document).unwrap_or_default();
     let paths = document.get_mut("paths").and_then(Value::as_object_mut);
@@ -64,7 +65,7 @@ pub(crate) fn text(document: &OpenApi) -> Vec<u8> {
     serde_json::to_vec_pretty(&document).unwrap_or_default()
 }
 
-/// This document.
+/// Returns this document.
 #[utoipa::path(get, path = "/openapi.json", tag = "operation", responses((status = 200, description = "OpenAPI 3.1", body = Object)))]
 pub(crate) async fn get(State(app): State<App>) -> impl axum::response::IntoResponse {
     (

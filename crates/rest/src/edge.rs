@@ -1,5 +1,5 @@
-//! The wrapper around every answer: request id, client, cross-site check, problem details, security headers, timing.
-//! It stands outside the router, so no route can leave it out.
+//! The middleware around all routes: request id, client, cross-site check, problem details, security headers, timing. It wraps
+//! the router, so no route can bypass it.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -24,29 +24,29 @@ use crate::problem::Problem;
 use crate::routes::ReadsOnly;
 use crate::{client, cross_site, headers};
 
-/// Our request id; never taken from the client, so that two requests cannot share one.
+/// Header with the request id. The id is never taken from the client, so two requests cannot share one.
 pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// What the outer wrapper knows about the installation.
+/// Settings and shared state of the middleware.
 pub struct Edge {
     /// Scheme, host and port under which browsers reach the service, without a trailing slash.
     pub public_origin: String,
-    /// Addresses whose `X-Forwarded-For` is believed.
+    /// Proxies whose `X-Forwarded-For` is trusted.
     pub trusted_proxies: TrustedProxies,
     /// Source of request ids.
     pub entropy: Arc<dyn Entropy>,
-    /// Where requests are counted.
+    /// Request metrics.
     pub metrics: Metrics,
-    /// Whether the process is about to stop.
+    /// Whether the process is shutting down.
     pub stopping: Stopping,
 }
 
-/// Whether the process is about to stop; clones tell the same.
+/// Whether the process is shutting down. Clones share the state.
 #[derive(Debug, Clone, Default)]
 pub struct Stopping(Arc<AtomicBool>);
 
 impl Stopping {
-    /// From now on `/readyz` refuses, so that whoever balances the load sends nothing more.
+    /// Begins the shutdown: `/readyz` reports "not ready" from now on, so load balancers send no more requests.
     pub fn begin(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -67,7 +67,7 @@ impl Edge {
     }
 }
 
-/// Wraps every request and answer.
+/// Wraps every request and response.
 pub(crate) async fn wrap(State(edge): State<Arc<Edge>>, mut request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().cloned();
     let is_safe = request.method().is_safe();
@@ -99,7 +99,7 @@ pub(crate) async fn wrap(State(edge): State<Arc<Edge>>, mut request: Request, ne
         }
         let status_headers = std::mem::take(response.headers_mut());
         response = problem.render(&id);
-        // `Allow` of the router's own 405 answers.
+        // Keeps `Allow` of the router's own 405 responses.
         if let Some(allow) = status_headers.get(header::ALLOW) {
             response.headers_mut().insert(header::ALLOW, allow.clone());
         }
@@ -115,7 +115,8 @@ pub(crate) async fn wrap(State(edge): State<Arc<Edge>>, mut request: Request, ne
 async fn answer(edge: &Edge, request: Request, next: Next) -> Response {
     let started = Instant::now();
     let method = request.method().clone();
-    // The route as declared: a path names users and traces, and query parameters may hold what a log must not.
+    // Logs the declared route: the path contains user names and trace ids, and query parameters may hold data that must not be
+    // logged.
     let route = request.extensions().get::<MatchedPath>().cloned();
     let origin = &edge.public_origin;
     let response = match cross_site::check(&method, request.uri().path(), request.headers(), origin) {
@@ -126,19 +127,19 @@ async fn answer(edge: &Edge, request: Request, next: Next) -> Response {
         Ok(()) => next.run(request).await,
     };
     let route = route.as_ref().map_or("unmatched", MatchedPath::as_str);
-    // A wider integer would be written as text.
+    // `tracing` would write a wider integer as text.
     let milliseconds = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     tracing::info!(%method, route, status = response.status().as_u16(), milliseconds, "answered");
     response
 }
 
-/// The problem that an answer stands for: the one that a handler returned, or one made from the bare status with
-/// which the router or an extractor refused.
+/// Returns the problem of an error response: the one that a handler returned, or one made from the bare status with which the
+/// router or an extractor rejected the request.
 fn problem_of(response: &mut Response) -> Option<Problem> {
     if let Some(problem) = response.extensions_mut().remove::<Problem>() {
         return Some(problem);
     }
-    // What it says is for people, or in the words of another interface.
+    // These responses have a body of their own: a page of the web application or the format of another interface.
     let extensions = response.extensions();
     if extensions.get::<OfWebApplication>().is_some() || extensions.get::<OwnBody>().is_some() {
         return None;
@@ -157,8 +158,8 @@ fn problem_of(response: &mut Response) -> Option<Problem> {
     Some(Problem::new(code, detail))
 }
 
-/// The answer to a request whose handler panicked. The message is not logged, since it may quote what the request was about;
-/// the place is, by the program.
+/// Returns the response to a request whose handler panicked. The message is not logged, because it may quote request data. The
+/// program's panic hook logs the location.
 pub(crate) fn panicked(_message: Box<dyn Any + Send + 'static>) -> Response {
     tracing::error!("a handler panicked");
     Problem::new(Code::Internal, "something went wrong; the log has more under the request's id")

@@ -1,4 +1,4 @@
-//! How an answer ends that fails after its status went out: broken off, never closed as if it were whole.
+//! Handles an error after the status was sent: the response is aborted, so clients cannot mistake it for a complete one.
 
 use std::io;
 use std::time::Duration;
@@ -12,10 +12,11 @@ use crate::accept::Representation;
 use crate::framing::text;
 use crate::problem::{Problem, ProblemDetails};
 
-/// How long the last line has to leave before the connection is broken off: what is still in buffers then is lost.
+/// Time to transmit the last line before the connection is aborted, which discards all data that is still buffered.
 const LEAVING: Duration = Duration::from_millis(200);
 
-/// A document whose failure breaks the connection off. One of lines says before what the status can no longer say.
+/// Turns an error of the document into an aborted connection. NDJSON responses first get a last line with the error, because the
+/// status can no longer report it.
 pub(crate) fn broken_off_on_failure<S>(
     document: S,
     representation: Representation,
@@ -24,14 +25,14 @@ pub(crate) fn broken_off_on_failure<S>(
 where
     S: Stream<Item = Result<Bytes, ServiceError>> + Send + 'static,
 {
-    // Whoever compresses it asks once more after its end.
+    // The compression layer polls once more after the end, so the stream must be fused.
     document.fuse().flat_map(move |item| match item {
         Ok(bytes) => stream::iter([Ok(bytes)]).left_stream(),
         Err(error) => last_words(&error, representation, &request_id).right_stream(),
     })
 }
 
-/// The last line of an answer in lines that is not complete.
+/// The last line of an incomplete NDJSON response.
 #[derive(Serialize)]
 struct Failure {
     error: ProblemDetails,

@@ -1,4 +1,4 @@
-//! Errors of the service as problem details.
+//! Conversion of service errors to problem details.
 
 use tracewarden_service::{Diagnostic, ServiceError};
 
@@ -6,14 +6,14 @@ use crate::code::Code;
 use crate::problem::{InvalidMember, Problem};
 
 impl From<ServiceError> for Problem {
-    /// What may leave goes out; the rest goes to the log, where the request's id finds it.
+    /// Keeps the public part of the error. The cause is logged, where the request id identifies it.
     fn from(error: ServiceError) -> Self {
         let code = Code::parse(error.code()).unwrap_or(Code::Internal);
         match error.inside().as_deref() {
             Some(inside) if code.status().is_server_error() => {
                 tracing::error!(code = code.as_str(), inside, "the request failed");
             }
-            // Anybody can send a wrong key as often as they like: that is no error of the service.
+            // Any client can send a wrong key any number of times: that is not an error of the service.
             Some(inside) => tracing::debug!(code = code.as_str(), inside, "the request was refused"),
             None => {}
         }
@@ -22,7 +22,7 @@ impl From<ServiceError> for Problem {
 }
 
 impl Problem {
-    /// What may leave of an error of the service.
+    /// Returns the public part of an error of the service.
     pub(crate) fn of(error: &ServiceError) -> Self {
         let code = Code::parse(error.code()).unwrap_or(Code::Internal);
         let mut problem = Self::new(code, error.detail());
@@ -41,7 +41,7 @@ impl Problem {
     }
 }
 
-/// Where in a policy's expression the fault is, and what to do about it.
+/// Adds the position of the fault in a policy's expression, and the hint.
 fn locate(invalid: &mut InvalidMember, diagnostic: &Diagnostic) {
     invalid.line = Some(diagnostic.line);
     invalid.column = Some(diagnostic.column);

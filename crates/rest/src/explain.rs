@@ -21,21 +21,21 @@ use crate::routes::Caller;
 use crate::span_wire;
 use crate::wire::{Attributes, to_wire};
 
-/// Whose access to explain.
+/// Selects the user whose access to explain.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ExplainQuery {
-    /// A user, for administrators; the caller when absent.
+    /// Name of a user, for administrators; the caller when absent.
     #[param(example = "ada")]
     user: Option<String>,
 }
 
-/// Whose access is explained, as it counts for policies.
+/// The user whose access is explained, with the properties that policies depend on.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = ExplainedUser)]
 pub(crate) struct WireUser {
-    /// User name; while a preview is on, of whom is previewed.
+    /// User name; during a preview, the name of the previewed user.
     username: String,
     /// Roles.
     roles: BTreeSet<String>,
@@ -52,24 +52,24 @@ impl From<ExplainedUser> for WireUser {
     }
 }
 
-/// Why a trace is visible to somebody, or is not.
+/// Why a trace is visible to a user or is not.
 #[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = AccessVerdict)]
 pub(crate) enum WireAccessVerdict {
-    /// It is: a span satisfies a policy.
+    /// Visible: a span satisfies a policy.
     Opened,
-    /// No role of theirs has a policy.
+    /// Not visible: no role of the user has a policy.
     NoPolicy,
-    /// No span satisfies any policy.
+    /// Not visible: no span satisfies a policy.
     NotSatisfied,
-    /// A span satisfies a policy, and none the policy of the API key.
+    /// Not visible: a span satisfies a policy, but no span satisfies the policy of the API key.
     Restriction,
-    /// The user is disabled.
+    /// Not visible: the user is disabled.
     Disabled,
-    /// The user has to change the password first: until then neither a session nor a key of theirs reads anything.
+    /// Not visible: the user must change the password first. Until then, no session or API key of the user can read traces.
     PasswordChangeRequired,
-    /// A stored policy cannot be applied, so that every read of theirs is refused.
+    /// Not visible: a stored policy cannot be applied, so every read of the user is rejected.
     Broken,
 }
 
@@ -87,16 +87,16 @@ impl From<ExplainVerdict> for WireAccessVerdict {
     }
 }
 
-/// What a policy is on a trace.
+/// Result of a policy on a trace.
 #[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = PolicyVerdict)]
 pub(crate) enum WirePolicyVerdict {
-    /// A span satisfies it.
+    /// A span satisfies the policy.
     Satisfied,
-    /// No span does.
+    /// No span satisfies the policy.
     NotSatisfied,
-    /// It cannot be applied.
+    /// The policy cannot be applied.
     Broken,
 }
 
@@ -114,17 +114,17 @@ impl From<PolicyVerdict> for WirePolicyVerdict {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = SpanMention)]
 pub(crate) struct WireMention {
-    /// Span id. Emitters leave it empty or give one id to several spans: `start`, `name` and `service` tell these apart, and
-    /// spans that have all of them in common are listed once.
+    /// Span id. Some emitters leave it empty or give one id to several spans: `start`, `name` and `service` distinguish these.
+    /// Spans that are equal in all of them are listed once.
     span_id: String,
-    /// When it began.
+    /// When the span began.
     #[schema(value_type = String, format = DateTime)]
     start: String,
-    /// Operation name, at most 100 characters of it.
+    /// Operation name, truncated to 100 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     name: Option<String>,
-    /// Service, likewise.
+    /// Service name, truncated to 100 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     service: Option<String>,
@@ -143,7 +143,7 @@ pub(crate) struct WireNearest {
     /// The span.
     #[serde(flatten)]
     span: WireMention,
-    /// From 0 to 1: how much of what the policy asks the span meets.
+    /// From 0 to 1: how much of the policy the span satisfies.
     score: f64,
 }
 
@@ -153,30 +153,30 @@ impl From<NearestSpan> for WireNearest {
     }
 }
 
-/// A part of an expression that decided, with its text.
+/// A deciding part of an expression, with its text.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct DecidingPart {
-    /// Place and outcome.
+    /// Position and outcome.
     #[serde(flatten)]
     decision: WireDecision,
-    /// The part as it is written.
+    /// Text of the part in the expression.
     #[schema(examples("SpanAttributes[\"team\"] == user.attributes.team"))]
     text: String,
 }
 
-/// What decided on one span.
+/// The deciding parts of an expression for one span.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = DecidedBy)]
 pub(crate) struct WireDecidedBy {
-    /// The span: the first of `spans`, or else `nearest`. Of spans that cannot be told apart, one on which the policy is what
-    /// `outcome` says.
+    /// The span: the first one in `spans`, otherwise `nearest`. If several spans cannot be told apart, one for which the policy
+    /// has this `outcome`.
     span_id: String,
-    /// When it began.
+    /// When the span began.
     #[schema(value_type = String, format = DateTime)]
     start: String,
-    /// What the expression is on it.
+    /// Outcome of the expression for the span.
     outcome: WireOutcome,
-    /// The parts that made it so, in the order of the text.
+    /// The parts that determine the outcome, in text order.
     parts: Vec<DecidingPart>,
 }
 
@@ -193,7 +193,7 @@ fn decided_by(DecidedBy { span, verdict }: DecidedBy, expression: &str) -> WireD
     }
 }
 
-/// The text at a place, which counts lines and code points from 1.
+/// Returns the text at a position. Lines and code points are counted from 1.
 fn part(expression: &str, decision: &Decision) -> Option<String> {
     let before = usize::try_from(decision.line).ok()?.checked_sub(1)?;
     let column = usize::try_from(decision.column).ok()?.checked_sub(1)?;
@@ -202,36 +202,36 @@ fn part(expression: &str, decision: &Decision) -> Option<String> {
     Some(rest.chars().skip(column).take(usize::try_from(decision.length).ok()?).collect())
 }
 
-/// A policy, or the restriction of a key, on one trace.
+/// The result of a policy, or of a scoped API key's policy, on one trace.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = PolicyExplanation)]
 pub(crate) struct WireExplanation {
-    /// CEL; for administrators.
+    /// The CEL expression; for administrators.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     expression: Option<String>,
-    /// What a span must satisfy, with the user's attributes in it; absent when it names fields that the caller may not know
-    /// of.
+    /// The condition that a span must satisfy, with the user's attributes filled in; absent when it names fields that the caller
+    /// may not know of.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, examples("SpanAttributes[\"team\"] is \"payments\""))]
     in_words: Option<String>,
-    /// What it is on this trace.
+    /// Result on this trace.
     outcome: WirePolicyVerdict,
-    /// Spans that satisfy it; absent when it is broken.
+    /// Number of spans that satisfy the policy; absent when it cannot be applied.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     satisfied_by: Option<u64>,
-    /// The first of these by time, at most 20; empty without `details`.
+    /// The earliest of these spans, at most 20; empty without `details`.
     spans: Vec<WireMention>,
-    /// What decided on the first of them, or else on the nearest span; for administrators, with `details`.
+    /// The deciding parts for the first of these spans, otherwise for the nearest span; for administrators, with `details`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     decided_by: Option<WireDecidedBy>,
-    /// When no span satisfies it, the one that comes nearest; only with `details`.
+    /// When no span satisfies the policy, the span that comes nearest; only with `details`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     nearest: Option<WireNearest>,
-    /// Why it cannot be applied; for administrators.
+    /// Why the policy cannot be applied; for administrators.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     errors: Vec<WireDiagnostic>,
@@ -253,7 +253,7 @@ impl From<PolicyExplanation> for WireExplanation {
     }
 }
 
-/// A policy of a role on one trace.
+/// The result of a policy of a role on one trace.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = ExplainedPolicy)]
 pub(crate) struct WireExplainedPolicy {
@@ -261,11 +261,11 @@ pub(crate) struct WireExplainedPolicy {
     role: String,
     /// The policy's title.
     title: String,
-    /// More about it.
+    /// The policy's description.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     description: Option<String>,
-    /// What it says of the trace.
+    /// Result on the trace.
     #[serde(flatten)]
     explained: WireExplanation,
 }
@@ -277,27 +277,27 @@ impl From<ExplainedPolicy> for WireExplainedPolicy {
     }
 }
 
-/// Why somebody sees a trace, or does not.
+/// Why a user can read a trace or cannot.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct AccessExplanation {
     /// The trace.
     trace_id: String,
-    /// Whose access it is.
+    /// The user whose access is explained.
     user: WireUser,
-    /// Whether they see it.
+    /// Whether the user can read the trace.
     visible: bool,
-    /// Why.
+    /// The reason.
     verdict: WireAccessVerdict,
-    /// The same in one sentence.
+    /// The reason in one sentence.
     #[schema(examples("`ada` sees this trace: the policy `Own team` of the role `payments` opens it"))]
     summary: String,
-    /// Spans that the trace has.
+    /// Number of spans in the trace.
     spans: u64,
-    /// Whether the caller may read the trace; otherwise no span is told of, and all there is are counts.
+    /// Whether the caller may read the trace; otherwise the response contains counts only and no spans.
     details: bool,
-    /// Every policy that applies to them, by role.
+    /// Every policy that applies to the user, by role.
     policies: Vec<WireExplainedPolicy>,
-    /// The policy of the API key that the caller came with, which the trace must satisfy too.
+    /// The policy of the API key in the request, which the trace must satisfy too.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     restriction: Option<WireExplanation>,
@@ -319,18 +319,18 @@ impl From<Explanation> for AccessExplanation {
     }
 }
 
-/// A span as a query answers with it.
+/// Parses a span in the format of query results.
 fn read_span(line: &str, model: &AccessModel) -> Option<Span> {
     let json: Json = serde_json::from_str(line).ok()?;
     span_wire::spans(&[json], model, "").ok()?.pop()
 }
 
-/// Why the caller sees a trace: which policies opened it, and by which spans. Absent and not authorised are the same answer
-/// as of `GET /traces/{id}`.
+/// Explains why the caller sees a trace: the policies that grant access and the matching spans. A trace that is absent and one
+/// that the caller may not read give the same response as `GET /traces/{id}`.
 ///
-/// With `user`, an administrator learns why that user sees the trace or does not. Spans are told of only if the
-/// administrator's own policies open the trace, too; otherwise there are counts, unless the setting `discovery_samples` is
-/// off.
+/// With `user`, administrators learn why that user sees the trace or does not. The response contains spans only if the
+/// administrator's own policies grant access to the trace too. Otherwise it contains counts, unless the setting
+/// `discovery_samples` is off.
 #[utoipa::path(get, path = "/traces/{id}/explain", tag = "traces", params(("id" = String, Path, description = "Trace id, in any notation: upper case, hyphens, leading zeros, a `traceparent`"), ExplainQuery), responses(
     (status = 200, description = "Why", body = AccessExplanation),
     (status = 403, description = "`forbidden`: only administrators ask about other users"),
@@ -352,7 +352,7 @@ pub(crate) async fn explain(
     Ok(Answer(found.into()))
 }
 
-/// A policy that opens a trace to somebody.
+/// A policy that grants a user access to a trace.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct OpeningPolicy {
     /// The role.
@@ -361,16 +361,16 @@ pub(crate) struct OpeningPolicy {
     title: String,
 }
 
-/// A user who can see the trace.
+/// A user who can read the trace.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Viewer {
     /// User name.
     username: String,
-    /// Every policy that opens it to them.
+    /// Every policy that grants the user access.
     policies: Vec<OpeningPolicy>,
 }
 
-/// A user who can read no trace, because of a policy that cannot be applied.
+/// A user who can read no trace because a policy cannot be applied.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct BrokenAccess {
     /// User name.
@@ -379,32 +379,32 @@ pub(crate) struct BrokenAccess {
     role: String,
     /// The policy's title.
     title: String,
-    /// Why the policy cannot be applied, in words.
+    /// Why the policy cannot be applied.
     #[schema(examples("names something that is not marked for policies any more"))]
     reason: &'static str,
 }
 
-/// Who can see a trace.
+/// The users who can read a trace.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct TraceViewers {
     /// The trace.
     trace_id: String,
-    /// Spans that it has.
+    /// Number of spans in the trace.
     spans: u64,
-    /// Whether the caller may read it.
+    /// Whether the caller may read the trace.
     details: bool,
-    /// By name.
+    /// The users who can read the trace, by name.
     viewers: Vec<Viewer>,
-    /// Users who were looked at.
+    /// Number of users who were evaluated.
     users: u64,
-    /// Users who are not disabled; more than `users` where there are more than 10,000, or there was no time for all.
+    /// Number of users who are not disabled; larger than `users` if there are more than 10,000, or if time ran out.
     total_users: u64,
-    /// Users who can read nothing, by name.
+    /// Users who can read no trace because of a policy, by name.
     broken: Vec<BrokenAccess>,
-    /// Users to whom a policy opens the trace, and who can read nothing before they change the password, by name.
+    /// Users who have a policy that grants access, but can read nothing until they change the password, by name.
     must_change_password: Vec<String>,
-    /// Whether users, roles or the access model were changed while the answer was made: then what it says of some users may be
-    /// from before a change, and of others from after it.
+    /// Whether users, roles or the access model changed during the evaluation: parts of the response may be from before a change
+    /// and others from after it.
     changed_meanwhile: bool,
 }
 
@@ -438,7 +438,7 @@ impl From<Viewers> for TraceViewers {
     }
 }
 
-/// Who can see a trace, of all users who are not disabled, and by which policies.
+/// Lists all users who can see a trace and are not disabled, with the policies that grant access.
 #[utoipa::path(get, path = "/traces/{id}/viewers", tag = "traces", params(("id" = String, Path, description = "Trace id, in any notation: upper case, hyphens, leading zeros, a `traceparent`")), responses(
     (status = 200, description = "Who", body = TraceViewers),
     (status = 404, description = "`trace_not_found`: no such trace; with the setting `discovery_samples` off, also one that the caller may not read"),

@@ -1,19 +1,19 @@
-//! How much there is in a JSON text, before anything is made of it.
+//! Complexity limits on a JSON text, checked before it is parsed.
 //!
-//! Two brackets become hundreds of bytes where a tree is built, so that the size of a body says little about what reading it
-//! takes.
+//! Two brackets become hundreds of bytes in a parsed tree, so the size of a body says little about the memory that it needs.
 
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// Lists and objects in a body. What asks for most, a filter with its conditions, has a few dozen.
+/// Maximum number of lists and objects in a body. The largest legitimate request, a filter with its conditions, has a few dozen.
 const MAX_CONTAINERS: usize = 1_000;
 
-/// Values in a body, the lists and objects among them.
+/// Maximum number of values in a body, including lists and objects.
 const MAX_VALUES: usize = 50_000;
 
-/// Whether there is no more in it than anybody asks for. A text that is no JSON is left to whoever reads it, as far as it is any.
+/// Returns whether a JSON text is within the limits. Only the valid beginning of a malformed text is counted; its parser reports
+/// the error.
 pub(crate) fn is_moderate(json: &[u8]) -> bool {
     let mut count = Count::default();
     let mut deserializer = serde_json::Deserializer::from_slice(json);
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn lists_objects_and_values_are_counted_wherever_they_stand() {
         let many = |one: &str, number: usize| format!("[{}]", vec![one; number].join(","));
-        // With the list around them.
+        // The surrounding list counts too.
         assert!(is_moderate(many("[]", MAX_CONTAINERS - 1).as_bytes()));
         assert!(!is_moderate(many("[]", MAX_CONTAINERS).as_bytes()));
         assert!(is_moderate(many(r#"{"a": {}}"#, MAX_CONTAINERS / 2 - 1).as_bytes()));
@@ -113,7 +113,7 @@ mod tests {
         {
             let (most, more) = (many(scalar, MAX_VALUES - 1), many(scalar, MAX_VALUES));
             assert!(is_moderate(most.as_bytes()), "{scalar}");
-            // A number that is none ends the text.
+            // Counting ends at an invalid number.
             assert_eq!(is_moderate(more.as_bytes()), scalar == "1e400", "{scalar}");
         }
         let deep = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
@@ -125,7 +125,7 @@ mod tests {
         for text in ["", "x", "[1,", "{\"a\": }", "\u{feff}{}", "[]]"] {
             assert!(is_moderate(text.as_bytes()), "{text}");
         }
-        // Until there is too much of it.
+        // Until the limit is exceeded.
         assert!(!is_moderate(format!("[{}", "[],".repeat(MAX_CONTAINERS)).as_bytes()));
         assert!(is_moderate(b"\xff\xfe"));
     }

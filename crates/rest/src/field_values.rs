@@ -14,7 +14,7 @@ use crate::schema_wire::SearchedAround;
 use crate::wire::Time;
 use crate::{App, limit};
 
-/// Of which field, and when.
+/// The field and the time window.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -23,28 +23,28 @@ pub(crate) struct ValuesQuery {
     #[param(example = "ServiceName")]
     #[serde(rename = "ref")]
     reference: String,
-    /// What values begin with, compared exactly, as by the operator `prefix`.
+    /// Prefix of the values, compared exactly, as by the operator `prefix`.
     prefix: Option<String>,
     /// Start of the window; 24 hours before `to` when absent.
     #[param(inline, example = "2026-11-20T12:00:00Z")]
     from: Option<Time>,
-    /// End of the window, which does not belong to it; now when absent.
+    /// End of the window, exclusive; now when absent.
     #[param(inline, example = "2026-11-21T12:00:00Z")]
     to: Option<Time>,
-    /// Most values; 20 when absent, and never more than 100.
+    /// Maximum number of values: 20 when absent, at most 100.
     #[param(value_type = Option<Limit>, inline)]
     #[serde(default, deserialize_with = "limit::in_query")]
     limit: Option<i64>,
 }
 
-/// A value that a filter can use as it is.
+/// A value that a filter can use unchanged.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct FieldValue {
-    /// The value; of an array an element.
+    /// The value, or an element of an array.
     value: String,
-    /// Traces looked at that have a span with it.
+    /// Number of sampled traces that have a span with this value.
     traces: u64,
-    /// Their spans with it.
+    /// Number of spans with this value in these traces.
     spans: u64,
 }
 
@@ -61,29 +61,28 @@ pub(crate) struct FieldValues {
     #[serde(rename = "ref")]
     #[schema(examples("SpanAttributes[\"http.route\"]"))]
     reference: String,
-    /// Those that most traces have first, then by spans, then by value.
+    /// Ordered by number of traces, then by number of spans, both descending, then by value.
     values: Vec<FieldValue>,
-    /// Whether the traces looked at have values that are not listed because of `limit`.
+    /// Whether the sampled traces have values that are not listed because of `limit`.
     more: bool,
-    /// Different values that are never listed: longer than 1,024 bytes, or not UTF-8.
+    /// Number of different values that are never listed: longer than 1,024 bytes, or not UTF-8.
     unlisted: u64,
-    /// Traces that were looked at, at most 500, and fewer where they are far apart.
+    /// Number of sampled traces, at most 500, and fewer where they are far apart.
     sampled_traces: u64,
-    /// Whether these were all traces in the window that have such a value; otherwise they were the newest.
+    /// Whether all traces in the window with such a value were sampled; otherwise only the newest.
     complete: bool,
     /// Start of the window.
     from: Time,
     /// End of the window.
     to: Time,
-    /// Without a trace index: spans outside of this time were not read when traces were matched.
-    /// Absent where nothing bounds that.
+    /// Without a trace index: spans outside of this time were not read when traces were matched. Absent if no such bound applied.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     searched_around: Option<SearchedAround>,
 }
 
-/// Values that a field has, for filters: counted in all spans of the newest traces in the window that the caller may
-/// read and that have such a value.
+/// Lists values of a field for use in filters, counted in all spans of the newest traces in the window that the caller may read
+/// and that have such a value.
 #[utoipa::path(get, path = "/filter/values", tag = "traces", params(ValuesQuery), responses(
     (status = 200, description = "The values", body = FieldValues),
     (status = 422, description = "`unknown_field`, `not_filterable`; `value_type`: a field of type number or boolean; `invalid_window`"),

@@ -10,30 +10,30 @@ use crate::problem::Problem;
 use crate::routes::Caller;
 use crate::schema_wire::LogicalType;
 
-/// A field that the caller may name.
+/// A field that the caller may use.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = FieldDescriptor)]
 pub(crate) struct WireField {
-    /// The map column; empty for a column of its own.
+    /// The map column; empty for a field that is a column itself.
     map: String,
     /// The key within the map, or the column's name.
     name: String,
-    /// How policies name the field.
+    /// Reference to the field in policies.
     #[serde(rename = "ref")]
     #[schema(examples("SpanAttributes[\"http.route\"]"))]
     reference: String,
-    /// Its type.
+    /// Type of the field.
     #[serde(rename = "type")]
     logical: LogicalType,
-    /// Operators that a condition on it may have; only when it is filterable.
+    /// Operators for conditions on the field; only when it is filterable.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     operators: Option<Vec<&'static str>>,
-    /// Whether filters may use it; administrators only.
+    /// Whether filters may use the field; administrators only.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     filterable: Option<bool>,
-    /// Whether policies may use it; administrators only.
+    /// Whether policies may use the field; administrators only.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     policy: Option<bool>,
@@ -43,29 +43,29 @@ pub(crate) struct WireField {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Limits)]
 pub(crate) struct WireLimits {
-    /// Conditions in a filter.
+    /// Maximum number of conditions in a filter.
     max_conditions: usize,
-    /// Values in a condition.
+    /// Maximum number of values in a condition.
     max_values: usize,
-    /// Traces in a page.
+    /// Maximum number of traces in a page.
     max_limit: u32,
 }
 
-/// What a filter may say.
+/// The fields and limits of filters.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = FilterSchema)]
 pub(crate) struct WireFilterSchema {
-    /// Fields that the caller may name.
+    /// Fields that the caller may use.
     fields: Vec<WireField>,
     /// Version of the access model.
     version: u64,
-    /// Limits.
+    /// Limits on filters and pages.
     limits: WireLimits,
     /// How filters work, in plain English.
     description: &'static str,
 }
 
-/// The fields that the caller may name in the filter of `POST /traces/query`.
+/// Lists the fields that the caller may use in the filter of `POST /traces/query`.
 #[utoipa::path(get, path = "/filter/schema", tag = "traces", responses(
     (status = 200, description = "What a filter may say", body = WireFilterSchema),
 ))]

@@ -1,4 +1,4 @@
-//! Filters as they are sent. Checking them against the access model is the service's work; here only their form counts.
+//! The wire format of filters. This module checks their form only; the service checks them against the access model.
 
 use std::borrow::Cow;
 
@@ -12,12 +12,12 @@ use utoipa::{PartialSchema, ToSchema};
 use crate::code::Code;
 use crate::problem::Problem;
 
-/// Conditions that a trace must all match, each by some span.
+/// Conditions of a filter. Every condition must be satisfied by some span of a trace.
 #[derive(Debug, Deserialize, ToSchema, Default)]
 #[serde(deny_unknown_fields)]
 #[schema(as = Filter)]
 pub(crate) struct WireFilter {
-    /// ANDed; absent or empty matches everything that the caller may see.
+    /// Conditions, combined with AND; absent or empty matches everything that the caller may see.
     conditions: Option<Vec<WireCondition>>,
 }
 
@@ -26,14 +26,14 @@ pub(crate) struct WireFilter {
 #[serde(deny_unknown_fields)]
 #[schema(as = Condition, examples(json!({"ref": "SpanAttributes[\"http.response.status_code\"]", "op": "gte", "value": 500})))]
 pub(crate) struct WireCondition {
-    /// The field as the filter schema's `ref` writes it. Either this or `name`.
+    /// The field, as in `ref` of the filter schema. Either this or `name`.
     #[serde(rename = "ref")]
     reference: Option<String>,
-    /// Beside `name`: the map column that holds the field; absent for a column of its own.
+    /// With `name`: the map column that holds the field; absent for a field that is a column itself.
     map: Option<String>,
     /// The key within the map, or the column's name. Either this or `ref`.
     name: Option<String>,
-    /// An operator of the field's type.
+    /// An operator that the field's type has.
     op: String,
     /// The value of `eq`, `ne`, `prefix`, `has`, `gt`, `gte`, `lt`, `lte`.
     #[schema(value_type = Option<ComparisonValue>)]
@@ -43,7 +43,7 @@ pub(crate) struct WireCondition {
     values: Option<Vec<Box<RawValue>>>,
 }
 
-/// What is read from raw text, described: a string, a number or a boolean.
+/// Schema of a value that is kept as raw text: a string, a number or a boolean.
 pub(crate) struct ComparisonValue;
 
 impl PartialSchema for ComparisonValue {
@@ -51,7 +51,7 @@ impl PartialSchema for ComparisonValue {
         let form = |kind, description: &str| {
             ObjectBuilder::new().schema_type(kind).description(Some(description)).build()
         };
-        // An integer is a number, too: exactly one of the two would be none.
+        // `anyOf`, because an integer is also a number: `oneOf` would reject it.
         AnyOfBuilder::new()
             .item(form(Type::String, "Text."))
             .item(form(Type::Integer, "An integer of any size: every digit counts."))
@@ -68,11 +68,11 @@ impl ToSchema for ComparisonValue {
     }
 }
 
-/// The conditions of a filter, with values read exactly.
+/// Returns the conditions of a filter, with values read exactly.
 ///
 /// # Errors
-/// `invalid_value` for a condition that names no field or two, `invalid_request` for a value that is neither string, number nor
-/// boolean, `value_type` for a number that is beyond every column.
+/// `invalid_value` for a condition that names no field or two, `invalid_request` for a value that is not a string, a number or a
+/// boolean, `value_type` for a number that no column can hold.
 pub(crate) fn conditions(filter: Option<WireFilter>) -> Result<Vec<RawCondition>, Problem> {
     let sent = filter.unwrap_or_default().conditions.unwrap_or_default();
     sent.into_iter().enumerate().map(|(at, condition)| raw(at, condition)).collect()
@@ -177,7 +177,7 @@ mod tests {
         assert!(large.contains("ValueType") && large.contains("/filter/conditions/0/value"), "{large}");
         let object = refused(r#"{"conditions": [{"name": "a", "op": "in", "values": ["b", {}]}]}"#);
         assert!(object.contains("InvalidRequest") && object.contains("/values/1"), "{object}");
-        // It is not gone into, however deep it is.
+        // The value is not parsed, whatever its depth.
         let deep = "[".repeat(100_000) + &"]".repeat(100_000);
         let deep = refused(&format!(r#"{{"conditions": [{{"name": "a", "op": "eq", "value": {deep}}}]}}"#));
         assert!(deep.contains("/filter/conditions/0/value") && deep.contains("expected a string"), "{deep}");

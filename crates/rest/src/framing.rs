@@ -1,7 +1,7 @@
-//! Framing of a page: rows pass through as the trace store delivered them, without being parsed again.
+//! Framing of a page: rows pass through as ClickHouse delivered them, without being parsed again.
 //!
-//! A page is complete if and only if the document closes. When the rows break off, the document ends in an error: the
-//! connection is then closed without the final chunk, and no client can take the part for the whole.
+//! A page is complete if and only if the document is closed. If the rows fail, the stream ends with an error. The connection is
+//! then closed without the final chunk, so a client cannot take the part for the whole.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -10,23 +10,23 @@ use bytes::Bytes;
 use futures::Stream;
 use serde::Serialize;
 
-/// Text of a serialisable value. Wire types hold strings, numbers, lists and objects with string keys, which always
-/// serialise; were it to fail, `null` keeps the document well-formed.
+/// Serialises a value. Wire types hold strings, numbers, lists and objects with string keys, which always serialise; on an error,
+/// `null` keeps the document well-formed.
 pub(crate) fn text(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_else(|_| "null".to_owned())
 }
 
-/// How rows are put into a document.
+/// How rows are embedded in a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Frame {
     /// Elements of a JSON array.
     Elements,
-    /// One line a row: an object whose only member has this name.
+    /// One row per line (NDJSON): an object whose only member has this name.
     Lines(&'static str),
 }
 
 impl Frame {
-    /// Rows as they stand in the document. `lines` are whole lines; `first` says that none went before.
+    /// Formats rows for the document. `lines` are whole lines; `first` is true if no rows were written before.
     fn rows(self, lines: &[u8], first: bool) -> Bytes {
         let lines = lines.strip_suffix(b"\n").unwrap_or(lines);
         if lines.is_empty() {
@@ -56,7 +56,7 @@ impl Frame {
     }
 }
 
-/// A document around a stream of rows: head, unless it is empty, rows, tail. The tail comes only after the last row arrived.
+/// A document around a stream of rows: head (omitted if empty), rows, tail. The tail is written only after the last row arrived.
 pub(crate) struct Document<S, T> {
     frame: Frame,
     head: Option<Bytes>,
@@ -95,7 +95,7 @@ where
                     }
                 }
                 Poll::Ready(Some(Err(error))) => {
-                    // Nothing may follow, the tail least of all.
+                    // No data may follow, least of all the tail.
                     this.rows = None;
                     this.tail = None;
                     return Poll::Ready(Some(Err(error)));

@@ -1,4 +1,5 @@
-//! Requests of any bytes: refused or read, refusals pointing at what is there, and nothing believed that was not sent.
+//! Fuzz tests of requests made of arbitrary bytes: each is rejected or read, errors point at existing members, and no value is
+//! read that was not sent.
 
 #[path = "../../testkit/src/fuzzing.rs"]
 mod fuzzing;
@@ -28,7 +29,7 @@ use crate::query::Query;
 use crate::web;
 use crate::wire::{Attributes, Time};
 
-/// Members that a problem points at are there, as far as the body is JSON.
+/// Checks that the members in a problem's pointers exist, if the body is JSON.
 fn is_told(problem: Problem, body: Option<&Value>) {
     let details = serde_json::to_value(problem.details("id")).unwrap();
     assert!(!details["detail"].as_str().unwrap().is_empty(), "{details}");
@@ -48,11 +49,11 @@ fn body<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
     }
 }
 
-/// What reads an input as one type, and a seed with all members of that type.
+/// A function that reads an input as one type, and a seed with all members of that type.
 type Reader = (fn(&[u8]) -> bool, &'static str);
 
-/// The seeds of some types, and others. Each has to be read as its type: what is edited from a seed of which a member is
-/// called something else by now tries that name, and nothing else of the type.
+/// Returns the seeds of some types and further seeds. Each seed must be read as its type: an outdated seed, with a renamed
+/// member, would test that name only and no other part of the type.
 fn seeds(readers: &[Reader], others: &[&str]) -> Vec<Vec<u8>> {
     for (is_read, seed) in readers {
         assert!(is_read(seed.as_bytes()), "its type does not take {seed}");
@@ -64,13 +65,13 @@ fn is_body<T: DeserializeOwned>(bytes: &[u8]) -> bool {
     body::<T>(bytes).is_some()
 }
 
-/// What the body of a query asks for is checked once more.
+/// Reads a filter and also checks its conditions.
 fn is_filter(bytes: &[u8]) -> bool {
     let Some(filter) = body::<WireFilter>(bytes) else { return false };
     conditions(Some(filter)).map_err(|problem| is_told(problem, None)).is_ok()
 }
 
-/// Every body that a route takes.
+/// Every body that a route accepts.
 #[rustfmt::skip]
 const BODIES: [Reader; 15] = [
     (is_body::<crate::api_keys::CreateRequest>,
@@ -112,7 +113,7 @@ fn bodies() {
     target!(seeds(&BODIES, &["[[[[[[]]]]]]", "null"]), check, 300);
 }
 
-/// Values within bodies that are read as they were written.
+/// Values in bodies that keep their original text.
 #[test]
 fn values() {
     let check = |bytes: &[u8]| {
@@ -145,10 +146,10 @@ fn values() {
     target!(seeds, check);
 }
 
-/// The parser may miss a number that is no integer by its last place.
+/// Compares two values; the parser may be wrong in the last place of a number that is not an integer.
 fn is_same(one: &Json, other: &Json) -> bool {
     match (one, other) {
-        // Written as integers they are exact.
+        // Numbers written as integers are exact.
         (Json::Number(one), Json::Number(other)) if one != other => {
             let is_integer = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
             let exact = is_integer(one.as_str()) && is_integer(other.as_str());
@@ -206,7 +207,7 @@ fn spans() {
                 let whole: Value = serde_json::from_slice(bytes).unwrap();
                 assert!(!errors.is_empty());
                 for error in errors {
-                    // What is missing is told by where it would be.
+                    // The pointer to a missing member names the place where it would be.
                     let parent = error.pointer.rsplit_once('/').map_or("", |(parent, _)| parent);
                     let there = whole.pointer(&error.pointer).or_else(|| whole.pointer(parent));
                     assert!(there.is_some() && !error.detail.is_empty(), "{error:?}");
@@ -223,7 +224,7 @@ fn spans() {
     target!(seeds, check);
 }
 
-/// Headers as they can arrive; a value that is none is left out.
+/// Returns the headers that can be sent; invalid header values are left out.
 fn headers(name: HeaderName, values: &[&[u8]]) -> HeaderMap {
     let values = values.iter().filter_map(|value| HeaderValue::from_bytes(value).ok());
     values.map(|value| (name.clone(), value)).collect()
@@ -244,7 +245,7 @@ fn header_values() {
         let accept = headers(header::ACCEPT, &sent);
         if let Ok(chosen) = soon(|| negotiate(&accept, &offered)) {
             assert!(offered.contains(&chosen));
-            // A list is one header or several.
+            // A list may be one header or several.
             let joined = headers(header::ACCEPT, &[&sent.join(&b","[..])]);
             if accept.len() == sent.len() && !accept.values().any(|value| value.to_str().is_err()) {
                 assert_eq!(negotiate(&joined, &offered).ok(), Some(chosen));
@@ -267,7 +268,7 @@ fn header_values() {
             let mut cookies = headers(header::COOKIE, &sent);
             if let Some(token) = soon(|| cookie.read(&cookies)) {
                 assert!(!token.is_empty() && text.contains(&format!("{}={token}", cookie.name())));
-                // One more of the name was planted.
+                // A second cookie of the same name was set by another site.
                 let planted = HeaderValue::from_str(&format!("a=b; {}=x", cookie.name())).unwrap();
                 cookies.append(header::COOKIE, planted);
                 assert_eq!(cookie.read(&cookies), None);
@@ -304,7 +305,7 @@ fn header_values() {
     target!(seeds, check);
 }
 
-/// Behind a proxy, the client is one that the proxy or somebody before it named; without one it is the peer.
+/// Behind a proxy, the client is the proxy or an address that `X-Forwarded-For` contains; without a proxy it is the peer.
 fn client(forwarded: &[&[u8]]) {
     let trusted = TrustedProxies::from(vec!["10.0.0.0/8".parse().unwrap()]);
     let found = |peer: [u8; 4]| {
@@ -338,7 +339,7 @@ fn is_query<T: DeserializeOwned>(input: &[u8]) -> bool {
     read.map_err(|problem| is_told(problem, None)).is_ok()
 }
 
-/// The parameters of every route that takes some.
+/// Query parameters of every route that has them.
 #[rustfmt::skip]
 const QUERIES: [Reader; 7] = [
     (is_query::<crate::audit::ListRequest>,

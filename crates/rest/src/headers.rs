@@ -1,22 +1,22 @@
-//! Response headers that every answer carries.
+//! Response headers that every response has.
 
 use axum::response::{IntoResponseParts, Response, ResponseParts};
 use http::{HeaderName, HeaderValue, header};
 
-/// An answer of the API is data: no browser may run, frame, sniff or keep any of it.
+/// Content-Security-Policy of API responses: they are data, which browsers must not run or frame.
 const OF_DATA: &str =
     "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox";
 
-/// The web application runs its own scripts and asks its own origin, and nothing that finds its way into the page does
-/// either. Styles stand in attributes as well: components place and size elements that way.
+/// Content-Security-Policy of the web application: it may only run its own scripts and call its own origin, also if foreign
+/// content gets into a page. Inline styles are allowed, because components set positions and sizes in style attributes.
 const OF_THE_WEB_APPLICATION: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; \
      img-src 'self' data:; font-src 'self'; connect-src 'self'; manifest-src 'self'; worker-src 'self'; \
      base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'";
 
-/// Marks an answer as a file of the web application, which a browser runs and keeps.
+/// Marks a response as a file of the web application, which a browser may run and cache.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OfWebApplication {
-    /// How long it is kept.
+    /// Value of `Cache-Control`.
     pub(crate) cache_control: &'static str,
 }
 
@@ -29,7 +29,7 @@ impl IntoResponseParts for OfWebApplication {
     }
 }
 
-/// Sets what every answer carries, whatever its route and status; those of other listeners too.
+/// Sets the headers of every response, whatever its route and status. Other listeners call it too.
 pub fn secure(response: &mut Response, over_https: bool) {
     let (policy, cache_control) = match response.extensions().get::<OfWebApplication>() {
         Some(file) => (OF_THE_WEB_APPLICATION, file.cache_control),

@@ -9,20 +9,20 @@ use crate::App;
 use crate::code::Code;
 use crate::problem::Problem;
 
-/// How the service is.
+/// Health of the service.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Health {
     /// `ok`.
     status: &'static str,
 }
 
-/// Whether the process answers.
+/// Reports that the process is running.
 #[utoipa::path(get, path = "/healthz", tag = "operation", responses((status = 200, description = "It does", body = Health)))]
 pub(crate) async fn healthz() -> Answer<Health> {
     Answer(Health { status: "ok" })
 }
 
-/// Whether the application database and ClickHouse can serve requests.
+/// Reports whether the application database and ClickHouse can serve requests.
 #[utoipa::path(get, path = "/readyz", tag = "operation", responses(
     (status = 200, description = "They can", body = Health),
     (status = 503, description = "`unavailable`: one of them cannot, which the detail names, or the service is about to stop"),

@@ -19,14 +19,14 @@ use crate::roles::WirePolicy;
 use crate::routes::Caller;
 use crate::wire::Time;
 
-/// A role as it would be, and which traces to look at.
+/// The new state of a role, and the traces to evaluate.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PreviewPoliciesRequest {
-    /// The role; it need not exist yet.
+    /// Name of the role; it need not exist yet.
     #[schema(examples("payments"))]
     role: String,
-    /// Its policies afterwards; null for the role deleted.
+    /// The new policies of the role; null to delete the role.
     #[schema(required = true)]
     #[serde(deserialize_with = "Option::deserialize")]
     policies: Option<Vec<WirePolicy>>,
@@ -34,28 +34,29 @@ pub(crate) struct PreviewPoliciesRequest {
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     from: Option<Time>,
-    /// End of the window, which does not belong to it; now when absent.
+    /// End of the window, exclusive; now when absent.
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     to: Option<Time>,
-    /// Longest that it may take, in seconds; where that is too short to look at all traces, a sample is looked at.
+    /// Time limit in seconds. If it is too short to evaluate all traces, a sample is evaluated.
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<i64>, nullable = false, minimum = 1, maximum = 60, default = 10)]
     seconds: Option<Limit>,
-    /// By what over-sharing is counted: a marked field of text or a display column; services when absent.
+    /// Field by whose values collateral access is counted: a marked field of type string or string_array, or a display column;
+    /// the service column when absent.
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false, examples("ServiceName"))]
     by: Option<String>,
 }
 
-/// Which traces were counted.
+/// The set of traces that was counted.
 #[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = Among)]
 pub(crate) enum WireAmong {
-    /// All in the window.
+    /// All traces in the window.
     All,
-    /// Those that the caller may read: the setting `discovery_samples` is off.
+    /// The traces that the caller may read, because the setting `discovery_samples` is off.
     Readable,
 }
 
@@ -68,15 +69,15 @@ impl From<Among> for WireAmong {
     }
 }
 
-/// What the trace store read for it.
+/// Resources that ClickHouse used.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Cost)]
 pub(crate) struct WireCost {
-    /// Rows.
+    /// Rows read.
     rows: u64,
-    /// Bytes, as they are in memory.
+    /// Uncompressed bytes read.
     bytes: u64,
-    /// For how long it worked, in milliseconds.
+    /// Execution time in milliseconds.
     milliseconds: u64,
 }
 
@@ -87,7 +88,7 @@ impl From<Cost> for WireCost {
     }
 }
 
-/// Which traces were counted, and how far the counts can be relied on.
+/// The traces that were counted, and the accuracy of the counts.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Counted)]
 pub(crate) struct WireCounted {
@@ -95,16 +96,16 @@ pub(crate) struct WireCounted {
     from: Time,
     /// End of the window.
     to: Time,
-    /// Which traces were counted.
+    /// The set of traces that was counted.
     among: WireAmong,
-    /// Whether only a sample was looked at, for lack of time; then the counts of traces are estimates for the whole window,
-    /// and those of values are what the sample has.
+    /// Whether only a sample was evaluated, for lack of time. The counts of traces are then estimates for the whole window, and
+    /// the counts of values are those of the sample.
     sampled: bool,
-    /// The share of the traces that was read; 1 when the counts are exact.
+    /// Fraction of the traces that was read; 1 when the counts are exact.
     fraction: f64,
-    /// What it took.
+    /// Resources used.
     cost: WireCost,
-    /// What was left out, and why, for people.
+    /// Parts that were left out, with the reason, as readable text.
     notes: Vec<String>,
 }
 
@@ -115,19 +116,19 @@ impl WireCounted {
     }
 }
 
-/// Traces that come and go.
+/// Traces that become visible or invisible.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = TraceChange)]
 pub(crate) struct WireTraceChange {
-    /// Visible after and not before.
+    /// Number of traces visible after the change but not before.
     gained: u64,
-    /// Visible before and not after.
+    /// Number of traces visible before the change but not after.
     lost: u64,
-    /// Visible before and after.
+    /// Number of traces visible before and after the change.
     unchanged: u64,
-    /// Some gained traces that the caller may read, at most 10, newest first.
+    /// Ids of gained traces that the caller may read, at most 10, newest first.
     gained_ids: Vec<String>,
-    /// Some lost ones, likewise.
+    /// Ids of lost traces that the caller may read, at most 10, newest first.
     lost_ids: Vec<String>,
 }
 
@@ -138,13 +139,13 @@ impl From<TraceChange> for WireTraceChange {
     }
 }
 
-/// What changes for one user.
+/// The changes for one user.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = UserImpact)]
 pub(crate) struct WireUserImpact {
     /// User name.
     username: String,
-    /// By all their roles together.
+    /// The changes in the access that all roles of the user grant together.
     #[serde(flatten)]
     change: WireTraceChange,
 }
@@ -155,22 +156,23 @@ impl From<UserImpact> for WireUserImpact {
     }
 }
 
-/// What a change of roles does to who sees which traces.
+/// The effect of a change of roles on the traces that users can see.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Impact)]
 pub(crate) struct WireImpact {
-    /// Which traces were counted.
+    /// The traces that were counted.
     #[serde(flatten)]
     counted: WireCounted,
-    /// By the role alone, for any of the members who were looked at; when nobody has it, for somebody with this role alone
-    /// and no attributes. Null when no role was asked about.
+    /// The changes in the access that the role in isolation grants to any of the evaluated members. If the role has no members,
+    /// those for a hypothetical user with only this role and no attributes. Null when the request is not about a single role.
     #[schema(required = true)]
     traces: Option<WireTraceChange>,
-    /// Users who have the role and are not disabled; otherwise all whose roles change.
+    /// Number of users who have the role and are not disabled; if the request is not about a single role, number of all users
+    /// whose roles change.
     members: u64,
-    /// Those who were looked at.
+    /// Number of these users who were evaluated.
     members_compared: u64,
-    /// Those whose access changes first, those who lose something before others; at most 200.
+    /// Users whose access changes first, those who lose access before others; at most 200.
     users: Vec<WireUserImpact>,
 }
 
@@ -188,14 +190,14 @@ impl From<ImpactAnswer> for WireImpact {
     }
 }
 
-/// What the first page of a search costs.
+/// Cost of the first page of a search.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = SearchCosts)]
 pub(crate) struct WireSearchCosts {
-    /// Before; null when it was not tried, or took too long.
+    /// Cost before the change; null when the search was not run or took too long.
     #[schema(required = true)]
     before: Option<WireCost>,
-    /// After, likewise.
+    /// Cost after the change; null when the search was not run or took too long.
     #[schema(required = true)]
     after: Option<WireCost>,
 }
@@ -206,20 +208,21 @@ impl From<SearchCosts> for WireSearchCosts {
     }
 }
 
-/// What a role would do.
+/// The effect of a changed role.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = PolicyPreview)]
 pub(crate) struct WirePreview {
-    /// The role.
+    /// Name of the role.
     role: String,
-    /// What comes and goes.
+    /// The traces gained and lost.
     #[serde(flatten)]
     impact: WireImpact,
-    /// What the policies let see besides what they name. Where one statement counted it together with what comes and goes, the
-    /// cost of that is told in both. Null for a role that is deleted, or where it could not be told.
+    /// Collateral access: values that the policies make visible without naming them. If one statement counted these together with
+    /// the traces gained and lost, both parts report the cost of that statement. Null for a role that is deleted, or if the
+    /// values could not be determined.
     #[schema(required = true)]
     overshare: Option<WireOvershare>,
-    /// What the first page of a search of all traces in the window's last 24 hours costs the first member.
+    /// Cost for the first member of the first page of a search of all traces in the window's last 24 hours.
     search: WireSearchCosts,
 }
 
@@ -241,11 +244,11 @@ impl From<PreviewPoliciesRequest> for PolicyPreviewRequest {
     }
 }
 
-/// What a role would open and close if it were stored like this, or deleted: traces gained, lost and unchanged, by the role
-/// alone and for each member by all their roles together. Stores nothing.
+/// Previews the effect of storing a role like this, or of deleting it: traces gained, lost and unchanged, by the role in
+/// isolation and for each member by all roles of that member together. Stores nothing.
 ///
-/// The counts are the differences between two searches, before and after. They are about traces that the caller may not read,
-/// too, and stand in the audit log; ids are only of traces that the caller may read.
+/// The counts are the differences between two searches, before and after the change. They include traces that the caller may not
+/// read, and are recorded in the audit log. Ids are only of traces that the caller may read.
 #[utoipa::path(post, path = "/policies/preview", tag = "roles", request_body = PreviewPoliciesRequest, responses(
     (status = 200, description = "What would change", body = WirePreview),
     (status = 404, description = "`not_found`: no such role to delete"),

@@ -1,5 +1,5 @@
-//! JSON values as they were sent: members in their order, a name perhaps twice, as ClickHouse writes a map that holds a
-//! key twice; and of numbers every digit.
+//! JSON values as they were sent. Members keep their order, a name may occur twice, as when ClickHouse writes a map that holds a
+//! key twice, and numbers keep every digit.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -29,13 +29,12 @@ pub enum Json {
     Object(Vec<(String, Json)>),
 }
 
-/// A number as it is written. A binary floating-point number in its place would lose digits, and cannot hold all numbers
-/// that JSON can.
+/// The text of a number. A binary floating-point number would lose digits and cannot hold all JSON numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JsonNumber(Box<str>);
 
 impl JsonNumber {
-    /// A text, when JSON writes a number so.
+    /// Creates a number from a text, if it is a valid JSON number.
     pub(crate) fn of(text: &str) -> Option<Self> {
         let rest = text.strip_prefix('-').unwrap_or(text);
         let (mantissa, exponent) = rest
@@ -50,23 +49,23 @@ impl JsonNumber {
             .then(|| Self(text.into()))
     }
 
-    /// The text.
+    /// Returns the text.
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// A whole number of 64 bits that is written as one.
+    /// Returns the number if it is written as a 64-bit signed integer.
     pub(crate) fn as_i64(&self) -> Option<i64> {
-        // Zero below zero is no whole number here, as it is none for serde_json.
+        // `-0` is not an integer here, as in serde_json.
         self.0.parse().ok().filter(|number| *number != 0 || !self.0.starts_with('-'))
     }
 
-    /// The same without a sign.
+    /// Returns the number if it is written as a 64-bit unsigned integer.
     pub(crate) fn as_u64(&self) -> Option<u64> {
         self.0.parse().ok()
     }
 
-    /// The nearest 64-bit number, infinite where there is none.
+    /// Returns the nearest 64-bit floating-point number; infinite if the number is too large.
     pub(crate) fn to_f64(&self) -> f64 {
         self.0.parse().unwrap_or(f64::NAN)
     }
@@ -74,17 +73,18 @@ impl JsonNumber {
 
 impl Serialize for JsonNumber {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // The text of a number is JSON.
+        // The text of a number is valid JSON.
         let raw = RawValue::from_string(self.0.to_string()).map_err(serde::ser::Error::custom)?;
         raw.serialize(serializer)
     }
 }
 
-/// By this name a value asks a document for itself; the document then gives numbers as bytes, which are no JSON otherwise.
+/// Name of the newtype struct with which a [`Json`] requests exact numbers from the deserializer of a document. That deserializer
+/// then passes numbers as bytes, which do not occur in JSON otherwise.
 pub(crate) const EXACT: &str = "$tracewarden::exact";
 
 impl Json {
-    /// How many values there are in it, itself and all within.
+    /// Returns the number of values: this value and all values inside it.
     pub(crate) fn values(&self) -> usize {
         1 + match self {
             Self::List(list) => list.iter().map(Self::values).sum(),
@@ -93,7 +93,7 @@ impl Json {
         }
     }
 
-    /// The member of an object; the first one of several.
+    /// Returns the member of an object; the first one if there are several of the name.
     pub fn member(&self, name: &str) -> Option<&Self> {
         match self {
             Self::Object(members) => members.iter().find(|(known, _)| known == name).map(|(_, value)| value),
@@ -101,7 +101,7 @@ impl Json {
         }
     }
 
-    /// What it is, in words.
+    /// Returns the kind of the value for messages.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::Null => "null",

@@ -1,4 +1,4 @@
-//! The REST API: routes, wire types, OpenAPI, cookies, headers. Thin: every decision is the service's.
+//! The REST API: routes, wire types, OpenAPI, cookies, headers. It is a thin layer: the service makes every decision.
 
 mod accept;
 mod api_keys;
@@ -86,16 +86,16 @@ pub use mount::Mount;
 pub use span_wire::spans;
 pub use unreadable_head::UnreadableHeads;
 
-/// What handlers share.
+/// State that handlers share.
 #[derive(Clone)]
 pub(crate) struct App {
     service: Service,
     edge: Arc<Edge>,
-    /// The OpenAPI document, made from the routes once they are declared.
+    /// The OpenAPI document, generated once all routes are declared.
     document: Arc<OnceLock<Bytes>>,
 }
 
-/// The API as a router, with another interface beside it. Whoever serves it adds [`axum::extract::ConnectInfo`] with the
+/// Returns the router of the API with another interface nested in it. The server must add [`axum::extract::ConnectInfo`] with the
 /// peer's address to each request.
 pub fn router(service: Service, edge: Edge, mount: Mount) -> Router {
     let edge = Arc::new(edge);
@@ -105,12 +105,12 @@ pub fn router(service: Service, edge: Edge, mount: Mount) -> Router {
     wrapped(router.with_state(app), edge)
 }
 
-/// What stands around all routes, from the inside outwards.
+/// Adds the middleware around all routes, innermost first.
 fn wrapped(router: Router, edge: Arc<Edge>) -> Router {
     router
-        // Files of the web application are stored in the encodings that they are served in.
+        // Files of the web application are already stored compressed.
         .layer(CompressionLayer::new().compress_when(DefaultPredicate::new().and(is_of_the_api)))
-        // Inside the wrapper, so that an answer to a panic is an answer like any other.
+        // Inside `edge::wrap`, so that a response after a panic gets the same treatment as all others.
         .layer(CatchPanicLayer::custom(edge::panicked))
         .layer(middleware::from_fn_with_state(edge, edge::wrap))
 }
@@ -119,7 +119,7 @@ fn is_of_the_api(_: StatusCode, _: Version, _: &HeaderMap, extensions: &Extensio
     extensions.get::<OfWebApplication>().is_none()
 }
 
-/// All routes, each with who may call it.
+/// Declares all routes, each with the access that it requires.
 fn declare(app: App) -> Routes {
     let cookie = app.edge.cookie();
     Routes::new(app, document::frame(cookie))

@@ -1,5 +1,4 @@
-//! How many of something a page shall hold. Whoever asks for more than there ever is gets the most that there is, however
-//! large the number: it may not even fit an integer.
+//! Page limits. A limit above the maximum is reduced to the maximum, however large it is, even if it does not fit an integer.
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
@@ -8,13 +7,13 @@ use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-/// A limit in a JSON body: a whole number, however it is written; `5.0` and `5` are the same number.
+/// A limit in a JSON body: a whole number in any notation; `5.0` and `5` are the same number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Limit(pub(crate) i64);
 
 impl PartialSchema for Limit {
     fn schema() -> RefOr<Schema> {
-        // Without a format: there is no largest number.
+        // Without a format, because the number has no upper bound.
         ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(1)).into()
     }
 }
@@ -23,21 +22,21 @@ impl ToSchema for Limit {}
 
 impl<'de> Deserialize<'de> for Limit {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // As written, so that text is no number and an integer of any size stays one.
+        // Parsed from the raw text: a string is not a number, and an integer of any size remains an integer.
         let text = Box::<RawValue>::deserialize(deserializer)?;
         let number = saturating(text.get()).or_else(|| whole(text.get()));
         number.map(Self).ok_or_else(|| Error::custom("expected a whole number"))
     }
 }
 
-/// A limit in a query.
+/// Deserialises a limit in a query.
 pub(crate) fn in_query<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
     let text = String::deserialize(deserializer)?;
     let limit = saturating(&text).ok_or_else(|| Error::custom("expected a whole number"))?;
     Ok(Some(limit))
 }
 
-/// A decimal integer; the nearest one that fits when it is too large or too small.
+/// Parses a decimal integer; one that is out of range becomes the nearest 64-bit integer.
 fn saturating(text: &str) -> Option<i64> {
     let (digits, furthest) = match text.strip_prefix('-') {
         Some(digits) => (digits, i64::MIN),
@@ -46,17 +45,17 @@ fn saturating(text: &str) -> Option<i64> {
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
-    // Digits alone fail to be read only when there are too many of them.
+    // Parsing digits fails only if there are too many.
     Some(text.parse().unwrap_or(furthest))
 }
 
-/// A JSON number with fraction or exponent, if its value is whole.
+/// Parses a JSON number with a fraction or an exponent, if its value is whole.
 fn whole(text: &str) -> Option<i64> {
     if !text.starts_with(|first: char| first == '-' || first.is_ascii_digit()) {
         return None;
     }
     let number: f64 = text.parse().ok()?;
-    // The cast saturates. Infinity stands for numbers that are too large for a float; all of those are whole.
+    // The cast saturates. Infinity results from numbers that are too large for a float; all of those are whole.
     (number.is_infinite() || number.fract() == 0.0).then_some(number as i64)
 }
 

@@ -23,22 +23,22 @@ pub(crate) struct Me {
     id: String,
     /// User name.
     username: String,
-    /// Roles that the caller holds.
+    /// Roles of the caller.
     roles: BTreeSet<String>,
     /// Attributes that policies may read.
     attributes: Attributes,
-    /// Whether the caller administers.
+    /// Whether the caller is an administrator.
     is_admin: bool,
-    /// While this is set, only `/me`, `/me/password` and `/logout` answer.
+    /// While this is set, only `/me`, `/me/password` and `/logout` are available.
     must_change_password: bool,
-    /// The roles and attributes under which the caller reads traces for now, if not their own.
+    /// The roles and attributes with which the caller currently reads traces; null when these are the caller's own.
     #[schema(required = true)]
     preview: Option<WirePreview>,
-    /// How the caller proved who they are.
+    /// How the caller authenticated.
     auth: Auth,
 }
 
-/// Roles and attributes under which an administrator reads traces for a while.
+/// Roles and attributes with which an administrator temporarily reads traces.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Preview)]
 pub(crate) struct WirePreview {
@@ -46,20 +46,20 @@ pub(crate) struct WirePreview {
     roles: BTreeSet<String>,
     /// Attributes.
     attributes: Attributes,
-    /// The user whose access is previewed, when it is one user's. Roles and attributes are what they have now; none when
-    /// they are disabled or gone.
+    /// The user whose access is previewed, when the preview is of a user. Roles and attributes are the user's current ones, and
+    /// empty when the user is disabled or deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     username: Option<String>,
 }
 
-/// How a caller proved who they are.
+/// How a caller authenticated.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Auth {
-    /// By a session cookie.
+    /// With a session cookie.
     Session,
-    /// By an API key.
+    /// With an API key.
     ApiKey,
 }
 
@@ -85,7 +85,7 @@ impl From<tracewarden_service::Me> for Me {
     }
 }
 
-/// The caller's identity, roles, preview and account flags.
+/// Returns the caller's identity, roles, preview and account flags.
 #[utoipa::path(get, path = "/me", tag = "self", responses((status = 200, description = "The caller", body = Me)))]
 pub(crate) async fn get(State(app): State<App>, account: Account) -> Answer<Me> {
     Answer(app.service.me(&account).into())
@@ -95,15 +95,15 @@ pub(crate) async fn get(State(app): State<App>, account: Account) -> Answer<Me> 
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PasswordChange {
-    /// The password as it is.
+    /// The current password.
     #[schema(value_type = String, format = Password)]
     current_password: Secret,
-    /// The password as it will be: 12 to 256 characters, not a common one, not containing the user's name.
+    /// The new password: 12 to 256 characters, not a common one, not containing the user name.
     #[schema(value_type = String, format = Password)]
     new_password: Secret,
 }
 
-/// Changes the caller's password. Their other sessions end everywhere; their keys stay.
+/// Changes the caller's password. All other sessions of the caller end; API keys stay valid.
 #[utoipa::path(post, path = "/me/password", tag = "self", request_body = PasswordChange, responses(
     (status = 204, description = "Changed; `must_change_password` is cleared"),
     (status = 401, description = "`invalid_credentials`: the current password is wrong"),
@@ -128,15 +128,15 @@ pub(crate) struct WireSession {
     id: String,
     /// When the user signed in.
     created_at: Time,
-    /// When it was last used, to about a minute.
+    /// When the session was last used, accurate to about a minute.
     last_used_at: Time,
-    /// Address at the log-in.
+    /// Address of the client at sign-in.
     #[schema(required = true)]
     client_ip: Option<String>,
-    /// User agent at the log-in.
+    /// `User-Agent` at sign-in.
     #[schema(required = true)]
     user_agent: Option<String>,
-    /// Whether this request used it.
+    /// Whether this request used the session.
     current: bool,
 }
 
@@ -156,7 +156,7 @@ impl From<SessionInfo> for WireSession {
 /// Sessions.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct SessionList {
-    /// The newest first.
+    /// The newest session first.
     sessions: Vec<WireSession>,
 }
 
@@ -166,7 +166,7 @@ impl From<Vec<SessionInfo>> for SessionList {
     }
 }
 
-/// The caller's sessions.
+/// Lists the caller's sessions.
 #[utoipa::path(get, path = "/me/sessions", tag = "self", responses((status = 200, description = "Sessions", body = SessionList)))]
 pub(crate) async fn sessions(State(app): State<App>, caller: Caller) -> Result<Answer<SessionList>, Problem> {
     Ok(Answer(app.service.my_sessions(&caller).await?.into()))

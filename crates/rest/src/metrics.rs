@@ -1,5 +1,5 @@
-//! Counts of requests and answers. Labels are routes as declared, known methods and statuses: nothing that a client can
-//! choose, so that nobody can fill the memory of whoever collects them, or read what others asked.
+//! Metrics of requests and responses. Labels are declared routes, known methods and statuses, never text from the client. So a
+//! client cannot exhaust the memory of the metrics system, and metrics do not reveal the requests of users.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-/// From a look at a session to the longest query, in seconds.
+/// Histogram buckets in seconds, from the lookup of a session to the longest query.
 const SECONDS: [f64; 14] =
     [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0];
 
-/// The route of requests to paths that nothing is at.
+/// Route label of requests that match no route.
 const UNMATCHED: &str = "unmatched";
 
-/// Counts of requests and answers. Cheap to clone; clones count together.
+/// Metrics of requests and responses. Cheap to clone; clones share the counts.
 #[derive(Debug, Clone)]
 pub struct Metrics(Arc<Inner>);
 
@@ -63,7 +63,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Names them in a registry.
+    /// Registers the metrics.
     pub fn register(&self, registry: &mut Registry) {
         let Inner { answered, seconds, running, bytes, cross_site } = self.0.as_ref();
         registry.register(
@@ -93,7 +93,7 @@ impl Metrics {
         );
     }
 
-    /// Begins to measure a request.
+    /// Starts measuring a request.
     pub(crate) fn begin(&self, method: &Method, route: Option<&str>) -> Measured {
         self.0.running.inc();
         let route = route.unwrap_or(UNMATCHED).to_owned();
@@ -106,7 +106,7 @@ impl Metrics {
     }
 }
 
-/// A method is what the client says; only those of the standard are told apart.
+/// Returns the label of a method. The client controls the method, so only standard methods have a label of their own.
 fn known(method: &Method) -> &'static str {
     match method.as_str() {
         "GET" => "GET",
@@ -120,7 +120,7 @@ fn known(method: &Method) -> &'static str {
     }
 }
 
-/// A request that is being answered; counted when it is dropped, which is when its answer ended or the client left.
+/// A request in progress. It is counted when it is dropped: at the end of the response or when the client disconnects.
 pub(crate) struct Measured {
     metrics: Metrics,
     route: Route,
@@ -129,7 +129,7 @@ pub(crate) struct Measured {
 }
 
 impl Measured {
-    /// The body, counted as it goes out.
+    /// Wraps the body to count its bytes as they are sent.
     pub(crate) fn body(mut self, status: StatusCode, body: Body) -> Body {
         self.status = Some(status);
         Body::new(Counted { body, measured: self })
@@ -141,7 +141,7 @@ impl Drop for Measured {
         let Inner { answered, seconds, running, .. } = self.metrics.0.as_ref();
         running.dec();
         seconds.get_or_create(&self.route).observe(self.started.elapsed().as_secs_f64());
-        // Without a status the client was gone before there was any.
+        // There is no status if the client disconnected before the response began.
         let status = self.status.map_or_else(|| "none".to_owned(), |status| status.as_u16().to_string());
         let Route { method, route } = self.route.clone();
         answered.get_or_create(&Answered { method, route, status }).inc();

@@ -22,11 +22,11 @@ use crate::routes::Caller;
 use crate::text::{Document, Fault, MAX_VALUES, json_of, yaml};
 use crate::{App, limit};
 
-/// What a file that is imported has to say, so that a file of a part, such as one for tests, takes nothing away.
+/// Members that an imported file must have, so that a partial file, such as one for tests, does not remove the other parts.
 const REQUIRED: [&str; 3] = ["binding", "fields", "roles"];
 
-/// The whole access model in force: binding, marked fields, roles with their policies, tests. The same model is always the
-/// same text.
+/// Exports the whole current access model: binding, marked fields, roles with their policies, tests. The same model always gives
+/// the same text.
 #[utoipa::path(get, path = "/schema/export", tag = "access model", responses(
     (status = 200, description = "The file", content((PolicyFile = "application/json"), (String = "application/yaml")),
         headers(("ETag" = String, description = "The version of the access model"))),
@@ -40,19 +40,19 @@ pub(crate) async fn export(
     Ok((etag(exported.version), file(exported.state, representation).await?).into_response())
 }
 
-/// How far to look.
+/// Time limit of a plan.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct PlanRequest {
-    /// How long the trace store may look at what users would gain and lose, in seconds, at most 60; 1 when absent. With 0 it
-    /// does not look.
+    /// How long ClickHouse may spend on determining the traces that users would gain and lose, in seconds, at most 60; 1 when
+    /// absent. 0 skips this step.
     #[param(value_type = Option<i64>, minimum = 0, maximum = 60, default = 1)]
     #[serde(default, deserialize_with = "limit::in_query")]
     seconds: Option<i64>,
 }
 
-/// What putting a file in force would do. Changes nothing.
+/// Plans an import: returns the effect of a file without changing anything.
 #[utoipa::path(post, path = "/schema/plan", tag = "access model", params(PlanRequest),
     request_body(content((PolicyFile = "application/json"), (String = "application/yaml"))), responses(
     (status = 200, description = "The plan", body = WireModelPlan),
@@ -74,8 +74,8 @@ pub(crate) async fn plan(
     answered(|| Ok(WireModelPlan::from(plan))).await
 }
 
-/// Puts a file in force, all of it or nothing. What it does not name is gone: fields, roles with who held them, policies,
-/// tests. Roles that are the same before and after are not touched.
+/// Imports a file, all of it or nothing. Fields, roles with their assignments, policies and tests that the file does not contain
+/// are removed. Unchanged roles are not touched.
 #[utoipa::path(put, path = "/schema/import", tag = "access model",
     request_body(content((PolicyFile = "application/json"), (String = "application/yaml"))), params(
     ("If-Match" = String, Header, description = "The version of the access model, as an export or a plan tells it", example = "*")), responses(
@@ -99,7 +99,7 @@ pub(crate) async fn import(
     let is_conditional = if_match.is_some();
     let make = move |document: &Document| {
         let file = read(document)?;
-        // Before what is not allowed: whoever does not say what it is for has not looked at what is in force.
+        // Checked before the content: a client without `If-Match` has not read the current model.
         if !is_conditional {
             return Err(ServiceError::PreconditionRequired.into());
         }
@@ -110,20 +110,20 @@ pub(crate) async fn import(
     Ok((etag(imported.version), answered(|| Ok(WireImportedModel::from(imported))).await?))
 }
 
-/// Which changes.
+/// Selects a page of changes.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct HistoryRequest {
-    /// `next_cursor` of the page before.
+    /// `next_cursor` of the previous page.
     cursor: Option<String>,
-    /// Most changes in a page; 20 when absent, and never more than 100.
+    /// Maximum number of changes in a page: 20 when absent, at most 100.
     #[param(value_type = Option<limit::Limit>, inline)]
     #[serde(default, deserialize_with = "limit::in_query")]
     limit: Option<i64>,
 }
 
-/// Who changed the access model, and what.
+/// Lists the changes of the access model and their authors.
 #[utoipa::path(get, path = "/schema/history", tag = "access model", params(HistoryRequest), responses(
     (status = 200, description = "Changes", body = WireHistoryPage),
     (status = 400, description = "`invalid_cursor`: not a cursor of the history"),
@@ -138,7 +138,7 @@ pub(crate) async fn history(
     Ok(Answer(page.into()))
 }
 
-/// The access model as of a change, and what the change did; as YAML the file alone.
+/// Returns the access model after a change, with the parts that the change affected; as YAML, the model file only.
 #[utoipa::path(get, path = "/schema/history/{version}", tag = "access model",
     params(("version" = u64, Path, description = "The version that the change made")), responses(
     (status = 200, description = "The model", content((WireModelAt = "application/json"), (String = "application/yaml"))),
@@ -162,7 +162,7 @@ pub(crate) async fn at(
     .await
 }
 
-/// Puts the access model of a change in force again. Who held a role that was removed since does not hold it again.
+/// Restores the access model of a change. Roles that were removed since are restored without their assignments to users.
 #[utoipa::path(post, path = "/schema/history/{version}/restore", tag = "access model", params(
     ("version" = u64, Path, description = "The version that the change made"),
     ("If-Match" = String, Header, description = "The version of the access model, as an export or a plan tells it", example = "*")), responses(
@@ -188,14 +188,14 @@ pub(crate) async fn restore(
     Ok((etag(restored.version), answered(|| Ok(WireImportedModel::from(restored))).await?))
 }
 
-/// An answer that can be as large as a file.
+/// Serialises a response that can be as large as a model file.
 async fn answered<T: Serialize>(
     make: impl FnOnce() -> Result<T, Problem> + Send + 'static,
 ) -> Result<Response, Problem> {
     in_turn(|| Ok(Answer(make()?).into_response())).await?
 }
 
-/// A model as an answer.
+/// Returns a model as a response.
 async fn file(state: ModelState, representation: Representation) -> Result<Response, Problem> {
     let make = move || {
         let file = value(&PolicyFile::of(state).map_err(unknown_tests)?);
@@ -205,13 +205,13 @@ async fn file(state: ModelState, representation: Representation) -> Result<Respo
     in_turn(make).await?
 }
 
-/// A file as JSON.
+/// Converts a file to JSON.
 fn value(file: &PolicyFile) -> Json {
-    // Strings, numbers, lists and objects with texts as names: serialising cannot fail.
+    // The file consists of strings, numbers, lists and objects with string keys, so serialising cannot fail.
     json_of(file).unwrap_or(Json::Null)
 }
 
-/// The text of a file.
+/// Serialises a file.
 fn written(file: &Json, representation: Representation) -> String {
     match representation {
         Representation::Yaml => yaml(file),
@@ -224,7 +224,7 @@ fn unknown_tests(fault: Fault) -> Problem {
     Problem::new(Code::Internal, "internal error")
 }
 
-/// Reads a file that says all of the model.
+/// Reads a file that contains the whole model.
 fn read(document: &Document) -> Result<PolicyFile, Problem> {
     let file: PolicyFile = document.parse().map_err(|fault| unreadable(&fault))?;
     if let Some(missing) = REQUIRED.into_iter().find(|member| !document.has(member)) {
@@ -236,13 +236,13 @@ fn read(document: &Document) -> Result<PolicyFile, Problem> {
     Ok(file)
 }
 
-/// The model that a file says, when it can be put in force as it is.
+/// Returns the model of a file if it can be imported unchanged.
 fn allowed(file: PolicyFile, document: &Document) -> Result<AccessFile, Problem> {
     let unclear = file.unclear(document);
     if !unclear.is_empty() {
         return Err(refused(unclear));
     }
-    // What is put in force must be possible to export, and to import again.
+    // An imported model must also be exportable, and the export importable.
     let exported = value(&file);
     let too_many = |most: usize, what: &str| {
         let detail = format!("exported, the file would have more than {most} {what}");

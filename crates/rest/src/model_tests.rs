@@ -1,4 +1,4 @@
-//! The tests that are kept with the access model, run on its roles.
+//! Runs the stored tests of the access model on its roles.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
@@ -12,11 +12,11 @@ use crate::json::Json;
 use crate::policy_file::{FilePolicy, FileRole, FileTest, MemberFault, PolicyFile, TestsDocument};
 use crate::policy_suite::{SuiteFault, resolve};
 
-/// Of a test that fails, so many reasons are told.
+/// Maximum number of reasons in the report of a failed test.
 const REASONS_TOLD: usize = 3;
 
-/// Runs the tests that are kept with a model. A policy that is broken does not keep those from being run that have nothing to
-/// do with it; whether it may be there at all is not for tests to say.
+/// Runs the stored tests of a model. A policy that is not valid does not prevent the tests that do not depend on it. Whether the
+/// model may contain such a policy is not decided here.
 pub(crate) fn run_tests(state: &ModelState, stopped: &AtomicBool) -> Result<TestRun, Vec<FieldError>> {
     let document = TestsDocument::read(&state.tests)
         .map_err(|fault| vec![error("/tests", format!("the tests cannot be read: {}", fault.message))])?;
@@ -39,7 +39,7 @@ pub(crate) fn run_tests(state: &ModelState, stopped: &AtomicBool) -> Result<Test
             if places.is_empty() {
                 return Ok(run);
             }
-            // What else is wrong was found with everything in its place.
+            // Other faults are reported from the first attempt, whose pointers refer to the complete file.
             resolve(&file, &state.model).map_err(|_| told(faults))?
         }
     };
@@ -63,7 +63,7 @@ fn told(faults: Vec<SuiteFault>) -> Vec<FieldError> {
     told.collect()
 }
 
-/// Takes the policies that are not valid out of their roles, and gives their titles by role.
+/// Removes invalid policies from their roles and returns their titles by role.
 fn without_broken(file: &mut PolicyFile, faults: &[SuiteFault]) -> BTreeMap<String, Vec<String>> {
     let invalid: BTreeSet<&str> = faults
         .iter()
@@ -87,8 +87,8 @@ fn without_broken(file: &mut PolicyFile, faults: &[SuiteFault]) -> BTreeMap<Stri
     broken
 }
 
-/// Takes out the tests that a broken policy decides, and counts them as failed: of users who hold its role, who can read
-/// nothing, and of the policy itself. Gives the places of the others.
+/// Removes the tests that depend on a broken policy and counts them as failed: tests with users who have its role, and so can
+/// read nothing, and tests of the policy itself. Returns the original positions of the other tests.
 fn without_tests_of(
     file: &mut PolicyFile,
     broken: &BTreeMap<String, Vec<String>>,
@@ -126,7 +126,7 @@ fn without_tests_of(
     places
 }
 
-/// Runs tests, each of which stands at its place in the file.
+/// Runs tests. `places` are their positions in the file.
 fn run_suite(
     suite: &Suite,
     places: &[usize],

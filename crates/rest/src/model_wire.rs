@@ -1,4 +1,4 @@
-//! Plans, changes and history of the access model as they are answered.
+//! Wire format of plans, changes and history of the access model.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -24,9 +24,9 @@ pub(crate) enum WirePartKind {
     Binding,
     /// A marked field.
     Field,
-    /// A role that is there on one side only, with all its policies.
+    /// A role that exists on one side only, with all its policies.
     Role,
-    /// A policy of a role that is there on both sides.
+    /// A policy of a role that exists on both sides.
     Policy,
     /// The tests.
     Tests,
@@ -44,18 +44,18 @@ impl From<PartKind> for WirePartKind {
     }
 }
 
-/// What happened to a part.
+/// Kind of a change.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = ModelChangeKind)]
 pub(crate) enum WireChangeKind {
-    /// It is new.
+    /// The part is new.
     Added,
-    /// It is gone.
+    /// The part was removed.
     Removed,
-    /// It says something else.
+    /// The content of the part changed.
     Changed,
-    /// It is the same, in another place among its kind.
+    /// The part is unchanged but has another position in its list.
     Moved,
 }
 
@@ -70,22 +70,22 @@ impl From<ChangeKind> for WireChangeKind {
     }
 }
 
-/// A part of the access model that is not the same before and after.
+/// A part of the access model that differs before and after.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = ModelChange)]
 pub(crate) struct WireModelChange {
-    /// What it is.
+    /// Kind of the part.
     kind: WirePartKind,
-    /// The field as policies name it, the role, or role and title of a policy with ` / ` between them.
+    /// The reference of the field, the name of the role, or role and title of a policy with ` / ` between them.
     #[schema(examples("payments / Own team"))]
     name: String,
-    /// What happened.
+    /// Kind of the change.
     change: WireChangeKind,
-    /// How it was: a binding, a marked field, a policy, `{"policies": […]}` of a role, numbers of `users`, `traces` and
-    /// `tests`, or the `position` of what has moved, from 1. Null for what is new.
+    /// The previous content: a binding, a marked field, a policy, `{"policies": […]}` of a role, numbers of `users`, `traces` and
+    /// `tests`, or the `position` of a moved part, from 1. Null for an added part.
     #[schema(value_type = Option<Object>, required = true)]
     before: Option<Value>,
-    /// How it is, likewise. Null for what is gone.
+    /// The new content, in the same form. Null for a removed part.
     #[schema(value_type = Option<Object>, required = true)]
     after: Option<Value>,
 }
@@ -102,13 +102,13 @@ impl From<ModelChange> for WireModelChange {
     }
 }
 
-/// Changes for the wire.
+/// Converts changes to their wire format.
 pub(crate) fn changes(changes: Vec<ModelChange>) -> Vec<WireModelChange> {
     changes.into_iter().map(WireModelChange::from).collect()
 }
 
 fn part(part: ModelPart) -> Value {
-    // Structs of strings, booleans and lists: serialising cannot fail.
+    // These are structs of strings, booleans and lists, so serialising cannot fail.
     let of = |value: Result<Value, serde_json::Error>| value.unwrap_or_default();
     match part {
         ModelPart::Binding(binding) => of(serde_json::to_value(WireBinding::from(binding))),
@@ -127,14 +127,14 @@ fn part(part: ModelPart) -> Value {
     }
 }
 
-/// Advice about a policy of a model file.
+/// A warning about a policy of a model file.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ModelWarning {
     /// The role.
     role: String,
     /// The policy's title.
     title: String,
-    /// What is perhaps not meant.
+    /// The possible mistake.
     #[serde(flatten)]
     diagnostic: WireDiagnostic,
 }
@@ -145,23 +145,23 @@ impl From<PolicyWarning> for ModelWarning {
     }
 }
 
-/// A test of a model file that did not pass.
+/// A test of a model file that failed.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = FailedTest)]
 pub(crate) struct WireFailedTest {
-    /// What it shows.
+    /// Name of the test.
     name: String,
-    /// What is otherwise than expected.
+    /// The difference from the expected result.
     message: String,
 }
 
-/// What the tests of a model file come to.
+/// Results of the tests of a model file.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = ModelTests)]
 pub(crate) struct WireTestRun {
-    /// Tests that passed.
+    /// Number of tests that passed.
     passed: usize,
-    /// Those that did not.
+    /// The tests that failed.
     failed: Vec<WireFailedTest>,
 }
 
@@ -179,9 +179,9 @@ impl From<TestRun> for WireTestRun {
 pub(crate) struct WireLostRole {
     /// The role.
     role: String,
-    /// How many users hold it.
+    /// Number of users who have the role.
     users: usize,
-    /// The first of them by name, at most 100.
+    /// The first of these users by name, at most 100.
     usernames: Vec<String>,
 }
 
@@ -191,27 +191,27 @@ impl From<LostRole> for WireLostRole {
     }
 }
 
-/// What putting a model file in force would do.
+/// The effect of importing a model file.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = ModelPlan)]
 pub(crate) struct WireModelPlan {
-    /// The version of the access model that the file was compared with: what to send as `If-Match` of an import, in quotes.
+    /// The version of the access model that the file was compared with: send it as `If-Match` of an import, in quotes.
     version: u64,
-    /// Whether nothing would change.
+    /// Whether the import would change nothing.
     empty: bool,
-    /// What would change.
+    /// The parts that would change.
     changes: Vec<WireModelChange>,
-    /// Advice about the policies of roles that would change.
+    /// Warnings about the policies of roles that would change.
     warnings: Vec<ModelWarning>,
-    /// What the tests of the file come to. An import refuses a file with tests that fail.
+    /// Results of the file's tests. An import rejects a file with failing tests.
     tests: WireTestRun,
     /// Users who would lose a role.
     members: Vec<WireLostRole>,
-    /// Which traces users would gain and lose, in the last 24 hours; null when it was not looked at or could not be told, of
-    /// which `notes` say why.
+    /// The traces that users would gain and lose, for the last 24 hours; null when this was skipped or could not be determined,
+    /// for the reason in `notes`.
     #[schema(required = true)]
     impact: Option<WireImpact>,
-    /// More, in words.
+    /// More information, as readable text.
     notes: Vec<String>,
 }
 
@@ -230,17 +230,17 @@ impl From<ModelPlan> for WireModelPlan {
     }
 }
 
-/// What putting a model in force did.
+/// The result of an import.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = ImportedModel)]
 pub(crate) struct WireImportedModel {
-    /// The version of the access model now: one more than before, or the same when nothing changed.
+    /// The current version of the access model: one more than before, or the same when nothing changed.
     pub(crate) version: u64,
-    /// What changed.
+    /// The parts that changed.
     changes: Vec<WireModelChange>,
-    /// Advice about the policies of roles that changed.
+    /// Warnings about the policies of roles that changed.
     warnings: Vec<ModelWarning>,
-    /// More, in words.
+    /// More information, as readable text.
     notes: Vec<String>,
 }
 
@@ -255,12 +255,12 @@ impl From<ImportedModel> for WireImportedModel {
     }
 }
 
-/// Who made a change.
+/// The author of a change.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ChangedBy {
     /// Id of the user; empty for the service itself.
     id: String,
-    /// Name of the user at that time; empty for the service itself.
+    /// Name of the user at the time of the change; empty for the service itself.
     username: String,
 }
 
@@ -268,20 +268,20 @@ pub(crate) struct ChangedBy {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = HistoryEntry)]
 pub(crate) struct WireHistoryEntry {
-    /// The version of the access model that it made, from 1, each one more than the one before.
+    /// The version of the access model after the change. Versions start at 1 and increase by one.
     version: u64,
-    /// When it was made.
+    /// When the change was made.
     at: Time,
-    /// Who made it.
+    /// The author.
     by: ChangedBy,
-    /// What was done, as in the audit log; `upgrade` for what was there when the history began.
+    /// Name of the action, as in the audit log; `upgrade` for the model that existed when the history began.
     #[schema(examples("role.put"))]
     action: String,
-    /// What it was done to: a role, or the change that was restored.
+    /// Object of the action: a role, or the change that was restored.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     target: Option<String>,
-    /// What it changed, in words; of many parts, the first.
+    /// Readable descriptions of the changed parts; if there are many, of the first ones.
     #[schema(examples(json!(["role `payments`: policy `Own team` changed"])))]
     summary: Vec<String>,
 }
@@ -320,15 +320,15 @@ impl From<HistoryPage> for WireHistoryPage {
     }
 }
 
-/// The access model as of a change.
+/// The access model after a change.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = ModelAtChange)]
 pub(crate) struct WireModelAt {
     /// The change.
     #[serde(flatten)]
     pub(crate) entry: WireHistoryEntry,
-    /// What is not the same as before it.
+    /// The parts that the change affected.
     pub(crate) changes: Vec<WireModelChange>,
-    /// The whole model after it.
+    /// The whole model after the change.
     pub(crate) file: PolicyFile,
 }

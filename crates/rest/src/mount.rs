@@ -1,4 +1,4 @@
-//! Another interface of the service, served behind the same wrapper and the same gate as the API.
+//! Another interface of the service, nested behind the same middleware and access checks as the API.
 
 use axum::Router;
 use axum::body::{self, Body};
@@ -13,28 +13,27 @@ use crate::code::Code;
 use crate::extent;
 use crate::problem::Problem;
 
-/// An interface and where it is. Its requests have been authenticated, by an API key: their extensions hold the
-/// `Arc<Principal>` who calls.
+/// A nested interface and its path. Its requests have been authenticated with an API key: their extensions hold the
+/// `Arc<Principal>` of the caller.
 #[derive(Clone)]
 pub struct Mount {
     /// The path.
     pub path: &'static str,
-    /// What answers there.
+    /// The router of the interface.
     pub interface: Router,
 }
 
-/// Marks an answer whose body is the interface's own, whatever its status.
+/// Marks a response whose body has the interface's own format, whatever its status.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OwnBody;
 
-/// More of a refusal's text is of no use to anybody.
+/// Maximum length of an error text that is read from the interface.
 const MAX_REFUSAL_BYTES: usize = 4 * 1024;
 
 const TOO_MANY_VALUES: &str = "the body has too many lists, objects or values";
 
 impl Mount {
-    /// The interface's answer. What it says in a form of its own stays as it is; a refusal in bare text becomes a problem
-    /// like any other.
+    /// Returns the interface's response. JSON bodies stay unchanged; a plain-text error becomes a problem as on other routes.
     pub(crate) async fn answer(self, request: Request) -> Response {
         let (head, body) = request.into_parts();
         if head.method == Method::POST
@@ -42,7 +41,7 @@ impl Mount {
         {
             return problem.into_response();
         }
-        // Here, where bodies have a deadline: an interface reads for as long as somebody keeps it waiting.
+        // The body is read here, with a time-out: the interface itself would wait for a slow client without a limit.
         let body = match read_in_time(body, MAX_BODY_BYTES).await {
             Ok(bytes) if extent::is_moderate(&bytes) => Body::from(bytes),
             Ok(_) => return Problem::new(Code::PayloadTooLarge, TOO_MANY_VALUES).into_response(),
@@ -59,7 +58,7 @@ impl Mount {
     }
 }
 
-/// Whether the client takes JSON, which is all that there is. One that names nothing takes anything.
+/// Checks that the client accepts JSON, the only representation. Without a media type in `Accept`, it accepts everything.
 fn accepts_json(headers: &HeaderMap) -> Result<(), Problem> {
     let names_nothing =
         headers.get_all(header::ACCEPT).iter().all(|value| value.as_bytes().trim_ascii().is_empty());
@@ -158,7 +157,7 @@ mod tests {
         }
     }
 
-    /// Pieces of one byte, so far apart.
+    /// Sends a body in pieces of one byte, `apart` from each other.
     async fn send(pieces: usize, apart: Duration) -> (StatusCode, Option<Code>, Bytes, Duration) {
         let interface = Router::new().fallback(async |body: Bytes| body);
         let pieces = stream::unfold(pieces, move |left| async move {

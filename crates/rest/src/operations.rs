@@ -1,5 +1,5 @@
-//! What the OpenAPI document says about every operation, whichever its handler: who may call it, and the answers that the
-//! gate, the readers of parameters and bodies, and the wrapper give in its place. A handler lists its own answers only.
+//! The parts of the OpenAPI document that are common to all operations: the required access, and the errors that the access
+//! checks, the extractors of parameters and bodies, and the middleware return. A handler documents its own responses only.
 
 use utoipa::openapi::header::HeaderBuilder;
 use utoipa::openapi::path::{Operation, PathItem};
@@ -11,13 +11,13 @@ use crate::body::Takes;
 use crate::problem::PROBLEM_JSON;
 use crate::routes::{Access, By};
 
-/// Who may call, for readers of the document that want to know more than `security` says.
+/// Extension with the required access, in more detail than `security` gives.
 const X_ACCESS: &str = "x-access";
 
-/// The tool that an operation is REST's form of: a key that is limited to tools needs it there.
+/// Extension with the tool that the operation corresponds to: an API key that is limited to tools needs this one.
 const X_TOOL: &str = "x-tool";
 
-/// All operations of a path with their methods.
+/// Returns all operations of a path with their methods.
 pub(crate) fn of(item: &mut PathItem) -> impl Iterator<Item = (&'static str, &mut Operation)> {
     let PathItem { get, put, post, delete, patch, .. } = item;
     [("get", get), ("put", put), ("post", post), ("delete", delete), ("patch", patch)]
@@ -56,7 +56,7 @@ pub(crate) fn document(
     }
 }
 
-/// A name for generated clients; unique, since method and path are.
+/// Returns an operation id for generated clients; it is unique, because method and path are.
 fn operation_id(method: &str, path: &str) -> String {
     let words =
         path.split(|character: char| !character.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
@@ -73,7 +73,7 @@ fn security(access: Access) -> Vec<SecurityRequirement> {
     }
 }
 
-/// The problems that come from what stands around the handler.
+/// Returns the errors that occur before the handler runs.
 fn common_problems(
     method: &str,
     operation: &Operation,
@@ -134,7 +134,7 @@ fn common_problems(
     problems
 }
 
-/// What follows from the status alone.
+/// Adds the headers and the body that follow from the status alone.
 fn complete(status: &str, response: &mut Response) {
     let mut header = |name: &str, kind: Type, description: &str| {
         let schema = ObjectBuilder::new().schema_type(kind).build();

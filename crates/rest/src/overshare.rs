@@ -1,4 +1,4 @@
-//! `/policies/overshare`.
+//! `/policies/overshare`: collateral access.
 
 use axum::Json as Answer;
 use axum::extract::State;
@@ -15,19 +15,20 @@ use crate::roles::WirePolicy;
 use crate::routes::Caller;
 use crate::wire::Time;
 
-/// A role, and which traces to look at.
+/// A role, and the traces to evaluate.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = OvershareRequest)]
 pub(crate) struct WireOvershareRequest {
-    /// The role.
+    /// Name of the role.
     #[schema(examples("payments"))]
     role: String,
-    /// Its policies; those that are stored when absent.
+    /// Policies of the role; the stored ones when absent.
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     policies: Option<Vec<WirePolicy>>,
-    /// A marked field of text or a display column; services when absent.
+    /// Field by whose values collateral access is counted: a marked field of type string or string_array, or a display column;
+    /// the service column when absent.
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false, examples("ServiceName"))]
     by: Option<String>,
@@ -35,11 +36,11 @@ pub(crate) struct WireOvershareRequest {
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     from: Option<Time>,
-    /// End of the window, which does not belong to it; now when absent.
+    /// End of the window, exclusive; now when absent.
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     to: Option<Time>,
-    /// Longest that it may take, in seconds; where that is too short to look at all traces, a sample is looked at.
+    /// Time limit in seconds. If it is too short to evaluate all traces, a sample is evaluated.
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<i64>, nullable = false, minimum = 1, maximum = 60, default = 10)]
     seconds: Option<Limit>,
@@ -59,13 +60,13 @@ impl From<WireOvershareRequest> for OvershareRequest {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = SharedValue)]
 pub(crate) struct WireSharedValue {
-    /// The value; of an array an element.
+    /// The value, or an element of an array.
     value: String,
-    /// Traces that the policies open and that have a span with it.
+    /// Number of traces that the policies grant access to and that have a span with this value.
     traces: u64,
-    /// Of these, traces in which a span with it satisfies a policy itself.
+    /// Number of these traces in which a span with this value is a matching span.
     matching_traces: u64,
-    /// Whether there is none: it is visible only because traces are shown whole.
+    /// Whether `matching_traces` is 0: the value is visible only because access is to whole traces.
     only_shared: bool,
 }
 
@@ -75,35 +76,37 @@ impl From<SharedValue> for WireSharedValue {
     }
 }
 
-/// What policies let see besides what they name: a span that satisfies one opens its whole trace.
+/// Collateral access: values that policies make visible without naming them, because a matching span grants access to its whole
+/// trace.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Overshare)]
 pub(crate) struct WireOvershare {
-    /// Which traces were counted.
+    /// The traces that were counted.
     #[serde(flatten)]
     counted: WireCounted,
     /// The field.
     #[schema(examples("ServiceName"))]
     by: String,
-    /// Users who have the role and are not disabled. When nobody has it, it is told for somebody with this role alone and no
-    /// attributes.
+    /// Number of users who have the role and are not disabled. If there are none, the counts are for a hypothetical user with
+    /// this role only and no attributes.
     members: u64,
-    /// Those for whom it was counted, each by their own attributes; `notes` say why not for all.
+    /// Number of members who were evaluated, each with their own attributes; if not all, `notes` give the reason.
     members_counted: u64,
-    /// Those for whom the counts and values are told: members of whom the policies ask the same, and to whom most values are
-    /// visible only by sharing.
+    /// Number of members to whom the counts and values apply: those members with the same effective policies who have the most
+    /// values that are visible by collateral access only.
     members_told: u64,
-    /// Of those counted, the members to whom any value is visible only by sharing; of a sample, as far as that shows it.
+    /// Number of evaluated members who have any value that is visible by collateral access only; for a sample, as far as the
+    /// sample shows it.
     members_shared: u64,
-    /// Traces that the policies open.
+    /// Number of traces that the policies grant access to.
     traces: u64,
-    /// Different values in them.
+    /// Number of different values in these traces.
     distinct: u64,
-    /// Of these, those that no span has that satisfies a policy itself; hidden ones included.
+    /// Number of these values that no matching span has, including hidden ones.
     only_shared: u64,
-    /// Values of traces that the caller may read, at most 100; those that most traces have first.
+    /// Values of traces that the caller may read, at most 100; the values that most traces have come first.
     values: Vec<WireSharedValue>,
-    /// Different values that are not told: the caller may read no trace with them, or no filter could use them.
+    /// Number of different values that are not listed: the caller may read no trace with them, or no filter could use them.
     hidden_values: u64,
 }
 
@@ -126,13 +129,15 @@ impl From<OvershareAnswer> for WireOvershare {
     }
 }
 
-/// What a role lets its members see besides what its policies name, by the values of one field.
+/// Reports the collateral access of a role: the values of one field that its members can see although the policies do not name
+/// them.
 ///
-/// Where the policies ask for something else for each member (`user.attributes`), it is counted for each by themself, members
-/// of whom they ask the same together, and told for those to whom most values are visible only by sharing.
+/// If the policies depend on the member (`user.attributes`), each member is evaluated separately; members with the same effective
+/// policies are evaluated together. The result is for the members who have the most values that are visible by collateral access
+/// only.
 ///
-/// The counts are about traces that the caller may not read, too, and stand in the audit log; values are only of traces that
-/// the caller may read.
+/// The counts include traces that the caller may not read, and are recorded in the audit log. Values are only of traces that the
+/// caller may read.
 #[utoipa::path(post, path = "/policies/overshare", tag = "roles", request_body = WireOvershareRequest, responses(
     (status = 200, description = "What is shared", body = WireOvershare),
     (status = 404, description = "`not_found`: no such role, and no policies were sent"),

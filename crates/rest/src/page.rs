@@ -1,5 +1,5 @@
-//! Pages of traces and single traces as answers. Spans are streamed; the first of them is awaited before the status goes
-//! out, so that a store that fails at once is answered with a status that says so.
+//! Responses with pages of traces and single traces. Spans are streamed. The first one is awaited before the status is sent, so
+//! an immediate failure of ClickHouse gets an error status.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,7 +22,7 @@ use crate::problem::Problem;
 use crate::schema_wire::SchemaBinding;
 use crate::wire::Time;
 
-/// A page of traces. The view decides which of the three lists is there.
+/// A page of traces. The view determines which of the three lists is present.
 #[derive(ToSchema)]
 #[allow(dead_code, reason = "describes what is streamed")]
 pub(crate) struct SpanPage {
@@ -31,10 +31,10 @@ pub(crate) struct SpanPage {
     /// Spans of whole traces, with the columns of the bound table.
     #[schema(value_type = Option<Vec<Object>>, nullable = false)]
     spans: Option<Vec<serde_json::Value>>,
-    /// One object a trace.
+    /// One object for each trace.
     #[schema(nullable = false)]
     traces: Option<Vec<TraceSummary>>,
-    /// The ids alone.
+    /// The trace ids only.
     #[schema(nullable = false)]
     trace_ids: Option<Vec<String>>,
     /// Absent on the last page.
@@ -48,12 +48,12 @@ pub(crate) struct SpanPage {
 pub(crate) struct TraceSpans {
     /// The bound table and its structural columns.
     schema: SchemaBinding,
-    /// All spans, by timestamp.
+    /// All spans, ordered by timestamp.
     #[schema(value_type = Vec<Object>)]
     spans: Vec<serde_json::Value>,
 }
 
-/// One trace in short.
+/// Summary of a trace.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct TraceSummary {
     /// Trace id.
@@ -66,20 +66,20 @@ pub(crate) struct TraceSummary {
     root_service: Option<String>,
     /// Start of the earliest span.
     start: Time,
-    /// From the earliest start to the latest end.
+    /// Time from the earliest start to the latest end.
     #[schema(required = true)]
     duration_nanos: Option<i64>,
-    /// Whether a span's duration is below zero or no number of nanoseconds: one that wrapped round in an unsigned column, a float
-    /// that is no number, infinite or beyond 64 bits. Such a span counts as one that took no time.
+    /// Whether a span has a duration that is negative or not a number of nanoseconds: an unsigned column that wrapped around, or
+    /// a float that is NaN, infinite or outside 64 bits. The duration of such a span counts as 0.
     duration_invalid: bool,
-    /// Spans.
+    /// Number of spans.
     span_count: u64,
-    /// Spans with an error.
+    /// Number of spans with an error.
     #[schema(required = true)]
     error_count: Option<u64>,
-    /// Services that took part.
+    /// Names of the services in the trace.
     services: Vec<String>,
-    /// Spans that satisfy a condition of the filter.
+    /// Ids of the spans that satisfy a condition of the filter.
     matched_span_ids: Vec<String>,
 }
 
@@ -100,7 +100,7 @@ impl From<Summary> for TraceSummary {
     }
 }
 
-/// The last line of a page in lines.
+/// The last line of an NDJSON page.
 #[derive(Serialize)]
 struct End {
     end: EndOfPage,
@@ -113,24 +113,24 @@ struct EndOfPage {
     spans: u64,
 }
 
-/// A page of which the rows are on their way, or there.
+/// A page whose rows are being streamed or are complete.
 pub(crate) struct Page {
     schema: SchemaEcho,
     next_cursor: Option<String>,
     traces: u64,
-    /// What the rows are called in a document: all of them, and one.
+    /// Names of the rows in a document: plural and singular.
     names: (&'static str, &'static str),
     rows: Rows,
 }
 
-/// A document on its way.
+/// A chunk of a streamed document.
 type Lines = Result<Bytes, ServiceError>;
 
 impl Page {
-    /// Waits until it is known that the rows begin to come, or that none will.
+    /// Waits for the first row or for the end of an empty result.
     ///
     /// # Errors
-    /// When the trace store fails before the first row.
+    /// When ClickHouse fails before the first row.
     pub(crate) async fn of(answer: QueryAnswer) -> Result<Self, ServiceError> {
         let QueryAnswer { schema, next_cursor, traces, body } = answer;
         let (names, rows) = match body {
@@ -144,7 +144,7 @@ impl Page {
         Ok(Self { schema, next_cursor, traces, names, rows })
     }
 
-    /// As one JSON document.
+    /// Returns the page as one JSON document.
     pub(crate) fn json(self) -> impl Stream<Item = Lines> + Send {
         let next_cursor = self.next_cursor;
         let tail = move || match next_cursor {
@@ -155,12 +155,12 @@ impl Page {
         Document::new(Frame::Elements, head, self.rows.stream, tail)
     }
 
-    /// The first of its lines.
+    /// Returns the first line of the NDJSON page.
     pub(crate) fn begin_lines(&self) -> Bytes {
         begin_lines(&self.schema)
     }
 
-    /// As lines, without the first.
+    /// Returns the NDJSON page without the first line.
     pub(crate) fn lines(self) -> impl Stream<Item = Lines> + Send {
         let Self { next_cursor, traces, names, rows: Rows { stream, spans }, .. } = self;
         let tail = move || {
@@ -171,15 +171,15 @@ impl Page {
     }
 }
 
-/// The first line of a page in lines.
+/// Returns the first line of an NDJSON page.
 pub(crate) fn begin_lines(schema: &SchemaEcho) -> Bytes {
     format!("{{\"schema\":{}}}\n", schema_of(schema)).into()
 }
 
-/// One trace as an answer.
+/// Returns one trace as a response.
 ///
 /// # Errors
-/// When the trace store fails before the first span.
+/// When ClickHouse fails before the first span.
 pub(crate) async fn trace(answer: TraceAnswer, info: &RequestInfo) -> Result<Response, Problem> {
     let rows = spans_of(answer.spans).await?;
     let head = format!("{{\"schema\":{},\"spans\":[", schema_of(&answer.schema));
@@ -191,7 +191,7 @@ fn schema_of(schema: &SchemaEcho) -> String {
     text(&SchemaBinding::new(schema))
 }
 
-/// A document as an answer, which is broken off when the document fails.
+/// Returns a streamed document as a response, which is aborted when the stream fails.
 pub(crate) fn respond(
     document: impl Stream<Item = Lines> + Send + 'static,
     representation: Representation,
@@ -202,20 +202,20 @@ pub(crate) fn respond(
     ([(header::CONTENT_TYPE, kind)], Body::from_stream(body)).into_response()
 }
 
-/// Lines on their way, and the number of spans that passed so far.
+/// A stream of lines, and the number of spans sent so far.
 struct Rows {
     stream: stream::BoxStream<'static, Lines>,
     spans: Arc<AtomicU64>,
 }
 
-/// Rows that are all there.
+/// Returns rows that are complete.
 fn ready(rows: impl Iterator<Item = String>) -> Rows {
     let lines: String = rows.map(|row| row + "\n").collect();
     let stream = stream::once(async move { Ok(Bytes::from(lines)) }).boxed();
     Rows { stream, spans: Arc::default() }
 }
 
-/// Spans as they come, once the first of them came or it is known that none will.
+/// Returns a stream of spans, after waiting for the first one or for the end of an empty result.
 async fn spans_of(spans: SpanStream) -> Result<Rows, ServiceError> {
     let mut spans = spans.fuse();
     let first = spans.next().await.transpose()?;

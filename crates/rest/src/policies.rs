@@ -16,7 +16,7 @@ use crate::routes::Caller;
 use crate::span_wire;
 use crate::wire::{Attributes, to_values};
 
-/// A remark on a policy's expression.
+/// A diagnostic about a policy's expression.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Diagnostic)]
 pub struct WireDiagnostic {
@@ -28,9 +28,9 @@ pub struct WireDiagnostic {
     length: u32,
     /// Machine-readable kind.
     code: &'static str,
-    /// What is wrong, for people.
+    /// Description of the problem, as readable text.
     message: String,
-    /// What to do about it.
+    /// Suggested correction.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     hint: Option<String>,
@@ -43,47 +43,47 @@ impl From<Diagnostic> for WireDiagnostic {
     }
 }
 
-/// Remarks for the wire.
+/// Converts diagnostics to their wire format.
 pub(crate) fn diagnostics(list: Vec<Diagnostic>) -> Vec<WireDiagnostic> {
     list.into_iter().map(WireDiagnostic::from).collect()
 }
 
-/// An expression to be checked.
+/// An expression to check.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CheckRequest {
-    /// CEL.
+    /// The CEL expression.
     #[schema(examples("SpanAttributes[\"team\"] == user.attributes.team"))]
     expression: String,
-    /// Whether to try it on a sample of recent traces too, for a second at most. That is written down in the audit log,
-    /// and so not what an editor asks for with each keystroke.
+    /// Whether to test it also on a sample of recent traces, for a second at most. Such tests are recorded in the audit log, so
+    /// an editor should not request them with each keystroke.
     #[serde(default)]
     #[schema(required = false, default = false)]
     recent_traces: bool,
 }
 
-/// What checking an expression found.
+/// Result of checking an expression.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct CheckResult {
-    /// Whether a role may hold it.
+    /// Whether the expression is valid in a role.
     pub valid: bool,
-    /// Why not.
+    /// The errors, if it is not valid.
     pub errors: Vec<WireDiagnostic>,
-    /// Fields that it reads.
+    /// Fields that the expression reads.
     pub fields: Vec<String>,
-    /// What is allowed, yet perhaps not meant.
+    /// Warnings about possible mistakes in a valid expression.
     pub warnings: Vec<WireDiagnostic>,
-    /// Its form in ClickHouse; null when it is not valid.
+    /// The compiled SQL; null when the expression is not valid.
     #[schema(required = true)]
     pub predicate: Option<String>,
-    /// Recent traces that it was tried on; absent when that was not asked for or not possible.
+    /// Number of recent traces that the expression was tested on; absent when this was not requested or not possible.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub recent_traces: Option<u64>,
 }
 
 impl CheckResult {
-    /// What a check without a service finds.
+    /// Returns the result of a check without a service.
     pub fn offline(
         errors: Vec<Diagnostic>,
         fields: Vec<String>,
@@ -101,7 +101,7 @@ impl CheckResult {
     }
 }
 
-/// Checks an expression against the access model as it is now.
+/// Checks an expression against the current access model.
 #[utoipa::path(post, path = "/policies/check", tag = "roles", request_body = CheckRequest, responses(
     (status = 200, description = "What was found", body = CheckResult),
 ))]
@@ -122,7 +122,7 @@ pub(crate) async fn check(
     }))
 }
 
-/// A user whom a policy is evaluated for; they need not exist.
+/// A user for whom a policy is evaluated; the user need not exist.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EvaluatedUser {
@@ -146,30 +146,30 @@ impl From<EvaluatedUser> for User {
     }
 }
 
-/// An expression to be evaluated on spans.
+/// An expression to evaluate on spans.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct EvaluateRequest {
-    /// CEL.
+    /// The CEL expression.
     #[schema(examples("SpanAttributes[\"team\"] == user.attributes.team"))]
     expression: String,
-    /// For whom.
+    /// The user for whom to evaluate.
     user: EvaluatedUser,
-    /// Spans as a query answers with them, at most 1,000. Columns that policies cannot use are ignored.
+    /// Spans in the format of query results, at most 1,000. Columns that policies cannot use are ignored.
     #[schema(value_type = Vec<Object>, examples(json!([{"ServiceName": "checkout", "SpanAttributes": {"team": "payments"}}])))]
     spans: Vec<json::Json>,
 }
 
-/// Whether an expression, or a part of it, is true.
+/// Value of an expression or a part of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = PolicyOutcome)]
 pub enum WireOutcome {
-    /// It is: the span satisfies the policy.
+    /// True: the span satisfies the policy.
     True,
-    /// It is not.
+    /// False.
     False,
-    /// It cannot be told: the span does not satisfy the policy, nor its negation.
+    /// Evaluation failed: the span satisfies neither the policy nor its negation.
     Error,
 }
 
@@ -183,7 +183,7 @@ impl From<&PolicyOutcome> for WireOutcome {
     }
 }
 
-/// A part of the expression that decided.
+/// A deciding part of the expression.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Decision)]
 pub struct WireDecision {
@@ -193,9 +193,9 @@ pub struct WireDecision {
     column: u32,
     /// Length, in code points.
     length: u32,
-    /// What the part is by itself.
+    /// Outcome of this part by itself.
     outcome: WireOutcome,
-    /// Why it is an error, and the values that it looked at.
+    /// Reason for an error, and the values that the part read.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, examples("`SpanAttributes[\"team\"]` is absent on this span"))]
     detail: Option<String>,
@@ -209,17 +209,17 @@ impl From<Decision> for WireDecision {
     }
 }
 
-/// What the expression is on one span.
+/// Outcome of the expression on one span.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Evaluation)]
 pub struct WireVerdict {
     /// Only `true` satisfies a policy.
     outcome: WireOutcome,
-    /// Why it is an error.
+    /// Reason for an error.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     detail: Option<String>,
-    /// The parts that made it so, in the order of the text.
+    /// The parts that determine the outcome, in text order.
     decided_by: Vec<WireDecision>,
 }
 
@@ -235,7 +235,7 @@ impl From<Verdict> for WireVerdict {
     }
 }
 
-/// What an expression is on each span.
+/// Outcome of an expression on each span.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct EvaluateResult {
     /// In the order of the spans.
@@ -248,7 +248,7 @@ impl From<Vec<Verdict>> for EvaluateResult {
     }
 }
 
-/// Evaluates an expression on spans that are sent, under the access model as it is now. Reads no trace and stores nothing.
+/// Evaluates an expression on the spans in the request, with the current access model. Reads no trace and stores nothing.
 #[utoipa::path(post, path = "/policies/evaluate", tag = "roles", request_body = EvaluateRequest, responses(
     (status = 200, description = "What it is on each span", body = EvaluateResult),
     (status = 422, description = "`policy_invalid`, with the place in the text; `value_type`: a value that no row can have; `invalid_value`: more than 1,000 spans, or an attribute that no user can have"),

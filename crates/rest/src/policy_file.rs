@@ -1,6 +1,5 @@
-//! What files about policies hold: an access model, roles with their policies, and tests of them. One format for all of
-//! it, each member of which may be absent, so that the answer of `GET /schema` is such a file, and so is the whole model as
-//! it is exported and imported.
+//! The format of files about policies: an access model, roles with their policies, and tests. All parts share one format, in
+//! which each member may be absent. So the response of `GET /schema` is such a file, and so is an exported or imported model.
 
 use std::collections::BTreeSet;
 
@@ -21,11 +20,11 @@ use crate::text::{Document, Fault, Lines};
 #[serde(deny_unknown_fields, expecting = "an object")]
 #[schema(as = ModelFile)]
 pub struct PolicyFile {
-    /// Path of a file with the access model, relative to this one; not in a file that is imported.
+    /// Path of a file with the access model, relative to this one; not allowed in an imported file.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub model: Option<String>,
-    /// Version of the access model, as `GET /schema` answers with it; ignored by an import.
+    /// Version of the access model, as in `GET /schema`; ignored by an import.
     #[serde(default, deserialize_with = "whole", skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub(crate) version: Option<u64>,
@@ -40,15 +39,15 @@ pub struct PolicyFile {
     #[serde(default)]
     #[schema(required = true)]
     pub roles: Vec<FileRole>,
-    /// Policies that no role holds; not in a file that is imported.
+    /// Policies without a role; not allowed in an imported file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     pub policies: Vec<FilePolicy>,
-    /// Users of the tests.
+    /// Users in the tests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     pub users: Vec<EvaluatedUser>,
-    /// Traces of the tests.
+    /// Traces in the tests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     pub traces: Vec<FileTrace>,
@@ -58,7 +57,7 @@ pub struct PolicyFile {
     pub tests: Vec<FileTest>,
 }
 
-/// A number without a fraction, however it is written; `5.0` and `5` are the same number.
+/// Deserialises a whole number in any notation; `5.0` and `5` are the same number.
 fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     let number = serde_json::Number::deserialize(deserializer)?;
     let float = || number.as_f64().filter(|value| *value >= 0.0 && value.fract() == 0.0);
@@ -67,42 +66,42 @@ fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::E
     whole.map(Some).ok_or_else(|| D::Error::custom("expected a whole number of at least 0"))
 }
 
-/// A marked field, as `GET /schema` answers with it; by hand, the name is enough.
+/// A marked field, as in `GET /schema`; in a file written by hand, the name is sufficient.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "an object")]
 #[schema(as = ModelFileField)]
 pub(crate) struct FileField {
-    /// The map or JSON column; empty or absent for a column of its own.
+    /// The map or JSON column; empty or absent for a field that is a column itself.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     map: Option<String>,
     /// The key, the path, or the column.
     name: String,
-    /// How policies name it; follows from the others.
+    /// Reference to the field in policies; derived from the other members.
     #[serde(default, deserialize_with = "present", rename = "ref", skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     reference: Option<String>,
-    /// Its type; the natural one of the column's type where it is absent.
+    /// Logical type; absent for the natural one of the column's type.
     #[serde(default, deserialize_with = "present", rename = "type", skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     logical: Option<schema_wire::LogicalType>,
-    /// Type of the column, of the map's values, or of what is at the path.
+    /// Type of the column, of the map's values, or of the value at the path.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     column_type: Option<String>,
-    /// Where the value is; follows from the others, but for a path of a declared type.
+    /// Where the value is stored; derived from the other members, except for a path with a declared type.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     source: Option<WireFieldSource>,
-    /// Whether filters may use it.
+    /// Whether filters may use the field.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     filterable: Option<bool>,
-    /// Whether policies may use it; they may, unless it is a number.
+    /// Whether policies may use the field; by default they may, unless it is a number.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     policy: Option<bool>,
-    /// The materialized column that policies read in place of a map's key.
+    /// The materialized column that policies read instead of a map's key.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     column: Option<String>,
@@ -115,7 +114,7 @@ pub(crate) struct FileField {
 pub struct FileRole {
     /// Name.
     pub name: String,
-    /// Its policies.
+    /// Policies of the role.
     pub policies: Vec<FilePolicy>,
 }
 
@@ -124,66 +123,66 @@ pub struct FileRole {
 #[serde(deny_unknown_fields, expecting = "an object")]
 #[schema(as = ModelFilePolicy)]
 pub struct FilePolicy {
-    /// What it is for.
+    /// Title.
     pub title: String,
-    /// More about it.
+    /// Description.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub description: Option<String>,
-    /// CEL.
+    /// The CEL expression.
     pub expression: String,
 }
 
-/// A trace of the tests.
+/// A trace in the tests.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "an object")]
 #[schema(as = ModelFileTrace)]
 pub struct FileTrace {
     /// Name.
     pub name: String,
-    /// Its spans, as a query answers with them.
+    /// Spans in the format of query results.
     #[schema(value_type = Vec<Object>)]
     pub spans: Vec<Json>,
 }
 
-/// A test: what a user may see, or what policies are on spans.
+/// A test: the expected access of a user, or the expected outcome of policies on spans.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "an object")]
 #[schema(as = ModelFileTest)]
 pub struct FileTest {
-    /// What it shows.
+    /// Name of the test.
     pub name: String,
-    /// The name of a user of this file.
+    /// Name of a user in this file.
     pub user: String,
-    /// The name of a trace of this file.
+    /// Name of a trace in this file.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub trace: Option<String>,
-    /// The spans, in place of a trace.
+    /// The spans, instead of a trace.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, value_type = Option<Vec<Object>>)]
     pub spans: Option<Vec<Json>>,
-    /// Whether the user sees the trace.
+    /// Whether the user should see the trace.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub visible: Option<bool>,
-    /// What policies are, by title or `role/title`: `true`, `false` or `error`, or a list with one for each span.
+    /// Expected outcome of policies, by title or `role/title`: `true`, `false` or `error`, or a list with one for each span.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, value_type = Option<Object>)]
     pub policies: Option<Json>,
 }
 
-/// What is wrong with a member of a file.
+/// A fault in a member of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemberFault {
     /// JSON Pointer to the member.
     pub pointer: String,
-    /// Lower case, no final period.
+    /// Message in lower case, without a final period.
     pub message: String,
 }
 
 impl PolicyFile {
-    /// The access model that the file holds, if it holds one.
+    /// Returns the access model in the file, if there is one.
     ///
     /// # Errors
     /// Every field that no table can have.
@@ -211,10 +210,10 @@ impl PolicyFile {
         Ok(Some(AccessModel { version: self.version.unwrap_or_default(), binding, fields }))
     }
 
-    /// The whole model as a file, in the one form that it has.
+    /// Returns the whole model as a file, in its canonical form.
     ///
     /// # Errors
-    /// When the stored tests are no document of [`TestsDocument`].
+    /// When the stored tests are not a valid [`TestsDocument`].
     pub(crate) fn of(state: ModelState) -> Result<Self, Fault> {
         let ModelState { model, roles, tests } = state;
         let TestsDocument { users, traces, tests } = TestsDocument::read(&tests)?;
@@ -233,10 +232,10 @@ impl PolicyFile {
         })
     }
 
-    /// The file as one that says all of the model. What no model can have is the service's to refuse.
+    /// Converts a file with a whole model. The service checks the model itself.
     ///
     /// # Errors
-    /// Every member that has no place in such a file.
+    /// Every member that is not allowed in such a file.
     pub(crate) fn into_access_file(self) -> Result<AccessFile, Vec<MemberFault>> {
         let mut faults = Vec::new();
         let mut fault = |pointer: String, message: &str| {
@@ -286,7 +285,7 @@ impl PolicyFile {
         })
     }
 
-    /// The policies, each with a JSON Pointer to it and the role that holds it.
+    /// Returns the policies, each with its JSON Pointer and its role.
     pub fn policies(&self) -> impl Iterator<Item = (String, Option<&str>, &FilePolicy)> {
         let of_roles = self.roles.iter().enumerate().flat_map(|(at, role)| {
             let policies = role.policies.iter().enumerate();
@@ -298,7 +297,7 @@ impl PolicyFile {
         of_roles.chain(loose.map(|(at, policy)| (format!("/policies/{at}"), None, policy)))
     }
 
-    /// Roles whose names differ from an earlier one by case alone. The service answers `conflict` for these.
+    /// Returns the roles whose names differ from an earlier one only by case. The service rejects these with `conflict`.
     pub fn case_conflicts(&self) -> Vec<MemberFault> {
         let folded: Vec<String> = self.roles.iter().map(|role| role.name.to_ascii_lowercase()).collect();
         let conflicts = repeated(folded.iter().map(String::as_str)).into_iter().map(|at| MemberFault {
@@ -308,8 +307,8 @@ impl PolicyFile {
         conflicts.collect()
     }
 
-    /// What makes it unclear which role or policy is meant, or what a policy says. Policies of a role may have one title,
-    /// as in the service.
+    /// Returns the ambiguities in the file: duplicate names, and expressions whose meaning depends on YAML line folding. Policies
+    /// of a role may have the same title, as in the service.
     pub fn unclear(&self, document: &Document) -> Vec<MemberFault> {
         let mut faults = Vec::new();
         let mut fault = |pointer: String, message: &str| {
@@ -323,7 +322,7 @@ impl PolicyFile {
         }
         for (pointer, _, policy) in self.policies() {
             let pointer = format!("{pointer}/expression");
-            // The comment would reach to the end of the joined line, and take conditions with it.
+            // A comment would extend to the end of the joined line and hide conditions.
             if document.lines(&pointer) == Some(Lines::Joined) && policy.expression.contains("//") {
                 fault(
                     pointer,
@@ -335,7 +334,7 @@ impl PolicyFile {
     }
 }
 
-/// The tests of a model as they are kept with it: one text, the same for the same tests.
+/// The stored tests of a model, as one text that is always the same for the same tests.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TestsDocument {
@@ -345,10 +344,10 @@ pub(crate) struct TestsDocument {
 }
 
 impl TestsDocument {
-    /// Reads what is kept; nothing stands for no tests.
+    /// Parses the stored text; an empty text means no tests.
     ///
     /// # Errors
-    /// When it is none of ours.
+    /// When the text is not a tests document.
     pub(crate) fn read(text: &str) -> Result<Self, Fault> {
         if text.is_empty() { Ok(Self::default()) } else { Document::read_json(text)?.parse() }
     }
@@ -357,7 +356,7 @@ impl TestsDocument {
         if self.users.is_empty() && self.traces.is_empty() && self.tests.is_empty() {
             return String::new();
         }
-        // Strings, numbers, lists and objects with texts as names: serialising cannot fail.
+        // The document consists of strings, numbers, lists and objects with string keys, so serialising cannot fail.
         serde_json::to_string(self).unwrap_or_default()
     }
 }
@@ -379,7 +378,7 @@ impl From<MarkedField> for FileField {
         Self {
             map: field.field.map,
             name: field.field.name,
-            // It follows from the others, and two who say one thing can disagree.
+            // Left out, because it is derived from the other members and could contradict them.
             reference: None,
             logical: Some(field.logical.into()),
             column_type: Some(field.column_type.to_string()),
@@ -391,7 +390,7 @@ impl From<MarkedField> for FileField {
     }
 }
 
-/// The positions of names that were there before.
+/// Returns the positions of names that occurred before.
 pub(crate) fn repeated<'n>(names: impl Iterator<Item = &'n str>) -> Vec<usize> {
     let mut seen = BTreeSet::new();
     names.enumerate().filter(|(_, name)| !seen.insert(*name)).map(|(at, _)| at).collect()
@@ -454,7 +453,7 @@ fn marked(sent: FileField) -> Result<MarkedField, (&'static str, String)> {
     })
 }
 
-/// That a field is called as the file says, if it says it.
+/// Checks that `ref`, if present, matches the field.
 fn is_called(field: &FieldRef, reference: Option<&str>) -> Result<(), (&'static str, String)> {
     if reference.is_some_and(|reference| reference != field.to_string()) {
         return Err(("/ref", format!("the field is called `{field}`; `ref` may be left out")));
@@ -462,7 +461,7 @@ fn is_called(field: &FieldRef, reference: Option<&str>) -> Result<(), (&'static 
     Ok(())
 }
 
-/// The type of the column where a file does not say it: that of the OpenTelemetry exporter's tables.
+/// Returns the default column type: the one that the OpenTelemetry exporter's tables have.
 fn usual_type(source: FieldSource, logical: Option<LogicalType>) -> ColumnType {
     let column = match logical {
         None | Some(LogicalType::String) => "String",

@@ -1,4 +1,4 @@
-//! The tests of a file about policies, with every name in it resolved.
+//! The tests of a file about policies, with all names resolved.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -12,36 +12,36 @@ use crate::json::Json;
 use crate::policy_file::{FilePolicy, FileTest, MemberFault, PolicyFile, repeated};
 use crate::span_wire;
 
-/// The role that need not be defined: it is built in, and opens nothing by itself.
+/// The built-in role, which a file need not define. By itself it grants access to no trace.
 const ADMIN_ROLE: &str = "admin";
 
-/// What keeps tests from being run.
+/// A fault that prevents running the tests.
 #[derive(Debug)]
 pub enum SuiteFault {
-    /// A member of the file.
+    /// A fault in a member of the file.
     Member(MemberFault),
     /// A policy that is not valid.
     Policy {
-        /// JSON Pointer to it.
+        /// JSON Pointer to the policy.
         pointer: String,
-        /// As in [`SuitePolicy`].
+        /// Label as in [`SuitePolicy`].
         label: String,
-        /// Its text.
+        /// The CEL expression.
         expression: String,
-        /// Why.
+        /// The errors.
         diagnostics: Vec<Diagnostic>,
     },
 }
 
-/// Most users, traces and tests of one file, each.
+/// Maximum number of users, of traces and of tests in a file, each.
 const MAX_ITEMS: usize = 2_000;
-/// Most spans of all of its traces and tests.
+/// Maximum number of spans in all traces and tests of a file.
 const MAX_SPANS: usize = 20_000;
 
-/// Reads the policies and tests of a file for an access model.
+/// Resolves the policies and tests of a file for an access model.
 ///
 /// # Errors
-/// Everything that keeps its tests from being run.
+/// Every fault that prevents running the tests.
 pub fn resolve(file: &PolicyFile, model: &AccessModel) -> Result<Suite, Vec<SuiteFault>> {
     let mut reader = Reader { model, faults: Vec::new() };
     reader.within_bounds(file);
@@ -70,7 +70,7 @@ impl Reader<'_> {
         self.faults.push(SuiteFault::Member(fault));
     }
 
-    /// A service reads such files too, in the memory and the time that it has for others.
+    /// Limits the size of a file, because the service reads such files too and must bound their memory and time.
     fn within_bounds(&mut self, file: &PolicyFile) {
         let lists = [("users", file.users.len()), ("traces", file.traces.len()), ("tests", file.tests.len())];
         for (list, found) in lists {
@@ -97,7 +97,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Says which names are there twice.
+    /// Reports duplicate names.
     fn unique<'n>(&mut self, list: &str, member: &str, names: impl Iterator<Item = &'n str> + Clone) {
         for index in repeated(names.clone()) {
             let name = names.clone().nth(index).unwrap_or_default();
@@ -136,7 +136,7 @@ impl Reader<'_> {
         self.unique("users", "username", users.iter().map(|user| user.username.as_str()));
         let roles = || file.roles.iter().map(|role| role.name.as_str()).chain([ADMIN_ROLE]);
         for (at, user) in users.iter_mut().enumerate() {
-            // As an assignment of the role finds it.
+            // Role names are case-insensitive, as in the assignment of a role.
             let stored = |role: &String| roles().find(|known| known.eq_ignore_ascii_case(role));
             for role in user.roles.iter().filter(|role| stored(role).is_none()) {
                 self.unknown(&format!("/users/{at}/roles"), "role", role, roles());
@@ -155,7 +155,7 @@ impl Reader<'_> {
             .collect()
     }
 
-    /// On no spans, whatever is expected of each would hold.
+    /// Rejects an empty trace: every expectation about each span of it would hold.
     fn not_empty(&mut self, spans: &[Json], pointer: &str) {
         if spans.is_empty() {
             self.fault(pointer, "a trace has at least one span: without one, nothing would be tested");
@@ -282,7 +282,7 @@ impl Reader<'_> {
     }
 }
 
-/// Which policies a test may mean, and what can be done.
+/// Returns the message for an ambiguous policy title, with a suggestion.
 fn ambiguous(title: &str, policies: &[&Rc<SuitePolicy>]) -> String {
     let labels: BTreeSet<&str> = policies.iter().map(|policy| policy.label.as_str()).collect();
     if labels.len() == 1 {
@@ -304,7 +304,8 @@ mod tests {
     use super::*;
     use crate::text::Document;
 
-    /// Faults of a file with so many users, traces of one span, and tests; and spans of the first test besides.
+    /// Returns the faults of a file with this number of users, of traces with one span, and of tests, and with `spans` more spans
+    /// in the first test.
     fn faults(users: usize, traces: usize, tests: usize, spans: usize) -> Vec<(String, String)> {
         let many = |count: usize, one: &dyn Fn(usize) -> Value| (0..count).map(one).collect::<Vec<_>>();
         let first = json!({"name": "first", "user": "u0", "spans": vec![json!({}); spans], "visible": false});

@@ -1,4 +1,4 @@
-//! `ETag` and `If-Match`: a version, so that two administrators do not overwrite each other unseen.
+//! `ETag` and `If-Match`: versions that prevent lost updates when two administrators edit at the same time.
 
 use axum::extract::FromRequestParts;
 use http::request::Parts;
@@ -10,10 +10,10 @@ use crate::code::Code;
 use crate::limit::Limit;
 use crate::problem::Problem;
 
-/// What `If-Match` demands, if it was sent.
+/// The condition in `If-Match`, if it was sent.
 pub(crate) struct IfMatch(pub(crate) Option<tracewarden_service::IfMatch>);
 
-/// A version or revision in a body: a whole number, however it is written; `7.0` and `7` are the same number.
+/// A version or revision in a body: a whole number in any notation; `7.0` and `7` are the same number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Version(u64);
 
@@ -27,7 +27,7 @@ impl<'de> Deserialize<'de> for Version {
 }
 
 impl IfMatch {
-    /// With a version that the body names, as it was answered: then both hold, or none.
+    /// Combines the header with the version in the body, if it has one: both must match.
     pub(crate) fn and(self, version: Option<Version>) -> Option<tracewarden_service::IfMatch> {
         use tracewarden_service::IfMatch::{AtVersion, Existing, Versions};
         match (self.0, version) {
@@ -44,7 +44,7 @@ impl IfMatch {
 }
 
 impl IfMatch {
-    /// With the version of the whole access model that the body names: then both hold, or none.
+    /// Combines the header with the version of the whole access model in the body, if it has one: both must match.
     pub(crate) fn and_model(self, version: Option<Version>) -> Option<tracewarden_service::IfMatch> {
         use tracewarden_service::IfMatch::{AtVersion, Versions};
         let Some(Version(version)) = version else { return self.0 };
@@ -56,7 +56,7 @@ impl IfMatch {
     }
 }
 
-/// Refuses a body that names another resource than the path does.
+/// Rejects a body that names another resource than the path does.
 pub(crate) fn names_same(member: &str, sent: Option<&str>, path: &str) -> Result<(), Problem> {
     match sent {
         Some(sent) if sent != path => {
@@ -77,7 +77,7 @@ impl<S: Send + Sync> FromRequestParts<S> for IfMatch {
     }
 }
 
-/// Reads `*`, or a list of entity tags (RFC 9110, 13.1.1), perhaps over several headers.
+/// Parses `*`, or a list of entity tags (RFC 9110, 13.1.1), which may span several headers.
 fn if_match(headers: &HeaderMap) -> Result<Option<tracewarden_service::IfMatch>, Problem> {
     let mut values = headers.get_all(header::IF_MATCH).iter().peekable();
     if values.peek().is_none() {
@@ -87,7 +87,7 @@ fn if_match(headers: &HeaderMap) -> Result<Option<tracewarden_service::IfMatch>,
     if lines == ["*"] {
         return Ok(Some(tracewarden_service::IfMatch::Existing));
     }
-    // Our tags hold digits alone, so a comma always divides; pieces of other people's tags are no tags of ours.
+    // Tags of this service contain digits only, so every comma is a separator; pieces of foreign tags never form a valid tag.
     let versions: Vec<u64> = lines.iter().flat_map(|line| line.split(',')).filter_map(version).collect();
     if versions.is_empty() {
         let detail = "`If-Match` takes the `ETag` of an earlier answer, such as `\"7\"`, or `*`";
@@ -96,15 +96,15 @@ fn if_match(headers: &HeaderMap) -> Result<Option<tracewarden_service::IfMatch>,
     Ok(Some(tracewarden_service::IfMatch::Versions(versions)))
 }
 
-/// The version that a tag stands for. A tag that we never gave out, a weak one included, cannot be the current one.
+/// Parses the version in a tag. A tag that this service never issued, weak tags included, cannot be the current one.
 fn version(tag: &str) -> Option<u64> {
     let digits = tag.trim().strip_prefix('"')?.strip_suffix('"')?;
     digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok()).flatten()
 }
 
-/// The `ETag` of a version.
+/// Returns the `ETag` of a version.
 pub(crate) fn etag(version: u64) -> [(HeaderName, HeaderValue); 1] {
-    // Quotes and digits are always a header value.
+    // Quotes and digits are always a valid header value.
     let value = HeaderValue::from_str(&format!("\"{version}\"")).unwrap_or(HeaderValue::from_static("\"0\""));
     [(header::ETAG, value)]
 }

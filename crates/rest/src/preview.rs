@@ -16,7 +16,7 @@ use crate::problem::Problem;
 use crate::routes::Caller;
 use crate::wire::{Attributes, to_values, to_wire};
 
-/// As whom to read traces: with `roles` and `attributes`, or as the user `username`.
+/// The access to preview: `roles` and `attributes`, or the user `username`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct WirePreviewRequest {
@@ -28,7 +28,8 @@ pub(crate) struct WirePreviewRequest {
     username: Option<String>,
 }
 
-/// As whom to read traces. It describes [`WirePreviewRequest`], which is read as one object, so that errors point at members.
+/// The access to preview. It describes [`WirePreviewRequest`], which is deserialised as one object, so that errors point at
+/// members.
 #[derive(ToSchema)]
 #[schema(as = PreviewRequest)]
 #[serde(untagged)]
@@ -48,7 +49,7 @@ pub(crate) struct PreviewAs {
     /// Existing roles.
     #[schema(value_type = Vec<String>)]
     roles: BTreeSet<String>,
-    /// Attributes beside the roles; none when absent.
+    /// Attributes; none when absent.
     #[schema(nullable = false)]
     attributes: Option<Attributes>,
 }
@@ -58,25 +59,26 @@ pub(crate) struct PreviewAs {
 #[serde(deny_unknown_fields)]
 #[allow(dead_code, reason = "describes what is read")]
 pub(crate) struct PreviewUser {
-    /// A user. Until the preview ends, what they have at each request counts; nothing when they are disabled or gone.
+    /// Name of a user. During the preview, each request has the user's access at that time; none when the user is disabled or
+    /// deleted.
     username: String,
-    /// The user's roles, as `GET /me` answers them.
+    /// The user's roles, as in `GET /me`.
     #[schema(value_type = Option<Vec<String>>, nullable = false)]
     roles: Option<BTreeSet<String>>,
-    /// The user's attributes, as `GET /me` answers them.
+    /// The user's attributes, as in `GET /me`.
     #[schema(nullable = false)]
     attributes: Option<Attributes>,
 }
 
 impl WirePreviewRequest {
-    /// Refuses roles and attributes beside the name of a user who has others: the user's own would count, not these.
+    /// Rejects roles and attributes that differ from those of the named user, because the user's own would apply.
     async fn require_those_of_user(&self, app: &App, admin: &Administrator<'_>) -> Result<(), Problem> {
         let Some(username) =
             self.username.as_deref().filter(|_| self.roles.is_some() || self.attributes.is_some())
         else {
             return Ok(());
         };
-        // Who does not exist is refused, and recorded, below.
+        // A user who does not exist is rejected, and recorded, by `set_preview`.
         let Ok(user) = app.service.user(admin, username).await else { return Ok(()) };
         let (roles, attributes) =
             if user.disabled { Default::default() } else { (user.roles, to_wire(user.attributes)) };
@@ -104,10 +106,10 @@ impl WirePreviewRequest {
     }
 }
 
-/// Begins a preview: until it ends, the caller reads traces with the given roles and attributes, instead of their own.
+/// Begins a preview: until it ends, the caller reads traces with the given roles and attributes instead of their own.
 ///
-/// Nothing but the access to traces changes. The preview is the session's, shows in `GET /me`, is recorded with each
-/// read, and ends with `DELETE`, with the session, or with the role `admin`.
+/// Only the access to traces changes. The preview belongs to the session, is shown by `GET /me`, and is recorded with each read.
+/// It ends with `DELETE`, with the session, or when the caller loses the role `admin`.
 #[utoipa::path(put, path = "/me/preview", tag = "self", request_body = PreviewForm, responses(
     (status = 200, description = "The caller, with the preview", body = Me),
     (status = 404, description = "`not_found`: no such user"),
@@ -124,7 +126,7 @@ pub(crate) async fn put(
     Ok(Answer(me.into()))
 }
 
-/// Ends the session's preview, if one is on.
+/// Ends the session's preview, if there is one.
 #[utoipa::path(delete, path = "/me/preview", tag = "self", responses(
     (status = 204, description = "None is on any more"),
 ))]

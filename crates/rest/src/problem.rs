@@ -1,4 +1,4 @@
-//! Problem details (RFC 9457): the one shape of every error that leaves the service.
+//! Problem details (RFC 9457): the format of every error that the service returns.
 
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
@@ -11,10 +11,10 @@ use crate::code::Code;
 /// The media type of problem details.
 pub const PROBLEM_JSON: &str = "application/problem+json";
 
-/// Largest list of invalid members, in bytes of their JSON; the members after it are counted.
+/// Maximum size of the list of invalid members, in bytes of JSON. Further members are only counted.
 const MAX_ERRORS_BYTES: usize = 64 * 1024;
 
-/// An error on its way out. It never holds SQL, another user's data or text of the trace store: those go to the log.
+/// An error to return. It never contains SQL, another user's data or text from ClickHouse: those are only logged.
 #[derive(Debug, Clone)]
 pub struct Problem {
     code: Code,
@@ -22,22 +22,22 @@ pub struct Problem {
     errors: Vec<InvalidMember>,
     retry_after_seconds: Option<u64>,
     retry: Retry,
-    /// Whether a use case said so, rather than what stands before it.
+    /// Whether the service returned the error, rather than a check before it.
     of_service: bool,
-    /// Further detail, for administrators alone.
+    /// Further detail, for administrators only.
     for_administrators: Option<String>,
 }
 
-/// One member of the input that is not valid.
+/// A member of the input that is not valid.
 #[derive(Debug, Clone, Serialize, ToSchema, Default)]
 pub struct InvalidMember {
-    /// JSON Pointer to the member within the body, or within the query parameters seen as an object.
+    /// JSON Pointer to the member within the body, or within the query parameters as an object.
     #[schema(examples("/filter/conditions/0/name"))]
     pub pointer: String,
     /// Machine-readable kind.
     #[schema(examples("unknown_field"))]
     pub code: String,
-    /// What is wrong, for people.
+    /// Description of the problem, as readable text.
     pub detail: String,
     /// Line within a policy's expression, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -51,14 +51,14 @@ pub struct InvalidMember {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub length: Option<u32>,
-    /// What to do about it.
+    /// Suggested correction.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub hint: Option<String>,
 }
 
 impl InvalidMember {
-    /// A member that is not valid.
+    /// Creates an invalid member.
     pub fn new(pointer: impl Into<String>, code: impl Into<String>, detail: impl Into<String>) -> Self {
         Self { pointer: pointer.into(), code: code.into(), detail: detail.into(), ..Self::default() }
     }
@@ -67,20 +67,20 @@ impl InvalidMember {
 /// Problem details (RFC 9457).
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ProblemDetails {
-    /// A URI for the kind of problem, made of `code`.
+    /// A URI for the kind of problem, derived from `code`.
     #[serde(rename = "type")]
     #[schema(examples("urn:tracewarden:problem:unknown_field"))]
     kind: String,
-    /// The kind of problem, for people.
+    /// The kind of problem, as readable text.
     title: &'static str,
-    /// The status of the answer.
+    /// The HTTP status.
     status: u16,
-    /// What happened this time, for people.
+    /// Description of this occurrence, as readable text.
     detail: String,
     /// The kind of problem, for programs; never changes.
     #[schema(examples("unknown_field"))]
     code: &'static str,
-    /// Identifies the request in the log and in the audit; also in `X-Request-Id`.
+    /// Identifies the request in the log and in the audit log; also in `X-Request-Id`.
     request_id: String,
     /// Whether the same request may be sent again.
     retry: WireRetry,
@@ -88,7 +88,7 @@ pub struct ProblemDetails {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     errors: Vec<InvalidMember>,
-    /// How many more members are not valid, when they are too many to list.
+    /// Number of further invalid members, when there are too many to list.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     more_errors: Option<usize>,
@@ -99,9 +99,9 @@ pub struct ProblemDetails {
 #[serde(rename_all = "snake_case")]
 #[schema(as = Retry)]
 pub(crate) enum WireRetry {
-    /// Refused, nothing changed; the same request will be refused again.
+    /// The request was rejected and nothing changed; the same request will be rejected again.
     Never,
-    /// Nothing changed; the same request can succeed later, after `Retry-After` where it is sent.
+    /// Nothing changed; the same request can succeed later, after `Retry-After` if that header is present.
     Safe,
     /// A change may have been made; read the resource before sending the request again.
     Unknown,
@@ -118,7 +118,7 @@ impl From<Retry> for WireRetry {
 }
 
 impl Problem {
-    /// A problem with what happened this time.
+    /// Creates a problem with a description of this occurrence.
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
         Self {
             code,
@@ -131,13 +131,13 @@ impl Problem {
         }
     }
 
-    /// The service is busy; nothing was begun.
+    /// The service is busy; the operation was not started.
     pub(crate) fn overloaded(what: &str) -> Self {
         Self::new(Code::Overloaded, format!("the service is busy: {what}; try again in a moment"))
             .retry_after(Some(1))
     }
 
-    /// A malformed request with the member that is wrong.
+    /// A malformed request, with the invalid member.
     pub fn invalid(pointer: impl Into<String>, detail: impl Into<String>) -> Self {
         Self::member(Code::InvalidRequest, pointer, detail)
     }
@@ -155,28 +155,28 @@ impl Problem {
         self
     }
 
-    /// Says when to try again, if it is known.
+    /// Sets the time after which to try again, if it is known.
     #[must_use]
     pub fn retry_after(mut self, seconds: Option<u64>) -> Self {
         self.retry_after_seconds = seconds;
         self
     }
 
-    /// Says whether the same request may be sent again.
+    /// Sets whether the same request may be sent again.
     #[must_use]
     pub(crate) fn retry(mut self, retry: Retry) -> Self {
         self.retry = retry;
         self
     }
 
-    /// The same, for a change that failed at an unknown point.
+    /// Marks the problem of a change that failed at an unknown point.
     #[must_use]
     pub(crate) fn after_unfinished_change(self) -> Self {
         let retry = self.retry.after_unfinished_change();
         self.retry(retry)
     }
 
-    /// Marks it as what a use case said.
+    /// Marks the problem as returned by the service.
     #[must_use]
     pub(crate) fn of_service(mut self) -> Self {
         self.of_service = true;
@@ -197,17 +197,17 @@ impl Problem {
         }
     }
 
-    /// Whether a use case said so.
+    /// Whether the service returned the problem.
     pub(crate) fn is_of_service(&self) -> bool {
         self.of_service
     }
 
-    /// Kind of the problem.
+    /// Returns the kind of problem.
     pub(crate) fn code(&self) -> Code {
         self.code
     }
 
-    /// As it is written: the one place through which every error leaves, so that the size of what it repeats is bounded here.
+    /// Returns the problem's wire format. Every error passes through this function, which limits the size of the texts in it.
     pub(crate) fn details(self, request_id: &str) -> ProblemDetails {
         let (errors, more_errors) = within_bounds(self.errors);
         ProblemDetails {
@@ -223,11 +223,11 @@ impl Problem {
         }
     }
 
-    /// Renders the answer. Only the wrapper around all routes calls this: it alone knows the request's id.
+    /// Renders the response. Only the middleware around all routes calls this, because it alone knows the request id.
     pub(crate) fn render(self, request_id: &str) -> Response {
         let (status, retry_after_seconds) = (self.code.status(), self.retry_after_seconds);
         let details = self.details(request_id);
-        // Strings and numbers alone: serialising cannot fail, and an empty body would still carry the status.
+        // The details consist of strings and numbers, so serialising cannot fail; an empty body would still have the status.
         let body = serde_json::to_vec(&details).unwrap_or_default();
         let mut response = (status, body).into_response();
         let headers = response.headers_mut();
@@ -242,7 +242,7 @@ impl Problem {
     }
 }
 
-/// The first of the members that are not valid, their texts cut, and how many more there are.
+/// Returns the first invalid members with their texts truncated, and the number of the others.
 fn within_bounds(errors: Vec<InvalidMember>) -> (Vec<InvalidMember>, Option<usize>) {
     let found = errors.len();
     let mut bytes = 0_usize;
@@ -262,7 +262,7 @@ fn within_bounds(errors: Vec<InvalidMember>) -> (Vec<InvalidMember>, Option<usiz
 }
 
 impl IntoResponse for Problem {
-    /// The status with the problem beside it; the wrapper around all routes renders the body.
+    /// Returns the status with the problem in the extensions; the middleware around all routes renders the body.
     fn into_response(self) -> Response {
         let mut response = self.code.status().into_response();
         response.extensions_mut().insert(self);

@@ -1,6 +1,6 @@
-//! A page in lines that begins while the search still runs: how far it has looked, then the traces.
+//! NDJSON pages that begin while the search still runs: first progress lines, then the traces.
 //!
-//! A search that is over soon, well or not, is answered as any other, so that its failure has a status.
+//! The response of a short search, successful or not, begins after its end, so that an error has its own status.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,12 +22,12 @@ use crate::page::{Page, begin_lines, respond};
 use crate::problem::Problem;
 use crate::wire::Time;
 
-/// How long a search may take before its answer begins, and the least time between two lines about it.
+/// Time that a search may take before its response begins, and minimum time between two progress lines.
 const EVERY: Duration = Duration::from_millis(250);
-/// The longest time without a line, so that what stands between does not take the connection for dead.
+/// Maximum time without a line, so that proxies do not close the connection as idle.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// A line about the search.
+/// A progress line.
 #[derive(Serialize)]
 struct ProgressLine {
     progress: Progress,
@@ -35,14 +35,14 @@ struct ProgressLine {
 
 #[derive(Serialize)]
 struct Progress {
-    /// Everything from here to `to` has been looked at.
+    /// The search has covered everything from this time to `to`.
     searched_to: Time,
-    /// The window, as the request or the cursor fixed it.
+    /// The window of the request or the cursor.
     from: Time,
     to: Time,
-    /// Traces of the page found so far.
+    /// Number of traces found so far for the page.
     traces: u32,
-    /// How much of the work is done, from 0 to 1, where that is known.
+    /// Fraction of the work that is done, from 0 to 1, if it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     fraction: Option<f64>,
 }
@@ -59,12 +59,12 @@ fn line(progress: SearchProgress, window: Window) -> Bytes {
     (text(&ProgressLine { progress }) + "\n").into()
 }
 
-/// A search that is under way.
+/// A running search.
 struct Search {
     found: BoxFuture<'static, Result<Page, ServiceError>>,
     window: Window,
     told: watch::Receiver<SearchProgress>,
-    /// When the last line left, or would have.
+    /// When the last line was sent or was due.
     last: Instant,
 }
 
@@ -74,10 +74,10 @@ enum State {
     Over,
 }
 
-/// The page as lines.
+/// Returns the page as NDJSON.
 ///
 /// # Errors
-/// When the search fails at once.
+/// When the search fails before its response begins.
 pub(crate) async fn answer(begun: BegunQuery, info: &RequestInfo) -> Result<Response, Problem> {
     let (schema, window) = (begun.schema(), begun.window());
     let (tell, told) = watch::channel(SearchProgress { searched_to: window.to(), traces: 0, fraction: None });
@@ -127,10 +127,10 @@ async fn step(mut state: State) -> Option<(Result<Bytes, ServiceError>, State)> 
     }
 }
 
-/// What has changed, but not too soon; the same again when nothing does for long.
+/// Returns the next progress line: after a change, but not too soon, or unchanged after a long silence.
 async fn next_line(told: &mut watch::Receiver<SearchProgress>, window: Window, last: Instant) -> Bytes {
     sleep_until(last + EVERY).await;
-    // A search that tells nothing more may still run.
+    // A search that reports no more progress may still run.
     let changed = async {
         if told.changed().await.is_err() {
             future::pending::<()>().await;
@@ -174,7 +174,7 @@ mod tests {
         Page::of(QueryAnswer { schema, next_cursor: None, traces: 1, body }).await.unwrap()
     }
 
-    /// The lines of a search that does `work` with what it tells, and whether it failed.
+    /// Runs a search that does `work`, and returns its lines and whether it failed.
     async fn searched<F>(work: impl FnOnce(watch::Sender<SearchProgress>) -> F) -> (Vec<Value>, bool)
     where
         F: Future<Output = Result<Page, ServiceError>> + Send + 'static,
@@ -195,7 +195,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn lines_come_seldom_and_say_the_newest() {
-        // Told every 10 ms for some time, and never at the moment of a line.
+        // Progress every 10 ms for some time, but never at the moment of a line.
         let (lines, failed) = searched(|tell| async move {
             let begun = Instant::now();
             for step in 1..=65_u32 {
@@ -232,7 +232,7 @@ mod tests {
         assert_eq!(lines[..1], [unchanged]);
         assert_eq!(lines[1..], end());
         assert!(begun.elapsed() >= SILENCE);
-        // Whoever has nothing more to tell has not ended, and is not heard of again at once.
+        // A search that reports no more progress has not ended, and its next line is not sent at once.
         let ending = async |work: Duration| {
             let (lines, _) = searched(move |tell| async move {
                 tell.send_replace(at(60, 1, None));

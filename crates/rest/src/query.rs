@@ -13,17 +13,16 @@ use utoipa::openapi::path::{Operation, ParameterIn};
 use crate::body::{escape, pointer};
 use crate::problem::Problem;
 
-/// U+0000 in an address, where it can only stand encoded. Nothing that can be named holds it, and some databases cannot
-/// even be asked for it.
+/// U+0000 in a URI, where it can only be percent-encoded. No name contains it, and some databases reject it in queries.
 const NUL: &str = "%00";
 
-/// The query parameters that the operations of a path declare, by method. The gate refuses others on every route, so that a
-/// parameter that the route does not know, such as `dry_run`, never lets a change through.
+/// The query parameters that the operations of a path declare, by method. Every route rejects others, so a parameter that the
+/// route does not know, such as `dry_run`, never lets a change through.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Parameters(Arc<Vec<(&'static str, Vec<String>)>>);
 
 impl Parameters {
-    /// Adds those of an operation.
+    /// Adds the parameters of an operation.
     pub(crate) fn declare(&mut self, method: &'static str, operation: &Operation) {
         let names = operation.parameters.iter().flatten().filter_map(|parameter| match parameter {
             RefOr::T(parameter) if parameter.parameter_in == ParameterIn::Query => {
@@ -35,13 +34,13 @@ impl Parameters {
         Arc::make_mut(&mut self.0).push((method, names));
     }
 
-    /// Whether each parameter is declared, and is there once.
+    /// Checks that each parameter is declared and occurs once.
     ///
     /// # Errors
     /// `invalid_request` with a pointer to the first one that is not.
     pub(crate) fn check(&self, method: &Method, uri: &Uri) -> Result<(), Problem> {
         let Some(query) = uri.query() else { return Ok(()) };
-        // `HEAD` is answered as `GET` is.
+        // `HEAD` is handled as `GET`.
         let method = if method == Method::HEAD { "get" } else { method.as_str() };
         let operation = self.0.iter().find(|(known, _)| known.eq_ignore_ascii_case(method));
         let known = operation.map(|(_, names)| names.as_slice()).unwrap_or_default();
@@ -67,7 +66,7 @@ fn expected(known: &[String]) -> String {
     if names.is_empty() { "expected none".to_owned() } else { format!("expected {}", names.join(", ")) }
 }
 
-/// Query parameters, read into `T`. `T` refuses unknown parameters; repeated ones are refused for every `T`.
+/// Query parameters, deserialised into `T`. `T` rejects unknown parameters; repeated ones are rejected for every `T`.
 pub struct Query<T>(pub T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
@@ -86,7 +85,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
     }
 }
 
-/// The path's parameters, percent-decoded.
+/// Path parameters, percent-decoded.
 pub struct Path<T>(pub T);
 
 impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T> {

@@ -1,4 +1,5 @@
-//! Members that only the service sets. A client sends back the document that it read, so these come with it; they are ignored.
+//! Members that only the service sets. A client may send back a document that it read, so requests contain them too; they are
+//! ignored.
 
 use std::borrow::Cow;
 
@@ -9,12 +10,13 @@ use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, SchemaType, Type};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-/// A member of a request that is ignored, whatever it holds. The type is both the reader and the mark `readOnly` of the OpenAPI
-/// document, so that the two cannot differ. Declare it with `#[serde(default)]` and `#[schema(inline, required = false)]`.
+/// A member of a request that is ignored, whatever its value. The type provides both the deserialiser and `readOnly` in the
+/// OpenAPI document, so the two cannot differ. Declare it with `#[serde(default)]` and `#[schema(inline, required = false)]`.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ReadOnly;
 
-/// The schema of names that an answer lists and a request leaves as they are. `utoipa` cannot mark a list by an attribute.
+/// Returns the schema of a list of names that responses contain and requests cannot change. `utoipa` has no attribute that marks
+/// a list as read-only.
 pub(crate) fn names(description: &str) -> RefOr<Schema> {
     let name = ObjectBuilder::new().schema_type(Type::String);
     let mut mark = Extensions::default();

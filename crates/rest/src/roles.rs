@@ -19,18 +19,18 @@ use crate::read_only::{self, ReadOnly};
 use crate::routes::Caller;
 use crate::wire::Time;
 
-/// A CEL expression over the fields of a span and the attributes of the caller.
+/// A policy: a CEL expression over the fields of a span and the attributes of the caller.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = Policy)]
 pub(crate) struct WirePolicy {
-    /// What it is for.
+    /// Title.
     #[schema(examples("Own team"))]
     title: String,
-    /// CEL; a trace is readable when any of its spans makes it true.
+    /// The CEL expression; a trace is readable when the expression is true for any of its spans.
     #[schema(examples("SpanAttributes[\"team\"] == user.attributes.team"))]
     expression: String,
-    /// More about it.
+    /// Description.
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<String>,
 }
@@ -53,9 +53,9 @@ impl From<WirePolicy> for Policy {
 pub(crate) struct WireRole {
     /// Name.
     name: String,
-    /// Its policies; each opens traces of its own.
+    /// Policies of the role. Each grants access independently of the others.
     policies: Vec<WirePolicy>,
-    /// Increases with each change and never comes again; the `ETag` of the role.
+    /// Increases with each change and is never reused; the `ETag` of the role.
     revision: u64,
     /// When it was last changed.
     #[schema(read_only)]
@@ -80,14 +80,14 @@ pub(crate) struct RoleList {
     roles: Vec<WireRole>,
 }
 
-/// The roles.
+/// Lists the roles.
 #[utoipa::path(get, path = "/roles", tag = "roles", responses((status = 200, description = "Roles", body = RoleList)))]
 pub(crate) async fn list(State(app): State<App>, caller: Caller) -> Result<Answer<RoleList>, Problem> {
     let roles = app.service.roles(&caller.require_admin()?).await?;
     Ok(Answer(RoleList { roles: roles.into_iter().map(WireRole::from).collect() }))
 }
 
-/// A role with who holds it.
+/// A role with its members.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = RoleDetail)]
 pub(crate) struct WireRoleDetail {
@@ -102,7 +102,7 @@ fn members_schema() -> RefOr<Schema> {
     read_only::names("Names of the users who hold it.")
 }
 
-/// One role.
+/// Returns one role.
 #[utoipa::path(get, path = "/roles/{name}", tag = "roles", params(("name" = String, Path, description = "The role's name")), responses(
     (status = 200, description = "The role", body = WireRoleDetail, headers(("ETag" = String, description = "The revision"))),
     (status = 404, description = "`not_found`: no such role"),
@@ -116,15 +116,15 @@ pub(crate) async fn get(
     Ok((etag(role.revision), Answer(WireRoleDetail { role: role.into(), members })))
 }
 
-/// A role to store, as it is answered or its policies alone.
+/// A role to store: as in a response, or its policies only.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PutRequest {
-    /// One or more; `admin` alone may have none.
+    /// At least one policy; only `admin` may have none.
     policies: Vec<WirePolicy>,
     /// The name in the path.
     name: Option<String>,
-    /// The revision that is to be replaced; acts as `If-Match` does.
+    /// The revision to replace; acts as `If-Match` does.
     #[schema(value_type = Option<u64>)]
     revision: Option<Version>,
     #[serde(default, rename = "updated_at")]
@@ -135,18 +135,18 @@ pub(crate) struct PutRequest {
     _members: ReadOnly,
 }
 
-/// A stored policy with what is perhaps not meant.
+/// A stored policy with warnings.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct StoredPolicy {
-    /// What it is for.
+    /// Title.
     title: String,
-    /// CEL; a trace is readable when any of its spans makes it true.
+    /// The CEL expression; a trace is readable when the expression is true for any of its spans.
     expression: String,
-    /// More about it.
+    /// Description.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     description: Option<String>,
-    /// What is allowed, yet perhaps not meant.
+    /// Warnings about possible mistakes.
     warnings: Vec<WireDiagnostic>,
 }
 
@@ -157,13 +157,13 @@ pub(crate) struct StoredRole {
     name: String,
     /// Its policies, each with warnings.
     policies: Vec<StoredPolicy>,
-    /// Increases with each change and never comes again; the `ETag` of the role.
+    /// Increases with each change and is never reused; the `ETag` of the role.
     revision: u64,
     /// When it was last changed.
     updated_at: Time,
 }
 
-/// Makes or replaces a role. It holds at the next request of everybody who has it.
+/// Creates or replaces a role. The change takes effect on the next request of each user with the role.
 #[utoipa::path(put, path = "/roles/{name}", tag = "roles", request_body = PutRequest, params(
     ("name" = String, Path, description = "1 to 64 of `A-Z a-z 0-9 . _ -`, starting with a letter or digit; names of two roles do not differ only by case"),
     ("If-Match" = Option<String>, Header, description = "The `ETag` of the role that is to be replaced", example = "*")), responses(
@@ -203,7 +203,7 @@ impl From<PutRole> for StoredRole {
     }
 }
 
-/// Deletes a role and takes it from everybody who has it.
+/// Deletes a role and removes it from all its users.
 #[utoipa::path(delete, path = "/roles/{name}", tag = "roles", params(
     ("name" = String, Path, description = "The role's name"),
     ("If-Match" = Option<String>, Header, description = "The `ETag` of the role that is to be deleted", example = "*")), responses(

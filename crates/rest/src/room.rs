@@ -1,4 +1,4 @@
-//! Room for large bodies: all of them together are bounded, and so is what one user has of it.
+//! Memory limits for large request bodies: one for all bodies together and one for each user.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -11,29 +11,29 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use crate::body::Takes;
 use crate::problem::Problem;
 
-/// Bodies up to this size are read without asking for room: connections are bounded, and so are they all together.
+/// Size of bodies that are read without a permit. The limit on connections bounds their total.
 const SMALL_BODY_KIB: usize = 16;
 
-/// All larger bodies that are read and worked on at the same time in this process. What is made of one takes some forty times its
-/// bytes at worst, so without this a few hundred requests take all memory.
+/// Total size of larger bodies that this process reads and processes at the same time. The parsed form can need some forty times
+/// the bytes of a body, so without this limit a few hundred requests exhaust the memory.
 const LARGE_BODIES_KIB: usize = 16 * 1024;
 
-/// What one user may have of it: as much as the largest body that there is. Room is given before a body arrives, and a body may
-/// take its time, so that a few silent connections of one user would keep everybody else out.
+/// Share of one user: the size of the largest possible body. The permit is acquired before the body arrives, and a body may
+/// arrive slowly, so without this limit a few silent connections of one user would block all others.
 const SHARE_KIB: usize = LARGE_BODIES_KIB / 2;
 
 static ROOM: Room = Room { free: Semaphore::const_new(LARGE_BODIES_KIB), held: Mutex::new(None) };
 
-/// Waiting for room ends after this time.
+/// Time-out for acquiring a permit.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 struct Room {
     free: Semaphore,
-    /// In KiB, by user; what waits counts. A map cannot be made before it is needed.
+    /// KiB by user, including requests that wait. A map cannot be created in a constant.
     held: Mutex<Option<HashMap<String, usize>>>,
 }
 
-/// Room for a body, given back when it is dropped.
+/// Permit for a body; dropping it releases the memory.
 pub(crate) struct Held<'a> {
     room: &'a Room,
     user: String,
@@ -41,18 +41,17 @@ pub(crate) struct Held<'a> {
     permit: Option<SemaphorePermit<'a>>,
 }
 
-/// How much of a body may have to be kept, in KiB: what does not say how long it is may be as long as it may be, and of more
-/// than that, no more is kept.
+/// Returns how much of a body may have to be buffered, in KiB. A body of undeclared length may reach the limit; more than the
+/// limit is never buffered.
 pub(crate) fn kept_kib(body: &Body, takes: Takes) -> usize {
     let declared = body.size_hint().upper().and_then(|bytes| usize::try_from(bytes).ok());
     declared.map_or(takes.limit(), |bytes| bytes.min(takes.limit())).div_ceil(1024)
 }
 
-/// Room for so much of a user's body, to be held until its request is answered or its answer has begun. Strangers send no
-/// large ones.
+/// Acquires a permit for a user's body, to be held until the response begins. Anonymous clients cannot send large bodies.
 ///
 /// # Errors
-/// `overloaded` when the user has their share, or others have all room for long.
+/// `overloaded` when the user's share is exhausted, or when the time-out expires because others use all memory.
 pub(crate) async fn room(user: &str, kib: usize) -> Result<Option<Held<'static>>, Problem> {
     ROOM.hold(user, kib).await
 }
@@ -118,7 +117,7 @@ mod tests {
         let body = |bytes: usize| Body::from(vec![b' '; bytes]);
         let held = room.hold("ada", kept_kib(&body(MAX_BODY_BYTES), Takes::Json)).await.ok().unwrap();
         assert!(held.is_some());
-        // How long it will be is not said.
+        // The length is not declared.
         let endless = Body::from_stream(stream::pending::<Result<Bytes, Infallible>>());
         let endless = kept_kib(&endless, Takes::Json);
         let refused = room.hold("bob", endless).await.err().unwrap();
@@ -143,10 +142,10 @@ mod tests {
         }
         assert_eq!(held.len() * 1_024, SHARE_KIB);
         assert!(room.hold("ada", SMALL_BODY_KIB + 1).await.is_err());
-        // The largest that there is.
+        // The largest possible body.
         let largest = kept_kib(&Body::from(vec![b' '; crate::body::MAX_DOCUMENT_BYTES]), Takes::ModelFile);
         let other = room.hold("bob", largest).await.ok().unwrap();
-        // What cannot be had in time is not held.
+        // After a time-out, nothing stays reserved.
         held.pop();
         assert!(room.hold("eve", 1_025).await.is_err());
         assert!(room.hold("ada", 1_024).await.is_ok());

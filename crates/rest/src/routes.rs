@@ -1,5 +1,5 @@
-//! The declaration of routes. A route of the API exists only through [`Routes::add`], which demands who may call it: no
-//! route can be without that decision, and the OpenAPI document tells the same as the code does.
+//! Declaration of routes. A route of the API exists only through [`Routes::add`], which requires its [`Access`]. So no route
+//! lacks an access decision, and the OpenAPI document always agrees with the code.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -29,12 +29,12 @@ use crate::problem::Problem;
 use crate::query::Parameters;
 use crate::room;
 
-/// Who may call a route: everything about it that does not depend on what the request says.
+/// The access that a route requires, as far as it does not depend on the content of the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Anybody.
+    /// All clients, also anonymous ones.
     Public,
-    /// Any user, even while the password must be changed first.
+    /// Any user, even if the password must be changed first.
     Account(By),
     /// Any user.
     Principal(By),
@@ -42,22 +42,23 @@ pub(crate) enum Access {
     Administrator(By),
 }
 
-/// With which credentials a route can be called.
+/// The credentials that a route accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum By {
-    /// A session or an API key. A narrowed one sees its owner's account, and no more.
+    /// A session or an API key. A scoped API key sees its owner's account and nothing else.
     Any,
-    /// A session or an API key; a narrowed one, unless it is limited to other tools: the route is what REST has for it.
+    /// A session or an API key. A scoped API key is accepted unless it is limited to other tools: the route is the REST form of
+    /// the tool.
     Tool(Tool),
-    /// A session alone: what a stolen key must not be able to do.
+    /// A session only: an operation that must not be possible with a stolen key.
     Session(SessionOnly),
-    /// An API key alone, narrowed or not: what is done with it decides whether it is good for that. A cookie, which browsers
-    /// send by themselves, does not count.
+    /// An API key only, scoped or not; each operation with it decides whether the key permits it. A cookie is not accepted,
+    /// because browsers send cookies by themselves.
     Key,
 }
 
 impl Access {
-    /// As the OpenAPI document spells who may call.
+    /// Returns the value for the OpenAPI document.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Public => "public",
@@ -67,7 +68,7 @@ impl Access {
         }
     }
 
-    /// The tool that this is the route of, if any.
+    /// Returns the tool that corresponds to this route, if any.
     pub(crate) fn tool(self) -> Option<Tool> {
         match self {
             Self::Account(By::Tool(tool)) | Self::Principal(By::Tool(tool)) => Some(tool),
@@ -75,12 +76,12 @@ impl Access {
         }
     }
 
-    /// Whether it gives out traces.
+    /// Whether the route returns traces.
     fn reads_traces(self) -> bool {
         self.tool().is_some_and(|tool| tool.action().is_some())
     }
 
-    /// What only a session may do here, if anything.
+    /// Returns the session-only operation of the route, if it is one.
     pub(crate) fn session_only(self) -> Option<SessionOnly> {
         match self {
             Self::Account(By::Session(what))
@@ -91,24 +92,24 @@ impl Access {
     }
 }
 
-/// Routes with their access decided.
+/// Routes with their access rules.
 pub(crate) struct Routes {
     router: OpenApiRouter<App>,
     app: App,
 }
 
-/// Marks an answer to a request that changes nothing, whatever its method.
+/// Marks a response to a request that changes nothing, whatever its method.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ReadsOnly;
 
-/// What stands before a route's handler.
+/// The checks before a route's handler.
 #[derive(Clone)]
 struct Gate {
     app: App,
     access: Access,
     offered: &'static [Representation],
     takes: Takes,
-    /// `None` where any query is taken.
+    /// `None` if any query is accepted.
     parameters: Option<Parameters>,
 }
 
@@ -117,12 +118,12 @@ impl Routes {
         Self { router: OpenApiRouter::with_openapi(document), app }
     }
 
-    /// Declares routes that answer with JSON.
+    /// Declares routes that respond with JSON.
     pub(crate) fn add(self, access: Access, routes: UtoipaMethodRouter<App>) -> Self {
         self.add_offering(access, &[Representation::Json], routes)
     }
 
-    /// Declares routes that answer with one of several representations.
+    /// Declares routes that respond with one of several representations.
     pub(crate) fn add_offering(
         self,
         access: Access,
@@ -133,12 +134,12 @@ impl Routes {
         self.add_gated(access, offered, takes, true, routes)
     }
 
-    /// Declares routes for probes. Any query is taken: load balancers add parameters of their own.
+    /// Declares routes for health checks. Any query is accepted, because load balancers add their own parameters.
     pub(crate) fn add_probe(self, routes: UtoipaMethodRouter<App>) -> Self {
         self.add_gated(Access::Public, &[Representation::Json], Takes::LittleJson, false, routes)
     }
 
-    /// Declares routes that take a model file and answer with JSON.
+    /// Declares routes that accept a model file and respond with JSON.
     pub(crate) fn add_taking_model_file(self, access: Access, routes: UtoipaMethodRouter<App>) -> Self {
         self.add_gated(access, &[Representation::Json], Takes::ModelFile, true, routes)
     }
@@ -164,7 +165,7 @@ impl Routes {
         Self { router: self.router.routes((schemas, paths, methods)), app: self.app }
     }
 
-    /// Declares paths of the web application: read by anybody, and no operation of the API.
+    /// Declares paths of the web application: accessible to all clients, and not operations of the API.
     pub(crate) fn add_web<H, T>(self, paths: &[&str], handler: H) -> Self
     where
         H: Handler<T, App> + Clone,
@@ -174,7 +175,7 @@ impl Routes {
         Self { router: paths.iter().fold(self.router, add), app: self.app }
     }
 
-    /// Declares the path of another interface: no operation of the API, and called with API keys.
+    /// Declares the path of another interface: it requires an API key and is not an operation of the API.
     pub(crate) fn add_mount(self, mount: Mount) -> Self {
         let gate = Gate {
             app: self.app.clone(),
@@ -186,19 +187,18 @@ impl Routes {
         let path = mount.path;
         let answer = any(move |request: Request| mount.clone().answer(request));
         let answer = answer.layer(middleware::from_fn_with_state(gate, pass_to_interface));
-        // Clients are configured by hand, with and without a slash at the end.
+        // Clients are configured by hand, with and without a trailing slash.
         let router = self.router.route(path, answer.clone()).route(&format!("{path}/"), answer);
         Self { router, app: self.app }
     }
 
-    /// The router and the document that describes it.
+    /// Returns the router and the OpenAPI document that describes it.
     pub(crate) fn finish(self) -> (axum::Router<App>, utoipa::openapi::OpenApi) {
         self.router.split_for_parts()
     }
 }
 
-/// Decides before the handler runs and before the body is read: who calls, whether they may, whether they can be
-/// answered.
+/// Authenticates and authorises the caller and checks the request, before the body is read and the handler runs.
 async fn pass(State(gate): State<Gate>, request: Request, next: Next) -> Response {
     let (mut head, body) = request.into_parts();
     let caller = match gate.admit(&mut head).await {
@@ -228,14 +228,14 @@ async fn pass(State(gate): State<Gate>, request: Request, next: Next) -> Respons
     response
 }
 
-/// Under whom large bodies are counted: whom the gate has let in. Strangers are all one.
+/// Returns the user under whom large bodies are counted. All anonymous clients count as one.
 fn user_of(head: &Parts) -> &str {
     let principal = head.extensions.get::<Arc<Principal>>().map(|principal| principal.user_id());
     let account = || head.extensions.get::<Arc<Identity>>().map(|identity| identity.user_id());
     principal.or_else(account).unwrap_or_default()
 }
 
-/// Decides who calls an interface, which says itself what it can read.
+/// Authenticates and authorises the caller of a nested interface, which parses its requests itself.
 async fn pass_to_interface(State(gate): State<Gate>, mut request: Request, next: Next) -> Response {
     if let Some(info) = request.extensions_mut().get_mut::<RequestInfo>() {
         info.via = Transport::Mcp;
@@ -251,7 +251,7 @@ async fn pass_to_interface(State(gate): State<Gate>, mut request: Request, next:
         Ok(_room) => next.run(Request::from_parts(head, body)).await,
         Err(problem) => problem.into_response(),
     };
-    // What the interface did not get to read, it did not record.
+    // The interface has no record of a request that it could not read.
     if called.method == Method::POST
         && let (Some(caller), Some(problem)) = (caller, response.extensions().get::<Problem>())
     {
@@ -261,7 +261,7 @@ async fn pass_to_interface(State(gate): State<Gate>, mut request: Request, next:
     response
 }
 
-/// What was called, as its record tells.
+/// Description of a call for audit records.
 struct Called {
     method: Method,
     route: Option<MatchedPath>,
@@ -286,7 +286,7 @@ impl Called {
 }
 
 impl Gate {
-    /// Lets the caller in, or not; a user or an administrator is given back.
+    /// Authenticates and authorises the caller. Returns the principal, if the route requires a user or an administrator.
     async fn admit(&self, head: &mut Parts) -> Result<Option<Arc<Principal>>, Problem> {
         let info = head.extensions.get::<RequestInfo>().cloned();
         let info = info.ok_or_else(|| Problem::new(Code::Internal, "the request was not prepared"))?;
@@ -308,8 +308,9 @@ impl Gate {
         Ok(Some(principal))
     }
 
-    /// What the request carries to show who calls. A key wins over a cookie, since somebody put it there on purpose; then
-    /// it also has to be valid. What is of another scheme is for a proxy in front, and browsers attach it by themselves.
+    /// Returns the credential of the request. An API key takes precedence over a cookie, because it was sent deliberately, and
+    /// then must be valid. Other authentication schemes are for a proxy in front of the service, and browsers send them by
+    /// themselves.
     fn credential(&self, headers: &HeaderMap) -> Result<Credential, Problem> {
         let by_key = self.access == Access::Principal(By::Key);
         let none = || {
@@ -335,7 +336,7 @@ impl Gate {
         Ok(Credential::Session(Secret::from(token)))
     }
 
-    /// What can be refused of any request before its handler looks at it; and how much room its body needs, in KiB.
+    /// Checks of a request before its handler runs. Returns the memory that its body needs, in KiB.
     fn prepare(&self, head: &mut Parts, body: &Body) -> Result<usize, Problem> {
         if let Some(parameters) = &self.parameters {
             parameters.check(&head.method, &head.uri)?;
@@ -347,8 +348,8 @@ impl Gate {
         Ok(room::kept_kib(body, self.takes))
     }
 
-    /// Whether a known caller may call. The use cases ask the same again; here it is asked before anything of the request
-    /// is read, and in one order for all routes.
+    /// Checks whether an authenticated caller may call the route. The service repeats these checks; here they run before any part
+    /// of the request is read, and in the same order for all routes.
     fn allow(&self, identity: &Identity) -> Result<(), ServiceError> {
         if !matches!(self.access, Access::Public | Access::Account(_)) {
             identity.require_settled_password()?;
@@ -356,7 +357,7 @@ impl Gate {
         if matches!(self.access, Access::Administrator(_)) {
             identity.require_admin_role()?;
         }
-        // Whoever has a key may see whose it is.
+        // The holder of a key may always see whose account it belongs to.
         if !matches!(self.access, Access::Public | Access::Account(By::Any) | Access::Principal(By::Key)) {
             identity.require_tool(self.access.tool())?;
         }
@@ -366,8 +367,8 @@ impl Gate {
         Ok(())
     }
 
-    /// Refuses a known caller. It is recorded where it is of interest who tried: traces, administration, and with a key
-    /// what only a session may do or what is outside its tools.
+    /// Rejects an authenticated caller. The attempt is recorded for traces and administration, and for API keys also when the
+    /// operation requires a session or another tool.
     async fn refuse(&self, head: &Parts, identity: &Identity, error: ServiceError) -> Problem {
         let reads = self.access.reads_traces() || self.access == Access::Principal(By::Key);
         let of_interest = reads || matches!(self.access, Access::Administrator(_));
@@ -378,8 +379,8 @@ impl Gate {
         error.into()
     }
 
-    /// Records a request that no use case got to see, because it could not be read: one for traces or for a change by
-    /// an administrator. Use cases record what they refuse themselves.
+    /// Records a request that the service never received because it could not be read: a request for traces, or a change by an
+    /// administrator. The service records its own rejections.
     async fn note_unreadable(&self, called: &Called, caller: &Identity, problem: &Problem) {
         let changes = matches!(self.access, Access::Administrator(_)) && !called.method.is_safe();
         let unread = !problem.is_of_service() && problem.code().status().is_client_error();
@@ -390,7 +391,7 @@ impl Gate {
     }
 }
 
-/// The caller of a route that answers also while the password must be changed first.
+/// The caller of a route that is available also while the password must be changed first.
 pub(crate) struct Account(Arc<Identity>);
 
 /// The caller.
@@ -434,7 +435,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Representation {
     }
 }
 
-/// What the gate found out. A handler that asks for more than its route's access class gives fails closed.
+/// Returns the result of the authentication. A handler that requires more than its route's [`Access`] provides fails closed.
 fn extension<T: Clone + Send + Sync + 'static>(parts: &Parts) -> Result<T, Problem> {
     let found = parts.extensions.get::<T>().cloned();
     found.ok_or_else(|| Problem::new(Code::Internal, "the route does not say who may call it"))

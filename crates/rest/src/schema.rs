@@ -17,7 +17,7 @@ use crate::read_only::ReadOnly;
 use crate::routes::Caller;
 use crate::schema_wire::{BindingRequest, LogicalType, WireAccessModel, WireBinding};
 
-/// The binding and the marked fields.
+/// Returns the binding and the marked fields.
 #[utoipa::path(get, path = "/schema", tag = "trace source", responses(
     (status = 200, description = "The access model", body = WireAccessModel, headers(("ETag" = String, description = "Of binding and fields"))),
 ))]
@@ -26,7 +26,7 @@ pub(crate) async fn get(State(app): State<App>, caller: Caller) -> Result<impl I
     Ok((etag(current.model.version), Answer(WireAccessModel::from(current))))
 }
 
-/// A table of the trace store.
+/// A table in ClickHouse.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Table {
     /// Database.
@@ -35,17 +35,16 @@ pub(crate) struct Table {
     name: String,
     /// Engine.
     engine: String,
-    /// Rows, where the engine knows.
+    /// Number of rows, if the engine knows it.
     #[schema(required = true)]
     rows: Option<u64>,
-    /// Bytes on disk, where the engine knows.
+    /// Bytes on disk, if the engine knows them.
     #[schema(required = true)]
     bytes: Option<u64>,
-    /// The structural columns that we would propose; null when the table does not look like one of spans.
+    /// Proposed structural columns; null when the table does not look like a table of spans.
     #[schema(required = true)]
     proposal: Option<WireBinding>,
-    /// Why there is no proposal, and what to bind instead, where that is for the kind of table that it is and not for its
-    /// columns.
+    /// The reason why there is no proposal, and the table to bind instead, if the cause is the kind of table and not its columns.
     #[schema(required = true)]
     unsuitable: Option<String>,
 }
@@ -64,14 +63,14 @@ impl From<TableSummary> for Table {
     }
 }
 
-/// Tables of the trace store.
+/// Tables in ClickHouse.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct TableList {
-    /// Without the trace store's own.
+    /// Tables, without ClickHouse's system tables.
     tables: Vec<Table>,
 }
 
-/// Tables of the trace store that could be bound.
+/// Lists the ClickHouse tables that could be bound.
 #[utoipa::path(get, path = "/schema/tables", tag = "trace source", responses(
     (status = 200, description = "Tables", body = TableList),
     (status = 502, description = "`trace_store_error`: the trace store failed"),
@@ -88,10 +87,10 @@ pub(crate) async fn tables(State(app): State<App>, caller: Caller) -> Result<Ans
 pub(crate) struct TableColumn {
     /// Name.
     name: String,
-    /// Type in the trace store.
+    /// Type in ClickHouse.
     #[serde(rename = "type")]
     column_type: String,
-    /// The types that it can be marked as, the natural one first; empty when it cannot.
+    /// The types that it can be marked as, the natural one first; empty when it cannot be marked.
     logical_types: Vec<LogicalType>,
     /// The types that keys of a map, or paths of a JSON column without a declared type, can be marked as.
     key_logical_types: Vec<LogicalType>,
@@ -99,18 +98,18 @@ pub(crate) struct TableColumn {
     members: Vec<ColumnMember>,
 }
 
-/// A part of a column that the column's type names.
+/// A part of a column that the column's type declares.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ColumnMember {
-    /// What to mark it with as `map`: the JSON column; empty for a member of a nested column.
+    /// The value of `map` to mark it with: the JSON column; empty for a member of a nested column.
     map: String,
-    /// What to mark it with as `name`: the path, or the column and the member with a dot between them.
+    /// The value of `name` to mark it with: the path, or the column and the member with a dot between them.
     #[schema(examples("Events.Name"))]
     name: String,
-    /// Type in the trace store; empty when no field can be made of it.
+    /// Type in ClickHouse; empty when it cannot be a field.
     #[serde(rename = "type")]
     column_type: String,
-    /// The types that it can be marked as, the natural one first; empty when it cannot.
+    /// The types that it can be marked as, the natural one first; empty when it cannot be marked.
     logical_types: Vec<LogicalType>,
 }
 
@@ -144,29 +143,29 @@ impl From<ColumnDetail> for TableColumn {
     }
 }
 
-/// What was found in a map or JSON column.
+/// Sampled content of a map or JSON column.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct SampledMap {
     /// The column.
     map: String,
-    /// Rows that were looked at.
+    /// Number of rows in the sample.
     sampled_rows: u64,
     /// Keys or paths, the most frequent first; at most 500.
     keys: Vec<SampledKey>,
-    /// Whether there was too much to look at in a few seconds, so that the keys are not known.
+    /// Whether sampling took longer than a few seconds and was stopped, so that the keys are not known.
     gave_up: bool,
 }
 
-/// A key of a map, or a path of a JSON column, that was found.
+/// A key of a map, or a path of a JSON column, in the sample.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct SampledKey {
     /// The key or path.
     name: String,
-    /// Rows that have it, of those that were looked at.
+    /// Number of sampled rows that have it.
     rows: u64,
-    /// Types of its values in the trace store: of the map's values, or those that were found at the path.
+    /// Types of its values in ClickHouse: of the map's values, or those found at the path.
     types: Vec<String>,
-    /// The types that it can be marked as, first what fits the values that were found; empty when it cannot.
+    /// The types that it can be marked as, those that fit the sampled values first; empty when it cannot be marked.
     logical_types: Vec<LogicalType>,
     /// Some of its values.
     examples: Vec<String>,
@@ -190,22 +189,23 @@ impl From<SampledColumn> for SampledMap {
     }
 }
 
-/// What a table holds.
+/// Content of a table.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = TableDetail)]
 pub(crate) struct WireTableDetail {
     /// Columns in order.
     columns: Vec<TableColumn>,
-    /// Keys of map columns and paths of JSON columns, found in a bounded sample of the first 30 such columns.
+    /// Keys of map columns and paths of JSON columns, from a bounded sample of the first 30 such columns.
     maps: Vec<SampledMap>,
-    /// Whether rows were looked at; the setting `discovery_samples` can forbid it.
+    /// Whether rows were sampled; the setting `discovery_samples` can forbid it.
     sampled: bool,
-    /// Why the table does not do as a trace source, and what to bind instead; null where nothing speaks against it.
+    /// The reason why the table is not suitable as a trace source, and the table to bind instead; null where there is none.
     #[schema(required = true)]
     unsuitable: Option<String>,
 }
 
-/// Columns of a table, and keys of its maps and paths of its JSON columns with example values. Looking at them is audited.
+/// Lists the columns of a table, the keys of its maps and the paths of its JSON columns, with example values. Sampling is
+/// recorded in the audit log.
 #[utoipa::path(get, path = "/schema/tables/{database}/{table}", tag = "trace source", params(
     ("database" = String, Path, description = "Database"), ("table" = String, Path, description = "Table")), responses(
     (status = 200, description = "What the table holds", body = WireTableDetail),
@@ -234,7 +234,7 @@ pub(crate) struct BoundSchema {
     /// The access model.
     #[serde(flatten)]
     model: WireAccessModel,
-    /// What works, yet perhaps not as expected.
+    /// Warnings about the binding, which is valid.
     warnings: Vec<String>,
 }
 
@@ -263,38 +263,38 @@ pub(crate) async fn put_binding(
     Ok((tag, Answer(BoundSchema { model: bound.current.into(), warnings: bound.warnings })))
 }
 
-/// The marked fields, all of them.
+/// The complete list of marked fields.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FieldsRequest {
-    /// What is not here is no longer marked.
+    /// Fields that are not in this list are no longer marked.
     fields: Vec<WireFieldMark>,
-    /// The version of the access model that is to be replaced; acts as `If-Match` does.
+    /// The version of the access model to replace; acts as `If-Match` does.
     #[schema(value_type = Option<u64>)]
     version: Option<Version>,
-    /// The bound table, as it is: `PUT /schema/binding` changes it.
+    /// The bound table, unchanged: `PUT /schema/binding` changes it.
     binding: Option<WireBinding>,
 }
 
-/// A field to be marked.
+/// A field to mark.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = FieldMark)]
 pub(crate) struct WireFieldMark {
-    /// The map column or the JSON column; absent or empty for a column of its own.
+    /// The map column or the JSON column; absent or empty for a field that is a column itself.
     map: Option<String>,
     /// The key within the map, the path within the JSON column (`a.b`), the column's name, or that of a nested column's
     /// member (`Events.Name`).
     name: String,
-    /// Its type; absent for the natural one of the column, which for a JSON path without a declared type is `string`.
+    /// Logical type; absent for the natural one of the column, which for a JSON path without a declared type is `string`.
     #[serde(rename = "type")]
     logical: Option<LogicalType>,
-    /// Whether filters may use it.
+    /// Whether filters may use the field.
     filterable: bool,
-    /// Whether policies may use it; never for numbers.
+    /// Whether policies may use the field; never for numbers.
     policy: bool,
-    /// For a key of a map: the materialized column of it that policies are to read in place of the map, which is the same
-    /// and faster. It is compared with the map over the whole table before it is adopted. Absent for none.
+    /// For a key of a map: a materialized column with the same values, which policies read instead of the map because it is
+    /// faster. It is compared with the map over the whole table before it is adopted. Absent for none.
     #[schema(examples("SpanAttributes_tenant"))]
     column: Option<String>,
     #[serde(default, rename = "ref")]
@@ -321,7 +321,7 @@ impl From<WireFieldMark> for FieldMark {
     }
 }
 
-/// Replaces the marked fields in one step. A change that would break a stored policy is refused.
+/// Replaces the marked fields in one step. A change that would break a stored policy is rejected.
 #[utoipa::path(put, path = "/schema/fields", tag = "trace source", request_body = FieldsRequest, params(
     ("If-Match" = Option<String>, Header, description = "The `ETag` of `GET /schema`; required, unless the body has `version`", example = "*")), responses(
     (status = 200, description = "Marked", body = WireAccessModel, headers(("ETag" = String, description = "Of binding and fields"))),

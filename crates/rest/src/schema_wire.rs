@@ -1,4 +1,4 @@
-//! The access model as it is sent and answered.
+//! Wire format of the access model.
 
 use serde::{Deserialize, Serialize};
 use tracewarden_model::{Binding, Display, FieldSource, MarkedField, Timestamp};
@@ -8,13 +8,13 @@ use utoipa::ToSchema;
 use crate::preconditions::Version;
 use crate::wire::Time;
 
-/// The bound table with its structural columns, as every answer with spans repeats it.
+/// The bound table with its structural columns, as in every response with spans.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct SchemaBinding {
-    /// Database of the trace store.
+    /// Database in ClickHouse.
     #[schema(examples("otel"))]
     database: String,
-    /// Table with one row a span.
+    /// Table with one row for each span.
     #[schema(examples("otel_traces"))]
     table: String,
     /// Column with the trace id.
@@ -29,28 +29,28 @@ pub(crate) struct SchemaBinding {
     /// Column with the parent's span id.
     #[schema(examples("ParentSpanId"))]
     parent_span_id: String,
-    /// Columns that pages show of a span, as far as they were named.
+    /// Columns of a span that pages show, as far as they are configured.
     display: WireDisplay,
     /// Version of the access model.
     version: u64,
-    /// Columns that the spans lack because they were not named in `columns`: those that are aliases. Absent where `columns` were
-    /// named and in answers without spans; perhaps also in lines whose search takes long.
+    /// Columns that the spans lack because `columns` did not name them: alias columns. Absent if `columns` was sent and in
+    /// responses without spans; may also be absent in NDJSON responses of long searches.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     omitted_columns: Option<Vec<String>>,
-    /// Of a query without a trace index: spans outside of this time were not read when traces were matched.
-    /// Absent where nothing bounds that.
+    /// Of a query without a trace index: spans outside of this time were not read when traces were matched. Absent if no such
+    /// bound applied.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     searched_around: Option<SearchedAround>,
 }
 
-/// How far around its window a search read the spans of traces.
+/// Time range around the window from which a search read the spans of traces.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct SearchedAround {
-    /// From here on.
+    /// Start, inclusive.
     from: Time,
-    /// Up to here, exclusive.
+    /// End, exclusive.
     to: Time,
 }
 
@@ -78,15 +78,15 @@ impl SchemaBinding {
     }
 }
 
-/// A table as trace source.
+/// A table that is bound as trace source.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = Binding)]
 pub(crate) struct WireBinding {
-    /// Database of the trace store.
+    /// Database in ClickHouse.
     #[schema(examples("otel"))]
     database: String,
-    /// Table with one row a span.
+    /// Table with one row for each span.
     #[schema(examples("otel_traces"))]
     table: String,
     /// Column with the trace id.
@@ -101,7 +101,7 @@ pub(crate) struct WireBinding {
     /// Column with the parent's span id, empty on a root span.
     #[schema(examples("ParentSpanId"))]
     parent_span_id: String,
-    /// Table in the same database with the bounds of each trace, in columns `TraceId`, `Start`, `End`.
+    /// Table in the same database with the trace bounds, in columns `TraceId`, `Start`, `End`.
     #[schema(examples("otel_traces_trace_id_ts"))]
     trace_index: Option<String>,
     /// Columns that summaries show.
@@ -115,13 +115,13 @@ pub(crate) struct WireBinding {
 #[serde(deny_unknown_fields)]
 #[schema(as = PutBinding)]
 pub(crate) struct BindingRequest {
-    /// The version of the access model that is to be replaced; acts as `If-Match` does.
+    /// The version of the access model to replace; acts as `If-Match` does.
     #[schema(value_type = Option<u64>)]
     version: Option<Version>,
-    /// Database of the trace store.
+    /// Database in ClickHouse.
     #[schema(examples("otel"))]
     database: String,
-    /// Table with one row a span.
+    /// Table with one row for each span.
     #[schema(examples("otel_traces"))]
     table: String,
     /// Column with the trace id.
@@ -136,7 +136,7 @@ pub(crate) struct BindingRequest {
     /// Column with the parent's span id, empty on a root span.
     #[schema(examples("ParentSpanId"))]
     parent_span_id: String,
-    /// Table in the same database with the bounds of each trace, in columns `TraceId`, `Start`, `End`.
+    /// Table in the same database with the trace bounds, in columns `TraceId`, `Start`, `End`.
     #[schema(examples("otel_traces_trace_id_ts"))]
     trace_index: Option<String>,
     /// Columns that summaries show.
@@ -146,7 +146,7 @@ pub(crate) struct BindingRequest {
 }
 
 impl BindingRequest {
-    /// The binding, and the version that it is to replace, if the body names one.
+    /// Returns the version to replace, if the body has one, and the binding.
     pub(crate) fn into_parts(self) -> (Option<Version>, Binding) {
         let Self {
             version,
@@ -178,15 +178,15 @@ impl BindingRequest {
 #[serde(deny_unknown_fields)]
 #[schema(as = Display)]
 pub(crate) struct WireDisplay {
-    /// Operation name of a span.
+    /// Column with the operation name of a span.
     name: Option<String>,
-    /// Service name of a span.
+    /// Column with the service name of a span.
     service: Option<String>,
-    /// Duration of a span in nanoseconds.
+    /// Column with the duration of a span in nanoseconds.
     duration: Option<String>,
-    /// Status of a span.
+    /// Column with the status of a span.
     status: Option<String>,
-    /// Kind of a span.
+    /// Column with the kind of a span.
     kind: Option<String>,
 }
 
@@ -263,12 +263,12 @@ impl From<LogicalType> for tracewarden_model::LogicalType {
     }
 }
 
-/// Where the value of a field is in a row.
+/// Where a row stores the value of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = FieldSource)]
 pub(crate) enum WireFieldSource {
-    /// A column of its own.
+    /// In the column itself.
     Column,
     /// Under a key of a map column.
     MapKey,
@@ -300,29 +300,29 @@ impl From<WireFieldSource> for FieldSource {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = MarkedField)]
 pub(crate) struct WireMarkedField {
-    /// The map or JSON column; empty for a column of its own.
+    /// The map or JSON column; empty for a field that is a column itself.
     map: String,
     /// The key within the map, the path within the JSON column, or the column's name.
     name: String,
-    /// How policies name the field.
+    /// Reference to the field in policies.
     #[serde(rename = "ref")]
     #[schema(read_only)]
     reference: String,
-    /// Its type for filters and policies.
+    /// Logical type for filters and policies.
     #[serde(rename = "type")]
     logical: LogicalType,
-    /// Type of the column, of the map's values, or of what is at the path, in the trace store; `Dynamic` for a path without
-    /// a declared type.
+    /// ClickHouse type of the column, of the map's values, or of the value at the path; `Dynamic` for a path without a declared
+    /// type.
     #[schema(read_only)]
     column_type: String,
-    /// Where its value is in a row.
+    /// Where a row stores the value.
     #[schema(read_only)]
     source: WireFieldSource,
-    /// Whether filters may use it.
+    /// Whether filters may use the field.
     filterable: bool,
-    /// Whether policies may use it.
+    /// Whether policies may use the field.
     policy: bool,
-    /// The materialized column that policies read in place of the map; absent for none.
+    /// The materialized column that policies read instead of the map; absent for none.
     #[serde(skip_serializing_if = "Option::is_none")]
     column: Option<String>,
 }
@@ -347,9 +347,9 @@ impl From<&MarkedField> for WireMarkedField {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = AccessModel)]
 pub(crate) struct WireAccessModel {
-    /// Version of the access model: one more with every change of binding, fields, roles or tests.
+    /// Version of the access model; increases by one with every change of binding, fields, roles or tests.
     version: u64,
-    /// The bound table; null before the first.
+    /// The bound table; null before a table is bound for the first time.
     #[schema(required = true)]
     binding: Option<WireBinding>,
     /// The marked fields.

@@ -27,7 +27,7 @@ pub(crate) struct LoginRequest {
     password: Secret,
 }
 
-/// Signs a browser user in. The session is valid until logout or password change.
+/// Signs in a browser user. The session is valid until sign-out or password change.
 #[utoipa::path(post, path = "/login", tag = "self", request_body = LoginRequest, responses(
     (status = 200, description = "Signed in; the cookie carries the session", body = Me,
         headers(("Set-Cookie" = String, description = "The session"))),
@@ -45,7 +45,7 @@ pub(crate) async fn login(
     Ok((cookie, Answer(Me::from(signed_in.me))))
 }
 
-/// Ends the session that the request carries.
+/// Signs out: ends the session of the request.
 #[utoipa::path(post, path = "/logout", tag = "self", responses((status = 204, description = "Signed out")))]
 pub(crate) async fn logout(State(app): State<App>, account: Account) -> Result<impl IntoResponse, Problem> {
     app.service.logout(&account).await?;

@@ -1,7 +1,7 @@
-//! Spans from JSON, as a query answers with them: for evaluating policies on them.
+//! Parses spans in the format of query results, to evaluate policies on them.
 //!
-//! The type of a marked field says what its value means. A value that no row can have there is refused: a policy that
-//! is tried out on spans that cannot be proves nothing.
+//! The type of a marked field determines the meaning of its value. A value that no row can have is rejected: a test of a policy
+//! on impossible spans proves nothing.
 
 use tracewarden_model::{AccessModel, ColumnType, FieldSource, LogicalType, MarkedField, Number};
 use tracewarden_service::{FieldError, FieldValue, Span};
@@ -9,8 +9,7 @@ use tracewarden_service::{FieldError, FieldValue, Span};
 use crate::body::escape;
 use crate::json::{Json, JsonNumber};
 
-/// Reads spans for policies under this access model. Columns that no policy can use are ignored, and so are columns that
-/// are not there.
+/// Parses spans for policies under this access model. Columns that policies cannot use are ignored, and columns may be missing.
 ///
 /// # Errors
 /// Every value that no row can have, with its JSON Pointer below `pointer`.
@@ -25,12 +24,12 @@ pub fn spans(sent: &[Json], model: &AccessModel, pointer: &str) -> Result<Vec<Sp
 }
 
 struct Reader<'a> {
-    /// Of the span.
+    /// JSON Pointer to the span.
     pointer: String,
     errors: &'a mut Vec<FieldError>,
 }
 
-/// What stands somewhere below the span, or why it cannot.
+/// A value below the span, or the pointer and message of a fault.
 type Found<T> = Result<T, (String, String)>;
 
 impl Reader<'_> {
@@ -78,7 +77,7 @@ impl Reader<'_> {
     }
 }
 
-/// A column, or the member of a nested one in each of its elements.
+/// Returns the value of a column, or of a member in each element of a nested column.
 fn column(span: &Json, field: &MarkedField) -> Found<Option<FieldValue>> {
     let name = &field.field.name;
     let below = format!("/{}", escape(name));
@@ -138,7 +137,7 @@ fn path(column: &Json, map: &str, field: &MarkedField) -> Found<Option<FieldValu
     }
 }
 
-/// What is at a path of objects within each other, whose names may hold dots themselves, and its pointer.
+/// Finds the value at a path through nested objects, whose names may contain dots, and its pointer.
 fn at_path<'a>(json: &'a Json, path: &str) -> Option<(&'a Json, String)> {
     if let Some(found) = json.member(path) {
         return Some((found, format!("/{}", escape(path))));
@@ -150,7 +149,7 @@ fn at_path<'a>(json: &'a Json, path: &str) -> Option<(&'a Json, String)> {
     })
 }
 
-/// A value whose type the trace store takes from the value itself; `None` where it then has nothing at the path.
+/// Converts a value whose type ClickHouse infers from the value itself; `None` if ClickHouse then has no value at the path.
 fn dynamic(json: &Json) -> Option<FieldValue> {
     match json {
         Json::Null | Json::Object(_) => None,
@@ -179,21 +178,21 @@ fn as_number(number: &JsonNumber) -> FieldValue {
     FieldValue::Number(number)
 }
 
-/// Whether a string within JSON is how the trace store writes a date or a time, which is not a string for it. It takes
-/// strings of more forms for one when they are stored, and a query then answers with one of these.
+/// Whether a string in JSON is a date or time in ClickHouse's output format, which ClickHouse does not treat as a string. When
+/// strings are stored, ClickHouse recognises more formats as dates and times; queries then return one of these.
 fn is_time(text: &str) -> bool {
     let digits = |character: char| if character.is_ascii_digit() { '0' } else { character };
     let shape: String = text.chars().map(digits).collect();
     let Some(rest) = shape.strip_prefix("0000-00-00") else { return false };
     let clock = rest.strip_prefix([' ', 'T']);
     let has_shape = clock.map_or(rest.is_empty(), |clock| clock.starts_with("00:00:00"));
-    // Others have no place in its types, and stay strings.
+    // Years outside these ranges do not fit the date types and stay strings.
     let year = text.get(..4).and_then(|year| year.parse::<u32>().ok());
     let years = if clock.is_some() { 1970..=2105 } else { 1970..=2149 };
     has_shape && year.is_some_and(|year| years.contains(&year))
 }
 
-/// A value of a type that is declared.
+/// Converts a value of a declared type.
 fn value(json: &Json, column_type: &ColumnType, below: &str) -> Found<FieldValue> {
     let refuse =
         |expected: &str| Err((below.to_owned(), format!("expected {expected}, this is {}", json.kind())));
@@ -223,7 +222,7 @@ fn value(json: &Json, column_type: &ColumnType, below: &str) -> Found<FieldValue
     }
 }
 
-/// Why a column of this type cannot hold the text.
+/// Returns the reason why a column of this type cannot hold the text.
 fn misfit(column_type: &ColumnType, text: &str) -> Option<String> {
     match column_type {
         ColumnType::Enum { names } if !names.iter().any(|name| name == text) => {
@@ -294,7 +293,7 @@ mod tests {
         assert_eq!(read(field(None, "A", "Array(String)"), r#"{"A": ["a", "b"]}"#), list);
         assert_eq!(read(field(None, "E.N", "Array(String)"), r#"{"E.N": ["a", "b"]}"#), list);
         assert_eq!(read(field(None, "E.N", "Array(String)"), r#"{"E": [{"N": "a"}, {"N": "b"}]}"#), list);
-        // A map that holds a key twice: the first one counts.
+        // In a map that holds a key twice, the first one counts.
         assert_eq!(read(field(Some("M"), "k", "String"), r#"{"M": {"k": "1", "k": "2"}}"#), text("1"));
         assert_eq!(read(field(Some("M"), "k", "Array(String)"), r#"{"M": {"k": ["a", "b"]}}"#), list);
         assert_eq!(read(field(Some("M"), "k", "String"), r#"{"M": {}}"#), Ok(None));

@@ -1,6 +1,6 @@
-//! Objects are read from JSON objects alone. What serde derives for a struct also accepts an array with the members in
-//! the order of their declaration: a second form of every body, which no document describes and no one checks, and in
-//! which `deny_unknown_fields` means nothing.
+//! A deserializer that reads structs only from JSON objects. serde's derived code also accepts an array with the members in the
+//! order of their declaration: an undocumented and unchecked second form of every body, to which `deny_unknown_fields` does not
+//! apply.
 
 use std::fmt;
 
@@ -9,16 +9,16 @@ use serde::de::{
     DeserializeSeed, Deserializer, EnumAccess, Error, IntoDeserializer, MapAccess, SeqAccess, Visitor,
 };
 
-/// Wraps a deserializer of a self-describing format, and everything inside it.
+/// Wraps a deserializer of a self-describing format and applies the same rules to all nested values.
 pub(crate) struct Strict<D>(pub(crate) D);
 
-/// Hands the same strictness on to what a visitor reads.
+/// Applies the same rules to the values that a visitor reads.
 struct StrictVisitor<V>(V);
 
-/// Visits an object that becomes a struct. Its own text, since the derived one names the Rust type.
+/// Visits an object that becomes a struct. It has its own `expecting` text, because the derived one names the Rust type.
 struct ObjectVisitor<V>(V);
 
-/// Visits the name of an enum's variant. All enums of the wire are lists of words.
+/// Visits the name of an enum's variant. All enums in the wire format are strings.
 struct WordVisitor<V>(V);
 
 struct StrictSeed<S>(S);
@@ -207,7 +207,7 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for StrictAccess<A> {
     type Error = A::Error;
 
     fn next_key_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, A::Error> {
-        // A key is text: there is nothing in it to be strict about.
+        // A key is a string, so no rules apply to it.
         self.0.next_key_seed(seed)
     }
 

@@ -1,8 +1,8 @@
-//! Documents that people write in files: YAML or JSON, read into one tree that knows where everything stands.
+//! Parses hand-written documents, YAML or JSON, into one tree with source positions.
 //!
-//! Of YAML only what JSON can say is read. Anchors, aliases, tags and merge keys are refused, since they make what a
-//! document says depend on what stands elsewhere; so are plain words that readers of YAML take for different things
-//! (`yes`, `0o17`, `1_000`), and a name that is there twice.
+//! Only the subset of YAML that JSON can express is accepted. Anchors, aliases, tags and merge keys are rejected, because with
+//! them the meaning of a part depends on other parts. Unquoted words that YAML parsers interpret differently (`yes`, `0o17`,
+//! `1_000`) are rejected too, and so are duplicate names.
 
 mod content;
 mod json;
@@ -23,15 +23,15 @@ use crate::strict_objects::Strict;
 
 pub use write::yaml;
 
-/// Larger documents are refused.
+/// Maximum size of a document in bytes.
 const MAX_BYTES: usize = 64 * 1024 * 1024;
-/// Deeper documents are refused.
+/// Maximum nesting depth of a document.
 const MAX_DEPTH: usize = 64;
-/// Of a document that is said to be of one notation so many values are read, names not counted. In a few bytes each stands
-/// for a hundred of memory, and for more in what is made of it.
+/// Maximum number of values, without names, in a document whose notation is declared. A value of a few bytes uses a hundred bytes
+/// of memory, and more in the types that are built from it.
 pub(crate) const MAX_VALUES: usize = 500_000;
 
-/// A place in a document's text.
+/// A position in a document's text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
     /// Line, from 1.
@@ -46,14 +46,14 @@ impl fmt::Display for Place {
     }
 }
 
-/// What is wrong with a document.
+/// A fault in a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// Where.
+    /// Position of the fault.
     pub place: Place,
-    /// JSON Pointer to the member, empty where the document is none.
+    /// JSON Pointer to the member; empty where the document cannot be parsed.
     pub pointer: String,
-    /// Lower case, no final period.
+    /// Message in lower case, without a final period.
     pub message: String,
 }
 
@@ -63,23 +63,23 @@ impl Fault {
     }
 }
 
-/// How the lines of a text lie in the document that holds it.
+/// How the lines of a text correspond to lines of the document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lines {
-    /// Each is one of the document's, from this one on, counted from 1.
+    /// Each line is one line of the document, beginning with this one, counted from 1.
     Kept(usize),
     /// Several lines of the document became one.
     Joined,
-    /// Line ends are written as escapes.
+    /// Line ends are written as escape sequences.
     Escaped,
 }
 
-/// A value and where it begins.
+/// A value and its start position.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Node {
     place: Place,
     content: Content,
-    /// Of a text.
+    /// For a text, how its lines are written.
     lines: Option<Lines>,
 }
 
@@ -90,38 +90,38 @@ enum Content {
     Number(JsonNumber),
     Text(String),
     List(Vec<Node>),
-    /// Names, where they stand, and their values.
+    /// Names, their positions and their values.
     Object(Vec<(String, Place, Node)>),
 }
 
-/// A document as it was read.
+/// A parsed document.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Document {
     root: Node,
 }
 
 impl Document {
-    /// Reads a document: JSON when it is, otherwise YAML.
+    /// Parses a document: JSON if it is valid JSON, otherwise YAML.
     ///
     /// # Errors
-    /// The first place that cannot be read.
+    /// The first position that cannot be parsed.
     pub fn read(text: &str) -> Result<Self, Fault> {
-        // From somebody's own disk, into their own memory.
+        // No limit on values: the text is a local file of the user who runs the program.
         Self::read_by(text, |text| root(text, Values::of(usize::MAX)))
     }
 
-    /// Reads a document that is said to be JSON, of at most 500,000 values.
+    /// Parses a document that is declared as JSON, of at most 500,000 values.
     ///
     /// # Errors
-    /// The first place that cannot be read.
+    /// The first position that cannot be parsed.
     pub fn read_json(text: &str) -> Result<Self, Fault> {
         Self::read_by(text, |text| json::read(text, Values::of(MAX_VALUES)))
     }
 
-    /// Reads a document that is said to be YAML, of at most 500,000 values.
+    /// Parses a document that is declared as YAML, of at most 500,000 values.
     ///
     /// # Errors
-    /// The first place that cannot be read.
+    /// The first position that cannot be parsed.
     pub fn read_yaml(text: &str) -> Result<Self, Fault> {
         Self::read_by(text, |text| yaml::read(text, Values::of(MAX_VALUES)))
     }
@@ -135,10 +135,10 @@ impl Document {
         Ok(Self { root: reader(text)? })
     }
 
-    /// The document's content as a value of the type; what the type does not know is refused.
+    /// Deserialises the document's content; unknown members are rejected.
     ///
     /// # Errors
-    /// The first place that does not fit, with the nearest name where one is not known.
+    /// The first position that does not fit, with the nearest known name for an unknown member.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, Fault> {
         serde_path_to_error::deserialize(Strict(content::Content(&self.root))).map_err(|error| {
             let pointer = pointer(error.path());
@@ -148,12 +148,12 @@ impl Document {
         })
     }
 
-    /// Where the member that a JSON Pointer names stands, or the innermost one around it.
+    /// Returns the position of the member at a JSON Pointer, or of the innermost existing member around it.
     pub fn place(&self, pointer: &str) -> Place {
         self.found(pointer).0
     }
 
-    /// How the lines of the text that a JSON Pointer names lie in the document; `None` where there is no text.
+    /// Returns how the lines of the text at a JSON Pointer are written; `None` where there is no text.
     pub fn lines(&self, pointer: &str) -> Option<Lines> {
         self.found(pointer).1.lines
     }
@@ -178,29 +178,29 @@ impl Document {
         (place, node)
     }
 
-    /// Whether it is an object with this member.
+    /// Whether the document is an object with this member.
     pub fn has(&self, name: &str) -> bool {
         matches!(&self.root.content, Content::Object(members) if members.iter().any(|(known, ..)| known == name))
     }
 
-    /// Whether it is a list.
+    /// Whether the document is a list.
     pub fn is_list(&self) -> bool {
         matches!(self.root.content, Content::List(_))
     }
 
-    /// The document as JSON whose numbers are 64-bit ones; one that is none of these is a text.
+    /// Returns the document as JSON with 64-bit numbers; a number that does not fit becomes a string.
     pub fn value(&self) -> Value {
         value(&self.root)
     }
 
-    /// The document as JSON with all digits of its numbers.
+    /// Returns the document as JSON with all digits of its numbers.
     #[cfg(test)]
     pub(crate) fn json(&self) -> Json {
         exact(&self.root)
     }
 }
 
-/// How many values a document may have, and how many of them are left.
+/// Limit on the number of values in a document, and the number left.
 #[derive(Debug, Clone)]
 struct Values {
     most: usize,
@@ -212,10 +212,10 @@ impl Values {
         Self { most, left: Cell::new(most) }
     }
 
-    /// Takes one.
+    /// Takes one value from the limit.
     ///
     /// # Errors
-    /// When there is none left.
+    /// When none is left.
     fn take(&self, place: Place) -> Result<(), Fault> {
         let most = self.most;
         let none = || Fault::new(place, format!("documents have at most {most} values, this has more"));
@@ -224,7 +224,7 @@ impl Values {
     }
 }
 
-/// What a value is as JSON, with all digits of its numbers; `None` for what is no JSON.
+/// Converts a value to JSON with all digits of its numbers; `None` if it cannot be JSON.
 pub(crate) fn json_of(value: &impl Serialize) -> Option<Json> {
     let text = serde_json::to_string(value).ok()?;
     Some(exact(&json::read(&text, Values::of(usize::MAX)).ok()?))
@@ -235,7 +235,7 @@ fn root(text: &str, values: Values) -> Result<Node, Fault> {
     if !matches!(characters.next(), Some('{' | '[')) {
         return yaml::read(text, values);
     }
-    // JSON has keys of any length, escapes and tabs that YAML does not, and YAML has braces, too.
+    // JSON permits keys of any length, escapes and tabs that YAML does not, and YAML documents may begin with braces too.
     json::read(text, values.clone()).or_else(|fault| match (characters.next(), yaml::read(text, values)) {
         (_, Ok(root)) => Ok(root),
         (Some('"' | '{' | '[') | None, Err(_)) => Err(fault),
@@ -274,7 +274,7 @@ fn exact(node: &Node) -> Json {
     }
 }
 
-/// "unknown field `polices`, expected one of …" with the name that was probably meant.
+/// Rewords "unknown field `polices`, expected one of …" with the nearest known name.
 fn with_nearest(message: &str) -> Option<String> {
     let rest = message.strip_prefix("unknown field `")?;
     let (wrong, rest) = rest.split_once('`')?;
@@ -351,13 +351,13 @@ mod tests {
         let refused_quickly = |text: &str, read: fn(&str) -> Result<Document, Fault>| {
             let begun = Instant::now();
             assert!(read(text).is_err(), "{text:.20}…");
-            // Much even for a slow machine. Something done for every pair of bytes, or of names, takes longer on any.
+            // Ample even for a slow machine. Quadratic work in bytes or names takes longer on any machine.
             assert!(begun.elapsed() < Duration::from_secs(5), "{text:.20}…: {:?}", begun.elapsed());
         };
         for part in ["[", "{\"a\":", "- ", "a: "] {
             refused_quickly(&part.repeat(500_000 / part.len()), Document::read);
         }
-        // Only what stands last in its one line is wrong.
+        // Only the last member of a long line is wrong.
         let members: String = (0..100_000).map(|name| format!("\"{name}\":0,")).collect();
         refused_quickly(&format!("{{{members}\"0\":0}}"), Document::read_json);
         let deep = format!("x: {}{}", "[".repeat(65), "]".repeat(65));

@@ -18,30 +18,30 @@ use crate::query::{Path, Query};
 use crate::routes::Caller;
 use crate::wire::Time;
 
-/// Which traces, and what of them.
+/// Selects traces and the form of the response.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TraceQuery {
     /// Start of the window; 24 hours before `to` when absent.
     from: Option<Time>,
-    /// End of the window, which does not belong to it; now when absent.
+    /// End of the window, exclusive; now when absent.
     to: Option<Time>,
-    /// Absent or empty matches everything that the caller may see.
+    /// Conditions; absent or empty matches everything that the caller may see.
     filter: Option<WireFilter>,
-    /// Most traces in the page; 50 when absent, and never more than 200.
+    /// Maximum number of traces in the page: 50 when absent, at most 200.
     #[schema(inline)]
     limit: Option<Limit>,
-    /// `next_cursor` of the page before, with the same filter.
+    /// `next_cursor` of the previous page, with the same filter.
     cursor: Option<String>,
-    /// Columns that spans shall have beside the structural ones; all when absent.
+    /// Columns of the spans in addition to the structural ones; all when absent.
     columns: Option<Vec<String>>,
-    /// What of each trace.
+    /// Content of each trace.
     #[serde(default)]
     #[schema(required = false)]
     view: WireView,
 }
 
-/// What of each trace.
+/// Content of each trace.
 #[derive(Clone, Copy, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = View)]
@@ -49,9 +49,9 @@ pub(crate) enum WireView {
     /// All spans, under `spans`.
     #[default]
     Spans,
-    /// One object a trace, under `traces`.
+    /// One object for each trace, under `traces`.
     Summary,
-    /// The ids alone, under `trace_ids`.
+    /// The trace ids only, under `trace_ids`.
     Ids,
 }
 
@@ -73,13 +73,13 @@ impl TraceQuery {
     }
 }
 
-/// A page of the traces that match and that the caller may read, newest first, each whole.
+/// Returns a page of the matching traces that the caller may read, newest first, each of them whole.
 ///
-/// The page is complete if and only if the document closes; when the trace store fails midway, the connection is broken
-/// off. With `Accept: application/x-ndjson` the page comes as lines: `{"schema": …}`, while the search runs
-/// `{"progress": {"searched_to", "from", "to", "traces", "fraction"?}}`, one `{"span": …}` a line, and last
-/// `{"end": {"next_cursor": …, "traces": n, "spans": n}}`. Such an answer may begin before the search has ended; when
-/// something fails after that, the last line is `{"error": …}` with the problem, and then the connection is broken off.
+/// The page is complete if and only if the document is closed; if ClickHouse fails midway, the connection is aborted. With
+/// `Accept: application/x-ndjson` the page is sent as NDJSON: `{"schema": …}`, while the search runs
+/// `{"progress": {"searched_to", "from", "to", "traces", "fraction"?}}`, one `{"span": …}` per line, and last
+/// `{"end": {"next_cursor": …, "traces": n, "spans": n}}`. Such a response may begin before the search has ended. If an error
+/// occurs after that, the last line is `{"error": …}` with the problem, and then the connection is aborted.
 #[utoipa::path(post, path = "/traces/query", tag = "traces", request_body = TraceQuery, responses(
     (status = 200, description = "The page", content((SpanPage = "application/json"), (String = "application/x-ndjson"))),
     (status = 400, description = "`invalid_cursor`, `cursor_filter_mismatch`: a cursor that does not fit"),
@@ -109,22 +109,22 @@ pub(crate) async fn query(
     }
 }
 
-/// Hints that clients may send. They never change an answer.
+/// Hints from clients. They never change the response.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Hints {
-    /// The trace began not before.
+    /// Earliest possible start of the trace.
     #[param(inline)]
     #[serde(rename = "from")]
     _from: Option<Time>,
-    /// The trace began before.
+    /// Time before which the trace began.
     #[param(inline)]
     #[serde(rename = "to")]
     _to: Option<Time>,
 }
 
-/// One trace, if the caller may read it. Absent and not authorised are the same answer.
+/// Returns one trace, if the caller may read it. Absent and unauthorised traces give the same response.
 #[utoipa::path(get, path = "/traces/{id}", tag = "traces", params(("id" = String, Path, description = "Trace id, in any notation: upper case, hyphens, leading zeros, a `traceparent`"), Hints), responses(
     (status = 200, description = "The trace", body = TraceSpans),
     (status = 404, description = "`trace_not_found`: no such trace that the caller may read"),

@@ -1,4 +1,4 @@
-//! Requests whose head the HTTP library cannot read. It answers them before any route sees them, with a bare status.
+//! Requests whose head the HTTP library cannot parse. The library answers them with a bare status before they reach any route.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::edge::{Edge, X_REQUEST_ID};
 use crate::headers;
 use crate::problem::Problem;
 
-/// Makes the answers to such requests, like those to others.
+/// Builds responses to such requests in the same format as other errors.
 #[derive(Clone)]
 pub struct UnreadableHeads {
     entropy: Arc<dyn Entropy>,
@@ -18,12 +18,12 @@ pub struct UnreadableHeads {
 }
 
 impl UnreadableHeads {
-    /// For the same installation.
+    /// Creates the builder for this installation.
     pub fn new(edge: &Edge) -> Self {
         Self { entropy: Arc::clone(&edge.entropy), over_https: edge.over_https() }
     }
 
-    /// Headers and body of the answer with this status; `None` for a status that says nothing about a head.
+    /// Returns headers and body of the response with this status; `None` for a status that is not about the head of a request.
     pub fn answer(&self, status: StatusCode) -> Option<(HeaderMap, Vec<u8>)> {
         let (code, detail) = match status {
             StatusCode::URI_TOO_LONG => (

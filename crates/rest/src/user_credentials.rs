@@ -11,7 +11,7 @@ use crate::problem::Problem;
 use crate::query::Path;
 use crate::routes::Caller;
 
-/// A user's sessions.
+/// Lists a user's sessions.
 #[utoipa::path(get, path = "/users/{username}/sessions", tag = "users", params(("username" = String, Path, description = "User name")), responses(
     (status = 200, description = "Sessions", body = SessionList),
     (status = 404, description = "`not_found`: no such user"),
@@ -53,7 +53,7 @@ pub(crate) async fn end_session(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// A user's API keys.
+/// Lists a user's API keys.
 #[utoipa::path(get, path = "/users/{username}/api-keys", tag = "users", params(("username" = String, Path, description = "User name")), responses(
     (status = 200, description = "Keys", body = ApiKeyList),
     (status = 404, description = "`not_found`: no such user"),

@@ -22,13 +22,13 @@ use crate::routes::Caller;
 use crate::wire::{Attributes, Time, to_values, to_wire};
 use crate::{App, limit};
 
-/// A user to be made.
+/// A user to create.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = NewUser)]
 pub(crate) struct CreateRequest {
-    /// User name, unique without regard to case: at most 128 characters that can be seen, in Unicode's normal form C, and
-    /// spaces between them; no slashes.
+    /// User name, unique regardless of case: at most 128 visible characters in Unicode normalization form C, with spaces between
+    /// them; no slashes.
     #[schema(examples("grace"))]
     username: String,
     /// Existing roles.
@@ -39,7 +39,7 @@ pub(crate) struct CreateRequest {
     #[serde(default)]
     #[schema(required = false)]
     attributes: Attributes,
-    /// Whether the user can neither sign in nor use keys.
+    /// Whether the user is disabled and can neither sign in nor use API keys.
     #[serde(default)]
     #[schema(required = false)]
     disabled: bool,
@@ -69,12 +69,12 @@ pub(crate) struct WireUser {
     roles: BTreeSet<String>,
     /// Attributes that policies may read.
     attributes: Attributes,
-    /// Whether the user can neither sign in nor use keys.
+    /// Whether the user is disabled and can neither sign in nor use API keys.
     disabled: bool,
     /// Whether the password must be changed before anything else.
     #[schema(read_only)]
     must_change_password: bool,
-    /// When the user was made.
+    /// When the user was created.
     #[schema(read_only)]
     created_at: Time,
     /// When the user last signed in.
@@ -97,22 +97,22 @@ impl From<UserInfo> for WireUser {
     }
 }
 
-/// A user with the tag of what administrators set.
+/// Returns a user with the `ETag` of the properties that administrators set.
 fn tagged(user: UserInfo) -> impl IntoResponse {
     (etag(user.tag), Answer(WireUser::from(user)))
 }
 
-/// A new user. The password is shown this once.
+/// A new user. The password is returned only in this response.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct CreatedUser {
     /// The user.
     #[serde(flatten)]
     user: WireUser,
-    /// The generated password, which must be changed at the first log-in.
+    /// The generated password, which must be changed at the first sign-in.
     initial_password: String,
 }
 
-/// Makes a user with a generated password.
+/// Creates a user with a generated password.
 #[utoipa::path(post, path = "/users", tag = "users", request_body = CreateRequest, responses(
     (status = 201, description = "Made", body = CreatedUser),
     (status = 403, description = "`session_required`: a key cannot grant `admin`"),
@@ -131,14 +131,14 @@ pub(crate) async fn create(
     Ok((StatusCode::CREATED, Answer(CreatedUser { user: created.user.into(), initial_password })))
 }
 
-/// Which users.
+/// Selects a page of users.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ListRequest {
-    /// `next_cursor` of the page before.
+    /// `next_cursor` of the previous page.
     cursor: Option<String>,
-    /// Most users in a page; 100 when absent, and never more than 500.
+    /// Maximum number of users in a page: 100 when absent, at most 500.
     #[param(value_type = Option<Limit>, inline)]
     #[serde(default, deserialize_with = "limit::in_query")]
     limit: Option<i64>,
@@ -155,7 +155,7 @@ pub(crate) struct UserList {
     next_cursor: Option<String>,
 }
 
-/// The users.
+/// Lists the users.
 #[utoipa::path(get, path = "/users", tag = "users", params(ListRequest), responses(
     (status = 200, description = "Users", body = UserList),
     (status = 400, description = "`invalid_cursor`: not a cursor of users"),
@@ -170,7 +170,7 @@ pub(crate) async fn list(
     Ok(Answer(UserList { users, next_cursor: page.next_cursor }))
 }
 
-/// One user.
+/// Returns one user.
 #[utoipa::path(get, path = "/users/{username}", tag = "users", params(("username" = String, Path, description = "User name")), responses(
     (status = 200, description = "The user", body = WireUser, headers(("ETag" = String, description = "Stands for what administrators set"))),
     (status = 404, description = "`not_found`: no such user"),
@@ -183,20 +183,20 @@ pub(crate) async fn get(
     Ok(tagged(app.service.user(&caller.require_admin()?, &username).await?))
 }
 
-/// A change of a user; what is absent stays.
+/// Changes to a user; absent members stay unchanged.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = UserChange)]
 pub(crate) struct ChangeRequest {
-    /// All roles.
+    /// The complete set of roles.
     roles: Option<BTreeSet<String>>,
-    /// All attributes.
+    /// The complete set of attributes.
     attributes: Option<Attributes>,
-    /// Whether the user can neither sign in nor use keys.
+    /// Whether the user is disabled and can neither sign in nor use API keys.
     disabled: Option<bool>,
-    /// The user's name, as it is.
+    /// The user's name, unchanged.
     username: Option<String>,
-    /// The user's id, as it is.
+    /// The user's id, unchanged.
     id: Option<String>,
     #[serde(default, rename = "must_change_password")]
     #[schema(inline, required = false)]
@@ -209,7 +209,7 @@ pub(crate) struct ChangeRequest {
     _last_login_at: ReadOnly,
 }
 
-/// Changes a user. Roles and attributes hold at the user's next request.
+/// Changes a user. Roles and attributes take effect on the user's next request.
 #[utoipa::path(patch, path = "/users/{username}", tag = "users", params(
     ("username" = String, Path, description = "User name"),
     ("If-Match" = Option<String>, Header, description = "The `ETag` of the user that is to be changed", example = "*")),
@@ -233,7 +233,7 @@ pub(crate) async fn change(
     Ok(tagged(app.service.update_user(&caller.require_admin()?, &username, change, if_match).await?))
 }
 
-/// Deletes a user with their sessions and keys.
+/// Deletes a user with all sessions and API keys.
 #[utoipa::path(delete, path = "/users/{username}", tag = "users", params(
     ("username" = String, Path, description = "User name"),
     ("If-Match" = Option<String>, Header, description = "The `ETag` of the user that is to be deleted", example = "*")), responses(
@@ -252,14 +252,14 @@ pub(crate) async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// A generated password, shown this once.
+/// A generated password, returned only in this response.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct GeneratedPassword {
-    /// The password, which must be changed at the next log-in.
+    /// The password, which must be changed at the next sign-in.
     initial_password: String,
 }
 
-/// Gives a user a new generated password; all their sessions end.
+/// Generates a new password for a user and ends all sessions of the user.
 #[utoipa::path(post, path = "/users/{username}/password", tag = "users", params(("username" = String, Path, description = "User name")), responses(
     (status = 200, description = "The new password", body = GeneratedPassword),
     (status = 403, description = "`session_required`: a key cannot do it to an administrator"),
@@ -280,7 +280,8 @@ pub(crate) struct AccessPolicy {
     /// The policy.
     #[serde(flatten)]
     policy: WirePolicy,
-    /// What a span must satisfy, with the user's attributes in it; absent when the policy can no longer be applied.
+    /// The condition that a span must satisfy, with the user's attributes filled in; absent when the policy can no longer be
+    /// applied.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, examples("SpanAttributes[\"team\"] is \"payments\""))]
     in_words: Option<String>,
@@ -291,20 +292,20 @@ pub(crate) struct AccessPolicy {
 pub(crate) struct AccessRole {
     /// Name.
     name: String,
-    /// Its policies; each opens traces of its own.
+    /// Policies of the role. Each grants access independently of the others.
     policies: Vec<AccessPolicy>,
-    /// Increases with each change and never comes again; the `ETag` of the role.
+    /// Increases with each change and is never reused; the `ETag` of the role.
     revision: u64,
     /// When it was last changed.
     updated_at: Time,
 }
 
-/// What a user's access is made of as it applies now.
+/// A user's current access.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct UserAccess {
     /// The user, with attributes.
     user: WireUser,
-    /// All of it in one sentence.
+    /// The access in one sentence.
     #[schema(examples(
         "`ada` can read a trace when one of its spans is so: SpanAttributes[\"team\"] is \"payments\""
     ))]
@@ -313,7 +314,7 @@ pub(crate) struct UserAccess {
     roles: Vec<AccessRole>,
 }
 
-/// What a user's access is made of.
+/// Returns a user's current access: roles, policies and attributes.
 #[utoipa::path(get, path = "/users/{username}/access", tag = "users", params(("username" = String, Path, description = "User name")), responses(
     (status = 200, description = "Roles, policies, attributes as they apply now", body = UserAccess),
     (status = 404, description = "`not_found`: no such user"),

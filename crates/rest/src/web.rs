@@ -1,5 +1,5 @@
-//! The web application: files that are part of the program, for anybody. What they show comes from the API, with the
-//! rights of whoever signed in.
+//! The web application: embedded files that are accessible to all clients. The data on its pages comes from the API, with the
+//! rights of the signed-in user.
 
 use std::borrow::Cow;
 
@@ -13,28 +13,28 @@ use crate::code::Code;
 use crate::headers::OfWebApplication;
 use crate::problem::Problem;
 
-/// Where it lives. It knows this path from its build.
+/// Path of the web application. Its build contains this path too.
 pub(crate) const BASE: &str = "/ui/";
 
-/// The page, whichever of its addresses is asked for: the application looks at the address itself.
+/// The page of all addresses: the application does its own routing.
 const PAGE: &str = "index.html";
 
-/// Files whose names change with their contents.
+/// Folder of files whose names contain a hash of their content.
 const HASHED: &str = "assets/";
 
-/// For files whose names tell their contents.
+/// `Cache-Control` of files whose names contain a hash of their content.
 const FOR_EVER: &str = "public, max-age=31536000, immutable";
 
-/// For files that keep their names: asked for each time, and answered in short when they are the same.
+/// `Cache-Control` of files with fixed names: clients revalidate them, and unchanged files get a short response.
 const ASK_AGAIN: &str = "no-cache";
 
-/// Encodings in which files are stored, the one that is preferred first, with what is added to a file's name.
+/// Encodings in which files are stored, in order of preference, with the suffix of the file name.
 const ENCODINGS: [(&str, &str); 2] = [("br", ".br"), ("gzip", ".gz")];
 
 const NOT_BUILT: &str = "This program was built without its web application; the API is all there is.\n\
                          To have it, run `cargo xtask web` and build the program again.\n";
 
-/// What `npm run build` wrote; nothing when it did not run before this was compiled.
+/// The output of `npm run build`; empty if it was not run before compilation.
 #[derive(Embed)]
 #[folder = "../../web/dist"]
 #[allow_missing = true]
@@ -54,25 +54,25 @@ fn embedded(path: &str) -> Option<File> {
     Some(File { sha256: file.metadata.sha256_hash(), bytes: file.data })
 }
 
-/// Leads to the application.
+/// Redirects to the application.
 pub(crate) async fn redirect() -> Redirect {
     Redirect::permanent(BASE)
 }
 
-/// A file, or the page for everything that is none.
+/// Returns a file, or the page if there is no such file.
 pub(crate) async fn get(uri: Uri, headers: HeaderMap) -> Response {
     answer(embedded, uri.path().strip_prefix(BASE).unwrap_or_default(), &headers)
 }
 
-/// `path` is as it was sent: names of files have nothing in them that would have to be decoded.
+/// Returns the response. `path` is not percent-decoded: names of files contain no character that would be encoded.
 fn answer(files: Files, path: &str, headers: &HeaderMap) -> Response {
     if files(PAGE).is_none() {
         return (StatusCode::SERVICE_UNAVAILABLE, OfWebApplication { cache_control: "no-store" }, NOT_BUILT)
             .into_response();
     }
-    // Another form of a file is no file of its own.
+    // An encoded form of a file is not available under its own name.
     let stored = |name: &str| ENCODINGS.iter().any(|(_, suffix)| name.ends_with(suffix));
-    // Users and roles may be called like files: what is none is an address of the page.
+    // Users and roles may have names that look like files, so every path without a file is an address of the page.
     let (name, kept) = match files(path) {
         _ if path.starts_with(HASHED) => (path, FOR_EVER),
         Some(_) => (path, ASK_AGAIN),
@@ -99,7 +99,7 @@ fn serve(files: Files, name: &str, plain: File, kept: &'static str, headers: &He
     if varies {
         answer.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
     }
-    // Of the bytes that are sent: the forms of a file must not be taken for one another.
+    // The hash of the bytes that are sent, so that the encoded forms of a file have different tags.
     let etag = format!("\"{}\"", hex::encode(file.sha256.get(..16).unwrap_or_default()));
     if let Ok(value) = HeaderValue::from_str(&etag) {
         answer.insert(header::ETAG, value);
@@ -126,7 +126,7 @@ fn content_type(name: &str) -> String {
     if kind.type_() == mime_guess::mime::TEXT { format!("{kind}; charset=utf-8") } else { kind.to_string() }
 }
 
-/// Whether `Accept-Encoding` allows it (RFC 9110, 12.5.3).
+/// Whether `Accept-Encoding` permits the encoding (RFC 9110, 12.5.3).
 pub(crate) fn accepts(headers: &HeaderMap, encoding: &str) -> bool {
     let weight = |wanted: &str| {
         list(headers, header::ACCEPT_ENCODING).find_map(|item| {
@@ -138,12 +138,12 @@ pub(crate) fn accepts(headers: &HeaderMap, encoding: &str) -> bool {
     weight(encoding).or_else(|| weight("*")).is_some_and(|weight| weight > 0.0)
 }
 
-/// Whether the client holds what has this tag (RFC 9110, 13.1.2): a comparison in which weak tags count.
+/// Whether `If-None-Match` contains the tag (RFC 9110, 13.1.2), by weak comparison.
 pub(crate) fn is_held(headers: &HeaderMap, etag: &str) -> bool {
     list(headers, header::IF_NONE_MATCH).any(|tag| tag == "*" || tag.trim_start_matches("W/") == etag)
 }
 
-/// The items of a header, perhaps over several lines.
+/// Returns the items of a header, which may span several lines.
 fn list(headers: &HeaderMap, name: header::HeaderName) -> impl Iterator<Item = &str> {
     let lines = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
     lines.flat_map(|line| line.split(',')).map(str::trim)
@@ -182,7 +182,7 @@ mod tests {
         }
     }
 
-    /// As the wrapper around all routes finishes it.
+    /// Sends a request and adds the headers that the middleware around all routes sets.
     async fn ask_of(files: Files, path: &str, headers: &[(header::HeaderName, &'static str)]) -> Answer {
         let headers =
             headers.iter().map(|(name, value)| (name.clone(), HeaderValue::from_static(value))).collect();

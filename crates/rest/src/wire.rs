@@ -1,4 +1,4 @@
-//! Wire forms that several resources share.
+//! Wire types that several resources share.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-/// A point in time as RFC 3339.
+/// A point in time in RFC 3339 format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Time(pub(crate) Timestamp);
 
@@ -80,14 +80,13 @@ pub(crate) enum Attribute {
 pub(crate) struct Attributes(BTreeMap<String, Attribute>);
 
 impl Attributes {
-    /// Whether there are none.
+    /// Whether there are no attributes.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-/// A name that is there twice is refused, as members of other objects are: which of the two counts would depend on who
-/// reads the text.
+/// Duplicate names are rejected, as in other objects: different parsers would use different ones of the two values.
 impl<'de> Deserialize<'de> for Attributes {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Names;
@@ -111,7 +110,8 @@ impl<'de> Deserialize<'de> for Attributes {
     }
 }
 
-/// Reads the value of a name that was not there before. As a part of reading the value, so that the error points at it.
+/// Deserialises the value of a name that did not occur before. The check is part of deserialising the value, so the error points
+/// at it.
 struct Once<'a> {
     name: &'a str,
     before: &'a BTreeMap<String, Attribute>,
@@ -148,12 +148,12 @@ impl From<AttributeValue> for Attribute {
     }
 }
 
-/// Attributes from the wire.
+/// Converts attributes from the wire format.
 pub(crate) fn to_values(attributes: Attributes) -> BTreeMap<String, AttributeValue> {
     attributes.0.into_iter().map(|(name, value)| (name, value.into())).collect()
 }
 
-/// Attributes for the wire.
+/// Converts attributes to the wire format.
 pub(crate) fn to_wire(attributes: BTreeMap<String, AttributeValue>) -> Attributes {
     Attributes(attributes.into_iter().map(|(name, value)| (name, value.into())).collect())
 }

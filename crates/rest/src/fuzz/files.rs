@@ -1,5 +1,5 @@
-//! Files of any text: a fault has a place in them, what is read can be written and read again, and a whole model that is
-//! accepted comes back as it was.
+//! Fuzz tests of files: faults have a position in the file, documents that are read can be written and read again, and an
+//! accepted model is the same after a round trip.
 
 use serde_json::Value;
 
@@ -18,21 +18,21 @@ fn seeds() -> Vec<Vec<u8>> {
         "a: &x 1\nb: *x\n<<: !!str {c: 2}\n--- 1\n...\n",
         "\u{feff}a: 0x10\nb: yes\nc: 1_000\n",
     ]);
-    // A whole model, as it is exported.
+    // A whole model in the format of an export.
     seeds.extend(texts([
         r#"{"version": 3, "binding": {"database": "otel", "table": "otel_traces", "trace_id": "TraceId", "span_id": "SpanId", "timestamp": "Timestamp", "parent_span_id": "ParentSpanId", "trace_index": null, "display": {}}, "fields": [{"map": "SpanAttributes", "name": "env", "ref": "SpanAttributes[\"env\"]", "type": "string", "column_type": "String", "source": "map_key", "filterable": true, "policy": true, "column": "env"}, {"map": "J", "name": "a.b", "column_type": "Dynamic"}], "roles": [{"name": "dev", "policies": [{"title": "t", "description": "d", "expression": "SpanAttributes[\"env\"] == \"prod\""}]}], "users": [{"username": "ada", "roles": ["dev"], "attributes": {}}], "traces": [{"name": "t", "spans": [{"SpanAttributes": {"env": "prod"}}]}], "tests": [{"name": "n", "user": "ada", "trace": "t", "visible": true, "policies": {"dev/t": [true]}}]}"#,
     ]));
     seeds
 }
 
-/// Line and column are those of a character, or of an end.
+/// Checks that the line and column are those of a character or of an end.
 fn is_there(text: &str, place: Place) {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    // YAML takes a carriage return by itself for the end of a line, and JSON does not.
+    // YAML treats a lone carriage return as the end of a line, JSON does not.
     if text.replace("\r\n", "").contains('\r') {
         return assert!(place.line > 0 && place.column > 0, "{place}");
     }
-    // What ends too early may be missed on the line behind the last.
+    // A fault at the end of the text may be on the line after the last.
     let line = text.split('\n').chain([""]).nth(place.line.checked_sub(1).unwrap());
     let line = line.unwrap_or_else(|| panic!("{place} in {text:?}"));
     assert!((1..=line.chars().count() + 1).contains(&place.column), "{place} in {text:?}");
@@ -68,14 +68,14 @@ fn documents() {
             assert_eq!(Document::read_json(&json).unwrap().json(), document.json());
             is_there(text, document.place("/a/0/b"));
         }
-        // Which of them it is may be found out, and not more than what they are.
+        // [`Document::read`] may succeed only if the JSON or the YAML reader does.
         let [either, json, yaml] = &read;
         assert!(either.is_err() || json.is_ok() || yaml.is_ok());
     };
     target!(seeds(), check, 300);
 }
 
-/// What a fault names is there, or would be.
+/// Checks that the member of a fault, or the member around it, exists.
 fn is_member(value: &Value, MemberFault { pointer, message }: &MemberFault) {
     let around = pointer.rsplit_once('/').map_or("", |(around, _)| around);
     assert!(value.pointer(pointer).or_else(|| value.pointer(around)).is_some(), "{pointer}: {message}");

@@ -1,4 +1,4 @@
-//! A document's content, for types that read themselves from it.
+//! Deserializer for the content of a document.
 
 use serde::de::value::{MapDeserializer, SeqDeserializer};
 use serde::de::{Deserializer, IntoDeserializer, Visitor};
@@ -8,12 +8,12 @@ use serde_json::Error;
 use super::Node;
 use crate::json::EXACT;
 
-/// A value of a document. A visitor for [`EXACT`] receives a number as its text, others the 64-bit number that it is or
-/// that is nearest.
+/// A value of a document. A visitor for [`EXACT`] receives a number as its text; other visitors receive the nearest 64-bit
+/// number.
 #[derive(Clone, Copy)]
 pub(super) struct Content<'n>(pub(super) &'n Node);
 
-/// A value as [`EXACT`].
+/// A value for a visitor for [`EXACT`].
 struct Exact<'n>(Content<'n>);
 
 impl<'de> Deserializer<'de> for Content<'_> {
@@ -102,10 +102,10 @@ mod tests {
     use crate::policy_file::PolicyFile;
     use crate::text::{Document, json_of, yaml};
 
-    /// The numbers of a span of a test, exported.
+    /// Returns the numbers in a test's span after an export, as JSON and as YAML.
     fn exported(document: &Document) -> (String, String) {
         let file: PolicyFile = document.parse().unwrap();
-        // As it is kept, and read again.
+        // Stored and parsed again.
         let kept = serde_json::to_string(&file).unwrap();
         let file: PolicyFile = Document::read_json(&kept).unwrap().parse().unwrap();
         let json = json_of(&file).unwrap();

@@ -1,4 +1,4 @@
-//! JSON. Each value is kept as the text that it is until it is its turn, so that its place is known.
+//! JSON reader. Each value is kept as raw text until it is parsed, so that its position is known.
 
 use std::cell::Cell;
 use std::fmt;
@@ -10,10 +10,10 @@ use serde_json::value::RawValue;
 use super::{Content, Fault, Lines as TextLines, MAX_DEPTH, Node, Place, Values};
 use crate::json::JsonNumber;
 
-/// Reads a document.
+/// Parses a document.
 ///
 /// # Errors
-/// Where the text is no JSON, a name is there twice, or the document is too deep or has too many values.
+/// When the text is not JSON, a name occurs twice, or the document is too deep or has too many values.
 pub(super) fn read(text: &str, values: Values) -> Result<Node, Fault> {
     let raw: &RawValue =
         serde_json::from_str(text).map_err(|error| at(text, &error, Place { line: 1, column: 1 }))?;
@@ -21,8 +21,8 @@ pub(super) fn read(text: &str, values: Values) -> Result<Node, Fault> {
     node(raw.get(), &lines, 1)
 }
 
-/// The text, and the place that was last asked for. Values are gone through in their order: counting from there on, a
-/// document is gone through once, however long its lines are.
+/// The text and the last requested position. Values are visited in order and positions are counted from the previous one, so the
+/// document is scanned only once, however long its lines are.
 struct Lines<'a> {
     text: &'a str,
     last: Cell<(usize, Place)>,
@@ -30,7 +30,7 @@ struct Lines<'a> {
 }
 
 impl Lines<'_> {
-    /// Where a part of the text begins.
+    /// Returns the position where a part of the text begins.
     fn place(&self, part: &str) -> Place {
         let offset = (part.as_ptr() as usize).saturating_sub(self.text.as_ptr() as usize);
         let (from, mut place) = match self.last.get() {
@@ -92,8 +92,8 @@ fn node(raw: &str, lines: &Lines<'_>, depth: usize) -> Result<Node, Fault> {
     Ok(Node { place, content, lines: text_lines })
 }
 
-/// The place of an error in a part of the text that begins there. The parser counts bytes from the beginning of what it
-/// was given.
+/// Returns a fault for an error in a part of the text that begins at `from`. The parser counts bytes from the beginning of its
+/// input.
 fn at(part: &str, error: &serde_json::Error, from: Place) -> Fault {
     let message = error.to_string();
     let message = message.rsplit_once(" at line ").map_or(message.as_str(), |(message, _)| message);
@@ -104,7 +104,7 @@ fn at(part: &str, error: &serde_json::Error, from: Place) -> Fault {
     Fault::new(Place { line, column: column.max(1) }, format!("not JSON: {message}"))
 }
 
-/// An object's members in their order, each as its text.
+/// Members of an object in their order, each as raw text.
 struct Members<'a>(Vec<(String, &'a RawValue)>);
 
 impl<'de> Deserialize<'de> for Members<'de> {

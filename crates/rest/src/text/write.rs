@@ -1,7 +1,8 @@
-//! YAML that says what a JSON value says, in one form: the same value is always the same text, and the reader beside it
-//! makes the same value of it again, as other readers of YAML do.
+//! Writes JSON values as YAML in a canonical form: the same value always gives the same text, and the reader in this crate, like
+//! other YAML readers, parses the same value from it.
 //!
-//! Texts of several lines stand as literal blocks, so that the lines of policies stay lines; what cannot be seen is escaped.
+//! Strings of several lines are written as literal blocks, so that the lines of policies stay lines; invisible characters are
+//! escaped.
 
 use std::fmt::Write as _;
 
@@ -9,10 +10,10 @@ use tracewarden_service::is_deceptive;
 
 use crate::json::Json;
 
-/// Longer names stand behind a `?`: readers look ahead only so far for a name's colon.
+/// Longer names are written after a `?`, because readers limit how far they look ahead for the colon of a name.
 const MAX_PLAIN_NAME_BYTES: usize = 256;
 
-/// Writes a value, with a line end after it.
+/// Writes a value and a line end.
 pub fn yaml(value: &Json) -> String {
     let mut writer = Writer { text: String::new() };
     match value {
@@ -37,7 +38,7 @@ impl Writer {
         }
     }
 
-    /// Members, the first of them where the line already is, the others on lines of their own.
+    /// Writes members: the first one on the current line, the others on lines of their own.
     fn members_here(&mut self, members: &[(String, Json)], level: usize) {
         for (at, (name, value)) in members.iter().enumerate() {
             if at > 0 {
@@ -62,7 +63,7 @@ impl Writer {
         self.members_here(members, level);
     }
 
-    /// What follows a name's colon.
+    /// Writes the value after a name's colon.
     fn member(&mut self, value: &Json, level: usize) {
         match value {
             Json::Object(members) if !members.is_empty() => {
@@ -103,7 +104,7 @@ impl Writer {
         }
     }
 
-    /// A value without parts; the lines of a block are indented by `level`. Ends without a line end.
+    /// Writes a value without parts and without a line end. Lines of a block are indented by `level`.
     fn scalar(&mut self, value: &Json, level: usize) {
         match value {
             Json::Text(text) => match block(text) {
@@ -111,7 +112,7 @@ impl Writer {
                     self.text.push_str(sign);
                     for line in lines.split('\n') {
                         self.text.push('\n');
-                        // A line without text has no indentation either: nobody sees it, and editors take it away.
+                        // Empty lines are not indented: the indentation would be invisible, and editors remove it.
                         if !line.is_empty() {
                             self.indent(level.max(1));
                             self.text.push_str(line);
@@ -122,7 +123,7 @@ impl Writer {
             },
             Json::Object(_) => self.text.push_str("{}"),
             Json::List(_) => self.text.push_str("[]"),
-            // These are the same in both notations.
+            // These have the same form in both notations.
             Json::Number(number) => self.text.push_str(number.as_str()),
             Json::Bool(value) => {
                 let _ = write!(self.text, "{value}");
@@ -132,13 +133,14 @@ impl Writer {
     }
 }
 
-/// How a text of several lines stands as a literal block, and its lines; `None` for what a block would not keep as it is.
+/// Returns the indicator and the lines of a string as a literal block; `None` if a block would not preserve the string.
 fn block(text: &str) -> Option<(&'static str, &str)> {
     let (sign, lines) = match text.strip_suffix('\n') {
         Some(lines) => ("|", lines),
         None => ("|-", text),
     };
-    // The first line says how far a block is indented, and line ends after the last are for no block to tell apart.
+    // The first line determines the block's indentation, so it must not start with white space or be empty. A block cannot
+    // represent several line ends at the end.
     let shapely = text.contains('\n') && !lines.ends_with('\n') && !lines.starts_with([' ', '\t', '\n']);
     let kept = |line: &str| {
         line.chars().all(|character| is_visible(character) || character == '\t')
@@ -148,7 +150,8 @@ fn block(text: &str) -> Option<(&'static str, &str)> {
     (shapely && !lines.is_empty() && lines.split('\n').all(kept)).then_some((sign, lines))
 }
 
-/// A text within one line: as it is where nothing else can be meant, in single quotes where nothing has to be escaped.
+/// Writes a string on one line: plain if it is unambiguous, in single quotes if no character needs escaping, otherwise in double
+/// quotes.
 fn text_in_line(text: &str) -> String {
     if is_plain(text) {
         return text.to_owned();
@@ -178,8 +181,8 @@ fn text_in_line(text: &str) -> String {
     quoted
 }
 
-/// Whether a text without quotes is that text for every reader: it begins with a letter, is no word that some take for a
-/// truth value or nothing, and holds no sign of YAML's.
+/// Whether every reader parses the unquoted text as this string: it begins with a letter or `_`, is not a word that some readers
+/// parse as a boolean, a number or null, and contains no YAML indicator.
 fn is_plain(text: &str) -> bool {
     const WORDS: [&str; 11] = ["null", "true", "false", "yes", "no", "on", "off", "y", "n", "nan", "inf"];
     let inside = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./()+@ ".contains(&byte);
@@ -189,9 +192,9 @@ fn is_plain(text: &str) -> bool {
         && !WORDS.iter().any(|word| text.eq_ignore_ascii_case(word))
 }
 
-/// Whether people see the character, and every reader of YAML keeps it.
+/// Whether the character is visible and every YAML reader preserves it.
 fn is_visible(character: char) -> bool {
-    // Private places, what is no character, and what changes how the one before is drawn.
+    // Private use areas, noncharacters, and characters that change the display of the previous one.
     let strange =
         matches!(u32::from(character), 0xE000..=0xF8FF | 0xFE00..=0xFE0F | 0xFFFE..=0xFFFF | 0xE_0000..);
     !strange && !is_deceptive(character) && (character == ' ' || !character.is_whitespace())
@@ -296,7 +299,7 @@ traces:
         written(&json!([{ long.as_str(): {"a": 1} }]), &format!("- ? {long}\n  :\n    a: 1\n"));
     }
 
-    /// Texts made of what is easily mistaken.
+    /// Generates strings of parts that YAML readers easily misinterpret.
     fn texts() -> impl Strategy<Value = String> {
         let parts = prop_oneof![
             8 => "[a-z]{1,4}",

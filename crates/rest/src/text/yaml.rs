@@ -1,4 +1,4 @@
-//! YAML, as far as it says what JSON can say.
+//! YAML reader for the subset that JSON can express.
 
 use std::collections::BTreeSet;
 
@@ -9,16 +9,16 @@ use crate::json::JsonNumber;
 
 const EXPRESSION_ADVICE: &str = "put an expression in single quotes, or on the lines after `|`";
 
-/// Reads a document.
+/// Parses a document.
 ///
 /// # Errors
-/// Where the text is no YAML, or YAML that is refused here.
+/// When the text is not YAML, or uses YAML features that are rejected here.
 pub(super) fn read(text: &str, values: Values) -> Result<Node, Fault> {
     document(text, values).map_err(|fault| Fault { place: within(text, fault.place), ..fault })
 }
 
-/// The place, or the end of its line where the parser has counted further: of a directive that is none it counts bytes.
-/// A carriage return by itself ends a line, too.
+/// Returns the position, limited to the end of its line: for an invalid directive, the parser counts bytes and may go past it. A
+/// lone carriage return ends a line too.
 fn within(text: &str, place: Place) -> Place {
     let text = text.replace("\r\n", "\n");
     let line = text.split(['\n', '\r']).nth(place.line.saturating_sub(1));
@@ -52,10 +52,10 @@ fn place(span: &Span) -> Place {
     Place { line: span.start.line(), column: span.start.col() + 1 }
 }
 
-/// How the lines of a scalar lie in the document.
+/// Returns how the lines of a scalar are written in the document.
 fn lines(text: &str, style: ScalarStyle, span: &Span) -> Lines {
     match style {
-        // The place is that of the first line that is not empty; the text has the empty ones before it, too.
+        // The span starts at the first line that is not empty; the text includes the empty lines before it.
         ScalarStyle::Literal => {
             let empty = text.bytes().take_while(|byte| *byte == b'\n').count();
             Lines::Kept(span.start.line().saturating_sub(empty).max(1))
@@ -84,7 +84,7 @@ impl<'a> Reader<'a> {
         Fault::new(place, format!("not YAML: {}{separator}{advice}", error.info()))
     }
 
-    /// Whether it is probably a policy's expression that begins with what YAML takes for a sign of its own, or holds it.
+    /// Whether the position is probably in a policy's expression that begins with or contains a YAML indicator.
     fn within_expression(&self, place: Place) -> bool {
         let before = place.line.saturating_sub(2);
         self.text.lines().skip(before).take(place.line - before).any(|line| line.contains("expression:"))
@@ -181,7 +181,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The value of a word without quotes by YAML 1.2; `None` where readers of other versions take it for something else.
+/// Returns the value of an unquoted word in YAML 1.2; `None` if readers of other YAML versions interpret it differently.
 fn plain(text: &str) -> Option<Content> {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return Some(Content::Null),
@@ -205,7 +205,8 @@ fn plain(text: &str) -> Option<Content> {
     number(text, digits)
 }
 
-/// What looks like a number: one that JSON has, or text that nobody takes for one, such as a date or a version.
+/// Parses a text that looks like a number: a JSON number, or a string that no reader takes for a number, such as a date or a
+/// version.
 fn number(text: &str, digits: &str) -> Option<Content> {
     let json = text.strip_prefix('+').unwrap_or(text);
     if let Some(number) = JsonNumber::of(json) {
