@@ -1,4 +1,4 @@
-//! Answers that fit: as much as `max_tokens` allows, the rest by further calls.
+//! Responses within the limit `max_tokens`. Further calls return the rest.
 
 use std::cell::Cell;
 
@@ -11,27 +11,27 @@ use crate::failure::Failure;
 use crate::span_text::visible_json;
 use crate::tokens::tokens;
 
-/// What an answer may take, text and structured content together, since some agents' hosts show both.
+/// Token limit of a response. Text and structured content count together, because some agents' hosts show both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Budget {
     tokens: usize,
-    /// Whether the call left it to us.
+    /// Whether the call did not set `max_tokens`.
     usual: bool,
-    /// What a whole answer may take, if more.
+    /// Limit for a response that leaves nothing out, at least `tokens`.
     whole: usize,
 }
 
-/// Least that is taken for an answer, and most.
+/// Minimum and maximum of `max_tokens`.
 const LEAST: i64 = 1_000;
 pub(crate) const MOST: i64 = 20_000;
-/// What an answer takes when the call does not say.
+/// Default of `max_tokens`.
 const USUAL: i64 = 3_000;
 
 impl Budget {
-    /// As the argument `max_tokens` says.
+    /// Creates the budget for the argument `max_tokens`.
     ///
     /// # Errors
-    /// Too little for any answer.
+    /// If it is below the minimum.
     pub(crate) fn of(max_tokens: Option<i64>) -> Result<Self, Failure> {
         match max_tokens {
             None => Ok(Self { tokens: USUAL as usize, usual: true, whole: USUAL as usize }),
@@ -46,16 +46,17 @@ impl Budget {
         }
     }
 
-    /// The same, but that an answer which leaves nothing out may take twice as much, where the call did not say.
+    /// Returns the budget with a doubled limit for a response that leaves nothing out, if the call did not set
+    /// `max_tokens`.
     pub(crate) fn whole_if_twice(self) -> Self {
         if self.usual { Self { whole: 2 * self.tokens, ..self } } else { self }
     }
 
-    /// The largest answer that fits, of those with as many items as there are, or fewer. It is rendered with the number
-    /// of items, and must not grow when that gets smaller by more than what it says of those that are left out.
+    /// Returns the largest response that fits, with at most `items` items. `render` is called with a number of items.
+    /// With fewer items the response must not grow by more than the notes about omitted items.
     ///
     /// # Errors
-    /// When nothing fits: what is asked for has to be said differently.
+    /// If no response fits; the caller must change the request.
     pub(crate) fn fit(
         self,
         items: usize,
@@ -64,10 +65,11 @@ impl Budget {
         self.fit_briefly(&[()], items, |count, ()| render(count))
     }
 
-    /// The same, rendered in the first of several ways, each briefer than the one before, in which at least one item fits.
+    /// Like [`Budget::fit`], but tries several forms of decreasing size, and takes the first in which at least one
+    /// item fits.
     ///
     /// # Errors
-    /// As [`Budget::fit`].
+    /// See [`Budget::fit`].
     pub(crate) fn fit_briefly<Way: Copy>(
         self,
         ways: &[Way],
@@ -89,7 +91,7 @@ impl Budget {
         })
     }
 
-    /// Whether a larger answer could be asked for.
+    /// Whether the caller could ask for a larger response.
     pub(crate) fn can_grow(self) -> bool {
         self.tokens < MOST as usize
     }
@@ -100,7 +102,7 @@ impl Budget {
             (self.takes(&result) <= tokens).then_some((count, result))
         };
         let fits = |count: usize| within(count, self.tokens);
-        // An item takes a token at least: what cannot fit need not be rendered to see that.
+        // An item takes at least one token, so more items than tokens cannot fit.
         let items = items.min(self.whole);
         let all = within(items, self.whole);
         if all.is_some() {
@@ -118,12 +120,12 @@ impl Budget {
         best
     }
 
-    /// Whether an answer would fit.
+    /// Whether a response fits.
     pub(crate) fn holds(self, rendered: Rendered) -> bool {
         rendered.result().is_some_and(|result| self.takes(&result) <= self.tokens)
     }
 
-    /// Counts what an answer of this size takes while it is made.
+    /// Returns a counter for the size of a response while it is created.
     pub(crate) fn meter(self) -> Meter {
         Meter::of(self.whole)
     }
@@ -133,8 +135,8 @@ impl Budget {
     }
 }
 
-/// Counts what an answer takes at least while it is made, so that one that cannot fit is given up early: a span can be
-/// thousands of times as large as what is shown of it.
+/// Counts a lower limit of a response's tokens while it is created, so that rendering can stop early if the response
+/// cannot fit: a span can be thousands of times larger than the part that is shown.
 #[derive(Debug)]
 pub(crate) struct Meter {
     most: usize,
@@ -146,13 +148,13 @@ impl Meter {
         Self { most: tokens, taken: Cell::new(0) }
     }
 
-    /// Without an end.
+    /// Creates a meter without a limit.
     #[cfg(test)]
     pub(crate) fn endless() -> Self {
         Self::of(usize::MAX)
     }
 
-    /// Counts a value. No text takes less than a token, or a token for 64 bytes of it.
+    /// Counts a value. A text takes at least one token, and at least one per 64 bytes.
     pub(crate) fn add(&self, text: &str) {
         self.taken.set(self.taken.get() + 1 + text.len() / 64);
     }
@@ -162,35 +164,35 @@ impl Meter {
     }
 }
 
-/// A call that goes on from an answer.
+/// A suggested next call.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub(crate) struct Next {
-    /// What it gives.
+    /// Purpose of the call.
     pub(crate) to: &'static str,
     pub(crate) tool: &'static str,
-    /// Complete; use as they are.
+    /// Complete arguments; use them unchanged.
     #[schemars(with = "serde_json::Map<String, Value>")]
     pub(crate) arguments: Value,
 }
 
-/// The calls that go on from an answer, in words. Values from spans among their arguments stay inside of JSON strings,
-/// with what nobody sees escaped.
+/// Formats the next calls as text. Values from spans among their arguments stay inside JSON strings, with invisible
+/// characters escaped.
 pub(crate) fn said(next: &[Next]) -> String {
     next.iter()
         .map(|next| format!("next, {}: {} {}\n", next.to, next.tool, visible_json(&next.arguments)))
         .collect()
 }
 
-/// An answer in both forms, each complete: hosts differ in which of them a model sees.
+/// A response as text and as structured content, each complete: hosts differ in which of them a model sees.
 pub(crate) struct Rendered(Option<(String, Value)>);
 
 impl Rendered {
-    /// Of an answer, which is made of strings and numbers: serialising cannot fail.
+    /// Creates a response. It consists of strings and numbers, so serialisation cannot fail.
     pub(crate) fn new(text: String, structured: &impl Serialize) -> Self {
         Self(Some((text, serde_json::to_value(structured).unwrap_or_default())))
     }
 
-    /// One that was given up, since it cannot fit.
+    /// A response whose rendering stopped because it cannot fit.
     pub(crate) fn too_large() -> Self {
         Self(None)
     }
@@ -230,7 +232,7 @@ mod tests {
         let budget = Budget::of(None).unwrap();
         assert_eq!(count(&budget.fit(3, render).unwrap()), 3);
         assert_eq!(count(&budget.fit(0, render).unwrap()), 0);
-        // All, or what is usual.
+        // All items, or as many as fit by default.
         let usual = count(&budget.fit(100_000, render).unwrap());
         let stretched = budget.whole_if_twice();
         assert_eq!(count(&stretched.fit(usual + usual / 2, render).unwrap()), usual + usual / 2);

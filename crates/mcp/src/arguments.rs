@@ -1,4 +1,4 @@
-//! Arguments of tools, as [`crate::coercion`] has read them.
+//! Arguments of tools, after [`crate::coercion`] parsed them.
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -8,10 +8,10 @@ use tracewarden_model::{Decimal, InvalidDecimal, LogicalType, Operator, RawCondi
 
 use crate::failure::Failure;
 
-/// The arguments of a tool, out of those that its schema admits.
+/// Deserialises the arguments of a tool that its schema accepted.
 ///
 /// # Errors
-/// Where the schema admits what the tool does not take, which is a fault of ours.
+/// If the schema accepts arguments that the tool does not, which is an internal error.
 pub(crate) fn typed<T: DeserializeOwned>(arguments: &Value) -> Result<T, Failure> {
     T::deserialize(arguments).map_err(|error| {
         tracing::error!(%error, "a schema admits arguments that its tool does not take");
@@ -19,7 +19,7 @@ pub(crate) fn typed<T: DeserializeOwned>(arguments: &Value) -> Result<T, Failure
     })
 }
 
-/// A condition; a trace matches when any of its spans satisfies it.
+/// A condition. A trace matches if any of its spans satisfies it.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Condition {
@@ -30,7 +30,8 @@ pub(crate) struct Condition {
     map: Option<String>,
     /// The key within the map, or the column.
     name: Option<String>,
-    /// An operator of the field's type: eq, ne, in, not_in, prefix, exists, not_exists, has, has_any, has_all, gt, gte, lt, lte, between.
+    /// An operator of the field's type: eq, ne, in, not_in, prefix, exists, not_exists, has, has_any, has_all, gt,
+    /// gte, lt, lte, between.
     op: String,
     /// For eq, ne, prefix, has, gt, gte, lt, lte.
     #[serde(default)]
@@ -42,16 +43,16 @@ pub(crate) struct Condition {
     values: Option<Vec<Value>>,
 }
 
-/// Conditions as the service takes them.
+/// Converts conditions for the service.
 ///
 /// # Errors
-/// A field that is named in no way or in two, a value that is neither string, number nor boolean.
+/// If a field has no name or two names, or if a value is not a string, a number or a boolean.
 pub(crate) fn raw(conditions: &[Condition]) -> Result<Vec<RawCondition>, Failure> {
     conditions.iter().enumerate().map(|(at, condition)| condition.raw(at)).collect()
 }
 
 impl Condition {
-    /// That a field of strings, or of arrays of them, has this value.
+    /// Returns the condition that a field of type string or string array has this value.
     pub(crate) fn having(reference: &str, logical: LogicalType, value: &str) -> Value {
         let operator = if logical == LogicalType::StringArray { Operator::Has } else { Operator::Eq };
         serde_json::json!({ "ref": reference, "op": operator.as_str(), "value": value })
@@ -74,7 +75,7 @@ impl Condition {
 
 fn scalar(value: &Value, place: impl Fn() -> String) -> Result<Scalar, Failure> {
     Ok(match value {
-        // Numbers of many digits arrive as text (`digits.rs`).
+        // Numbers with many digits arrive as text (`digits.rs`).
         Value::String(text) => match Decimal::parse(text) {
             Err(InvalidDecimal::NotANumber) => Scalar::String(text.clone()),
             number => Scalar::Digits(text.clone(), number),
@@ -88,7 +89,7 @@ fn scalar(value: &Value, place: impl Fn() -> String) -> Result<Scalar, Failure> 
     })
 }
 
-/// The arguments that were sent, but for some, and with others: for the call that goes on.
+/// Returns the given arguments without some and with others, for the next call.
 pub(crate) fn again(sent: &impl Serialize, without: &[&str], with: &[(&str, Value)]) -> Value {
     let mut arguments = match serde_json::to_value(sent) {
         Ok(Value::Object(arguments)) => arguments,
@@ -175,7 +176,7 @@ mod tests {
             Scalar::String("0x1".to_owned()),
         ];
         assert_eq!(read.unwrap()[0].values.as_deref(), Some(&expected[..]));
-        // No column holds these: a string for a field of strings, and no number for one of numbers.
+        // No column can hold these numbers: valid values for a string field, invalid for a number field.
         for (sent, why) in [("1e400", InvalidDecimal::TooLarge), ("-1e-999", InvalidDecimal::TooSmall)] {
             let read = conditions(json!([{"ref": "a", "op": "eq", "value": sent}])).unwrap();
             assert_eq!(read[0].value, Some(Scalar::Digits(sent.to_owned(), Err(why))));

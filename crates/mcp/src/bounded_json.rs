@@ -1,67 +1,67 @@
-//! JSON text as a tree that holds no more than is asked for, and keeps the digits of numbers.
+//! Parses JSON text to a tree of bounded size, and preserves the digits of numbers.
 //!
-//! The text is read once, whatever it holds: a span can have a million attributes and events, of which an answer shows some
-//! hundred, and values that are left out cost their bytes and no memory. Numbers are not read as doubles, which would change
-//! them: a column of 128 bits or of decimals holds more digits.
+//! The text is parsed in one pass: a span can have a million attributes and events, of which a response shows some
+//! hundred. Omitted values cost time for their bytes but no memory. Numbers are not parsed as doubles, which would
+//! change them: a column of 128 bits or of decimals holds more digits.
 
 use serde_json::{Map, Number, Value};
 
-/// How much of each value is held.
+/// Limits of the parts of each value that are kept.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bounds {
-    /// Characters of a text.
+    /// Maximum number of characters of a text.
     pub(crate) characters: usize,
-    /// Elements of a list, and members of an object.
+    /// Maximum number of elements of a list, and of members of an object.
     pub(crate) elements: usize,
-    /// Whether members without a value (null, and empty texts, lists and objects) are held and counted.
+    /// Whether members without a value (null, and empty texts, lists and objects) are kept and counted.
     pub(crate) empty_members: bool,
 }
 
 impl Bounds {
-    /// All that there is.
+    /// No limits.
     pub(crate) const NONE: Self = Self { characters: usize::MAX, elements: usize::MAX, empty_members: true };
 }
 
-/// A value, in its bounds.
+/// A value within its limits.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Json {
     Null,
     Bool(bool),
-    /// A number that a reader which holds numbers as doubles reads as it is written.
+    /// A number that can be read as a double without changing it.
     Number(Number),
-    /// Any other number, as it is written.
+    /// Any other number, as text.
     Digits(String),
-    /// A text with its number of characters.
+    /// Start of a text, and its number of characters.
     Text {
         start: String,
         characters: usize,
     },
-    /// A list with its number of elements.
+    /// First elements of a list, and its number of elements.
     List {
         first: Vec<Json>,
         count: usize,
     },
-    /// An object with its number of members.
+    /// First members of an object, and its number of members.
     Object {
         first: Vec<(String, Json)>,
         count: usize,
     },
 }
 
-/// Lists and objects in each other, beyond which a value is not looked into.
+/// Maximum nesting depth of lists and objects. Deeper values are not parsed.
 const MAX_DEPTH: usize = 100;
-/// What stands for a value that is nested more deeply.
+/// Replacement for a value that is nested too deeply.
 const TOO_DEEP: &str = "… (nested too deeply to be shown)";
 
 impl Json {
-    /// The value that a text is, in bounds; `None` when the text is not JSON.
+    /// Parses a text within limits; `None` if it is not valid JSON.
     pub(crate) fn read(text: &str, bounds: Bounds) -> Option<Self> {
         let mut reader = Reader::new(text, bounds);
         let value = reader.value(true)?;
         reader.is_at_end().then_some(value)
     }
 
-    /// Whether it says nothing.
+    /// Whether it is null or empty.
     pub(crate) fn is_empty(&self) -> bool {
         match self {
             Self::Null => true,
@@ -72,7 +72,7 @@ impl Json {
         }
     }
 
-    /// As a value of the usual kind. What `digits` makes of a number stands for one that this kind would change.
+    /// Converts to a `serde_json` value. `digits` converts a number that a double would change.
     pub(crate) fn into_value(self, digits: fn(String) -> Value) -> Value {
         match self {
             Self::Null => Value::Null,
@@ -89,7 +89,7 @@ impl Json {
     }
 }
 
-/// Reads JSON text from its beginning to its end.
+/// Parses JSON text from start to end.
 pub(crate) struct Reader<'a> {
     text: &'a str,
     place: usize,
@@ -98,12 +98,12 @@ pub(crate) struct Reader<'a> {
     pub(crate) seen: Seen,
 }
 
-/// What is noted while values are read, whether they are held or not.
+/// Information collected while values are parsed, whether they are kept or not.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
-    /// Whether a name or a text began with `exception.` since this was last reset.
+    /// Whether a name or a text began with `exception.` since the last reset.
     pub(crate) exception: bool,
-    /// Of each of these names, the first text at the smallest depth, with the depth.
+    /// For each of these names, the first text at the smallest depth, with the depth.
     pub(crate) named: Vec<(&'static str, Option<(usize, String)>)>,
 }
 
@@ -118,7 +118,7 @@ impl<'a> Reader<'a> {
         Self { text, place: 0, depth: 0, bounds, seen: Seen::default() }
     }
 
-    /// What begins at the place, behind blanks.
+    /// Skips white space and returns the next byte.
     pub(crate) fn next(&mut self) -> Option<u8> {
         let bytes = self.text.as_bytes();
         while matches!(bytes.get(self.place)?, b' ' | b'\t' | b'\n' | b'\r') {
@@ -135,7 +135,7 @@ impl<'a> Reader<'a> {
         (self.next()? == wanted).then(|| self.place += 1)
     }
 
-    /// A value. One that is not to be kept is read to its end, and holds no more than whether it is empty.
+    /// Parses a value. If `keep` is false, the result only tells whether the value is empty.
     pub(crate) fn value(&mut self, keep: bool) -> Option<Json> {
         match self.next()? {
             b'{' | b'[' if self.depth >= MAX_DEPTH => {
@@ -168,7 +168,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// An object, each member's name to be followed by what reads its value.
+    /// Parses an object. `member` is called with each member's name and must parse its value.
     pub(crate) fn members(&mut self, mut member: impl FnMut(&mut Self, String) -> Option<()>) -> Option<()> {
         self.take(b'{')?;
         self.depth += 1;
@@ -213,7 +213,7 @@ impl<'a> Reader<'a> {
         Some(Json::List { first, count })
     }
 
-    /// Whether there is another element before the end.
+    /// Whether another element follows before the end.
     fn goes_on(&mut self, end: u8) -> Option<bool> {
         let found = self.next()?;
         self.place += 1;
@@ -224,7 +224,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Notes a text under one of the names that are of interest.
+    /// Records a text under one of the names of interest.
     pub(crate) fn note(&mut self, name: &str, value: &Json) {
         let Json::Text { start, .. } = value else { return };
         let depth = self.depth;
@@ -237,7 +237,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The text between two quotation marks as it is written, and whether it has escapes.
+    /// Returns the text of a string literal with its quotation marks, and whether it contains escapes.
     fn quoted(&mut self) -> Option<(&'a str, bool)> {
         let begin = self.place;
         let bytes = self.text.as_bytes();
@@ -257,12 +257,12 @@ impl<'a> Reader<'a> {
         Some((self.text.get(begin..place)?, escaped))
     }
 
-    /// A text within its bounds, with its number of characters.
+    /// Parses a text within its limits, and counts its characters.
     fn string(&mut self, keep: bool) -> Option<(String, usize)> {
         let (quoted, escaped) = self.quoted()?;
         let plain = quoted.get(1..quoted.len().checked_sub(1)?)?;
         self.seen.exception |= plain.starts_with("exception.");
-        // Half of a surrogate pair means nothing and stays as it is written.
+        // An unpaired surrogate has no meaning and stays as written.
         let read = escaped.then(|| serde_json::from_str::<String>(quoted).ok()).flatten();
         let text = read.as_deref().unwrap_or(plain);
         let characters = text.chars().count();
@@ -298,7 +298,7 @@ impl<'a> Reader<'a> {
         Some(exact(text).map_or_else(|| Json::Digits(text.to_owned()), Json::Number))
     }
 
-    /// To the end of a list or an object, without looking into it.
+    /// Skips to the end of a list or an object.
     fn skip_nested(&mut self) -> Option<()> {
         let mut open = 0_usize;
         loop {
@@ -319,8 +319,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The number, if one who holds numbers as doubles reads it as it is written: an integer up to 2^53, or a number whose
-/// shortest notation as a double has the same digits.
+/// Returns the number if conversion to a double preserves it: an integer up to 2^53, or a number whose shortest
+/// representation as a double has the same digits.
 fn exact(text: &str) -> Option<Number> {
     const MOST: u64 = 1 << 53;
     if text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-') {
@@ -330,7 +330,7 @@ fn exact(text: &str) -> Option<Number> {
     if decimal(text)? == decimal(&format!("{value:e}"))? { Number::from_f64(value) } else { None }
 }
 
-/// Whether it is negative, the digits without zeros at either end, and the power of ten that they are multiplied with.
+/// Returns the sign (true if negative), the digits without leading and trailing zeros, and the power of ten.
 fn decimal(text: &str) -> Option<(bool, String, i64)> {
     let (negative, text) = text.strip_prefix('-').map_or((false, text), |text| (true, text));
     let (mantissa, power) = text.split_once(['e', 'E']).unwrap_or((text, "0"));

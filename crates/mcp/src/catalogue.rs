@@ -1,4 +1,4 @@
-//! The tools as they are listed.
+//! The list of tools.
 
 use std::sync::{Arc, LazyLock};
 
@@ -15,7 +15,7 @@ use crate::tools::{
 static LISTED: LazyLock<Vec<(Tool, Listed)>> =
     LazyLock::new(|| Tool::ALL.into_iter().map(|tool| (tool, made(tool))).collect());
 
-/// A tool as clients list it.
+/// Returns a tool as it appears in the list of tools.
 pub(crate) fn listed(tool: Tool) -> Listed {
     let found = LISTED.iter().find(|(known, _)| *known == tool);
     found.map_or_else(|| made(tool), |(_, listed)| listed.clone())
@@ -108,7 +108,7 @@ mod tests {
             assert_eq!(listed.input_schema["type"], "object");
             assert_eq!(listed.input_schema["additionalProperties"], false, "{}", listed.name);
             assert_eq!(listed.output_schema.as_ref().unwrap()["type"], "object");
-            // What a model is shown of it.
+            // The part of the list that a model sees.
             let shown = serde_json::json!({"name": listed.name, "description": listed.description, "parameters": listed.input_schema});
             taken += tiktoken_rs::o200k_base_singleton().encode_ordinary(&shown.to_string()).len();
         }

@@ -1,8 +1,8 @@
-//! What the client calls itself, for the audit log.
+//! The name that the client gives itself, for the audit log.
 //!
-//! The newest revision of the protocol says it in every request. Before, a client said it once, at `initialize`; nothing is
-//! kept between requests here, so the name goes back to the client as its session id, and comes again with each request.
-//! It is what anybody may say of themselves, before and after, and nothing rests on it.
+//! In the newest revision of the protocol every request contains it. In earlier revisions a client sends it once, in
+//! `initialize`. This server keeps no state between requests, so it returns the name to the client as session id, and
+//! the client sends it with each request. Clients can claim any name, in all revisions, so no decision depends on it.
 
 use std::sync::{Arc, OnceLock};
 
@@ -15,34 +15,34 @@ use http::{HeaderName, HeaderValue};
 use rmcp::model::Implementation;
 
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
-/// What such an id begins with.
+/// Prefix of these session ids.
 const PREFIX: &str = "client.";
-/// More of a name is not kept.
+/// Maximum length of the name.
 const MAX_CHARACTERS: usize = 100;
 
-/// The name that came with a request as its session id.
+/// The client name from the session id of a request.
 #[derive(Debug, Clone)]
 pub(crate) struct ClientName(pub(crate) String);
 
-/// Where `initialize` leaves the name that goes back as a session id.
+/// Slot in which `initialize` stores the name for the session id.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Introduced(Arc<OnceLock<String>>);
 
 impl Introduced {
-    /// A client that said who it is.
+    /// Stores the name of the client.
     pub(crate) fn say(&self, client: &Implementation) {
-        // Said once a request.
+        // Set once per request.
         let _ = self.0.set(full_name(client));
     }
 }
 
-/// Name and version.
+/// Returns name and version.
 pub(crate) fn full_name(client: &Implementation) -> String {
     let name = format!("{} {}", client.name, client.version);
     name.trim().chars().take(MAX_CHARACTERS).collect()
 }
 
-/// Takes the name out of the session id, and gives a session id for a name that was said.
+/// Reads the name from the session id, and adds a session id to the response if `initialize` stored a name.
 pub(crate) async fn carry(mut request: Request, next: Next) -> Response {
     if let Some(id) = request.headers_mut().remove(SESSION_ID)
         && let Some(name) = named(&id)

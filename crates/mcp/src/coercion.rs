@@ -1,6 +1,6 @@
-//! Arguments as models send them: numbers and lists as text, a single value where a list is wanted, empty texts for what is
-//! left out. Whatever has one meaning is read; the rest is refused in words that a model can act on, by what the tool's own
-//! schema says.
+//! Accepts arguments in the forms that models send: numbers and lists as text, a single value instead of a list, empty
+//! texts for omitted arguments. Every unambiguous form is accepted. Others are rejected with a message that helps the
+//! model to correct them, based on the tool's schema.
 
 use rmcp::model::JsonObject;
 use serde_json::{Map, Value};
@@ -11,13 +11,14 @@ use crate::bounded_json::{Bounds, Json};
 use crate::failure::Failure;
 use crate::span_text::one_line;
 
-/// Characters of what was sent that a refusal repeats.
+/// Maximum number of characters that a message quotes from an argument.
 const MAX_QUOTED: usize = 60;
 
-/// Arguments as a tool's schema has them. Numbers that a double cannot hold are texts with their digits.
+/// Converts arguments to the types of a tool's schema. Numbers that a double cannot hold become texts with their
+/// digits.
 ///
 /// # Errors
-/// The first argument that is unknown, missing or of another kind, with what would be right.
+/// The first argument that is unknown, missing or of another type, with the expected type.
 pub(crate) fn coerced(schema: &JsonObject, sent: Json) -> Result<JsonObject, Failure> {
     let members = match unwrapped(sent, '{') {
         Json::Object { first, .. } => first,
@@ -68,8 +69,8 @@ fn unknown(name: &str, known: &Map<String, Value>) -> String {
     format!("there is no such argument{meant} Known are {}", names.join(", "))
 }
 
-/// Whether an optional argument is not given at all. An empty text means that where a value of a condition could be empty,
-/// only if its schema says so.
+/// Whether an optional argument is omitted. An empty text counts as omitted only if the schema gives a type, because
+/// the value of a condition may be an empty text.
 fn is_left_out(schema: &Value, sent: &Json) -> bool {
     match sent {
         Json::Null => true,
@@ -108,7 +109,7 @@ fn one(schema: &Value, sent: Json, place: &str) -> Result<Value, Failure> {
             let schema = schema.as_object().cloned().unwrap_or_default();
             return Ok(Value::Object(object(&schema, first, place)?));
         }
-        // A value that a condition compares with: what fits is said by the type of its field.
+        // The value of a condition. The type of the field determines which types are valid.
         _ => {
             return match sent {
                 Json::Null | Json::List { .. } | Json::Object { .. } => Err(Failure::argument(
@@ -122,7 +123,7 @@ fn one(schema: &Value, sent: Json, place: &str) -> Result<Value, Failure> {
     read.ok_or_else(|| refused(&sent))
 }
 
-/// Elements of a list; a single one where no list was sent.
+/// Converts the elements of a list. A single value counts as a list of one element.
 fn list(schema: &Value, sent: Json, place: &str) -> Result<Value, Failure> {
     let none = Value::Null;
     let items = schema.get("items").unwrap_or(&none);
@@ -148,7 +149,7 @@ fn list(schema: &Value, sent: Json, place: &str) -> Result<Value, Failure> {
     elements.map(|(at, element)| one(items, element, &format!("{place}[{at}]"))).collect()
 }
 
-/// The value that a text holds as JSON, if it begins so; else what was sent.
+/// Parses a text as JSON if it begins with `begin`; otherwise returns the value unchanged.
 fn unwrapped(sent: Json, begin: char) -> Json {
     let Json::Text { start, .. } = &sent else { return sent };
     if !start.trim_start().starts_with(begin) {
@@ -157,14 +158,14 @@ fn unwrapped(sent: Json, begin: char) -> Json {
     Json::read(start, Bounds::NONE).unwrap_or(sent)
 }
 
-/// A whole number.
+/// An integer.
 enum Whole {
     Fits(i64),
-    /// Of more than 64 bits.
+    /// Does not fit into 64 bits.
     TooLarge,
 }
 
-/// A whole number, also as a text, with a fraction of zeros or an exponent.
+/// Parses an integer, also from text, or with a fraction of zeros or an exponent.
 fn integer(sent: &Json) -> Option<Whole> {
     let text = match sent {
         Json::Number(number) => number.to_string(),
@@ -179,12 +180,13 @@ fn integer(sent: &Json) -> Option<Whole> {
         },
         Err(InvalidDecimal::TooLarge) => Some(Whole::TooLarge),
         Err(InvalidDecimal::TooSmall | InvalidDecimal::TooLong) => None,
-        // Such as `+5` and `05`, which are no numbers of JSON.
+        // Such as `+5` and `05`, which are not valid JSON numbers.
         Err(InvalidDecimal::NotANumber) => text.parse().ok().map(Whole::Fits),
     }
 }
 
-/// A text, also one of digits alone that was sent as a number; one of the choices, in any case.
+/// Converts to text. Also accepts a number that consists of digits only. If the schema has choices, ignores letter
+/// case.
 fn text(schema: &Value, sent: &Json) -> Option<String> {
     let text = match sent {
         Json::Text { start, .. } => start.clone(),
@@ -221,14 +223,14 @@ fn needed(schema: &Value) -> String {
     }
 }
 
-/// What was sent, in words.
+/// Describes the given value.
 fn kind(sent: &Json) -> String {
     match sent {
         Json::Null => "null".to_owned(),
         Json::Bool(value) => format!("`{value}`"),
         Json::Number(number) => format!("the number {number}"),
         Json::Digits(text) => format!("the number {}", one_line(text, MAX_QUOTED)),
-        // A number of many digits has arrived as a text of them (`digits.rs`): which of the two was sent is not known.
+        // A number with many digits arrives as text (`digits.rs`), so the original type is unknown.
         Json::Text { start, .. } if is_number(start) => format!("`{}`", one_line(start, MAX_QUOTED)),
         Json::Text { start, .. } => format!("the text `{}`", one_line(start, MAX_QUOTED)),
         Json::List { .. } => "a list".to_owned(),

@@ -1,8 +1,9 @@
-//! Numbers of which the protocol's library would lose digits, as text.
+//! Converts numbers for which the protocol library would lose digits to text.
 //!
-//! It reads each number as an integer of 64 bits or a binary floating-point number: `1700010800.901161215`, a time to the
-//! nanosecond, would arrive as another, and one beyond all of these would make the whole message unreadable. Tools take digits
-//! that are sent as text for the number that they write, and refuse by its name what no column can hold.
+//! The library parses each number as a 64-bit integer or a binary floating-point number: `1700010800.901161215`, a
+//! time in nanoseconds, would be changed, and a larger number would make the whole message invalid. Tools accept
+//! digits in text as the number that they represent, and report a number that no column can hold with the name of its
+//! argument.
 
 use std::borrow::Cow;
 
@@ -13,7 +14,7 @@ use axum::response::{IntoResponse as _, Response};
 use http::{StatusCode, header};
 use tracewarden_model::{Decimal, InvalidDecimal};
 
-/// Hands a request on with its numbers kept. Bodies above `most` bytes are refused.
+/// Passes a request on with such numbers converted. Rejects bodies larger than `most` bytes.
 pub(crate) async fn keep(request: Request, next: Next, most: usize) -> Response {
     let (mut head, body) = request.into_parts();
     let Ok(bytes) = to_bytes(body, most).await else {
@@ -29,7 +30,7 @@ pub(crate) async fn keep(request: Request, next: Next, most: usize) -> Response 
     next.run(Request::from_parts(head, kept)).await
 }
 
-/// A JSON text in which numbers that would lose digits stand as text. What is no JSON is left to its reader.
+/// Returns JSON text with such numbers converted to strings. Leaves invalid JSON to its parser.
 fn with_digits(json: &str) -> Cow<'_, str> {
     let mut kept = String::new();
     let (mut rest, mut copied_to) = (json, 0);
@@ -52,7 +53,7 @@ fn with_digits(json: &str) -> Cow<'_, str> {
     Cow::Owned(kept)
 }
 
-/// Bytes of the string literal at the beginning.
+/// Returns the length in bytes of the string literal at the beginning.
 fn string(text: &str) -> usize {
     let mut escaped = false;
     let end = text.bytes().skip(1).position(|byte| {
@@ -63,7 +64,7 @@ fn string(text: &str) -> usize {
     end.map_or(text.len(), |inside| inside + 2)
 }
 
-/// Bytes of the number at the beginning.
+/// Returns the length in bytes of the number at the beginning.
 fn number(text: &str) -> usize {
     let is_part = |byte: u8| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E');
     text.bytes().position(|byte| !is_part(byte)).unwrap_or(text.len())

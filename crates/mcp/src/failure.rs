@@ -1,5 +1,5 @@
-//! What an agent is told when a call fails: what is wrong, where, and what to do instead, so that it needs one more call and
-//! not a guess.
+//! Error messages for agents: what is wrong, where, and how to correct it, so that an agent needs one more call and no
+//! guesses.
 
 use rmcp::model::{CallToolResult, ContentBlock};
 use tracewarden_service::{Outcome, Retry, ServiceError};
@@ -7,29 +7,29 @@ use tracewarden_service::{Outcome, Retry, ServiceError};
 use crate::span_text::one_line;
 use crate::tokens::tokens;
 
-/// A call that failed.
+/// A failed call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {
     code: &'static str,
     retry: Retry,
-    /// Where and what, each with the argument that it is about, if it is about one.
+    /// Messages, each with the argument that it refers to, or an empty name.
     causes: Vec<(String, String)>,
     advice: Option<String>,
-    /// What happened in the trace store, for administrators alone.
+    /// Details of the ClickHouse error, for administrators only.
     for_administrators: Option<String>,
-    /// How it ended, where no record says it yet.
+    /// Outcome for the audit log, unless it is already recorded.
     unrecorded: Option<Outcome>,
 }
 
-/// More causes than these repeat themselves.
+/// Maximum number of causes in a message. Further ones are mostly repetitions.
 const MAX_CAUSES: usize = 5;
-/// Arguments are quoted as they were sent; an answer must stay small.
+/// Maximum length of a cause. It may quote arguments, and a response must stay small.
 const MAX_CAUSE_CHARACTERS: usize = 400;
-/// What a failure may take, some of the least answer being what surrounds it.
+/// Maximum tokens of a failure; the rest of the smallest response is for the text around it.
 const MOST_TOKENS: usize = 900;
 
 impl Failure {
-    /// An argument is not what the tool takes.
+    /// Creates a failure for an invalid argument.
     pub(crate) fn argument(argument: &str, detail: impl Into<String>) -> Self {
         let causes = vec![(argument.to_owned(), detail.into())];
         Self {
@@ -42,7 +42,7 @@ impl Failure {
         }
     }
 
-    /// A fault of ours.
+    /// Creates a failure for an internal error.
     pub(crate) fn internal(what: &'static str) -> Self {
         tracing::error!(what, "a tool failed");
         let causes = vec![(String::new(), "something went wrong".to_owned())];
@@ -56,17 +56,17 @@ impl Failure {
         }
     }
 
-    /// The same, of a call whose read is on record: what is refused is only how its answer should be.
+    /// Marks the failure as recorded, because the read is already in the audit log and only its response is rejected.
     pub(crate) fn after_reading(self) -> Self {
         Self { unrecorded: None, ..self }
     }
 
-    /// The same, refused before any use case saw the call.
+    /// Marks the failure as denied before a use case handled the call.
     pub(crate) fn denying(self) -> Self {
         Self { unrecorded: Some(Outcome::Denied), ..self }
     }
 
-    /// The same for an administrator, with what happened in the trace store, as the REST API has it.
+    /// Adds the details of the ClickHouse error for an administrator, as in the REST API.
     pub(crate) fn telling_administrator(mut self) -> Self {
         if let (Some(more), Some((_, detail))) = (self.for_administrators.take(), self.causes.first_mut()) {
             *detail = format!("{detail}: {more}");
@@ -74,12 +74,12 @@ impl Failure {
         self
     }
 
-    /// How it ended, where no record says it yet.
+    /// Returns the outcome for the audit log, unless it is already recorded.
     pub(crate) fn unrecorded(&self) -> Option<Outcome> {
         self.unrecorded
     }
 
-    /// The same, about this argument where it is about none.
+    /// Sets the argument of causes that refer to none.
     pub(crate) fn about(mut self, name: &str) -> Self {
         for (argument, _) in &mut self.causes {
             if argument.is_empty() {
@@ -89,12 +89,12 @@ impl Failure {
         self
     }
 
-    /// The machine-readable kind, as in the REST API.
+    /// Returns the machine-readable code, as in the REST API.
     pub(crate) fn code(&self) -> &'static str {
         self.code
     }
 
-    /// All of it as text, no larger than the smallest answer may be.
+    /// Returns the message, which always fits into the smallest response.
     pub(crate) fn text(&self) -> String {
         let lengths = [MAX_CAUSE_CHARACTERS, MAX_CAUSE_CHARACTERS / 4, MAX_CAUSE_CHARACTERS / 16];
         let texts = lengths.map(|characters| self.within(characters));
@@ -123,13 +123,13 @@ impl Failure {
         text
     }
 
-    /// As a tool's result, which a model sees.
+    /// Converts to a tool result, which a model sees.
     pub(crate) fn result(&self) -> CallToolResult {
         CallToolResult::error(vec![ContentBlock::text(self.text())])
     }
 }
 
-/// A JSON Pointer into a request of the REST API as the name of the argument that it is about.
+/// Converts a JSON Pointer into a REST API request to the name of the argument.
 fn argument(pointer: &str) -> String {
     let pointer = pointer.strip_prefix("/filter").unwrap_or(pointer);
     let mut name = String::new();
@@ -155,7 +155,7 @@ impl From<ServiceError> for Failure {
             [] => vec![(String::new(), error.detail())],
             errors => errors.iter().map(|error| (argument(&error.pointer), error.detail.clone())).collect(),
         };
-        // Use cases record what they refuse.
+        // Use cases record the requests that they reject.
         Self {
             code: error.code(),
             retry: error.retry(),
@@ -167,7 +167,7 @@ impl From<ServiceError> for Failure {
     }
 }
 
-/// What to do about it, where the error's own text does not say.
+/// Returns advice, if the error message does not contain any.
 fn advice(code: &str, retry: Retry, retry_after_seconds: Option<u64>) -> Option<String> {
     let advice = match code {
         "unknown_field" | "not_filterable" => "svc_filter_schema lists the fields that there are.",

@@ -1,4 +1,4 @@
-//! What agents send, and what is made of the text of spans.
+//! Fuzzes arguments from agents and the formatting of text from spans.
 
 #[path = "../../testkit/src/fuzzing.rs"]
 mod fuzzing;
@@ -27,7 +27,7 @@ use crate::tools::{
 };
 use crate::window::Times;
 
-/// A refusal says what is wrong, in a line that stays short.
+/// Asserts that a rejection has a message of limited length.
 fn is_told(failure: &Failure) {
     let text = failure.text();
     assert!(failure.code() == "invalid_request" && !text.is_empty(), "{text}");
@@ -37,7 +37,7 @@ fn is_told(failure: &Failure) {
     }
 }
 
-/// What means something to the program alone.
+/// Words that are meaningful only to developers of the program.
 const OF_THE_PROGRAM: [&str; 13] = [
     "invalid type",
     "invalid value",
@@ -54,7 +54,7 @@ const OF_THE_PROGRAM: [&str; 13] = [
     "column ",
 ];
 
-/// What a schema admits is read, and what it does not is refused in words for a model.
+/// Arguments that a schema accepts are parsed; others are rejected with a message for a model.
 fn sent<T: DeserializeOwned + JsonSchema>(arguments: &Json) -> Option<T> {
     let schema = schemas::of_arguments::<T>();
     let read = soon(|| coerced(&schema, arguments.clone())).inspect_err(is_told).ok()?;
@@ -78,7 +78,7 @@ fn are_conditions(arguments: &Json) -> bool {
     })
 }
 
-/// What reads arguments, and a seed with all that there are.
+/// A parser of arguments, and a seed that contains all of them.
 type Reader = (fn(&Json) -> bool, &'static str);
 
 #[rustfmt::skip]
@@ -112,14 +112,14 @@ fn arguments() {
         }
     };
     for (is_read, seed) in TOOLS {
-        // What is edited from a seed of which an argument is called something else by now tries that name alone.
+        // If an argument was renamed, inputs derived from its old seed would only test unknown names.
         assert!(is_read(&Json::read(seed, Bounds::NONE).unwrap()), "its tool does not take {seed}");
     }
     let seeds = texts(TOOLS.map(|(_, seed)| seed).into_iter().chain(["{}"]));
     target!(seeds, check, 300);
 }
 
-/// Every argument of every tool as each kind of value.
+/// Tests every argument of every tool with each kind of value.
 #[test]
 fn kinds_of_arguments() {
     const KINDS: [&str; 22] = [
@@ -175,7 +175,7 @@ fn kinds_of_arguments() {
     for (is_read, seed) in TOOLS {
         let seed = serde_json::from_str(seed).unwrap();
         for kind in KINDS {
-            // Numbers with their digits, which a value of this kind would lose.
+            // As text, because a JSON value of this type would lose digits of numbers.
             let mark = Value::from("the kind");
             for arguments in replaced(&seed, &mark) {
                 let text = arguments.to_string().replace("\"the kind\"", kind);
@@ -188,13 +188,13 @@ fn kinds_of_arguments() {
     assert!(read > 200 && refused > 400, "{read} {refused}");
 }
 
-/// Texts within arguments and headers.
+/// Tests texts in arguments and headers.
 #[test]
 fn words() {
     let now = Timestamp::parse("2026-11-21T07:33:26.5Z").unwrap();
     let check = move |input: &[u8]| {
         let text = String::from_utf8_lossy(input).into_owned();
-        // A field is found by what it is called, whatever its key holds.
+        // A field can be found by its name, whatever its key contains.
         let field = FieldRef::key("SpanAttributes", text.as_str());
         assert_eq!(soon(|| FieldRef::parse(&field.to_string())), field);
         let _ = soon(|| FieldRef::parse(&text));
@@ -229,8 +229,8 @@ fn words() {
     target!(seeds, &check);
 }
 
-/// Without numbers that are no integers, which the parser may miss by their last place, and large ones, which are texts where
-/// they are read for spans.
+/// Removes numbers that are not integers, which the parser may round in the last digit, and large numbers, which are
+/// converted to text when spans are parsed.
 fn exact(value: Value) -> Value {
     match value {
         Value::Number(number) if number.as_i64().is_none_or(|number| number.unsigned_abs() > 1 << 53) => {
@@ -242,7 +242,7 @@ fn exact(value: Value) -> Value {
     }
 }
 
-/// No text of a span ends its line, is not seen, or closes the fence around it.
+/// No text of a span can end its line, is invisible, or can close the fence around it.
 #[test]
 fn span_texts() {
     fn is_harmless(line: &str) {
@@ -271,7 +271,7 @@ fn span_texts() {
         for detail in DETAILS {
             let shown = soon(|| span.shown(detail, &Meter::endless())).values;
             lines(&shown).iter().for_each(|line| is_harmless(line));
-            // What was cut once fits.
+            // A value that is already truncated fits.
             assert!(shown.values().all(|value| !value.is_null()), "{shown:?}");
         }
     };
@@ -284,13 +284,13 @@ fn span_texts() {
     target!(seeds, check);
 }
 
-/// Whole messages, as they are read from a body.
+/// Tests whole messages, as parsed from a body.
 #[test]
 fn messages() {
     let check = |input: &[u8]| {
         let Ok(message) = soon(|| serde_json::from_slice::<ClientJsonRpcMessage>(input)) else { return };
-        // What was asked, and where the answer belongs, are the same when it is sent on. Other members need not be: a
-        // method whose parameters do not fit is kept as it came, and may fit once its doubled members are gone.
+        // Method and id are the same after another round trip. Other members may differ: a method whose parameters do
+        // not fit is kept unchanged, and may fit after its duplicate members were removed.
         let sent = serde_json::to_value(&message).unwrap();
         let again: ClientJsonRpcMessage = serde_json::from_value(sent.clone()).unwrap();
         let again = serde_json::to_value(&again).unwrap();

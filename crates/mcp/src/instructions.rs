@@ -1,10 +1,10 @@
-//! What a client tells its model about this server.
+//! Instructions about this server that a client passes to its model.
 
 use tracewarden_model::Timestamp;
 
 use crate::numbers::at;
 
-/// The way to a cause, and what to keep in mind.
+/// Returns the instructions: how to find a cause, and general rules.
 pub(crate) fn instructions(now: Timestamp, username: &str) -> String {
     format!(
         "Read access to OpenTelemetry traces, as far as the policies of {username} open them; what is not opened is as if it were not \

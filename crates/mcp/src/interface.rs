@@ -1,4 +1,4 @@
-//! The interface over HTTP: stateless, and checked against pages of other sites.
+//! The interface over HTTP: stateless, and protected against requests from pages of other sites.
 
 use std::sync::Arc;
 
@@ -17,26 +17,26 @@ use crate::digits;
 use crate::request_id;
 use crate::server::Server;
 
-/// Bodies above this size are refused, as in the REST API.
+/// Maximum size of a request body, as in the REST API.
 const MAX_BODY_BYTES: usize = 1024 * 1024;
 
-/// Names of this machine to itself.
+/// Loopback names of this machine.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
-/// What the interface is wired with.
+/// Configuration of the interface.
 #[derive(Debug, Clone)]
 pub struct Interface {
-    /// Scheme, host and port under which people reach the service, without a trailing slash.
+    /// Scheme, host and port under which users reach the service, without a trailing slash.
     pub public_origin: String,
-    /// Further names that agents reach it under, with or without a port.
+    /// Additional host names under which agents reach it, with or without a port.
     pub hosts: Vec<String>,
 }
 
-/// What answers under the path of the interface. The layer in front has authenticated the caller, put the `Arc<Principal>`
-/// into the request's extensions, and checked that the client accepts JSON, which every answer is.
+/// Returns the router of the interface. The middleware in front must authenticate the caller, add the `Arc<Principal>`
+/// to the request's extensions, and check that the client accepts JSON, which is the type of every response.
 ///
-/// A page of another site that a browser shows could resolve its own name to this service's address; so only the names in
-/// `interface` are answered, and only pages of the service's own origin.
+/// DNS rebinding: a page of another site could resolve its own host name to this service's address. So only requests
+/// for the host names in `interface` are answered, and only from pages of the service's own origin.
 pub fn interface(service: Service, interface: Interface) -> Router {
     let origin: Arc<str> = interface.public_origin.as_str().into();
     let host = interface.public_origin.split_once("://").map_or("", |(_, host)| host);
@@ -61,10 +61,10 @@ pub fn interface(service: Service, interface: Interface) -> Router {
         .layer(middleware::from_fn(explained))
 }
 
-/// Prepares a request for the library, and says what can be done where it only refuses.
+/// Prepares a request for the library, and explains its rejections.
 async fn explained(request: Request, next: Next) -> Response {
     let (mut head, body) = request.into_parts();
-    // It refuses clients that do not accept streams of events, of which it sends none here.
+    // The library rejects clients that do not accept event streams, although it sends none here.
     head.headers.insert(header::ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
     let json = head.headers.get(header::CONTENT_TYPE).is_some_and(|kind| {
         let kind = kind.to_str().unwrap_or_default().split(';').next().unwrap_or_default();
@@ -82,7 +82,7 @@ async fn explained(request: Request, next: Next) -> Response {
     let response = next.run(Request::from_parts(head, Body::from(body))).await;
     match response.status() {
         StatusCode::FORBIDDEN => (StatusCode::FORBIDDEN, NOT_OF_THIS_SERVICE).into_response(),
-        // It takes whatever it cannot read for another type.
+        // The library reports every body that it cannot parse as a wrong media type.
         StatusCode::UNSUPPORTED_MEDIA_TYPE if json => (StatusCode::BAD_REQUEST, NO_MESSAGE).into_response(),
         _ => response,
     }
@@ -96,7 +96,7 @@ const NO_MESSAGE: &str =
 const NO_BATCH: &str = "the body is a list of messages: batches are part of revision 2025-03-26 alone, which is not spoken here; send \
      each message in a request of its own";
 
-/// An origin without a port stands for its scheme's alone.
+/// Adds the default port of the scheme to an origin without a port.
 fn with_port(origin: &str) -> String {
     let (scheme, host) = origin.split_once("://").unwrap_or(("", origin));
     let has_port =

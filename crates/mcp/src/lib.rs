@@ -1,10 +1,11 @@
-//! Tracing for coding agents: the use cases of the service as tools of the Model Context Protocol, over Streamable HTTP.
+//! Traces for coding agents: the use cases of the service as tools of the Model Context Protocol, over Streamable
+//! HTTP.
 //!
 //! Invariants:
-//! - Nothing is kept between requests, so that any replica answers any call.
-//! - A tool reads by the same use cases as the REST API, with the caller's own access; there is none for raw SQL and none
-//!   that administers.
-//! - No answer takes more tokens than its `max_tokens`; what it leaves out it says, with the call that gives it.
+//! - No state is kept between requests, so any replica can answer any call.
+//! - A tool reads through the same use cases as the REST API, with the caller's own access. There is no tool for raw
+//!   SQL or for administration.
+//! - No response takes more tokens than its `max_tokens`. It states what it leaves out, and the call that returns it.
 //! - Text from spans is data: fenced in text, and never able to end its line.
 
 mod answer;

@@ -1,13 +1,13 @@
-//! Durations and times as agents read them.
+//! Formats durations and times for agents.
 
 use tracewarden_model::Timestamp;
 
-/// Milliseconds to a microsecond's precision.
+/// Converts to milliseconds, rounded to microseconds.
 pub(crate) fn milliseconds(nanos: i64) -> f64 {
     (nanos as f64 / 1_000.0).round() / 1_000.0
 }
 
-/// In the largest unit of which there is at least one, with three digits.
+/// Formats a duration in the largest unit that gives at least 1, with three digits.
 pub(crate) fn lasting(nanos: i64) -> String {
     const UNITS: [(f64, &str); 5] = [(3_600e9, "h"), (60e9, "min"), (1e9, "s"), (1e6, "ms"), (1e3, "µs")];
     if nanos == 0 {
@@ -29,17 +29,17 @@ fn digits(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// A share of a whole, to four digits.
+/// Returns the ratio of a part to the whole, rounded to four decimal places.
 pub(crate) fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { (part as f64 / whole as f64 * 10_000.0).round() / 10_000.0 }
 }
 
-/// In percent.
+/// Formats a ratio as a percentage.
 pub(crate) fn percent(share: f64) -> String {
     format!("{}%", digits(share * 100.0))
 }
 
-/// To the millisecond, which is enough to find a trace by.
+/// Formats a time in milliseconds, which is precise enough to find a trace.
 pub(crate) fn at(time: Timestamp) -> String {
     const MILLISECOND: i64 = 1_000_000;
     let over = time.as_nanos().rem_euclid(MILLISECOND);

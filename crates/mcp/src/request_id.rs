@@ -1,4 +1,4 @@
-//! Ids of requests: a response repeats the id of its request, so an id that cannot be repeated exactly is refused.
+//! Checks request ids. A response repeats the id of its request, so an id that cannot be repeated exactly is rejected.
 
 use std::collections::HashMap;
 
@@ -9,18 +9,18 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use tracewarden_model::Decimal;
 
-/// JSON-RPC's code for a message that is no request.
+/// JSON-RPC error code for an invalid request.
 const INVALID_REQUEST: i32 = -32600;
 const DETAIL: &str = "`id` must be a string or a 64-bit integer, and unique for each request";
 
-/// From here on a double stands for more than one whole number.
+/// From this value on, a double represents more than one integer.
 const EXACT: u64 = 1 << 53;
 
-/// What a request with an id that cannot come back is answered with. What is no request is left to its reader.
+/// Returns the error response for a request whose id cannot be repeated. Leaves invalid messages to their parser.
 pub(crate) fn refusal(body: &[u8]) -> Option<Response> {
     let members: HashMap<String, &RawValue> = serde_json::from_slice(body).ok()?;
     let method = members.get("method")?;
-    // A notification has no answer.
+    // Notifications have no response.
     if members.get("id")?.get() == "null" && method.get().starts_with("\"notifications/") {
         return None;
     }

@@ -1,21 +1,21 @@
-//! Schemas of arguments and answers, written so that every host takes them.
+//! Schemas of arguments and responses, in the subset of JSON Schema that all hosts accept.
 //!
-//! Hosts hand the schemas of tools to models of several vendors, which take different parts of JSON Schema. So these keep to
-//! what all of them take: one `type` for a value (a member that may be absent is not required, and never null), but for the
-//! operands of conditions, which are of one of three; no references, no formats of numbers, choices as `enum`, and a schema for
-//! the elements of each list.
+//! Hosts pass the schemas of tools to models of several vendors, which support different parts of JSON Schema. So
+//! these schemas use only the common part: one `type` per value (an optional member is not required, and never null),
+//! except for operands of conditions, which have one of three types; no references, no number formats, choices as
+//! `enum`, and a schema for the elements of each list.
 
 use rmcp::model::JsonObject;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
-/// What a tool takes.
+/// Returns the schema of a tool's arguments.
 pub(crate) fn of_arguments<T: JsonSchema>() -> JsonObject {
     made::<T>(SchemaSettings::draft2020_12().for_deserialize())
 }
 
-/// What a tool answers.
+/// Returns the schema of a tool's response.
 pub(crate) fn of_answer<T: JsonSchema>() -> JsonObject {
     made::<T>(SchemaSettings::draft2020_12().for_serialize())
 }
@@ -33,12 +33,12 @@ fn made<T: JsonSchema>(settings: SchemaSettings) -> JsonObject {
     }
 }
 
-/// A text, a number or a boolean: what a condition compares with.
+/// Returns the schema of a condition's operand: a text, a number or a boolean.
 pub(crate) fn scalar(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({ "anyOf": one_of_scalars() })
 }
 
-/// A list of them.
+/// Returns the schema of a list of operands.
 pub(crate) fn scalars(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({ "type": "array", "items": { "anyOf": one_of_scalars() } })
 }
@@ -47,7 +47,7 @@ fn one_of_scalars() -> Value {
     json!([{ "type": "string" }, { "type": "number" }, { "type": "boolean" }])
 }
 
-/// Makes a schema and those within it plain.
+/// Reduces a schema and its subschemas to the common subset.
 fn plain(schema: &mut Value) {
     let Value::Object(members) = schema else { return };
     for name in ["$schema", "$defs", "title", "format", "default"] {
@@ -68,7 +68,7 @@ fn plain(schema: &mut Value) {
         let names: Option<Vec<Vec<Value>>> = choices.iter().map(names).collect();
         let only = if choices.len() == 1 { choices.pop() } else { None };
         if let Some(Value::Object(only)) = only {
-            // What is said of the member itself stays.
+            // The member's own description takes precedence.
             only.into_iter().for_each(|(name, value)| _ = members.entry(name).or_insert(value));
         } else if let Some(names) = names.filter(|names| !names.is_empty()) {
             members.insert("type".to_owned(), json!("string"));
@@ -86,7 +86,7 @@ fn plain(schema: &mut Value) {
     }
 }
 
-/// The values that a schema names, if it is one of these.
+/// Returns the values of a schema with `const` or `enum`.
 fn names(schema: &Value) -> Option<Vec<Value>> {
     let one = schema.get("const").map(|name| vec![name.clone()]);
     one.or_else(|| schema.get("enum").and_then(Value::as_array).cloned())
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
     use crate::catalogue::listed;
 
-    /// Checks a schema and those within it, and counts them.
+    /// Checks a schema and its subschemas, and counts them.
     fn walk(schema: &Value, place: &str) -> usize {
         let members = schema.as_object().unwrap_or_else(|| panic!("{place}: {schema}"));
         const TAKEN: [&str; 9] = [

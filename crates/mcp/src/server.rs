@@ -1,4 +1,4 @@
-//! The protocol's server: one for each request, holding nothing that outlives it.
+//! The MCP server: one instance for each request, without state that outlives it.
 
 use std::borrow::Cow;
 use std::panic::AssertUnwindSafe;
@@ -33,25 +33,25 @@ use crate::tools::{
     get_trace, query_traces, trace_stats,
 };
 
-/// Answers the requests of one HTTP request.
+/// Handles the messages of one HTTP request.
 #[derive(Clone)]
 pub(crate) struct Server {
     pub(crate) service: Service,
-    /// Where people reach the service, without a trailing slash.
+    /// Base URL under which users reach the service, without a trailing slash.
     pub(crate) origin: Arc<str>,
 }
 
-/// Revisions of the protocol that are spoken. The one before these has batches, of which each would be many reads in one
-/// request; no other has them.
+/// Supported revisions of the protocol. The revision before these has batches, each of which would be many reads in
+/// one request; no other revision has them.
 const VERSIONS: [ProtocolVersion; 3] =
     [ProtocolVersion::V_2025_06_18, ProtocolVersion::V_2025_11_25, ProtocolVersion::V_2026_07_28];
 
-/// The HTTP request that a message came in.
+/// Returns the HTTP request of a message.
 fn request(context: &RequestContext<RoleServer>) -> Result<&Parts, ErrorData> {
     context.extensions.get::<Parts>().ok_or_else(|| ErrorData::internal_error("no request", None))
 }
 
-/// Who calls, as the gate before this found out.
+/// Returns the caller that the authentication middleware found.
 fn caller(parts: &Parts) -> Result<Arc<Principal>, ErrorData> {
     parts
         .extensions
@@ -68,15 +68,14 @@ impl Server {
         config
     }
 
-    /// The same, as it is told to one caller at one time.
+    /// Returns the configuration with instructions for one caller at one time.
     fn introduction(&self, principal: &Principal) -> ServerConfig {
         let mut config = self.config();
         config.instructions = Some(instructions(self.service.now(), principal.username()));
         config
     }
 
-    /// Calls a tool that the caller may call. A failure has been recorded by the use case that it came from, or else is
-    /// recorded here.
+    /// Calls a tool if the caller may call it. The use case records its own failures; others are recorded here.
     async fn call(&self, principal: &Principal, tool: Tool, sent: Json) -> Result<CallToolResult, Failure> {
         let result = match principal.require_tool(Some(tool)) {
             Ok(()) => self.run(principal, tool, sent).await,
@@ -110,8 +109,8 @@ impl Server {
     }
 }
 
-/// A call of a tool, with its arguments read. Apart from the others: side by side in one function, what each of them needs
-/// while it runs would be taken from the stack for all of them at once.
+/// Deserialises the arguments and starts a tool call. A function of its own: in one function, the futures of all tools
+/// would take stack space at the same time.
 fn begun<'a, Arguments, Call>(
     tool: impl FnOnce(&'a Context<'a>, Arguments) -> Call,
     context: &'a Context<'a>,
@@ -149,7 +148,7 @@ impl ServerHandler for Server {
         Ok(DiscoverResult::from_server_info(versions, introduction))
     }
 
-    /// Those that the caller's key is good for.
+    /// Lists the tools that the caller's API key allows.
     async fn list_tools(
         &self,
         _: Option<PaginatedRequestParams>,
@@ -160,12 +159,12 @@ impl ServerHandler for Server {
         Ok(ListToolsResult::with_all_items(allowed.map(catalogue::listed).collect()))
     }
 
-    /// Those in which a client needs to say nothing before it calls, or at least nothing that has to be kept.
+    /// Lists the revisions in which a client need not initialise a session, or at least not one that must be kept.
     fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
         Cow::Borrowed(&VERSIONS)
     }
 
-    /// What the library could not read as any request that it knows.
+    /// Handles requests that the library could not parse as a known request.
     async fn on_custom_request(
         &self,
         sent: CustomRequest,
@@ -178,7 +177,7 @@ impl ServerHandler for Server {
         let name = params.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
         let arguments = params.get("arguments").cloned().unwrap_or_default();
         let tool = Tool::parse(&name);
-        // An object as JSON text, or no arguments as an empty list: what some clients make of them.
+        // Some clients send an object as JSON text, or an empty list for no arguments.
         if tool.is_some() && (arguments.is_string() || arguments.as_array().is_some_and(Vec::is_empty)) {
             let mut result = self.called(&name, &arguments, &context).await?;
             result.result_type = None;
@@ -206,7 +205,7 @@ impl ServerHandler for Server {
 }
 
 impl Server {
-    /// Answers a call.
+    /// Calls a tool and returns its result.
     async fn called(
         &self,
         name: &str,
@@ -226,7 +225,7 @@ impl Server {
         let span = tracing::info_span!("tool", name = tool.name(), request_id = %info.request_id, user_id = principal.user_id());
         let call = answered(self.call(&principal, tool, sent)).instrument(span);
         tokio::select! {
-            // Whoever went away needs no answer; what runs for it in the trace store ends with it.
+            // The client disconnected: it needs no response, and dropping the call cancels its ClickHouse queries.
             () = context.ct.cancelled() => Err(ErrorData::internal_error("cancelled", None)),
             result = call => Ok(result),
         }
@@ -242,8 +241,8 @@ impl Server {
     }
 }
 
-/// What a call ends with, even if that is a panic: that would leave the client waiting, since the task that dies of it is
-/// not the one that answers.
+/// Returns the result of a call, also after a panic. Without this the client would wait, because the task that panics
+/// is not the one that responds.
 async fn answered(call: impl Future<Output = Result<CallToolResult, Failure>>) -> CallToolResult {
     let ended = AssertUnwindSafe(call).catch_unwind().await;
     let result = ended.unwrap_or_else(|_| Err(Failure::internal("a tool panicked")));

@@ -1,10 +1,10 @@
-//! How many tokens a text takes in an agent's context, without any model's tokenizer.
+//! Estimates the tokens that a text takes in an agent's context, without a tokenizer.
 //!
-//! Tokenizers differ, their tables take tens of megabytes, and an answer must not be larger than was asked for by any of
-//! them. So this counts what text costs at worst: close to the truth for identifiers, numbers and JSON, too much for
-//! prose, and not too little for what nobody's vocabulary holds. The tests compare it with two tokenizers in common use.
+//! Tokenizers differ, their tables take tens of megabytes, and a response must not exceed the requested size with any
+//! of them. So this counts an upper limit: close for identifiers, numbers and JSON, too high for prose, and high
+//! enough for text that no vocabulary contains. The tests compare it with two common tokenizers.
 
-/// Tokens that a text takes at most.
+/// Returns the maximum number of tokens of a text.
 pub(crate) fn tokens(text: &str) -> usize {
     let mut count = Count::default();
     for character in text.chars() {
@@ -13,7 +13,7 @@ pub(crate) fn tokens(text: &str) -> usize {
     count.end()
 }
 
-/// Words that answers are made of, and every vocabulary holds; sorted.
+/// Frequent words in responses that every vocabulary contains; sorted.
 #[rustfmt::skip]
 const WORDS: [&str; 141] = [
     "access", "after", "all", "and", "any", "arguments", "at", "before", "below", "both", "by", "call",
@@ -44,8 +44,8 @@ enum Run {
     Marks,
 }
 
-/// Counts by runs of like characters: a vocabulary's entries hardly ever reach across them, and where they do, it takes
-/// fewer tokens than are counted.
+/// Counts runs of similar characters. Tokens rarely span several runs; if they do, the text takes fewer tokens than
+/// counted.
 #[derive(Debug, Default)]
 struct Count {
     /// Thousandths of tokens.
@@ -53,13 +53,13 @@ struct Count {
     run: Run,
     length: usize,
     vowels: usize,
-    /// Letters since the last of the other kind, vowels or consonants, and the most of them in a row.
+    /// Letters since the last change between vowels and consonants, and the maximum of such a sequence.
     alike: usize,
     most_alike: usize,
     was_vowel: bool,
-    /// Letters that few words have.
+    /// Number of letters that are rare in words.
     rare: usize,
-    /// The letters themselves, as many as a known word has.
+    /// The letters of the run, up to the length of the longest known word.
     letters: [u8; LONGEST_WORD],
 }
 
@@ -74,14 +74,14 @@ impl Count {
             '!'..='~' => Run::Marks,
             other => {
                 self.close();
-                // Letters of Latin, Greek and Cyrillic are words of many vocabularies; of what is beyond, a token can
-                // be a single byte.
+                // Latin, Greek and Cyrillic letters occur in words of many vocabularies. For others, a token can be a
+                // single byte.
                 self.total +=
                     if ('\u{a0}'..='\u{52f}').contains(&other) { 1_200 } else { 1_000 * other.len_utf8() };
                 return;
             }
         };
-        // One capital and what follows is one word.
+        // A capital and the following lower-case letters are one word.
         let continues = run == self.run || (self.run == Run::Upper && self.length == 1 && run == Run::Lower);
         if !continues {
             self.close();
@@ -107,7 +107,7 @@ impl Count {
         self.total += match self.run {
             Run::None => 0,
             Run::Lower if self.is_known() => 1_000,
-            // What can be spoken may be a word; what cannot is no entry of a vocabulary.
+            // A pronounceable run may be a word; others are not in any vocabulary.
             Run::Lower
                 if self.vowels * 4 >= length
                     && self.most_alike <= 3
@@ -119,7 +119,7 @@ impl Count {
             Run::Lower => 1_000.max(length * 800),
             Run::Upper => 1_000.max(length * 800),
             Run::Digits => length.div_ceil(2) * 1_000,
-            // One space belongs to the word behind it.
+            // One space belongs to the following word.
             Run::Spaces => (length - 1).min(1) * 1_000 + length / 64 * 1_000,
             Run::Lines => length * 500 + 500,
             Run::Marks => 1_000.max(length * 700),
@@ -145,7 +145,7 @@ mod tests {
 
     use super::*;
 
-    /// What it takes by the tokenizers that are here.
+    /// Returns the number of tokens with the test tokenizers.
     fn exactly(text: &str) -> usize {
         let [one, other] = [tiktoken_rs::o200k_base_singleton(), tiktoken_rs::cl100k_base_singleton()];
         one.encode_ordinary(text).len().max(other.encode_ordinary(text).len())

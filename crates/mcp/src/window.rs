@@ -1,4 +1,4 @@
-//! The window of time that a call is about.
+//! The time window of a call.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -6,8 +6,8 @@ use tracewarden_model::{Timestamp, Window};
 
 use crate::failure::Failure;
 
-/// A window of time, as arguments of a tool name it. Each tool declares them itself: arguments that stand in a structure
-/// that several flatten could not be refused when they are misspelt.
+/// A time window in the arguments of a tool. Each tool declares these arguments itself: serde cannot reject unknown
+/// arguments if a shared struct is flattened.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Times<'a> {
     pub(crate) from: &'a Option<String>,
@@ -15,7 +15,7 @@ pub(crate) struct Times<'a> {
     pub(crate) last: &'a Option<String>,
 }
 
-/// Begin and end, where they were given.
+/// Start and end, if given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Bounds {
     pub(crate) from: Option<Timestamp>,
@@ -23,10 +23,13 @@ pub(crate) struct Bounds {
 }
 
 impl Times<'_> {
+    /// Returns the start and end of the window.
+    ///
     /// # Errors
-    /// What is wrong, with an example of what is right.
+    /// If an argument is invalid, with an example of a valid one.
     pub(crate) fn bounds(self, now: Timestamp) -> Result<Bounds, Failure> {
-        // Whole seconds are enough, and take half the tokens of nanoseconds; those of now are in it.
+        // Whole seconds are precise enough, and take half the tokens of nanoseconds. Rounded up, so that the current
+        // second is included.
         let now = whole_seconds(now);
         let Some(last) = self.last else {
             let from = time("from", self.from.as_deref(), now)?;
@@ -57,14 +60,14 @@ fn time(argument: &str, text: Option<&str>, now: Timestamp) -> Result<Option<Tim
     })
 }
 
-/// The next whole second.
+/// Rounds up to the next whole second.
 fn whole_seconds(time: Timestamp) -> Timestamp {
     const SECOND: i64 = 1_000_000_000;
     let over = time.as_nanos().rem_euclid(SECOND);
     if over == 0 { time } else { time.saturating_add(SECOND - over) }
 }
 
-/// Nanoseconds, at least one second.
+/// Parses a duration to nanoseconds, at least one second.
 fn length(text: &str) -> Option<i64> {
     let text = text.trim();
     let unit = text.chars().last()?;
@@ -80,29 +83,29 @@ fn length(text: &str) -> Option<i64> {
     count.checked_mul(seconds)?.checked_mul(1_000_000_000).filter(|nanos| *nanos > 0)
 }
 
-/// A window as an answer says it.
+/// Formats a window for a response.
 pub(crate) fn said(window: Window) -> Said {
     Said { from: window.from().to_string(), to: window.to().to_string() }
 }
 
-/// The window that an answer is about.
+/// The time window of the response.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub(crate) struct Said {
     pub(crate) from: String,
     pub(crate) to: String,
 }
 
-/// How far around the window traces were matched by their spans.
+/// Time range around the window in which spans were read to match traces.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub(crate) struct Around {
     from: String,
     to: String,
-    /// The same as text has it, which takes fewer tokens.
+    /// Shorter form for the text, which takes fewer tokens.
     #[serde(skip)]
     words: String,
 }
 
-/// How far around a window traces were matched; `None` where nothing bounds that.
+/// Returns the time range in which spans were read to match traces; `None` if it is unbounded.
 pub(crate) fn around(window: Window, found: Option<(Timestamp, Timestamp)>) -> Option<Around> {
     let (from, to) = found?;
     let before = window.from().as_nanos().checked_sub(from.as_nanos());
@@ -115,12 +118,12 @@ pub(crate) fn around(window: Window, found: Option<(Timestamp, Timestamp)>) -> O
     Some(Around { from: from.to_string(), to: to.to_string(), words })
 }
 
-/// The same in words; nothing where nothing bounds it.
+/// Returns the range as text; empty if it is unbounded.
 pub(crate) fn around_said(around: Option<&Around>) -> &str {
     around.map_or("", |around| &around.words)
 }
 
-/// A time in the largest unit of which it is a whole number; `None` where that is none of these.
+/// Formats a duration in the largest unit that gives a whole number; `None` if there is none.
 fn whole_units(nanos: i64) -> Option<String> {
     const SECOND: i64 = 1_000_000_000;
     const UNITS: [(i64, &str); 4] =

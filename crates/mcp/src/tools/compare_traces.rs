@@ -1,4 +1,4 @@
-//! `svc_compare_traces`: what one trace did that another did not, or took longer for.
+//! `svc_compare_traces`: work that only one of two traces did, or that took longer in one.
 
 use rmcp::model::CallToolResult;
 use schemars::JsonSchema;
@@ -17,18 +17,18 @@ use crate::trace::compare::{Difference, Side, differences};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
-    /// The one to compare with, e.g. one that went well.
+    /// The trace to compare with, e.g. one without problems.
     first_trace_id: String,
-    /// The one to explain.
+    /// The trace to explain.
     second_trace_id: String,
-    /// Most tokens of the answer, 1000 to 20000. Default 3000.
+    /// Maximum tokens of the answer, 1000 to 20000. Default 3000.
     max_tokens: Option<i64>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 struct Kind {
     service: String,
-    /// Operation; numbers in it are #.
+    /// Operation, with numbers replaced by #.
     name: String,
     first: Numbers,
     second: Numbers,
@@ -38,7 +38,7 @@ struct Kind {
 struct Numbers {
     spans: usize,
     errors: usize,
-    /// Time that they took by themselves.
+    /// Self time of these spans.
     own_ms: f64,
 }
 
@@ -53,7 +53,7 @@ impl From<Side> for Numbers {
 pub(crate) struct Answer {
     first: Totals,
     second: Totals,
-    /// Kinds of work that are not the same in both: those with other errors first, then by how much time differs.
+    /// Kinds of work that differ: those with different errors first, then by difference of self time.
     differences: Vec<Kind>,
     returned: usize,
     total: usize,
@@ -65,14 +65,14 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
     let budget = Budget::of(arguments.max_tokens)?;
     let Arguments { first_trace_id, second_trace_id, .. } = arguments;
     let about = |argument: &'static str| move |failure: Failure| failure.about(argument);
-    // One after the other: who may run one query at a time may compare, and what becomes of the second trace is not
-    // told of the first.
+    // One after the other, so that a caller who may run only one query at a time can compare traces, and so that a
+    // problem with the second trace does not show as one with the first.
     let first = seen(context, &first_trace_id).await.map_err(about("first_trace_id"))?;
     let second = seen(context, &second_trace_id).await.map_err(about("second_trace_id"))?;
     busy(|| rendered(context, budget, &first, &second))
 }
 
-/// Reads a trace to the end of its record.
+/// Reads a trace completely and closes it.
 async fn seen(context: &Context<'_>, trace_id: &str) -> Result<Seen, Failure> {
     let Opened { trace, seen } = context.open(trace_id, None).await?;
     trace.close().await?;
@@ -89,7 +89,7 @@ fn rendered(
     let unseen = first.left_out() + second.left_out();
     let render = |count: usize, brevity: Brevity| {
         let mut next = Vec::new();
-        // Two traces' totals fill a small answer.
+        // The totals of two traces fill a small response.
         if brevity.names_services() {
             let arguments = json!({ "trace_id": second.summary.trace_id });
             next.push(Next { to: "see where the second went", tool: Tool::GetTrace.name(), arguments });

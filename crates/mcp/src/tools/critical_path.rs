@@ -1,4 +1,4 @@
-//! `svc_critical_path`: which spans decided how long a trace took.
+//! `svc_critical_path`: the spans that determined the duration of a trace.
 
 use std::collections::HashMap;
 
@@ -20,20 +20,20 @@ use crate::trace::tree::{Tree, kind};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
-    /// As svc_query_traces gives it.
+    /// From svc_query_traces.
     trace_id: String,
-    /// Most tokens of the answer, 1000 to 20000. Default 3000.
+    /// Maximum tokens of the answer, 1000 to 20000. Default 3000.
     max_tokens: Option<i64>,
 }
 
-/// Spans of a kind on the path.
+/// Spans of one kind on the critical path.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 struct Step {
     service: String,
     name: String,
-    /// The one that was on the path longest.
+    /// Span with the longest time on the path.
     span_id: String,
-    /// Spans of the kind that were on the path.
+    /// Number of spans of this kind on the path.
     spans: usize,
     /// Time on the path.
     path_ms: f64,
@@ -41,7 +41,7 @@ struct Step {
     share: f64,
     #[serde(skip)]
     nanos: i64,
-    /// Of the span in the trace.
+    /// Index of the span in the trace.
     #[serde(skip)]
     place: usize,
 }
@@ -50,7 +50,7 @@ struct Step {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Answer {
     trace: Totals,
-    /// What the trace waited for, longest first: at each moment the span that the end of the trace hung on.
+    /// The critical path, longest step first: at each moment the span that determined the end of the trace.
     steps: Vec<Step>,
     returned: usize,
     total: usize,
@@ -104,7 +104,7 @@ impl Step {
 }
 
 fn steps(tree: &Tree) -> Vec<Step> {
-    // Of each span, how long it was on the path.
+    // Time on the path for each span.
     let mut times: HashMap<usize, i64> = HashMap::new();
     for part in critical_path(tree) {
         *times.entry(part.span).or_default() += part.to.saturating_sub(part.from);

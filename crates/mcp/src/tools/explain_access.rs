@@ -1,7 +1,7 @@
-//! `svc_explain_access`: what the caller's access is made of, and why one trace is open to them.
+//! `svc_explain_access`: the policies that give the caller access, and why the caller can see one trace.
 //!
-//! Of a trace that is not open, the same is said as by every other tool: an answer that explained why not would tell that
-//! there is one.
+//! For a trace that the caller cannot see, the answer is the same as from every other tool. An explanation would
+//! reveal that the trace exists.
 
 use std::collections::BTreeMap;
 
@@ -23,20 +23,21 @@ use crate::span_text::{fenced, one_line};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
-    /// To learn why this trace is open to you too.
+    /// A trace, to explain why you can see it.
     trace_id: Option<String>,
-    /// Most tokens of the answer, 1000 to 20000. Default 3000.
+    /// Maximum tokens of the answer, 1000 to 20000. Default 3000.
     max_tokens: Option<i64>,
 }
 
-/// A policy of a role: one of the conditions of which any opens a trace.
+/// A policy of a role. Any policy that a span satisfies grants access to the trace.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Policy {
     role: String,
     title: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<String>,
-    /// What any span of a trace must satisfy. Absent: it is about fields that you may not filter by, or cannot be applied.
+    /// Condition that any span of a trace must satisfy. Absent if it uses fields that you may not filter by, or cannot
+    /// be applied.
     #[serde(skip_serializing_if = "Option::is_none")]
     in_words: Option<String>,
 }
@@ -49,21 +50,21 @@ struct Opening {
     span: String,
 }
 
-/// A policy that opens the trace.
+/// A policy that grants access to the trace.
 #[derive(Debug, Serialize, JsonSchema)]
 struct OpenedBy {
-    /// Absent for the key's own policy, which a trace must satisfy too.
+    /// Absent for the API key's own policy, which a trace must also satisfy.
     #[serde(skip_serializing_if = "Option::is_none")]
     role: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     title: Option<String>,
-    /// Spans of the trace that satisfy it.
+    /// Number of spans that satisfy it.
     count: u64,
-    /// The first of them.
+    /// The first of these spans.
     first: Vec<Opening>,
 }
 
-/// Why a trace is open.
+/// Explains why the caller can see a trace.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Explained {
     trace_id: String,
@@ -72,25 +73,25 @@ struct Explained {
     opened_by: Vec<OpenedBy>,
 }
 
-/// Who the caller is.
+/// The caller.
 #[derive(Debug, Serialize, JsonSchema)]
 struct User {
     username: String,
-    /// Roles that have a policy are under `policies`.
+    /// Roles; those with a policy are under `policies`.
     roles: Vec<String>,
     role_count: usize,
-    /// Which policies can name, each in short.
+    /// User attributes that policies can use, shortened.
     attributes: BTreeMap<String, String>,
     attribute_count: usize,
 }
 
-/// What the key takes away from its owner's access.
+/// Constraints of the API key.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Narrowed {
-    /// A trace must satisfy this too.
+    /// Condition that a trace must also satisfy.
     #[serde(skip_serializing_if = "Option::is_none")]
     must_satisfy: Option<String>,
-    /// The only tools that it is good for.
+    /// The only tools that the key allows.
     #[serde(skip_serializing_if = "Option::is_none")]
     tools: Option<Vec<String>>,
 }
@@ -103,16 +104,16 @@ pub(crate) struct Answer {
     key: Option<Narrowed>,
     #[serde(skip_serializing_if = "Option::is_none")]
     trace: Option<Explained>,
-    /// A trace is open when any of its spans satisfies any of these.
+    /// You can see a trace if any of its spans satisfies any of these.
     policies: Vec<Policy>,
-    /// Policies that are here or under `opened_by`, and that there are.
+    /// Number of policies here or under `opened_by`.
     returned: usize,
     total: usize,
     truncated: bool,
     next: Vec<Next>,
 }
 
-/// How much is said of each: characters, spans, entries of lists.
+/// Limits of the details: characters, spans, list entries.
 #[derive(Debug, Clone, Copy)]
 struct Way {
     name: usize,
@@ -122,7 +123,7 @@ struct Way {
     listed: usize,
 }
 
-/// What is tried until something fits.
+/// Limits that are tried in this order until a response fits.
 const WAYS: [Way; 3] = [
     Way { name: 100, description: 300, words: 2_000, spans: 5, listed: 30 },
     Way { name: 60, description: 100, words: 400, spans: 2, listed: 8 },
@@ -132,13 +133,13 @@ const WAYS: [Way; 3] = [
 pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolResult, Failure> {
     let budget = Budget::of(arguments.max_tokens)?;
     let Context { service, principal, .. } = context;
-    // First, so that what is refused here has read nothing.
+    // First, so that a rejected call reads nothing.
     let access = service.own_access(principal).await?;
     let explanation = match &arguments.trace_id {
         Some(trace_id) => Some(service.explain(principal, trace_id, None, None).await?),
         None => None,
     };
-    // Explaining a trace is on record already, as the read that it is.
+    // An explained trace is already recorded as a read.
     if explanation.is_none() {
         service.note_tool_call(principal, Tool::ExplainAccess).await?;
     }
@@ -179,7 +180,7 @@ fn rendered(
         if count < total && budget.can_grow() {
             next.push(context.larger());
         }
-        // What was asked for comes first.
+        // Matching policies of the requested trace come first.
         let opening = opening.get(..count.min(opening.len())).unwrap_or_default();
         let others = policies.iter().take(count - opening.len());
         let answer = Answer {
@@ -210,7 +211,7 @@ fn user(access: &OwnAccess, way: Way) -> User {
     }
 }
 
-/// A user's attribute: an administrator's text, or a list of them.
+/// Formats a user attribute: a text or a list of texts, set by an administrator.
 fn attribute(value: &AttributeValue, way: Way) -> String {
     match value {
         AttributeValue::String(text) => one_line(text, way.name),
@@ -278,7 +279,7 @@ fn mentioned(span: &SpanMention, way: Way) -> String {
     named_in(span.service.as_deref(), span.name.as_deref(), way.name)
 }
 
-/// What stands in the place of words that may not be said.
+/// Replacement for a condition that must not be shown.
 const UNSAID: &str = "a condition on fields that you may not filter by, or one that cannot be applied";
 
 fn text(answer: &Answer) -> String {

@@ -1,4 +1,4 @@
-//! `svc_field_values`: which values a field has in the traces that the caller may read.
+//! `svc_field_values`: the values of a field in the traces that the caller may read.
 
 use rmcp::model::CallToolResult;
 use schemars::JsonSchema;
@@ -20,7 +20,7 @@ pub(crate) struct Arguments {
     /// A field of type string or string_array, as svc_filter_schema writes it.
     #[serde(rename = "ref")]
     reference: String,
-    /// What values begin with.
+    /// Prefix of the values.
     prefix: Option<String>,
     /// Start, RFC 3339. Default: 24 hours before `to`.
     from: Option<String>,
@@ -28,18 +28,18 @@ pub(crate) struct Arguments {
     to: Option<String>,
     /// Instead of from and to: the time until now, e.g. 15m, 6h, 7d.
     last: Option<String>,
-    /// Most values, at most 100. Default 20.
+    /// Number of values, at most 100. Default 20.
     limit: Option<i64>,
-    /// Most tokens of the answer, 1000 to 20000. Default 3000.
+    /// Maximum tokens of the answer, 1000 to 20000. Default 3000.
     max_tokens: Option<i64>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 struct Counted {
     value: String,
-    /// Traces that have it.
+    /// Number of traces with this value.
     traces: u64,
-    /// Their spans that have it.
+    /// Number of their spans with this value.
     spans: u64,
 }
 
@@ -48,20 +48,20 @@ struct Counted {
 pub(crate) struct Answer {
     #[serde(rename = "ref")]
     reference: String,
-    /// Those that most traces have first; each can be used as it is.
+    /// Most frequent first, by number of traces; each can be used in a condition.
     values: Vec<Counted>,
     window: Said,
-    /// Without a trace index: spans outside of this time were not read when traces were matched.
+    /// If there is no trace index: only spans in this time range were read to match traces.
     #[serde(skip_serializing_if = "Option::is_none")]
     searched_around: Option<Around>,
-    /// Traces that were looked at: the newest.
+    /// Number of traces that were sampled: the newest.
     sampled_traces: u64,
-    /// Whether these were all that have such a value.
+    /// Whether all traces with such a value were sampled.
     complete: bool,
-    /// Values that are too long for a condition, or not text.
+    /// Number of values that are too long for a condition, or not text.
     unlisted: u64,
     returned: usize,
-    /// Absent when there are more than the limit.
+    /// Absent if there are more than the limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     total: Option<usize>,
     truncated: bool,
@@ -114,11 +114,11 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
     budget.fit_briefly(&[Way::All, Way::WithoutNext, Way::Short], found.values.len(), render)
 }
 
-/// What is tried until something fits.
+/// Forms of the response, tried in this order until one fits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
     All,
-    /// Without a call that repeats the first value.
+    /// Without a next call that repeats the first value.
     WithoutNext,
     /// Without long values.
     Short,

@@ -1,4 +1,5 @@
-//! `svc_filter_schema`: which fields conditions can name. Each member of `GET /filter/schema` is here too, with the same value.
+//! `svc_filter_schema`: the fields that conditions can use. Contains each member of `GET /filter/schema`, with the
+//! same value.
 
 use std::collections::BTreeMap;
 
@@ -18,36 +19,36 @@ use crate::span_text::one_line;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
-    /// Only fields whose name contains this, in any case.
+    /// Only fields whose name contains this text, ignoring case.
     containing: Option<String>,
-    /// Most tokens of the answer, 1000 to 20000. Default 3000.
+    /// Maximum tokens of the answer, 1000 to 20000. Default 3000.
     max_tokens: Option<i64>,
 }
 
 /// A field.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Field {
-    /// The map column; empty for a column of its own.
+    /// The map column; empty for a top-level column.
     map: String,
     /// The key within the map, or the column's name.
     name: String,
-    /// What `ref` of conditions, svc_field_values and group_by take.
+    /// Value for `ref` of conditions and svc_field_values, and for group_by.
     #[serde(rename = "ref")]
     reference: String,
     #[serde(rename = "type")]
     logical: &'static str,
-    /// Absent for a field that no condition can name.
+    /// Absent for a field that conditions cannot use.
     #[serde(skip_serializing_if = "Option::is_none")]
     operators: Option<Vec<&'static str>>,
-    /// For administrators: whether conditions can name it.
+    /// For administrators: whether conditions can use it.
     #[serde(skip_serializing_if = "Option::is_none")]
     filterable: Option<bool>,
-    /// For administrators: whether role policies can name it.
+    /// For administrators: whether role policies can use it.
     #[serde(skip_serializing_if = "Option::is_none")]
     policy: Option<bool>,
 }
 
-/// What a type can do.
+/// Operators of a type, with an example.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Type {
     operators: Vec<&'static str>,
@@ -61,10 +62,10 @@ struct Type {
 pub(crate) struct Answer {
     /// How conditions work.
     description: &'static str,
-    /// What numbers are compared as.
+    /// Units of numbers.
     units: &'static str,
     fields: Vec<Field>,
-    /// By the type of fields.
+    /// By field type.
     types: BTreeMap<&'static str, Type>,
     limits: Limits,
     /// Version of the access model.
@@ -82,11 +83,11 @@ struct Limits {
     max_limit: u32,
 }
 
-/// What most asks for a second try.
+/// Units are the most frequent cause of a second attempt.
 const UNITS: &str = "Numbers are compared as they are stored; OpenTelemetry's durations are in nanoseconds.";
 
 pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolResult, Failure> {
-    // Without all of them, conditions are guessed.
+    // Without the complete list, agents guess fields.
     let budget = Budget::of(arguments.max_tokens)?.whole_if_twice();
     let schema = context.service.filter_schema(context.principal).await?;
     let wanted = arguments.containing.unwrap_or_default().to_lowercase();
@@ -96,7 +97,7 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
     let render = |count: usize| {
         let shown = fields.iter().take(count);
         let mut types = BTreeMap::new();
-        // A key of a map says more of how fields are named than a column does.
+        // A key of a map is a better example of a field's name than a column.
         let (keys, columns): (Vec<&FieldDescriptor>, Vec<&FieldDescriptor>) =
             shown.clone().copied().partition(|field| !field.map.is_empty());
         for field in keys.into_iter().chain(columns).filter(|field| field.operators.is_some()) {
@@ -152,7 +153,7 @@ fn example(field: &FieldDescriptor) -> Value {
     json!({ "ref": field.reference, "op": operator.as_str(), "value": value })
 }
 
-/// What a stranger to the data does first: look where the errors are.
+/// Returns the first call for an agent that does not know the data: where the errors are.
 fn next(fields: &[&FieldDescriptor]) -> Vec<Next> {
     let text = |field: &&&FieldDescriptor| field.operators.is_some() && field.logical == LogicalType::String;
     let service = fields.iter().filter(text).find(|field| field.reference.to_lowercase().contains("service"));

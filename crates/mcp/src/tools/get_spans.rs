@@ -1,4 +1,4 @@
-//! `svc_get_spans`: some spans of a trace, with all they say.
+//! `svc_get_spans`: all values of some spans of a trace.
 
 use rmcp::model::CallToolResult;
 use schemars::JsonSchema;
@@ -13,20 +13,20 @@ use crate::arguments;
 use crate::failure::Failure;
 use crate::span_text::{fenced, one_line};
 
-/// Spans that can be asked for together.
+/// Maximum number of spans per call.
 const MAX_SPANS: usize = 20;
 
 /// Arguments.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
-    /// As svc_query_traces gives it.
+    /// From svc_query_traces.
     trace_id: String,
-    /// One to twenty. Of several spans with one id, the first four are given.
+    /// One to twenty ids. If several spans have the same id, the first four are returned.
     span_ids: Vec<String>,
     /// Only these columns, and the ids, timestamp and parent. Default: all.
     columns: Option<Vec<String>>,
-    /// Most tokens of the answer, 1000 to 20000. Default 3000.
+    /// Maximum tokens of the answer, 1000 to 20000. Default 3000.
     max_tokens: Option<i64>,
 }
 
@@ -34,18 +34,18 @@ pub(crate) struct Arguments {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Answer {
     trace_id: String,
-    /// Columns of the table by name. Empty values are left out, but for the span's name; long ones are cut with their length, and
-    /// of many the less telling ones left out, with their number under "…". A number that a double cannot hold is a text
-    /// with its digits. `duration_invalid` stands beside a duration that is below zero or no number
-    /// of nanoseconds, which counts as 0.
+    /// Columns of the table by name. Empty values are left out, except the span's name. Long values are truncated,
+    /// with their length. If there are many, less relevant ones are left out, with their number under "…". A number
+    /// that a double cannot hold is a text with its digits. `duration_invalid` marks a duration that is negative or
+    /// not a number of nanoseconds, which counts as 0.
     #[schemars(with = "Vec<serde_json::Map<String, Value>>")]
     spans: Vec<Map<String, Value>>,
-    /// Columns that spans have only where `columns` names them, since ClickHouse works them out at each reading.
+    /// Columns that are returned only if `columns` names them, because ClickHouse computes them at each read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     omitted_columns: Vec<String>,
-    /// Ids of which the trace has no span.
+    /// Ids that no span of the trace has.
     missing: Vec<String>,
-    /// Whether values were cut or left out.
+    /// Whether values were truncated or left out.
     cut: bool,
     returned: usize,
     total: usize,
@@ -73,7 +73,7 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
         let detail = "these spans are too large to be read together: ask for fewer, or for some `columns`";
         return Err(Failure::argument("span_ids", detail).after_reading());
     };
-    // A hostile emitter may repeat an id: what belongs to one is shown together.
+    // A hostile emitter may repeat an id: show spans with the same id together.
     let mut found: Vec<(String, Vec<SpanValues>)> = Vec::new();
     for span in read_all(read, &columns).await {
         match found.iter_mut().find(|(known, _)| *known == span.id) {
@@ -89,7 +89,7 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
     result
 }
 
-/// What an answer is made of.
+/// Data of a response.
 struct Of<'a> {
     trace_id: &'a str,
     found: &'a [(String, Vec<SpanValues>)],
@@ -123,7 +123,7 @@ fn rendered(context: &Context<'_>, budget: Budget, of: &Of<'_>) -> Result<CallTo
         } else if !rest.is_empty() {
             Some(("get the others", vec![("span_ids", json!(rest))]))
         } else {
-            // One alone, in the largest answer; unless that is what this is.
+            // A single span in the largest response, unless this is that response.
             first_cut.filter(|_| budget.can_grow() || found.len() > 1).and_then(|at| found.get(at)).map(
                 |(id, _)| ("see more of one", vec![("span_ids", json!([id])), ("max_tokens", json!(MOST))]),
             )
@@ -147,7 +147,7 @@ fn rendered(context: &Context<'_>, budget: Budget, of: &Of<'_>) -> Result<CallTo
         };
         Rendered::new(text(&answer, &ids), &answer)
     };
-    // All of them, however briefly, before some of them at length.
+    // Prefer all spans with few details over some spans with many.
     match DETAILS.into_iter().find(|detail| budget.holds(render(found.len(), *detail))) {
         Some(detail) => budget.fit(found.len(), |count| render(count, detail)),
         None => budget.fit_briefly(&DETAILS, found.len(), render),

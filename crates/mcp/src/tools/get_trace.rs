@@ -1,4 +1,5 @@
-//! `svc_get_trace`: one trace in one of four views, each within the answer's size and always with the whole trace's totals.
+//! `svc_get_trace`: one trace in one of four views, each within the size limit and always with the totals of the whole
+//! trace.
 
 mod full;
 mod views;
@@ -17,18 +18,18 @@ use crate::arguments;
 use crate::failure::Failure;
 use crate::trace::tree::Tree;
 
-/// What of a trace is shown.
+/// The views of a trace.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum View {
-    /// A line a span; three or more siblings of a kind are one line.
+    /// One line per span; three or more siblings of a kind share a line.
     #[default]
     Outline,
-    /// The spans where errors came from, with their messages.
+    /// The spans in which errors originated, with their messages.
     Errors,
-    /// Kinds of spans by the time that they took by themselves.
+    /// Kinds of spans by their self time.
     Slowest,
-    /// Spans with all they say, in pages.
+    /// Spans with all values, in pages.
     Full,
 }
 
@@ -36,19 +37,20 @@ pub(crate) enum View {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
-    /// As svc_query_traces gives it.
+    /// From svc_query_traces.
     trace_id: String,
-    /// outline (default): the tree; errors: where errors came from; slowest: what took time; full: all values.
+    /// outline (default): the tree; errors: where errors originated; slowest: what took time; full: all values.
     view: Option<View>,
-    /// outline: how many levels below the top.
+    /// outline: number of levels below the top.
     depth: Option<i64>,
-    /// outline: a span id, to see only what is below it.
+    /// outline: a span id, to show only its descendants.
     root: Option<String>,
     /// full: only these columns, and the ids, timestamp and parent. Default: all.
     columns: Option<Vec<String>>,
-    /// From `next` of the answer before.
+    /// From `next` of the previous answer.
     cursor: Option<String>,
-    /// Most tokens of the answer, 1000 to 20000. Default 3000; twice that for the whole outline of at most 100 spans.
+    /// Maximum tokens of the answer, 1000 to 20000. Default 3000; twice that for the whole outline of at most 100
+    /// spans.
     max_tokens: Option<i64>,
 }
 
@@ -57,51 +59,52 @@ pub(crate) struct Arguments {
 struct Line {
     /// Levels below the top.
     depth: usize,
-    /// Of several, the slowest that failed, else the slowest.
+    /// For several spans: the slowest that failed, otherwise the slowest.
     span_id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     service: Option<String>,
-    /// Of several, what is not the same is #.
+    /// For several spans, differing parts are replaced by #.
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
-    /// After the start of the trace.
+    /// Relative to the start of the trace.
     start_ms: f64,
-    /// Of several, the longest.
+    /// For several spans, the maximum.
     duration_ms: f64,
-    /// Whether any of them has a duration that is below zero or no number of nanoseconds, which counts as 0; absent where none has.
+    /// Whether any of these spans has a duration that is negative or not a number of nanoseconds, which counts as 0;
+    /// absent if not.
     #[serde(skip_serializing_if = "Option::is_none")]
     duration_invalid: Option<bool>,
-    /// Spans that this line stands for; absent for one.
+    /// Number of spans on this line; absent for one.
     #[serde(skip_serializing_if = "Option::is_none")]
     count: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     p50_ms: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     p95_ms: Option<f64>,
-    /// How many failed; absent for none.
+    /// Number of failed spans; absent for none.
     #[serde(skip_serializing_if = "Option::is_none")]
     errors: Option<usize>,
-    /// Spans below that no line shows; absent for none.
+    /// Number of descendants that no line shows; absent for none.
     #[serde(skip_serializing_if = "Option::is_none")]
     hidden: Option<usize>,
 }
 
-/// Failed spans of a kind below which nothing failed.
+/// Failed spans of a kind that have no failed descendants.
 #[derive(Debug, Serialize, JsonSchema)]
 struct ErrorOrigin {
-    /// The first of them.
+    /// The first of these spans.
     span_id: String,
-    /// "service: operation" of every caller, outermost first, and of the span.
+    /// "service: operation" of all ancestors, outermost first, and of the span.
     path: Vec<String>,
-    /// How many.
+    /// Number of spans.
     count: usize,
-    /// After the start of the trace.
+    /// Relative to the start of the trace.
     start_ms: f64,
     duration_ms: f64,
-    /// Whether the span's duration is below zero or no number of nanoseconds, which counts as 0; absent where it is not.
+    /// Whether the span's duration is negative or not a number of nanoseconds, which counts as 0; absent if not.
     #[serde(skip_serializing_if = "Option::is_none")]
     duration_invalid: Option<bool>,
-    /// What the span says of why it failed; read of the first twenty.
+    /// Reason for the failure, from the span; read for the first twenty.
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<String>,
 }
@@ -109,20 +112,20 @@ struct ErrorOrigin {
 /// Spans of a kind.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Slow {
-    /// The one that took longest by itself.
+    /// Span with the longest self time.
     span_id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     service: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
     count: usize,
-    /// Time that they took by themselves, together.
+    /// Total self time.
     own_ms: f64,
-    /// Of the longest, by itself.
+    /// Longest self time of one span.
     longest_ms: f64,
 }
 
-/// The answer. The view decides which list is there.
+/// The answer. The view determines which list is present.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Answer {
     trace: Totals,
@@ -136,17 +139,17 @@ pub(crate) struct Answer {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Vec<serde_json::Map<String, Value>>>")]
     spans: Option<Vec<Map<String, Value>>>,
-    /// full: columns that spans have only where `columns` names them, since ClickHouse works them out at each reading.
+    /// full: columns that are returned only if `columns` names them, because ClickHouse computes them at each read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     omitted_columns: Vec<String>,
-    /// Entries of the list that are here, and that there are.
+    /// Number of list entries returned, and in total.
     returned: usize,
     total: usize,
     truncated: bool,
     next: Vec<Next>,
 }
 
-/// What all views need.
+/// Data that all views need.
 struct Call<'a> {
     context: &'a Context<'a>,
     arguments: &'a Arguments,
@@ -158,7 +161,7 @@ pub(crate) async fn call(context: &Context<'_>, mut arguments: Arguments) -> Res
     let view = arguments.view.unwrap_or_default();
     refuse_what_the_view_has_not(&arguments, view)?;
     let opened = context.open(&arguments.trace_id, arguments.columns.clone()).await?;
-    // Its own id, where another notation was sent.
+    // The stored id, if the argument used another notation.
     arguments.trace_id = opened.trace.trace_id().to_owned();
     let call = Call { context, arguments: &arguments, budget };
     match view {
@@ -169,7 +172,7 @@ pub(crate) async fn call(context: &Context<'_>, mut arguments: Arguments) -> Res
     }
 }
 
-/// An argument that would have no effect is a misunderstanding.
+/// Rejects arguments that have no effect in the view.
 fn refuse_what_the_view_has_not(arguments: &Arguments, view: View) -> Result<(), Failure> {
     let of_outline = view == View::Outline;
     if arguments.depth.is_some() && !of_outline {
@@ -187,7 +190,7 @@ fn refuse_what_the_view_has_not(arguments: &Arguments, view: View) -> Result<(),
     Ok(())
 }
 
-/// An answer without a list.
+/// Returns an answer without a list.
 fn answer(trace: Totals, view: View, returned: usize, total: usize, next: Vec<Next>) -> Answer {
     Answer {
         trace,
@@ -205,7 +208,7 @@ fn answer(trace: Totals, view: View, returned: usize, total: usize, next: Vec<Ne
 }
 
 impl Call<'_> {
-    /// What a place in a list means: where it is in another list, it is another entry.
+    /// Returns a hash that identifies the list, because an offset is only valid for the list that it was created for.
     fn of_list(&self, opened: &Opened) -> String {
         let Arguments { trace_id, view, depth, root, .. } = self.arguments;
         let mut hasher = DefaultHasher::new();
@@ -214,10 +217,10 @@ impl Call<'_> {
         format!("{:08x}", hasher.finish() as u32)
     }
 
-    /// Where the page begins.
+    /// Returns the offset of the page.
     ///
     /// # Errors
-    /// When the cursor is of another list, or of this one before spans arrived.
+    /// If the cursor belongs to another list, or to this one before more spans arrived.
     fn offset(&self, opened: &Opened) -> Result<usize, Failure> {
         let Some(cursor) = &self.arguments.cursor else { return Ok(0) };
         let place = cursor.split_once('@').filter(|(_, list)| *list == self.of_list(opened));
@@ -231,7 +234,8 @@ impl Call<'_> {
         ("cursor", Value::from(format!("{place}@{}", self.of_list(opened))))
     }
 
-    /// The call for the page behind one that began there and held so many; the same page, larger, when nothing of it fitted.
+    /// Returns the call for the next page, after `held` entries from `offset`. If no entry fitted, the same page in
+    /// the largest size.
     fn page(&self, opened: &Opened, offset: usize, held: usize) -> Next {
         let mut with = vec![self.at(opened, offset + held)];
         let to = if held > 0 { "go on" } else { "see it in an answer that is large enough" };
@@ -241,20 +245,20 @@ impl Call<'_> {
         Next { to, tool: Tool::GetTrace.name(), arguments: arguments::again(self.context.sent, &[], &with) }
     }
 
-    /// All lines, from the first.
+    /// Returns the call for all lines, from the first.
     fn in_order(&self, opened: &Opened) -> Next {
         let arguments = arguments::again(self.context.sent, &[], &[self.at(opened, 0)]);
         Next { to: "see all lines in order", tool: Tool::GetTrace.name(), arguments }
     }
 
-    /// The same trace in another way.
+    /// Returns the call for the same trace in another view.
     fn instead(&self, to: &'static str, with: &[(&str, Value)]) -> Next {
         let trace_id = ("trace_id", Value::from(self.arguments.trace_id.clone()));
         let with: Vec<(&str, Value)> = std::iter::once(trace_id).chain(with.iter().cloned()).collect();
         Next { to, tool: Tool::GetTrace.name(), arguments: arguments::again(&Value::Null, &[], &with) }
     }
 
-    /// All that some spans say; `None` where no id leads to them.
+    /// Returns the call for all values of some spans; `None` if no id identifies them.
     fn spans(&self, tree: &Tree, places: impl Iterator<Item = usize>) -> Option<Next> {
         let span_ids = tree.ids_to_read(places);
         if span_ids.is_empty() {

@@ -1,4 +1,4 @@
-//! The tools, a file each: arguments, answer, how it is said in text.
+//! The tools, one file each: arguments, response, and its form as text.
 
 pub(crate) mod compare_traces;
 pub(crate) mod critical_path;
@@ -21,18 +21,18 @@ use crate::numbers::{at, lasting, milliseconds};
 use crate::span_text::{NO_NAME, name_or_none, one_line};
 use crate::trace::tree::Tree;
 
-/// What a call has to do with.
+/// Context of a tool call.
 pub(crate) struct Context<'a> {
     pub(crate) service: &'a Service,
     pub(crate) principal: &'a Principal,
-    /// Where people reach the service, without a trailing slash.
+    /// Base URL under which users reach the service, without a trailing slash.
     pub(crate) origin: &'a str,
     pub(crate) tool: Tool,
     /// The arguments, as they were sent.
     pub(crate) sent: &'a Value,
 }
 
-/// How much is said of a trace: characters of names, and services that are named.
+/// Level of detail for a trace: characters of names, and number of services.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Brevity {
     pub(crate) name: usize,
@@ -40,27 +40,27 @@ pub(crate) struct Brevity {
 }
 
 impl Brevity {
-    /// Whether there is place for what could be done without.
+    /// Whether there is space for optional details.
     pub(crate) fn names_services(self) -> bool {
         self.services > 0
     }
 }
 
-/// What is tried until something fits.
+/// Levels that are tried in this order until a response fits.
 pub(crate) const BREVITIES: [Brevity; 3] = [
     Brevity { name: 80, services: 10 },
     Brevity { name: 30, services: 3 },
     Brevity { name: 12, services: 0 },
 ];
 
-/// A service and an operation as one name; either is absent where no column is bound that says it.
+/// Joins service and operation to one name. Each is absent if no column is bound to it.
 pub(crate) fn named_in(service: Option<&str>, name: Option<&str>, most: usize) -> String {
     let service = service.filter(|service| !service.is_empty()).map(|service| one_line(service, most));
     let name = name.map(|name| name_or_none(name, most));
     joined(service.as_deref(), name.as_deref())
 }
 
-/// The same of names that are ready to be shown.
+/// Joins names that are already formatted.
 pub(crate) fn joined(service: Option<&str>, name: Option<&str>) -> String {
     match (service.filter(|service| !service.is_empty()), name) {
         (None, None) => NO_NAME.to_owned(),
@@ -70,7 +70,7 @@ pub(crate) fn joined(service: Option<&str>, name: Option<&str>) -> String {
     }
 }
 
-/// A whole trace, in numbers.
+/// Totals of a trace.
 #[derive(Debug, Clone, serde::Serialize, schemars::JsonSchema)]
 pub(crate) struct Totals {
     pub(crate) trace_id: String,
@@ -79,14 +79,15 @@ pub(crate) struct Totals {
     pub(crate) start: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) duration_ms: Option<f64>,
-    /// Whether a span has a duration that is below zero or no number of nanoseconds, which counts as 0; absent where none has.
+    /// Whether a span has a duration that is negative or not a number of nanoseconds, which counts as 0; absent if
+    /// not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) duration_invalid: Option<bool>,
     pub(crate) spans: u64,
-    /// Spans that failed; absent where no column says it.
+    /// Number of failed spans; absent if no column tells.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) errors: Option<u64>,
-    /// Services that took part; some of them.
+    /// Some of the services in the trace.
     pub(crate) services: Vec<String>,
     pub(crate) service_count: usize,
 }
@@ -107,7 +108,7 @@ impl Totals {
         }
     }
 
-    /// In one line; `duration` in nanoseconds.
+    /// Formats the totals as one line; `duration` in nanoseconds.
     pub(crate) fn text(&self, duration: Option<i64>) -> String {
         let mut text = self.trace_id.clone();
         text.push_str(&format!(" {}", self.start));
@@ -131,7 +132,7 @@ impl Totals {
     }
 }
 
-/// "1 span", "2 spans".
+/// Formats a number with a noun: "1 span", "2 spans".
 pub(crate) fn counted(count: u64, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
@@ -142,15 +143,15 @@ pub(crate) struct Opened {
     pub(crate) seen: Seen,
 }
 
-/// A trace with its spans in a few words.
+/// A trace with the brief data of its spans.
 pub(crate) struct Seen {
     pub(crate) summary: Summary,
     pub(crate) tree: Tree,
 }
 
 impl Context<'_> {
-    /// Of the calls that would go on, those that the caller may make and that are not this very call, in answers of the size
-    /// that this one was asked in.
+    /// Filters suggested calls: keeps those that the caller may make and that differ from this call. Sets their
+    /// `max_tokens` to the value of this call.
     pub(crate) fn offered(&self, next: Vec<Next>) -> Vec<Next> {
         let size = self.sent.get("max_tokens");
         let allowed = |next: &Next| {
@@ -166,13 +167,13 @@ impl Context<'_> {
         next.into_iter().filter(allowed).map(sized).filter(is_new).collect()
     }
 
-    /// This call, for an answer that holds more.
+    /// Returns this call with the largest token limit.
     pub(crate) fn larger(&self) -> Next {
         let arguments = again(self.sent, &[], &[("max_tokens", Value::from(MOST))]);
         Next { to: "see more of it", tool: self.tool.name(), arguments }
     }
 
-    /// Opens a trace and looks at all of it. Nothing of it may leave before it is closed.
+    /// Opens a trace and reads the brief data of all its spans. No data may be sent before the trace is closed.
     pub(crate) async fn open(&self, trace_id: &str, columns: Option<Vec<String>>) -> Result<Opened, Failure> {
         let mut trace = self.service.open_trace(self.principal, trace_id, columns).await?;
         let summary = trace.summary().await?;
@@ -182,11 +183,11 @@ impl Context<'_> {
     }
 }
 
-/// What a search and statistics say when they found nothing.
+/// Text for searches and statistics without results.
 pub(crate) const NOTHING: &str = "None. Either nothing in this window matches, or your access does not open what does. Try a longer \
      `last`, fewer conditions, or svc_field_values to see which values there are.\n";
 
-/// What is said of a trace that was looked at in part, since it is too large.
+/// Returns a note about the spans of a large trace that were not read.
 pub(crate) fn left_out(spans: u64) -> String {
     if spans == 0 {
         String::new()
@@ -196,13 +197,13 @@ pub(crate) fn left_out(spans: u64) -> String {
 }
 
 impl Seen {
-    /// Spans that were not looked at.
+    /// Number of spans that were not read.
     pub(crate) fn left_out(&self) -> u64 {
         self.summary.span_count.saturating_sub(self.tree.spans.len() as u64)
     }
 }
 
-/// Work that keeps a thread busy: of a large trace, some hundred milliseconds. Others go on meanwhile.
+/// Runs CPU-bound work, some hundred milliseconds for a large trace, without blocking other tasks.
 pub(crate) fn busy<T>(work: impl FnOnce() -> T) -> T {
     tokio::task::block_in_place(work)
 }

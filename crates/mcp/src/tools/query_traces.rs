@@ -1,4 +1,4 @@
-//! `svc_query_traces`: traces that match conditions, a line each.
+//! `svc_query_traces`: traces that match conditions, one line each.
 
 use rmcp::model::CallToolResult;
 use schemars::JsonSchema;
@@ -13,16 +13,16 @@ use crate::failure::Failure;
 use crate::span_text::{fenced, one_line};
 use crate::window::{self, Around, Bounds, Said, Times};
 
-/// Traces in an answer when the call does not say: more are seldom looked at.
+/// Default number of traces in a response. Agents rarely read more.
 const USUAL_LIMIT: i64 = 10;
-/// Ids of matched spans that are named of one trace.
+/// Maximum number of ids of matching spans per trace.
 const MAX_MATCHED: usize = 5;
 
 /// Arguments.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
-    /// All must match (AND); a condition matches a trace when any of its spans satisfies it. Default: every trace.
+    /// All must match (AND). A condition matches a trace if any of its spans satisfies it. Default: every trace.
     conditions: Option<Vec<Condition>>,
     /// Start, RFC 3339. Default: 24 hours before `to`.
     from: Option<String>,
@@ -30,11 +30,11 @@ pub(crate) struct Arguments {
     to: Option<String>,
     /// Instead of from and to: the time until now, e.g. 15m, 6h, 7d.
     last: Option<String>,
-    /// Most traces, at most 200. Default 10.
+    /// Number of traces, at most 200. Default 10.
     limit: Option<i64>,
-    /// From `next` of the answer before.
+    /// From `next` of the previous answer.
     cursor: Option<String>,
-    /// Most tokens of the answer, 1000 to 20000. Default 3000.
+    /// Maximum tokens of the answer, 1000 to 20000. Default 3000.
     max_tokens: Option<i64>,
 }
 
@@ -51,15 +51,15 @@ struct Found {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Answer {
     window: Said,
-    /// Without a trace index: spans outside of this time were not read when traces were matched.
+    /// If there is no trace index: only spans in this time range were read to match traces.
     #[serde(skip_serializing_if = "Option::is_none")]
     searched_around: Option<Around>,
     /// Newest first.
     traces: Vec<Found>,
-    /// Where a person sees a trace: put its id in.
+    /// URL of a trace for people: insert its id.
     link: String,
     returned: usize,
-    /// Absent when there are more pages; svc_trace_stats counts them.
+    /// Absent if there are more pages; svc_trace_stats counts all.
     #[serde(skip_serializing_if = "Option::is_none")]
     total: Option<usize>,
     truncated: bool,
@@ -154,7 +154,7 @@ fn next(sent: &Value, traces: &[Summary], count: usize, cuts: &Cuts) -> Vec<Next
     next
 }
 
-/// Which spans match, and how many of them have no id to be named by.
+/// Formats the ids of matching spans, and the number of matching spans without an id.
 fn matched_text(ids: &[String]) -> String {
     let named: Vec<&str> = ids.iter().map(String::as_str).filter(|id| !id.is_empty()).collect();
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! The values of spans, cut to what is worth reading: empty ones left out, long ones with their length.
+//! The values of spans, reduced to the relevant ones: without empty values, long values truncated with their length.
 
 use serde_json::{Map, Value};
 use tracewarden_model::Binding;
@@ -9,21 +9,21 @@ use crate::answer::Meter;
 use crate::bounded_json::{Bounds, Json, Reader, Seen};
 use crate::span_text::{NO_NAME, one_line, start_in_one_line};
 
-/// How much is said of a span.
+/// Level of detail for a span.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Detail {
-    /// Characters of a value.
+    /// Maximum number of characters of a value.
     pub(crate) characters: usize,
-    /// Values, those under keys of maps included.
+    /// Maximum number of values, including those under keys of maps.
     pub(crate) values: usize,
-    /// Elements of lists, and members of objects in them.
+    /// Maximum number of elements of lists, and of members of objects in them.
     pub(crate) elements: usize,
 }
 
-/// The most that is said of a span.
+/// Maximum level of detail.
 const MOST: Detail = Detail { characters: 4_000, values: 500, elements: 100 };
 
-/// What is tried until everything fits: shorter values, then fewer.
+/// Levels that are tried in this order until everything fits: shorter values, then fewer.
 pub(crate) const DETAILS: [Detail; 11] = [
     MOST,
     Detail { characters: 2_000, values: 200, elements: 50 },
@@ -38,21 +38,21 @@ pub(crate) const DETAILS: [Detail; 11] = [
     Detail { characters: 60, values: 5, elements: 1 },
 ];
 
-/// Under this name stands how many values were left out.
+/// Name under which the number of omitted values is shown.
 const LEFT_OUT: &str = "…";
 
-/// Stands beside a duration that counts as 0, since it is below zero or no number of nanoseconds.
+/// Name of the mark for a duration that counts as 0, because it is negative or not a number of nanoseconds.
 const DURATION_INVALID: &str = "duration_invalid";
 
-/// Names of what says why a span failed, wherever the table has it under the names of OpenTelemetry's conventions.
+/// Attributes with the reason of a failure, if the table uses the names of OpenTelemetry's semantic conventions.
 const EXCEPTION: [&str; 2] = ["exception.type", "exception.message"];
 const STATUS: [&str; 4] = ["StatusMessage", "status_message", "error.message", "error.type"];
 
-/// Columns of the table that are read by what they mean.
+/// Columns of the table that have a special meaning.
 #[derive(Debug, Clone)]
 pub(crate) struct Columns {
     id: String,
-    /// Operation names, where that is known.
+    /// Column of operation names, if known.
     name: Option<String>,
 }
 
@@ -61,14 +61,14 @@ impl Columns {
         Self { id: binding.span_id.clone(), name: binding.display.name.clone() }
     }
 
-    /// Those of the table that the OpenTelemetry exporter makes.
+    /// Columns of the table that the OpenTelemetry exporter creates.
     #[cfg(test)]
     pub(crate) fn of_exporter() -> Self {
         Self { id: "SpanId".to_owned(), name: Some("SpanName".to_owned()) }
     }
 }
 
-/// A value of a span: a column's, or one under a key of a column's map.
+/// A value of a span: of a column, or under a key of a map column.
 #[derive(Debug, Clone)]
 struct Entry {
     column: String,
@@ -77,31 +77,32 @@ struct Entry {
     rank: usize,
 }
 
-/// Values by how much they say of what went wrong: what says why, what the span is, what it worked on; and last where it ran,
-/// which many spans say alike.
+/// Ranks of values by relevance to a failure: its reason, the span itself, its attributes, and last the resource,
+/// which many spans share.
 const RANKS: usize = 4;
 
-/// A span: of each rank its first values that are not empty, as many as are ever shown.
+/// A span: for each rank its first non-empty values, as many as can be shown.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SpanValues {
-    /// The id that the span has.
+    /// The span's id.
     pub(crate) id: String,
     /// In the order of the table's columns.
     entries: Vec<Entry>,
-    /// Values that are not empty.
+    /// Number of non-empty values.
     count: usize,
     duration_invalid: bool,
     seen: Vec<(&'static str, Option<(usize, String)>)>,
 }
 
-/// A span as an answer shows it.
+/// A span as shown in a response.
 pub(crate) struct Shown {
     pub(crate) values: Map<String, Value>,
-    /// Whether that is all the span says.
+    /// Whether all values of the span are shown completely.
     pub(crate) whole: bool,
 }
 
-/// Columns that spans lack since none were named: as many as are worth their place, then how many more there are.
+/// Returns the names of columns that were omitted because the call named no columns: some names, then the number of
+/// others.
 pub(crate) fn omitted(schema: &SchemaEcho) -> Vec<String> {
     const NAMED: usize = 10;
     let names = schema.omitted_columns.as_deref().unwrap_or_default();
@@ -112,7 +113,7 @@ pub(crate) fn omitted(schema: &SchemaEcho) -> Vec<String> {
     omitted
 }
 
-/// The same in words; nothing where none are omitted.
+/// Formats the names of omitted columns; empty if there are none.
 pub(crate) fn omitted_said(omitted: &[String]) -> String {
     if omitted.is_empty() {
         return String::new();
@@ -120,7 +121,7 @@ pub(crate) fn omitted_said(omitted: &[String]) -> String {
     format!("columns that are shown only where `columns` names them: {}\n", omitted.join(", "))
 }
 
-/// Reads spans one by one, so that a client that goes away is noticed in between.
+/// Parses spans one by one and yields in between, so that a client disconnect is noticed.
 pub(crate) async fn read_all(lines: Vec<SpanLine>, columns: &Columns) -> Vec<SpanValues> {
     let mut spans = Vec::with_capacity(lines.len());
     for line in lines {
@@ -132,13 +133,13 @@ pub(crate) async fn read_all(lines: Vec<SpanLine>, columns: &Columns) -> Vec<Spa
 }
 
 impl SpanValues {
-    /// A span out of its JSON object; one without values where the line is none.
+    /// Parses a span from its JSON object; returns a span without values if the line is invalid.
     pub(crate) fn read(line: &str, columns: &Columns) -> Self {
         let mut span = Self::default();
         if span.fill(line, columns).is_some() { span } else { Self::default() }
     }
 
-    /// A span of which only the id is known, and why.
+    /// Creates a span of which only the id is known, with the reason.
     pub(crate) fn unread(columns: &Columns, id: &str, why: &str) -> Self {
         let text = |text: &str| Json::Text { start: text.to_owned(), characters: text.chars().count() };
         let entry = |column: &str, value: &str| Entry {
@@ -168,7 +169,7 @@ impl SpanValues {
         reader.is_at_end().then_some(())
     }
 
-    /// Reads a value, and holds it where there is place for it.
+    /// Parses a value, and keeps it if its rank has space.
     fn add(
         &mut self,
         reader: &mut Reader<'_>,
@@ -185,7 +186,7 @@ impl SpanValues {
         {
             self.id.clone_from(start);
         }
-        // That a span has no name is worth knowing; other empty values are not.
+        // An empty span name is relevant; other empty values are not.
         let is_name = key.is_none() && columns.name.as_deref() == Some(column);
         if value.is_empty() && !is_name {
             return Some(());
@@ -201,9 +202,9 @@ impl SpanValues {
         Some(())
     }
 
-    /// The span with long values cut, and when there are many, those left out that say least of what went wrong. What is
-    /// said of something being cut is a text where the value was another kind. What would take more than the meter allows
-    /// ends it.
+    /// Returns the span with long values truncated. If there are too many values, the least relevant ones to a failure
+    /// are omitted. A note about truncation is a text, even if the value has another type. Stops when the meter is
+    /// exceeded.
     pub(crate) fn shown(&self, detail: Detail, meter: &Meter) -> Shown {
         let mut shown = Shown { values: Map::new(), whole: self.count <= detail.values };
         let mut kept: Vec<(usize, &Entry)> = self.entries.iter().enumerate().collect();
@@ -238,7 +239,7 @@ impl SpanValues {
         shown
     }
 
-    /// What the span says of why it failed: the status's message, or the exception's type and message.
+    /// Returns the reason of the failure: the status message, or type and message of the exception.
     pub(crate) fn message(&self) -> Option<String> {
         let named = |name: &str| {
             let (_, text) = self.seen.iter().find(|(known, _)| *known == name)?;
@@ -328,7 +329,7 @@ fn text(start: &str, characters: usize, detail: Detail, meter: &Meter, whole: &m
     Value::String(line.0)
 }
 
-/// The lines of a span as it is shown, a value each.
+/// Formats a span as lines, one per value.
 pub(crate) fn lines(span: &Map<String, Value>) -> Vec<String> {
     let mut lines = Vec::new();
     for (name, value) in span {
@@ -342,7 +343,7 @@ pub(crate) fn lines(span: &Map<String, Value>) -> Vec<String> {
     lines
 }
 
-/// Of a span's values the name alone may be empty.
+/// Formats a value. Only the name can be empty.
 fn bare(value: &Value) -> String {
     match value {
         Value::String(text) if text.is_empty() => NO_NAME.to_owned(),
@@ -412,7 +413,7 @@ mod tests {
         let expected = json!({"SpanId": "1", "Attributes": {"error.type": "500"}, "StatusMessage": "down", "…": "2 values left out"});
         assert_eq!((Value::Object(told), given.id.as_str()), (expected, "1"));
         assert_eq!(cut(&given, Detail { values: 5, ..MOST }), cut(&given, MOST));
-        // Behind a million others, too.
+        // Also after 100,000 other values.
         let mut many: Map<String, Value> = (0..100_000).map(|at| (format!("k{at}"), json!(at))).collect();
         many.insert("error.type".to_owned(), json!("500"));
         let told = cut(&span(&json!({"Attributes": many})), Detail { values: 2, ..MOST });
@@ -475,7 +476,7 @@ mod tests {
             Some("failed (Timeout: no answer)"),
         );
         check(json!({"SpanAttributes": {"error.type": "500"}}), Some("500"));
-        // Behind more events than are held.
+        // After more events than are kept.
         let mut many = vec![json!({"a": "b"}); 1_000];
         many.push(json!({"exception.type": "Late"}));
         check(json!({"Events.Attributes": many}), Some("Late"));

@@ -1,4 +1,4 @@
-//! `svc_trace_stats`: counts, error rates and durations over all traces that match.
+//! `svc_trace_stats`: counts, error rates and durations of all traces that match.
 
 use rmcp::model::CallToolResult;
 use schemars::JsonSchema;
@@ -17,18 +17,18 @@ use crate::numbers::{lasting, milliseconds, percent, share};
 use crate::span_text::{fenced, one_line, value_line};
 use crate::window::{self, Around, Said, Times};
 
-/// What is counted.
+/// Unit of the statistics.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Per {
-    /// Spans, with their own durations; a group holds the spans that have its value.
+    /// Spans, with their own durations. A group contains the spans with its value.
     #[default]
     Span,
-    /// Traces, with their whole durations; a trace counts in each group that any of its spans is in.
+    /// Traces, with their whole durations. A trace counts in each group that contains any of its spans.
     Trace,
 }
 
-/// What groups are ordered by, most first.
+/// Order of the groups, descending.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Measure {
@@ -48,9 +48,9 @@ pub(crate) struct Arguments {
     conditions: Option<Vec<Condition>>,
     /// At most two fields of type string or string_array, as svc_filter_schema writes them. Default: one total.
     group_by: Option<Vec<String>>,
-    /// What groups are ordered by: count (default), errors, error_rate, duration.
+    /// Order of groups: count (default), errors, error_rate, duration.
     measure: Option<Measure>,
-    /// span (default): numbers of spans; trace: numbers of whole traces.
+    /// span (default): statistics of spans; trace: of whole traces.
     per: Option<Per>,
     /// Start, RFC 3339. Default: 24 hours before `to`.
     from: Option<String>,
@@ -58,20 +58,20 @@ pub(crate) struct Arguments {
     to: Option<String>,
     /// Instead of from and to: the time until now, e.g. 15m, 6h, 7d.
     last: Option<String>,
-    /// Most groups, at most 100. Default 10.
+    /// Number of groups, at most 100. Default 10.
     limit: Option<i64>,
-    /// Most tokens of the answer, 1000 to 20000. Default 3000.
+    /// Maximum tokens of the answer, 1000 to 20000. Default 3000.
     max_tokens: Option<i64>,
 }
 
-/// Numbers of some spans or traces.
+/// Statistics of some spans or traces.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Numbers {
     traces: u64,
     spans: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     errors: Option<u64>,
-    /// Errors of all spans, or of all traces.
+    /// Errors as a share of all spans, or of all traces.
     #[serde(skip_serializing_if = "Option::is_none")]
     error_rate: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -80,14 +80,15 @@ struct Numbers {
     p95_ms: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     p99_ms: Option<f64>,
-    /// Whether a span has a duration that is below zero or no number of nanoseconds, which counts as 0; absent where none has.
+    /// Whether a span has a duration that is negative or not a number of nanoseconds, which counts as 0; absent if
+    /// not.
     #[serde(skip_serializing_if = "Option::is_none")]
     duration_invalid: Option<bool>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 struct Group {
-    /// Of the fields, in their order.
+    /// Values of the fields, in their order.
     values: Vec<String>,
     #[serde(flatten)]
     numbers: Numbers,
@@ -97,16 +98,16 @@ struct Group {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Answer {
     window: Said,
-    /// Without a trace index: spans outside of this time were not read when traces were matched.
+    /// If there is no trace index: only spans in this time range were read to match traces.
     #[serde(skip_serializing_if = "Option::is_none")]
     searched_around: Option<Around>,
-    /// Over all spans or traces, also those without a value to group by.
+    /// Statistics of all spans or traces, including those without a value to group by.
     all: Numbers,
     groups: Vec<Group>,
-    /// Whether every trace was looked at; else the newest million.
+    /// Whether all traces were read; otherwise the newest million.
     complete: bool,
     returned: usize,
-    /// Groups that there are.
+    /// Total number of groups.
     total: u64,
     truncated: bool,
     next: Vec<Next>,
@@ -161,7 +162,7 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
     let render = |count: usize, brief: bool| {
         let window = window::said(found.window);
         let first = stats.groups.first().filter(|_| count > 0 && !brief);
-        // What the group is first for is what to look at in it.
+        // The suggested next call follows the measure: if the group is first by errors, look at its errors.
         let failed = found.status.as_deref().filter(|_| {
             matches!(measure, Measure::Errors | Measure::ErrorRate)
                 && first.map_or(&stats.total, |group| &group.numbers).errors.is_some_and(|errors| errors > 0)
@@ -200,17 +201,17 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
     budget.fit_briefly(&[false, true], stats.groups.len(), render)
 }
 
-/// What the text says beside the answer.
+/// Data that the text contains in addition to the answer.
 struct Told<'a> {
     stats: &'a Stats,
     group_by: &'a [String],
     measure: Measure,
-    /// Whether groups were found that are not shown.
+    /// Whether some groups are not shown.
     left: bool,
 }
 
-/// The traces of the first group; those with a failed span, where the field is known that says so. None where the
-/// limits do not take so many conditions.
+/// Returns calls for the traces of the first group, limited to those with a failed span if the status field is known.
+/// Returns none if this would exceed the limit of conditions.
 fn next(
     found: &TraceStatsAnswer,
     sent: &Value,

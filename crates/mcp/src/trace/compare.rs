@@ -1,19 +1,19 @@
-//! How two traces differ, kind of work by kind of work.
+//! Compares two traces by kind of work.
 
 use std::collections::BTreeMap;
 
 use super::tree::{Tree, kind};
 
-/// What one trace has of a kind.
+/// Work of one kind in one trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Side {
     pub(crate) count: usize,
     pub(crate) errors: usize,
-    /// Nanoseconds that the spans took by themselves.
+    /// Self time of the spans, in nanoseconds.
     pub(crate) own: i64,
 }
 
-/// A kind of work that is not the same in both.
+/// A kind of work that differs between both traces.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Difference {
     pub(crate) service: String,
@@ -22,7 +22,7 @@ pub(crate) struct Difference {
     pub(crate) second: Side,
 }
 
-/// Errors that only one has, then by how much longer the one took.
+/// Returns the differences: those in errors first, then by difference of self time.
 pub(crate) fn differences(first: &Tree, second: &Tree) -> Vec<Difference> {
     let mut all: BTreeMap<(String, String), (Side, Side)> = BTreeMap::new();
     for (kind, side) in sides(first) {

@@ -1,4 +1,4 @@
-//! The parts of spans that decided how long a trace took.
+//! Computes the critical path: the parts of spans that determined the duration of a trace.
 
 use super::tree::Tree;
 
@@ -10,12 +10,13 @@ pub(crate) struct Part {
     pub(crate) to: i64,
 }
 
-/// Back from the end of the trace: a span is on the path where it waits for no child; from the end of the child that ended
-/// last, the path is that child's, until it began. What lies outside the parent does not count. In the order of time.
+/// Computes the path backwards from the end of the trace. A span is on the path while it does not wait for a child.
+/// Before the end of the child that ended last, the path continues in that child until its start. Times outside the
+/// parent do not count. The result is ordered by time.
 pub(crate) fn critical_path(tree: &Tree) -> Vec<Part> {
     let mut parts = Vec::new();
     let end = tree.roots.iter().map(|root| tree.interval(*root).1).max().unwrap_or(0);
-    // Spans to be looked at, with the times between which they may be on the path.
+    // Spans to process, with the time range in which they may be on the path.
     let mut open = waits(tree, None, &tree.roots, (i64::MIN, end), &mut parts);
     while let Some((span, from, to)) = open.pop() {
         open.extend(waits(tree, Some(span), tree.children(span), (from, to), &mut parts));
@@ -24,7 +25,7 @@ pub(crate) fn critical_path(tree: &Tree) -> Vec<Part> {
     parts
 }
 
-/// Which of the children a span waited for, and when; the rest of the time is its own.
+/// Returns the children that a span waited for, with the times. The remaining time belongs to the span itself.
 fn waits(
     tree: &Tree,
     span: Option<usize>,
@@ -87,12 +88,12 @@ mod tests {
         check("", "");
         check("a@0+100", "a:0-100");
         check("a@0+100 b<a@10+20 c<a@40+50", "a:0-10 b:10-30 a:30-40 c:40-90 a:90-100");
-        // Of two at the same time, the one that ended last.
+        // If two run at the same time, the one that ended last counts.
         check("a@0+100 b<a@10+50 c<a@20+70", "a:0-20 c:20-90 a:90-100");
-        // What goes on after the parent, or begins before it, does not count there.
+        // Time of a child before or after its parent does not count.
         check("a@0+100 b<a@50+500", "a:0-50 b:50-100");
         check("a@10+90 b<a@0+50", "b:10-50 a:50-100");
-        // Several outermost spans, with a gap.
+        // Several root spans, with a gap.
         check("a@0+10 b@20+10", "a:0-10 b:20-30");
         check("a@0+100 b<a@10+80 c<b@20+10", "a:0-10 b:10-20 c:20-30 b:30-90 a:90-100");
     }

@@ -1,24 +1,24 @@
-//! Where errors came from: the failed spans below which nothing failed, by kind.
+//! Finds the origins of errors: failed spans without failed descendants, by kind.
 
 use std::collections::HashMap;
 
 use super::tree::{Tree, kind};
 
-/// Failed spans of a kind that had no failed span below them.
+/// Failed spans of a kind without failed descendants.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
-    /// The first of them.
+    /// The first of these spans.
     pub(crate) span: usize,
-    /// How many.
+    /// Number of spans.
     pub(crate) count: usize,
 }
 
 /// The errors of a trace.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Errors {
-    /// By how many, then by start.
+    /// Ordered by count, then by start.
     pub(crate) origins: Vec<Origin>,
-    /// Failed spans in all: those above them failed for it, or seem so.
+    /// Total number of failed spans. Ancestors of an origin probably failed because of it.
     pub(crate) failed: usize,
 }
 
@@ -68,7 +68,7 @@ mod tests {
         };
         check("a b<a", &[], 0);
         check("a! b<a! c<b!", &[("c", 1)], 3);
-        // Through one that did not fail, and two origins.
+        // The ancestor in between did not fail, and there are two origins.
         check("a! b<a c<b! d<a!", &[("c", 1), ("d", 1)], 3);
         check("a! x-1234567<a! y<a! x-7654321<a!", &[("x-1234567", 2), ("y", 1)], 4);
     }

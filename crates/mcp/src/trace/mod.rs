@@ -1,4 +1,4 @@
-//! What a trace is, as pure functions of its spans: tree, outline, errors, slowest parts, critical path, differences.
+//! Pure functions of a trace's spans: tree, outline, errors, slowest parts, critical path, differences.
 
 pub(crate) mod compare;
 pub(crate) mod critical_path;

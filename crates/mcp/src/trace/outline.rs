@@ -1,62 +1,63 @@
-//! A trace in few lines: siblings of a kind are one line, and where there are too many lines, those that matter stay.
+//! Outline of a trace: siblings of a kind share a line, and if there are too many lines, the most relevant ones are
+//! selected.
 
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, HashMap};
 
 use super::tree::{Tree, duration, kind};
 
-/// Siblings of a kind from which on they are one line.
+/// Minimum number of siblings of a kind that share a line.
 const FOLDED_FROM: usize = 3;
 
 /// One line: a span, or siblings of a kind.
 #[derive(Debug)]
 pub(crate) struct Line {
-    /// Steps below the outermost.
+    /// Levels below the root spans.
     pub(crate) depth: usize,
-    /// The span to look at: the slowest that failed, else the slowest.
+    /// Representative span: the slowest that failed, otherwise the slowest.
     pub(crate) span: usize,
-    /// How many spans.
+    /// Number of spans.
     pub(crate) count: usize,
-    /// How many of them failed.
+    /// Number of failed spans among them.
     pub(crate) errors: usize,
-    /// Nanoseconds since 1970 at which the first of them starts.
+    /// Earliest start, in nanoseconds since 1970.
     pub(crate) start: i64,
-    /// Durations in nanoseconds: the median, the 95th percentile, the longest.
+    /// Median duration in nanoseconds; then the 95th percentile and the maximum.
     pub(crate) median: i64,
     pub(crate) p95: i64,
     pub(crate) longest: i64,
-    /// Whether the duration of any of them is below zero or no number of nanoseconds, which counts as 0.
+    /// Whether the duration of any of them is negative or not a number of nanoseconds, which counts as 0.
     pub(crate) duration_invalid: bool,
-    /// Their name; what differs in it is `#`.
+    /// Their name, with differing parts replaced by `#`.
     pub(crate) name: String,
-    /// Spans below these, and how many of those failed.
+    /// Number of descendants of these spans; then the number of failed ones.
     pub(crate) below: usize,
     pub(crate) errors_below: usize,
     children: Vec<usize>,
 }
 
-/// All lines of a trace, each before those below it.
+/// All lines of a trace, each before its descendants.
 #[derive(Debug)]
 pub(crate) struct Outline {
     pub(crate) lines: Vec<Line>,
-    /// Nanoseconds.
+    /// Duration of the trace in nanoseconds.
     duration: i64,
 }
 
-/// Some lines in their order.
+/// A selected line.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shown {
     pub(crate) line: usize,
-    /// Spans below it that no line shows.
+    /// Number of its descendants that no line shows.
     pub(crate) hidden: usize,
 }
 
 impl Outline {
-    /// Of a whole trace, or of what is below one span.
+    /// Creates the outline of a whole trace, or of one span and its descendants.
     pub(crate) fn new(tree: &Tree, root: Option<usize>) -> Self {
         let mut lines: Vec<Line> = Vec::new();
         let tops = root.map_or_else(|| tree.roots.clone(), |root| vec![root]);
-        // Groups that stand under a line, or at the top.
+        // Groups of spans with their parent line, if any, and depth.
         let mut open: Vec<(Option<usize>, usize, Vec<usize>)> =
             grouped(tree, &tops).into_iter().rev().map(|group| (None, 0, group)).collect();
         while let Some((parent, depth, group)) = open.pop() {
@@ -69,7 +70,7 @@ impl Outline {
             open.extend(grouped(tree, &below).into_iter().rev().map(|group| (Some(place), depth + 1, group)));
             lines.push(line(tree, depth, &group));
         }
-        // A line stands before those below it, so that from the end everything below is known.
+        // A line precedes its descendants, so when iterating backwards these are already counted.
         for place in (0..lines.len()).rev() {
             let children = lines.get(place).map(|line| line.children.clone()).unwrap_or_default();
             let (mut below, mut errors) = (0, 0);
@@ -84,14 +85,15 @@ impl Outline {
         Self { lines, duration: tree.duration().max(1) }
     }
 
-    /// All lines that are no deeper.
+    /// Returns all lines up to this depth.
     pub(crate) fn down_to(&self, depth: usize) -> Vec<Shown> {
         let shown = (0..self.lines.len())
             .filter(|place| self.lines.get(*place).is_some_and(|line| line.depth <= depth));
         self.with_hidden(shown.collect())
     }
 
-    /// So many lines, each with all above it: those that failed or have something below that did, then what takes long.
+    /// Returns the `count` most relevant lines, each with all its ancestors: failed lines and ancestors of these
+    /// first, then the longest.
     pub(crate) fn most_telling(&self, count: usize) -> Vec<Shown> {
         let mut open: BinaryHeap<Weighed> = BinaryHeap::new();
         let tops = self.lines.iter().enumerate().filter(|(_, line)| line.depth == 0);
@@ -150,7 +152,7 @@ impl PartialEq for Weighed {
 
 impl Eq for Weighed {}
 
-/// Spans in groups of a kind, or alone when there are few of it, by their earliest start.
+/// Groups spans by kind; kinds with few spans stay ungrouped. Ordered by earliest start.
 fn grouped(tree: &Tree, spans: &[usize]) -> Vec<Vec<usize>> {
     let mut places: HashMap<(String, String), usize> = HashMap::new();
     let mut groups: Vec<Vec<usize>> = Vec::new();
@@ -201,7 +203,7 @@ fn line(tree: &Tree, depth: usize, group: &[usize]) -> Line {
     }
 }
 
-/// The smallest of the sorted values that so many of a hundred do not exceed.
+/// Returns the smallest of the sorted values that at least this percentage of values does not exceed.
 pub(crate) fn percentile(sorted: &[i64], percent: usize) -> i64 {
     let place = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
     sorted.get(place).copied().unwrap_or(0)
@@ -227,7 +229,7 @@ mod tests {
     #[track_caller]
     fn check(given: &str, lines: Option<usize>, expected: &str) {
         let mut given = spans(given);
-        // Ids are letters with a number: names are without it.
+        // Ids are letters with a number; names are the letters.
         for span in &mut given {
             span.name = Some(span.span_id.trim_end_matches(|last: char| last.is_ascii_digit()).to_owned());
         }
@@ -241,7 +243,7 @@ mod tests {
     fn siblings_of_a_kind_are_one_line() {
         check("a b1<a b2<a", None, "a[a] -b[b1] -b[b2]");
         check("a b1<a b2<a+50 c<a b3<a", None, "a[a] -b×3[b2] -c[c]");
-        // What is below them is folded across them; and one that failed is the one to look at.
+        // Their children share lines across parents, and a failed one is the representative.
         check("a b1<a b2<a b3<a q1<b1 q2<b2! q3<b3+99", None, "a[a] -b×3[b1] --q×3!1[q2]");
         check("", None, "");
     }

@@ -3,7 +3,7 @@
 use tracewarden_model::Timestamp;
 use tracewarden_service::SpanBrief;
 
-/// A span of service `s`, named by its id.
+/// Returns a span of service `s`, named by its id.
 pub(crate) fn span(id: &str, parent: String, start: i64, duration: i64) -> SpanBrief {
     SpanBrief {
         span_id: id.to_owned(),
@@ -18,8 +18,8 @@ pub(crate) fn span(id: &str, parent: String, start: i64, duration: i64) -> SpanB
     }
 }
 
-/// Spans as `id<parent@start+duration!`, each part but the id optional; `!` for one that failed. They start one after the
-/// other and take 10 nanoseconds, unless it is said.
+/// Parses spans from `id<parent@start+duration!`. All parts except the id are optional; `!` marks a failed span. By
+/// default the start is the span's position, and the duration 10 nanoseconds.
 pub(crate) fn spans(text: &str) -> Vec<SpanBrief> {
     let mut spans: Vec<SpanBrief> = text
         .split_whitespace()

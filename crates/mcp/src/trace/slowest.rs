@@ -1,4 +1,4 @@
-//! Where the time went, span by span: what each kind of work took by itself.
+//! Computes the self time of each kind of work.
 
 use std::collections::HashMap;
 
@@ -7,17 +7,17 @@ use super::tree::{Tree, kind};
 /// Spans of a kind.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Work {
-    /// The one that took longest by itself.
+    /// Span with the longest self time.
     pub(crate) span: usize,
-    /// Nanoseconds that it took by itself.
+    /// Its self time in nanoseconds.
     pub(crate) longest: i64,
-    /// How many.
+    /// Number of spans.
     pub(crate) count: usize,
-    /// Nanoseconds that they took by themselves, together.
+    /// Total self time in nanoseconds.
     pub(crate) own: i64,
 }
 
-/// By time, longest first.
+/// Returns kinds of work by total self time, longest first.
 pub(crate) fn slowest(tree: &Tree) -> Vec<Work> {
     let mut works: Vec<Work> = Vec::new();
     let mut places: HashMap<(String, String), usize> = HashMap::new();

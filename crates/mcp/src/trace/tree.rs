@@ -1,33 +1,33 @@
-//! Spans as a tree, whatever their emitters wrote: missing parents, circles, ids that occur twice, times that contradict.
+//! Builds a tree of spans from any input: missing parents, cycles, duplicate ids, contradictory times.
 
 use std::collections::{HashMap, HashSet};
 
 use tracewarden_service::{SPANS_OF_AN_ID, SpanBrief};
 
-/// Spans by their place, with who called whom.
+/// Spans by index, with their parents and children.
 #[derive(Debug)]
 pub(crate) struct Tree {
-    /// By start.
+    /// Ordered by start.
     pub(crate) spans: Vec<SpanBrief>,
     parents: Vec<Option<usize>>,
     children: Vec<Vec<usize>>,
-    /// Of each span its outermost caller, and how many spans the path from there has: a path may be as long as the trace.
+    /// For each span its root, and the number of spans on the path from there. A path can be as long as the trace.
     tops: Vec<(usize, usize)>,
-    /// Spans without a parent that is there, and one of each circle.
+    /// Spans whose parent is missing, and one span of each cycle.
     pub(crate) roots: Vec<usize>,
 }
 
 impl Tree {
-    /// Of spans ordered by start.
+    /// Creates the tree from spans ordered by start.
     pub(crate) fn new(spans: Vec<SpanBrief>) -> Self {
         let mut by_id: HashMap<&str, usize> = HashMap::with_capacity(spans.len());
-        // A span without an id is no parent: an empty parent id names no span.
+        // A span without an id cannot be a parent: an empty parent id names no span.
         for (place, span) in spans.iter().enumerate().filter(|(_, span)| !names_no_span(&span.span_id)) {
             by_id.entry(&span.span_id).or_insert(place);
         }
         let parent = |span: &SpanBrief| {
             let parent = span.parent_span_id.as_str();
-            // Nor is one its own parent, or that of another span with its id.
+            // A span cannot be its own parent, or the parent of another span with the same id.
             if names_no_span(parent) || parent == span.span_id { None } else { by_id.get(parent).copied() }
         };
         let mut parents: Vec<Option<usize>> = spans.iter().map(parent).collect();
@@ -49,7 +49,7 @@ impl Tree {
                 }
                 open.extend(children.get(place).into_iter().flatten());
             }
-            // What no root leads to hangs on a circle, which is where its callers come round again.
+            // A span that no root reaches is in a cycle, or below one. Following its parents leads to the cycle.
             let Some(left) = unreached.find(|place| reached.get(*place) == Some(&false)) else { break };
             let mut passed = HashSet::new();
             let mut cut = left;
@@ -97,14 +97,14 @@ impl Tree {
         self.spans.iter().position(|span| span.span_id == span_id)
     }
 
-    /// Whether the id of a span names this one: of several with one id, it names the first.
+    /// Whether the span's id identifies it. If several spans have the same id, it identifies the first.
     pub(crate) fn id_names(&self, place: usize) -> bool {
         let Some(span) = self.spans.get(place) else { return false };
         !names_no_span(&span.span_id) && self.place_of(&span.span_id) == Some(place)
     }
 
-    /// Ids by which spans can be read. Those that name no span are left out, and those of more spans than are read of one
-    /// id when this span is none of the first of them.
+    /// Returns the ids with which the spans can be read. Omits ids that name no span, and ids of a span that is not
+    /// among the first with its id, because only a limited number of spans is read per id.
     pub(crate) fn ids_to_read(&self, places: impl Iterator<Item = usize>) -> Vec<&str> {
         let mut ids: Vec<&str> = Vec::new();
         for place in places {
@@ -118,8 +118,9 @@ impl Tree {
         ids
     }
 
-    /// From the outermost caller to the span, and how many are left out behind the first: of a path of more than `most` spans
-    /// the outermost caller is given, and as many of the innermost as make `most` with whatever stands for the others.
+    /// Returns the path from the root to the span, and the number of spans omitted after the root. If the path is
+    /// longer than `most`, contains the root and the innermost spans; with the note about the omitted ones these make
+    /// `most` entries.
     pub(crate) fn path(&self, place: usize, most: usize) -> (Vec<usize>, usize) {
         let (top, length) = self.tops.get(place).copied().unwrap_or((place, 1));
         let innermost = if length > most { most.saturating_sub(2) } else { length };
@@ -133,18 +134,18 @@ impl Tree {
         (path, left_out)
     }
 
-    /// Earliest start, in nanoseconds since 1970; 0 without spans.
+    /// Returns the earliest start, in nanoseconds since 1970; 0 without spans.
     pub(crate) fn start(&self) -> i64 {
         self.spans.first().map_or(0, |span| span.start.as_nanos())
     }
 
-    /// From the earliest start to the latest end, in nanoseconds.
+    /// Returns the time from the earliest start to the latest end, in nanoseconds.
     pub(crate) fn duration(&self) -> i64 {
         let end = (0..self.spans.len()).map(|place| self.interval(place).1).max();
         end.map_or(0, |end| end.saturating_sub(self.start()))
     }
 
-    /// Begin and end of a span, in nanoseconds since 1970.
+    /// Returns start and end of a span, in nanoseconds since 1970.
     pub(crate) fn interval(&self, place: usize) -> (i64, i64) {
         self.spans.get(place).map_or((0, 0), |span| {
             let start = span.start.as_nanos();
@@ -152,7 +153,7 @@ impl Tree {
         })
     }
 
-    /// The spans that a parent comes before its children in.
+    /// Returns the spans in an order in which each parent precedes its children.
     pub(crate) fn downwards(&self) -> Vec<usize> {
         let mut order = Vec::with_capacity(self.spans.len());
         let mut open: Vec<usize> = self.roots.iter().rev().copied().collect();
@@ -163,7 +164,7 @@ impl Tree {
         order
     }
 
-    /// Of each span, the time in which none of its children ran, in nanoseconds.
+    /// Returns the self time of each span: the time in which none of its children ran, in nanoseconds.
     pub(crate) fn own_times(&self) -> Vec<i64> {
         (0..self.spans.len()).map(|place| self.own_time(place)).collect()
     }
@@ -172,7 +173,7 @@ impl Tree {
         let (start, end) = self.interval(place);
         let mut covered = 0_i64;
         let mut until = start;
-        // Children are in the order of their starts.
+        // Children are ordered by start.
         for child in self.children(place) {
             let (from, to) = self.interval(*child);
             let (from, to) = (from.max(until), to.min(end));
@@ -185,25 +186,25 @@ impl Tree {
     }
 }
 
-/// Whether text names no span: exporters write that there is none as nothing, or as zeros, of one width or another and with
-/// hyphens in between or not.
+/// Whether an id names no span. Exporters write an absent id as empty text, or as zeros of various widths, with or
+/// without hyphens.
 fn names_no_span(id: &str) -> bool {
     id.chars().all(|character| matches!(character, '0' | '\0' | '-') || character.is_whitespace())
 }
 
-/// Nanoseconds; 0 when it is not known.
+/// Returns the duration in nanoseconds; 0 if it is unknown.
 pub(crate) fn duration(span: &SpanBrief) -> i64 {
     span.duration_nanos.unwrap_or(0).max(0)
 }
 
-/// What kind of work a span is: its service and its name, with numbers and ids in it left out, so that `GET /users/17` and
-/// `GET /users/18` are one kind.
+/// Returns the kind of work of a span: its service and its name, with numbers and ids removed, so that `GET /users/17`
+/// and `GET /users/18` are the same kind.
 pub(crate) fn kind(span: &SpanBrief) -> (String, String) {
     (span.service.clone().unwrap_or_default(), without_numbers(span.name.as_deref().unwrap_or_default()))
 }
 
-/// A name with every word that holds a digit replaced by `#`, unless it begins with a letter and is short, as versions and
-/// names such as `http2` are.
+/// Replaces each word that contains a digit by `#`, unless it is short and begins with a letter, like versions and
+/// names such as `http2`.
 pub(crate) fn without_numbers(name: &str) -> String {
     let mut plain = String::with_capacity(name.len());
     let mut word = String::new();
@@ -240,17 +241,17 @@ mod tests {
             ("", 0),
             ("a", 1),
             ("a b<a c<b", 1),
-            // A missing parent, a span that is its own, a circle of two with something on it, an id that occurs twice.
+            // A missing parent, a span that is its own parent, a cycle of two with a child, a duplicate id.
             ("a b<z", 2),
             ("a<a", 1),
             ("a<b b<a c<b", 1),
             ("a b<c c<d d<b e<d", 2),
             ("a a b<a", 2),
             ("a<a a<a b<a", 2),
-            // Ids that name no span: none of these is another's parent.
+            // Ids that name no span: none of these is a parent.
             ("0 a b<0 c<a", 3),
             ("0000<a a b<0000 c<0000-00", 3),
-            // Leaves before the circle that they hang on.
+            // Children that precede the cycle that they belong to.
             ("l1<a l2<a l3<a a<b b<a", 1),
         ] {
             let tree = Tree::new(spans(text));
@@ -288,7 +289,7 @@ mod tests {
         assert_eq!(all.len(), 5);
         assert!(tree.id_names(all[0]) && !tree.id_names(all[1]) && !tree.id_names(99));
         assert_eq!(tree.ids_to_read([all[1], of("b")[0], all[0]].into_iter()), ["a", "b"]);
-        // The fifth is none of the four that are read of an id.
+        // Only four spans are read per id, and this is the fifth.
         assert_eq!(tree.ids_to_read([all[4], of("c")[0]].into_iter()), ["c"]);
         for id in ["", "0000000000000000"] {
             let tree = Tree::new(vec![span(id, String::new(), 0, 10)]);
@@ -303,7 +304,7 @@ mod tests {
             .map(|at| span(&id(at), if at == 0 { String::new() } else { id(at - 1) }, at as i64, 1));
         let tree = Tree::new(chain.collect());
         assert_eq!(tree.downwards().len(), 100_000);
-        // Each path is as short as it is told, and asking for all of them is no more than that.
+        // Each path is as short as requested, and computing all of them takes time only for these.
         let all = (0..100_000).map(|place| tree.path(place, 8)).filter(|(_, left_out)| *left_out > 0).count();
         assert_eq!(all, 100_000 - 8);
         assert_eq!(tree.path(99_999, 4), (vec![0, 99_998, 99_999], 99_997));

@@ -14,11 +14,12 @@ use crate::answer::{Rendered, said};
 use crate::failure::Failure;
 use crate::span_text::{fenced, one_line};
 
-/// Spans that are read for a page, few of which fit; and fewer, when so many are too large to be read together.
+/// Number of spans that are read for a page, few of which fit. If they are too large to be read together, fewer are
+/// read.
 const READ: [usize; 3] = [50, 8, 1];
-/// Spans that a page should hold before values are cut further.
+/// Minimum number of spans of a page before values are truncated further.
 const WORTH_A_PAGE: usize = 3;
-/// Said of a span that was not among those that were read.
+/// Message for a span that could not be identified among those read.
 const INDISTINCT: &str = "not read: many spans share this id, start, name and service, or the id is too long";
 
 pub(super) async fn full(call: &Call<'_>, mut opened: Opened) -> Result<CallToolResult, Failure> {
@@ -26,7 +27,7 @@ pub(super) async fn full(call: &Call<'_>, mut opened: Opened) -> Result<CallTool
     let (columns, omitted) = (Columns::of(&schema.binding), omitted(&schema));
     let result = match call.offset(&opened) {
         Ok(offset) => {
-            // A cursor that somebody made up.
+            // The cursor may be forged.
             let offset = offset.min(opened.seen.tree.spans.len());
             let spans = page(&mut opened, offset, &columns).await?;
             busy(|| rendered(call, &opened, offset, &spans, &omitted))
@@ -37,7 +38,7 @@ pub(super) async fn full(call: &Call<'_>, mut opened: Opened) -> Result<CallTool
     result
 }
 
-/// The spans from a place on, one for each place: what cannot be read stands there as that.
+/// Returns the spans from an offset, one for each position. A span that cannot be read is marked as such.
 async fn page(opened: &mut Opened, offset: usize, columns: &Columns) -> Result<Vec<SpanValues>, Failure> {
     for wanted in READ {
         let (before, spans) = opened.seen.tree.spans.split_at_checked(offset).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The views that are about the shape of a trace: outline, errors, slowest.
+//! The views of the structure of a trace: outline, errors, slowest.
 
 use std::collections::HashMap;
 
@@ -19,13 +19,14 @@ use crate::trace::outline::{Outline, Shown};
 use crate::trace::slowest::{self, Work};
 use crate::trace::tree::Tree;
 
-/// Places in the trace where errors came from of which the message is read.
+/// Maximum number of error origins whose message is read.
 const MAX_MESSAGES: usize = 20;
-/// Spans of a trace that is shown whole where it can be: half of it would only lead to another call.
+/// Traces up to this number of spans are shown completely if possible: a partial outline would only lead to another
+/// call.
 const SMALL: u64 = 100;
-/// A message is shown as long as so many names.
+/// Maximum length of a message, as a multiple of the length of a name.
 const MESSAGE_NAMES: usize = 4;
-/// Callers that a path names: the outermost and the innermost.
+/// Maximum length of a path. The outermost and the innermost spans are named.
 const MAX_PATH: usize = 8;
 
 pub(super) async fn outline(call: &Call<'_>, opened: Opened) -> Result<CallToolResult, Failure> {
@@ -49,7 +50,7 @@ fn outlined(call: &Call<'_>, opened: &Opened) -> Result<CallToolResult, Failure>
     let all = outline.down_to(depth.unwrap_or(usize::MAX));
     let offset = call.offset(opened)?.min(all.len());
     let budget = if summary.span_count <= SMALL { call.budget.whole_if_twice() } else { call.budget };
-    // Who asks for a depth or goes on wants the lines in order; who asks for nothing wants those that matter.
+    // With a depth or a cursor the caller wants the lines in order; otherwise the most relevant ones.
     let continued = call.arguments.cursor.is_some();
     let in_order = call.arguments.depth.is_some() || continued;
     let render = |count: usize, brevity: Brevity| {
@@ -61,9 +62,9 @@ fn outlined(call: &Call<'_>, opened: &Opened) -> Result<CallToolResult, Failure>
         };
         let lines = || shown.iter().filter_map(|shown| Some((outline.lines.get(shown.line)?, shown.hidden)));
         let mut next = Vec::new();
-        // The outermost lines hide what this call is about.
+        // Lines at the top level hide what the whole call is about, so they are excluded.
         let deep = lines().filter(|(line, hidden)| *hidden > 0 && line.depth > 0);
-        // `root` takes the first span of an id, which has to be this one.
+        // `root` selects the first span with an id, so it must be this one.
         let deep = deep.max_by_key(|(_, hidden)| *hidden).filter(|(line, _)| tree.id_names(line.span));
         if let Some(span) = deep.and_then(|(line, _)| tree.spans.get(line.span)) {
             next.push(call.instead("see below the line that hides most", &[("root", json!(span.span_id))]));
@@ -102,7 +103,7 @@ fn outlined(call: &Call<'_>, opened: &Opened) -> Result<CallToolResult, Failure>
     budget.fit_briefly(&BREVITIES, all.len() - offset, render)
 }
 
-/// Nanoseconds after the start of the trace.
+/// Returns nanoseconds since the start of the trace.
 fn after_start(tree: &Tree, nanos: i64) -> i64 {
     nanos.saturating_sub(tree.start())
 }
@@ -169,7 +170,7 @@ pub(super) async fn errors(call: &Call<'_>, mut opened: Opened) -> Result<CallTo
     result
 }
 
-/// What the first of them say of why they failed, by the places of their spans.
+/// Returns the messages of the first error origins, by the indexes of their spans.
 async fn messages(
     opened: &mut Opened,
     origins: &[Origin],
@@ -178,7 +179,7 @@ async fn messages(
     let spans = &opened.seen.tree.spans;
     let spans: Vec<SpanBrief> = places.iter().filter_map(|place| spans.get(*place)).cloned().collect();
     let columns = Columns::of(&opened.trace.schema().binding);
-    // Where spans are too large for that, their places still lead on.
+    // If the spans are too large, the response still lists their ids.
     let (found, read): (Vec<usize>, Vec<SpanLine>) =
         opened.trace.spans_of(&spans, &[]).await?.unwrap_or_default().into_iter().unzip();
     let found = found.into_iter().zip(read_all(read, &columns).await);
@@ -261,7 +262,7 @@ fn span_id(tree: &Tree, place: usize) -> String {
     tree.spans.get(place).map(|span| span.span_id.clone()).unwrap_or_default()
 }
 
-/// The outermost caller, and the innermost ones down to the span.
+/// Returns the outermost ancestor, and the innermost ones down to the span.
 fn path(tree: &Tree, place: usize, brevity: Brevity) -> Vec<String> {
     let name = |span: &SpanBrief| named_in(span.service.as_deref(), span.name.as_deref(), brevity.name);
     let (path, left_out) = tree.path(place, MAX_PATH);
