@@ -1,4 +1,4 @@
-//! Time and randomness of the operating system: the one place where they are read.
+//! The operating system's clock and randomness. No other module reads them directly.
 
 use std::time::UNIX_EPOCH;
 

@@ -1,4 +1,4 @@
-//! `tracewarden audit verify`: whether the audit log is what the service wrote.
+//! `tracewarden audit verify`: checks that nothing but the service has written to the audit log.
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
@@ -9,22 +9,22 @@ use crate::command_line::NotedHead;
 use crate::configuration::Configuration;
 use crate::serve;
 
-/// The status when it could not be found out whether the log is intact.
+/// Exit status when the check could not be completed.
 pub const NOT_CHECKED: u8 = 2;
 
-/// What a check found.
+/// Result of a check.
 enum Verdict {
     Intact(VerifiedAudit),
     Broken(ChainFault),
 }
 
-/// Checks the whole log and says what it found.
+/// Checks the whole audit log and prints the result.
 ///
 /// # Errors
 /// When the database cannot be opened or read.
 pub fn run(configuration: &Configuration, heads: &[NotedHead]) -> anyhow::Result<ExitCode> {
     serve::runtime()?.block_on(async {
-        // The address may hold a password; the database's own message is enough.
+        // The database URL may contain a password, so the error shows only the database's own message.
         let db = AppDb::open_existing(configuration.database_url.expose()).await?;
         let result = verify(&db, heads).await;
         db.close().await;
@@ -33,7 +33,7 @@ pub fn run(configuration: &Configuration, heads: &[NotedHead]) -> anyhow::Result
 }
 
 async fn verify(db: &AppDb, heads: &[NotedHead]) -> anyhow::Result<ExitCode> {
-    // One snapshot: what the service writes meanwhile neither shows nor disturbs.
+    // All reads use one snapshot: the check does not see concurrent writes of the service and does not block them.
     let mut tx = db.begin_read().await?;
     let mut progress = Progress::default();
     let verdict = match tx.verify_audit(|done, of| progress.show(done, of)).await {
@@ -95,8 +95,9 @@ fn print(verified: &VerifiedAudit) {
     println!("head {}:{}", head.0, head.1);
 }
 
-/// Whoever keeps heads knows when they noted this one and how long records are kept: a removal that took more than what
-/// was old is theirs to notice, since the log alone cannot tell it from a rightful one.
+/// Prints the newest removal of old records after a noted head. The log alone cannot distinguish a removal by retention
+/// from one that took more. An operator who keeps heads knows when the head was noted and how long records are kept, and
+/// can judge it.
 fn print_removal_since(head: &NotedHead, verified: &VerifiedAudit) {
     if let Some(newest) = &verified.newest_removal
         && newest.recorded.sequence > head.sequence
@@ -111,7 +112,7 @@ fn told(AuditRemoval { recorded, removed, before }: &AuditRemoval) -> String {
     format!("{} ({}): {count} from before {bound}, through {through}", recorded.sequence, recorded.at)
 }
 
-/// What became of a head that was noted.
+/// Result of comparing a noted head with the log.
 #[derive(Debug, PartialEq, Eq)]
 enum Noted {
     Fits,
@@ -134,7 +135,7 @@ fn compare(noted: &NotedHead, kept: Option<&str>, verified: &VerifiedAudit) -> N
     }
 }
 
-/// How far the check is, on a terminal only.
+/// Progress of the check; printed only on a terminal.
 #[derive(Default)]
 struct Progress {
     shown: bool,
@@ -144,7 +145,7 @@ impl Progress {
     fn show(&mut self, done: u64, of: u64) {
         let mut terminal = io::stderr();
         if terminal.is_terminal() {
-            // A terminal that is gone is nobody's loss.
+            // Progress output is optional, so a failed write is ignored.
             let _ = write!(terminal, "\rchecked {done} of {of} records").and_then(|()| terminal.flush());
             self.shown = true;
         }

@@ -1,5 +1,5 @@
-//! `tracewarden check-config`: what applies, with secrets left out, and whether the surroundings fit: files, the own
-//! database, and the user of the trace store, which should be able to read traces and nothing else.
+//! `tracewarden check-config`: prints the effective settings without secrets, and checks files, listeners, the application
+//! database, and the ClickHouse user, which should be able to read traces and nothing else.
 
 mod listeners;
 mod own_database;
@@ -14,10 +14,10 @@ use crate::configuration::Configuration;
 use crate::configuration::doubts::doubts;
 use crate::serve;
 
-/// Where the advice of the findings is explained.
+/// Document that explains the advice in the findings.
 const GUIDE: &str = "docs/operations.md";
 
-/// How bad a finding is.
+/// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Level {
     Ok,
@@ -25,7 +25,7 @@ enum Level {
     Error,
 }
 
-/// One line of what was found.
+/// One line of the report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Finding {
     level: Level,
@@ -53,17 +53,17 @@ impl fmt::Display for Finding {
             Level::Warning => "warning",
             Level::Error => "error",
         };
-        // A server's message may have several lines; a finding has one.
+        // A server's message may have several lines; a finding is one line.
         let text: Vec<&str> = self.text.split_whitespace().collect();
         write!(f, "{level:<8} {}", text.join(" "))
     }
 }
 
-/// Prints every setting as it was understood, and a line for everything that was looked at. Errors fail, and with `strict`
-/// warnings too.
+/// Prints every setting as it was parsed, and one line per check. The check fails on errors, and with `strict` also on
+/// warnings.
 ///
 /// # Errors
-/// When nothing can be looked at.
+/// When the checks cannot be run.
 pub fn run(configuration: &Configuration, strict: bool) -> anyhow::Result<ExitCode> {
     for line in &configuration.lines {
         println!("{line}");
@@ -87,7 +87,7 @@ async fn surroundings(configuration: &Configuration) -> Vec<Finding> {
     findings
 }
 
-/// Whether others than the owner and the group can read a file, or others than the owner can write it.
+/// Checks that only the owner and the group can read a file, and only the owner can write it.
 fn private(path: &Path, what: &str) -> Finding {
     const OTHERS: u32 = 0o007;
     const GROUP_WRITES: u32 = 0o020;

@@ -15,27 +15,27 @@ pub use model::{
 #[derive(Debug, Parser)]
 #[command(name = "tracewarden", version)]
 pub struct CommandLine {
-    /// What to do.
+    /// Command to run.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What to do.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run the service.
     Serve(ConfigurationFile),
     /// Read a password and print its Argon2id hash, for `admin_password_hash`.
     HashPassword(HashPassword),
-    /// Say whether the configuration is valid, what applies, and whether databases and files fit it.
+    /// Check the configuration: validate it, print the settings in effect, and test databases and files against it.
     CheckConfig(CheckConfig),
-    /// Say what to add to the bound table so that searching costs less, as SQL; runs none of it.
+    /// Print the SQL statements that would make searches on the bound table cheaper; runs none of them.
     #[command(after_help = DDL_EXAMPLES)]
     Ddl(Ddl),
     /// The audit log.
     #[command(subcommand)]
     Audit(Audit),
-    /// Policies: check, try and test them, without a service or a trace store.
+    /// Check, evaluate and test policies, without a service or ClickHouse.
     #[command(subcommand)]
     Policy(Policy),
     /// The access model of a running service as one file: binding, fields, roles with their policies, and tests.
@@ -43,40 +43,40 @@ pub enum Command {
     Model(Model),
 }
 
-/// Whose password it is.
+/// Options of `hash-password`.
 #[derive(Debug, Args)]
 pub struct HashPassword {
-    /// The administrator's name, which the password must not contain; `admin` where it is not given.
+    /// The administrator's name, which the password must not contain; default: `admin`.
     #[arg(long, value_name = "NAME", env = "TRACEWARDEN_ADMIN_USERNAME")]
     pub username: Option<String>,
 }
 
-/// What to do with the audit log.
+/// Commands for the audit log.
 #[derive(Debug, Subcommand)]
 pub enum Audit {
-    /// Check that no record was changed, added or removed by others than the service. Ends with 0 when the log is intact, 1
-    /// when it is not, 2 when that could not be found out.
+    /// Check that nothing but the service has changed, added or removed a record. Exit status: 0 if the log is intact, 1 if
+    /// it is not, 2 if the check could not be completed.
     Verify(AuditVerify),
 }
 
-/// How to check the audit log.
+/// Options of `audit verify`.
 #[derive(Debug, Args)]
 pub struct AuditVerify {
-    /// Where the configuration is.
+    /// Configuration file.
     #[command(flatten)]
     pub file: ConfigurationFile,
-    /// A head that an earlier check printed and that was kept elsewhere: whoever rewrites the whole log cannot make it fit.
-    /// May be given several times.
+    /// A head that an earlier check printed and that was kept elsewhere: an attacker who rewrites the whole log cannot
+    /// reproduce it. May be given several times.
     #[arg(long, value_name = "SEQUENCE:HASH")]
     pub head: Vec<NotedHead>,
 }
 
-/// The number and the hash of a record, noted earlier.
+/// Sequence number and hash of a record, noted earlier.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotedHead {
-    /// Its number.
+    /// Sequence number of the record.
     pub sequence: u64,
-    /// Its hash, in lower case.
+    /// Hash of the record, in lower case.
     pub hash: String,
 }
 
@@ -95,16 +95,16 @@ impl FromStr for NotedHead {
     }
 }
 
-/// What to do with policies. The files are YAML or JSON; the model can be the answer of `GET /schema` as it is.
+/// Commands for policies. The files are YAML or JSON; the model can be the unmodified answer of `GET /schema`.
 #[derive(Debug, Subcommand)]
 pub enum Policy {
-    /// Say whether policies are valid under an access model, what they read, and what is doubtful about them.
+    /// Check policies against an access model: print errors, the fields that they read, and warnings.
     #[command(after_help = CHECK_EXAMPLES)]
     Check(PolicyCheck),
-    /// Say what a policy is on spans, and which of its parts decided.
+    /// Evaluate a policy on spans and show which of its parts decided.
     #[command(after_help = EVALUATE_EXAMPLES)]
     Evaluate(PolicyEvaluate),
-    /// Run the tests of files with roles, users, traces and what is expected of them.
+    /// Run the tests in files with roles, users, traces and expected results.
     #[command(after_help = TEST_EXAMPLES)]
     Test(PolicyTest),
 }
@@ -156,49 +156,49 @@ A file:
 
 Exit status: 0 all passed, 1 one failed, 2 they could not be run.";
 
-/// How results are written.
+/// Output formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// For people.
+    /// Text for people.
     Text,
-    /// For programs, as the API answers.
+    /// JSON for programs, as the API returns it.
     Json,
 }
 
-/// How to check policies.
+/// Options of `policy check`.
 #[derive(Debug, Args)]
 pub struct PolicyCheck {
-    /// Files: with the ending `.yaml`, `.yml` or `.json` roles and policies are checked, any other holds the text of one
-    /// policy; `-` reads such a text from the standard input.
+    /// Files: with the extension `.yaml`, `.yml` or `.json`, the roles and policies in it are checked; any other file is
+    /// read as the text of one policy; `-` reads such a text from the standard input.
     #[arg(value_name = "FILE", required_unless_present = "expression", conflicts_with = "expression")]
     pub files: Vec<PathBuf>,
-    /// The text of a policy.
+    /// Text of a policy.
     #[arg(long, value_name = "TEXT")]
     pub expression: Option<String>,
-    /// File with the access model; wins over what files with roles say.
+    /// File with the access model; overrides the one in files with roles.
     #[arg(long, value_name = "FILE")]
     pub model: Option<PathBuf>,
-    /// Show what ClickHouse is asked.
+    /// Show the SQL that ClickHouse runs.
     #[arg(long)]
     pub sql: bool,
-    /// File with the user for whom `--sql` shows it; without one, somebody without roles and attributes.
+    /// File with the user that `--sql` compiles for; default: a user without roles and attributes.
     #[arg(long, value_name = "FILE")]
     pub user: Option<PathBuf>,
     /// Fail on warnings, too.
     #[arg(long)]
     pub strict: bool,
-    /// How results are written.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
 }
 
-/// What to evaluate.
+/// Options of `policy evaluate`.
 #[derive(Debug, Args)]
 pub struct PolicyEvaluate {
     /// File with the text of the policy; `-` is the standard input.
     #[arg(value_name = "FILE", required_unless_present = "expression", conflicts_with = "expression")]
     pub file: Option<PathBuf>,
-    /// The text of the policy.
+    /// Text of the policy.
     #[arg(long, value_name = "TEXT")]
     pub expression: Option<String>,
     /// File with the access model.
@@ -210,29 +210,29 @@ pub struct PolicyEvaluate {
     /// File with the spans; `-` is the standard input.
     #[arg(long, value_name = "FILE")]
     pub spans: PathBuf,
-    /// How results are written.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
 }
 
-/// Which tests to run.
+/// Options of `policy test`.
 #[derive(Debug, Args)]
 pub struct PolicyTest {
     /// Files with tests.
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
-    /// File with the access model; wins over what the files say.
+    /// File with the access model; overrides the one in the files.
     #[arg(long, value_name = "FILE")]
     pub model: Option<PathBuf>,
-    /// How results are written.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
 }
 
-/// How to check the configuration.
+/// Options of `check-config`.
 #[derive(Debug, Args)]
 pub struct CheckConfig {
-    /// Where it is.
+    /// Configuration file.
     #[command(flatten)]
     pub file: ConfigurationFile,
     /// Fail on warnings, too.
@@ -240,21 +240,21 @@ pub struct CheckConfig {
     pub strict: bool,
 }
 
-/// What to say of the bound table.
+/// Options of `ddl`.
 #[derive(Debug, Args)]
 pub struct Ddl {
-    /// Where the configuration is.
+    /// Configuration file.
     #[command(flatten)]
     pub file: ConfigurationFile,
-    /// How results are written.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
 }
 
-/// Where the configuration file is.
+/// Path of the configuration file.
 #[derive(Debug, Args)]
 pub struct ConfigurationFile {
-    /// TOML file with settings; environment variables win over it.
+    /// TOML file with settings; environment variables override it.
     #[arg(long, value_name = "FILE", env = "TRACEWARDEN_CONFIG")]
     pub config: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! The configuration, understood and checked as a whole before anything starts.
+//! The configuration: parsed and validated as a whole before anything starts.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -15,12 +15,12 @@ pub mod values;
 
 use sources::{Sources, default_of};
 
-/// Text that is never shown.
+/// Text that is never displayed or logged.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// The text, for the one place that needs it.
+    /// Returns the text, for the one place that needs it.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -32,89 +32,89 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// How log lines look.
+/// Format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
-    /// For people.
+    /// Text for people.
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
-/// Everything that the service can be told.
+/// All settings of the service.
 #[derive(Debug, Clone)]
 pub struct Configuration {
-    /// Where to listen.
+    /// Address to listen on.
     pub listen: SocketAddr,
-    /// Origin that browsers see; `None`: derived from the address that we listen on.
+    /// Origin that browsers see; `None`: derived from the listen address.
     pub public_origin: Option<String>,
-    /// Proxies whose `X-Forwarded-For` is believed.
+    /// Proxies whose `X-Forwarded-For` header is trusted.
     pub trusted_proxies: Vec<IpNet>,
-    /// Further names under which agents reach the MCP interface.
+    /// Further host names under which agents reach the MCP interface.
     pub mcp_hosts: Vec<String>,
-    /// The service's own database.
+    /// URL of the application database.
     pub database_url: Secret,
-    /// HTTP addresses of the trace store.
+    /// HTTP addresses of ClickHouse.
     pub clickhouse_endpoints: Vec<String>,
-    /// User of the trace store.
+    /// ClickHouse user.
     pub clickhouse_user: String,
-    /// Its password.
+    /// Password of the ClickHouse user.
     pub clickhouse_password: Secret,
     /// Name of the first administrator.
     pub admin_username: String,
-    /// PHC string for the administrator.
+    /// PHC string with the first administrator's password hash.
     pub admin_password_hash: Option<Secret>,
-    /// Where a generated password of the first administrator goes without a terminal; `None`: beside the database.
+    /// File for the first administrator's generated password when there is no terminal; `None`: next to the database.
     pub initial_password_file: Option<PathBuf>,
-    /// How far a query looks outside its window; `None`: everywhere.
+    /// How far a query looks outside its time range; `None`: no limit.
     pub max_trace_duration: Option<Duration>,
-    /// Most conditions in a filter.
+    /// Maximum number of conditions in a filter.
     pub max_conditions: usize,
-    /// Most values in a condition.
+    /// Maximum number of values in a condition.
     pub max_values: usize,
-    /// Time limit of a trace store query.
+    /// Time limit of a ClickHouse query.
     pub query_timeout: Duration,
-    /// Memory limit of a trace store query, in bytes.
+    /// Memory limit of a ClickHouse query, in bytes.
     pub query_memory_bytes: u64,
-    /// Threads of a trace store query; `None`: as many as the trace store gives.
+    /// Threads of a ClickHouse query; `None`: ClickHouse's default.
     pub query_threads: Option<u32>,
-    /// How long an answer may take to be read.
+    /// Maximum time for reading an answer of ClickHouse.
     pub answer_timeout: Duration,
-    /// Absolute limit of a session; `None`: none.
+    /// Absolute lifetime of a session; `None`: no limit.
     pub session_lifetime: Option<Duration>,
-    /// Idle limit of a session; `None`: none.
+    /// Idle lifetime of a session; `None`: no limit.
     pub session_idle: Option<Duration>,
-    /// Queries of one user at the same time; `None`: any number.
+    /// Maximum number of concurrent queries of one user; `None`: no limit.
     pub max_queries_per_user: Option<usize>,
-    /// Connections at the same time.
+    /// Maximum number of open connections.
     pub max_connections: usize,
-    /// How long audit records are kept; `None`: for ever.
+    /// Retention of audit records; `None`: forever.
     pub audit_retention: Option<Duration>,
     /// Whether discovery shows example values.
     pub discovery_samples: bool,
-    /// Services that a policy may make visible only by sharing before storing it warns.
+    /// Number of services at which storing a policy warns that it makes them visible only by collateral access.
     pub overshare_warning: u64,
-    /// How long `/readyz` refuses while everything else is still served, after the signal to stop.
+    /// How long after the stop signal `/readyz` reports "not ready" while all other requests are still served.
     pub shutdown_delay: Duration,
-    /// How long running answers may take after that.
+    /// How long requests in flight may take after that.
     pub shutdown_grace: Duration,
-    /// Where to serve metrics; `None`: nowhere.
+    /// Address to serve metrics on; `None`: metrics are not served.
     pub metrics_listen: Option<SocketAddr>,
     /// Log directives.
     pub log: String,
-    /// How log lines look.
+    /// Format of log lines.
     pub log_format: LogFormat,
-    /// Files that secrets came from.
+    /// Files that secrets were read from.
     pub secret_files: Vec<PathBuf>,
-    /// Every setting with what applies, for people; secrets are not shown.
+    /// Every setting with its effective value, for people; secrets are not shown.
     pub lines: Vec<String>,
 }
 
 impl Configuration {
-    /// Reads file and environment.
+    /// Reads the file and the environment.
     ///
     /// # Errors
-    /// Everything that is wrong, one message each, each naming the setting. No message repeats a secret.
+    /// One message per error, each naming the setting. No message repeats a secret.
     pub fn load(
         file: Option<&Path>,
         environment: impl IntoIterator<Item = (String, String)>,
@@ -136,7 +136,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// The value of a setting that has a default; `None` after an error.
+    /// Returns the value of a setting that has a default; `None` after an error.
     fn value<T>(&mut self, name: &'static str, parse: impl Fn(&str) -> Result<T, String>) -> Option<T> {
         match self.optional(name, parse) {
             Some(Some(value)) => Some(value),
@@ -148,7 +148,7 @@ impl Reader {
         }
     }
 
-    /// The value of a setting, `Some(None)` when it was not given; `None` after an error.
+    /// Returns the value of a setting, `Some(None)` if it was not given, or `None` after an error.
     fn optional<T>(
         &mut self,
         name: &'static str,
@@ -169,7 +169,7 @@ impl Reader {
     }
 
     fn configuration(&mut self) -> Option<Configuration> {
-        // Every line runs before the first `?`, so that one start names everything that is wrong.
+        // All settings are parsed before the first `?`, so that one start reports every error.
         let listen = self.value("listen", values::address);
         let public_origin = self.optional("public_url", values::origin);
         let trusted_proxies = self.value("trusted_proxies", values::networks);
@@ -276,8 +276,8 @@ fn secret(text: &str) -> Result<Secret, String> {
     Ok(Secret(text.to_owned()))
 }
 
-/// The library that connects is asked, so that nothing is accepted here that fails there. Its messages do not show the
-/// address, which may hold a password.
+/// Checks the URL with the library that connects, so that every accepted URL can be used to connect. Its messages do not
+/// show the URL, which may contain a password.
 fn database_url(text: &str) -> Result<Secret, String> {
     match AppDb::check_url(text) {
         Ok(()) => Ok(Secret(text.to_owned())),
@@ -298,7 +298,7 @@ fn password_hash(text: &str) -> Result<Secret, String> {
 
 fn log_directives(text: &str) -> Result<String, String> {
     const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
-    // The library takes a bare word for a part of the program, so that of a misspelt level nothing would be logged at all.
+    // The library would take a bare word for the name of a target: a misspelt level would silence the log.
     let unknown = text.split(',').map(str::trim).find(|directive| {
         !directive.contains('=') && !LEVELS.iter().any(|level| directive.eq_ignore_ascii_case(level))
     });
@@ -319,7 +319,7 @@ fn log_format(text: &str) -> Result<LogFormat, String> {
     }
 }
 
-/// The documentation of all settings as Markdown; committed as `docs/configuration.md`.
+/// Documentation of all settings as Markdown; committed as `docs/configuration.md`.
 #[cfg(test)]
 fn documentation() -> String {
     let mut text = String::from(include_str!("configuration/preamble.md"));

@@ -1,4 +1,4 @@
-//! How many connections are open at the same time, and how many files the operating system lets the process open for them.
+//! Limits the number of open connections, and raises the process's limit of open files for them.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -10,19 +10,19 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-/// A connection may need another one to the trace store.
+/// A connection may need another one to ClickHouse.
 const FILES_PER_CONNECTION: u64 = 2;
-/// What is open besides: the own database, the log, listeners.
+/// Other open files: application database, log, listeners.
 const OTHER_FILES: u64 = 100;
 
-/// What strangers can make happen as often as they like is said once in so long.
+/// Minimum time between log lines about events that clients can trigger at will.
 const BETWEEN_LINES: Duration = Duration::from_secs(60);
 
-/// The connections of one listener. Cheap to clone; clones count together.
+/// The connections of one listener. Cheap to clone; clones share the count.
 ///
-/// Those beyond the limit wait to be accepted, in the operating system's queue: a burst is served late rather than refused, in
-/// the order of arrival, and whoever opens connections and says nothing loses them at the deadline for heads, so that the
-/// queue moves. Closing them at once instead would let in whoever tries most often.
+/// Connections beyond the limit wait in the operating system's accept queue: a burst is served late, in order of arrival,
+/// rather than refused. A client that opens connections and sends nothing loses them at the deadline for request heads, so
+/// the queue advances. Closing excess connections at once would favour the clients that retry most often.
 #[derive(Debug, Clone)]
 pub struct Connections {
     most: usize,
@@ -39,13 +39,13 @@ struct Said {
     failure: Seldom,
 }
 
-/// The leave to accept one connection.
+/// Permit to accept one connection.
 #[derive(Debug)]
 pub struct Place {
     _permit: OwnedSemaphorePermit,
 }
 
-/// An open connection; it ends when this is dropped.
+/// An open connection; dropping it marks the connection as closed.
 #[derive(Debug)]
 pub struct Open {
     _place: Place,
@@ -53,14 +53,14 @@ pub struct Open {
 }
 
 impl Connections {
-    /// At most `most` at the same time.
+    /// Creates a limit of `most` open connections.
     pub fn new(most: usize) -> Self {
         let places = Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)));
         let (open, full, failures) = Default::default();
         Self { most, places, open, full, failures, said: Arc::default() }
     }
 
-    /// Names the counts in a registry.
+    /// Registers the metrics.
     pub fn register(&self, registry: &mut Registry) {
         registry.register("tracewarden_http_connections", "Open connections", self.open.clone());
         registry.register(
@@ -75,7 +75,7 @@ impl Connections {
         );
     }
 
-    /// The leave to accept the next one, once there is room.
+    /// Waits for a permit to accept the next connection.
     pub async fn place(&self) -> Place {
         if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
             return Place { _permit: place };
@@ -86,18 +86,18 @@ impl Connections {
         }
         match Arc::clone(&self.places).acquire_owned().await {
             Ok(place) => Place { _permit: place },
-            // Nobody closes it.
+            // The semaphore is never closed.
             Err(_) => std::future::pending().await,
         }
     }
 
-    /// A connection was accepted.
+    /// Counts an accepted connection as open.
     pub fn opened(&self, place: Place) -> Open {
         self.open.inc();
         Open { _place: place, open: self.open.clone() }
     }
 
-    /// None could be accepted.
+    /// Counts and logs a failure to accept.
     pub fn failed(&self, error: &std::io::Error) {
         self.failures.inc();
         if let Some(times) = self.said.failure.say(Instant::now()) {
@@ -112,12 +112,12 @@ impl Drop for Open {
     }
 }
 
-/// Something that is said at most once in a while.
+/// Limits how often an event is logged.
 #[derive(Debug, Default)]
 struct Seldom(Mutex<(Option<Instant>, u64)>);
 
 impl Seldom {
-    /// How often it happened since it was said last, with this time, when it is to be said now.
+    /// Returns the number of events since the last log line, including this one, if the event is to be logged now.
     fn say(&self, now: Instant) -> Option<u64> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (last, times) = &mut *state;
@@ -130,8 +130,8 @@ impl Seldom {
     }
 }
 
-/// Lets the process open as many files as it may, which is often far more than it begins with; says so when that is too few for
-/// so many connections.
+/// Raises the process's limit of open files to its maximum, which is often far above the initial limit. Logs a warning if
+/// the maximum is too low for this number of connections.
 pub fn make_room(connections: usize) {
     let limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {

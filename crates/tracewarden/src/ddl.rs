@@ -1,5 +1,6 @@
-//! `tracewarden ddl`: what to add to the bound table, as SQL that can be piped into ClickHouse's client. Beside the service, from
-//! its configuration: operators who may change tables need no key of its API. Nothing is run here.
+//! `tracewarden ddl`: prints SQL statements for the bound table that can be piped into ClickHouse's client. It uses the
+//! service's configuration instead of its API, so that operators who may change tables need no API key. It runs none of the
+//! statements.
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
@@ -17,7 +18,7 @@ use crate::{ambient, serve};
 /// Prints the suggestions.
 ///
 /// # Errors
-/// When nothing is bound, or one of the stores cannot be asked.
+/// When no table is bound, or the application database or ClickHouse cannot be queried.
 pub fn run(configuration: &Configuration, format: Format) -> anyhow::Result<()> {
     let (binding, advice) = serve::runtime()?.block_on(ask(configuration))?;
     let text = match format {
@@ -32,7 +33,7 @@ pub fn run(configuration: &Configuration, format: Format) -> anyhow::Result<()> 
 }
 
 async fn ask(configuration: &Configuration) -> anyhow::Result<(Binding, DdlAdvice)> {
-    // The address may hold a password; the database's own message is enough.
+    // The database URL may contain a password, so the error shows only the database's own message.
     let db = AppDb::open_existing(configuration.database_url.expose()).await?;
     let model = async { db.begin_read().await?.access_model().await }.await;
     db.close().await;
@@ -46,7 +47,7 @@ async fn ask(configuration: &Configuration) -> anyhow::Result<(Binding, DdlAdvic
     Ok((binding, advice))
 }
 
-/// Statements, each on a line and with a semicolon, and everything else in comments.
+/// Formats the statements, one per line and with a semicolon, and everything else as comments.
 fn sql(binding: &Binding, advice: &DdlAdvice) -> String {
     let mut text = String::new();
     let mut say = |line: &str| comment(&mut text, line);
@@ -111,7 +112,7 @@ fn describe(text: &mut String, suggestion: &DdlSuggestion) {
     }
 }
 
-/// A comment. A name may hold a line break: what comes after it must not become a statement.
+/// Appends a comment. A name may contain a line break, and the text after it must not become a statement.
 fn comment(text: &mut String, line: &str) {
     text.push_str("-- ");
     for character in line.chars() {
@@ -128,7 +129,7 @@ fn reads(Reads { rows, bytes }: Reads) -> String {
     bytes.map_or_else(|| format!("{rows} rows"), |bytes| format!("{rows} rows ({})", size(bytes)))
 }
 
-/// Bytes in a unit of which there are at least two.
+/// Formats a number of bytes in the largest unit of which there are at least two.
 fn size(bytes: u64) -> String {
     let units = [(1_u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     units.into_iter().find(|(unit, _)| bytes >= unit.saturating_mul(2)).map_or_else(

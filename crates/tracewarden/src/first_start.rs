@@ -1,4 +1,4 @@
-//! Telling the operator the generated password of the first administrator, exactly once.
+//! Shows the operator the first administrator's generated password, exactly once.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IsTerminal, Read, Seek, Write};
@@ -12,15 +12,15 @@ use tracewarden_service::{AppDb, is_generated_password};
 
 use crate::configuration::Configuration;
 
-/// Where the password goes. It is never logged: logs are kept and copied.
+/// Destination of the password. It is never logged: logs are kept and copied.
 #[derive(Debug)]
 pub enum InitialPassword {
-    /// Shown once the administrator exists.
+    /// Printed once the administrator exists.
     Terminal,
-    /// Written before the administrator exists: one that is lost with nobody able to log in cannot be brought back. Only the
-    /// own user can read the file.
+    /// Written before the administrator exists: if the password were lost afterwards, no user could sign in and it could
+    /// not be recovered. Only the service's user can read the file.
     File {
-        /// Absolute.
+        /// Absolute path.
         path: PathBuf,
         /// The password, once the file holds it.
         written: Option<String>,
@@ -28,9 +28,9 @@ pub enum InitialPassword {
 }
 
 impl InitialPassword {
-    /// The terminal, if it is one for reading as well: a container may be given one that only ends up in its log. Or else a
-    /// file: as configured; else next to the database's file, where only the service's own user has a say; with a database on
-    /// a server, in the working directory.
+    /// Chooses the destination. The terminal, if both standard input and output are one: a container may have a terminal
+    /// for output only, which ends up in its log. Otherwise a file: the configured one; else one next to the database file,
+    /// in a directory that only the service's user controls; else, with a database server, one in the working directory.
     ///
     /// # Errors
     /// When there is no working directory.
@@ -41,10 +41,10 @@ impl InitialPassword {
         Ok(Self::File { path: file(configuration)?, written: None })
     }
 
-    /// The file that a start without a terminal would write.
+    /// Returns the file that a start without a terminal would write.
     ///
     /// # Errors
-    /// Why it could not.
+    /// Why the file could not be written.
     pub fn look(configuration: &Configuration) -> Result<PathBuf, String> {
         let path = file(configuration).map_err(|error| format!("{error:#}"))?;
         let directory = path.parent().unwrap_or(Path::new("/"));
@@ -56,10 +56,10 @@ impl InitialPassword {
         writable.map_err(|why| unwritable(&path, &why)).map(|()| path)
     }
 
-    /// Writes the password to the file, if that is the place.
+    /// Writes the password, if the destination is a file.
     ///
     /// # Errors
-    /// Why not, and what to do about it. The file is then as it was.
+    /// Why the file could not be written, and what to do about it. The file is then unchanged.
     pub fn keep(&mut self, password: &str) -> Result<(), String> {
         let Self::File { path, written } = self else { return Ok(()) };
         write_private(path, password).map_err(|why| unwritable(path, &why))?;
@@ -67,20 +67,20 @@ impl InitialPassword {
         Ok(())
     }
 
-    /// Removes the file, whose password is nobody's after all.
+    /// Removes the file after the administrator was not created.
     pub fn withdraw(&self) {
         let Self::File { path, written: Some(password) } = self else { return };
-        // Another process that shares the path may have been faster.
+        // Another process that uses the same path may have written its own password.
         let still_ours = ours(path).is_ok_and(|(_, text)| text.trim_end() == password);
         if still_ours && let Err(error) = fs::remove_file(path) {
             tracing::warn!(%error, path = %path.display(), "the password in this file is not valid; it could not be removed");
         }
     }
 
-    /// Says how to log in, once the administrator exists.
+    /// Tells the operator how to sign in, once the administrator exists.
     ///
     /// # Errors
-    /// When the terminal takes nothing.
+    /// When the terminal cannot be written.
     pub fn announce(&self, username: &str, password: &str) -> io::Result<()> {
         match self {
             Self::Terminal => {
@@ -103,7 +103,7 @@ impl InitialPassword {
     }
 }
 
-/// The file as configured, or where it belongs otherwise; absolute.
+/// Returns the configured or the default file, as an absolute path.
 fn file(configuration: &Configuration) -> anyhow::Result<PathBuf> {
     let configured = configuration.initial_password_file.clone();
     let path = configured.unwrap_or_else(|| match AppDb::file(configuration.database_url.expose()) {
@@ -125,7 +125,7 @@ fn unwritable(path: &Path, why: &str) -> String {
     )
 }
 
-/// Writes and makes durable. What is there already is written over only when an earlier start left it.
+/// Writes the file and syncs it to disk. An existing file is overwritten only if an earlier start created it.
 fn write_private(path: &Path, password: &str) -> Result<(), String> {
     let created = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     let (mut file, new) = match created {
@@ -138,26 +138,26 @@ fn write_private(path: &Path, password: &str) -> Result<(), String> {
         file.rewind()?;
         writeln!(file, "{password}")?;
         file.sync_all()?;
-        // The name of a new file is durable with its directory.
+        // A new file's name is durable only after its directory is synced.
         File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
     };
     write(&mut file).map_err(|error| {
         if new {
-            // Nothing was in it before.
+            // The file did not exist before.
             let _ = fs::remove_file(path);
         }
         error.to_string()
     })
 }
 
-/// The file at a path, opened, and what it holds, when an earlier start of ours left it: one that was killed before the
-/// administrator was there, or one on a database that is gone. Everything is asked of the open file, so that nobody can put
-/// another in its place meanwhile.
+/// Opens the file at a path and returns it with its content, if an earlier start created it: a start that was killed before
+/// the administrator existed, or one with a database that no longer exists. All checks use the open file, so that an
+/// attacker cannot replace it between check and use.
 fn ours(path: &Path) -> Result<(File, String), String> {
     const OTHERS: u32 = 0o077;
     const BYTES_MAX: u64 = 64;
     let foreign = |why: &str| format!("there is a file already that is not one of ours ({why})");
-    // Without waiting for whoever writes into a pipe.
+    // `NONBLOCK`: opening a named pipe must not wait for its writer.
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let opened = rustix::fs::open(path, flags, Mode::empty()).map_err(|error| match error {
         Errno::LOOP => foreign("a symbolic link"),
@@ -173,7 +173,7 @@ fn ours(path: &Path) -> Result<(File, String), String> {
     }
     let mut text = String::new();
     let read = (&mut file).take(BYTES_MAX).read_to_string(&mut text);
-    // Empty: killed between making it and writing into it.
+    // The file is empty if the process was killed between creating and writing it.
     if read.is_err() || !(text.is_empty() || text.strip_suffix('\n').is_some_and(is_generated_password)) {
         return Err(foreign("it holds something else than a generated password"));
     }

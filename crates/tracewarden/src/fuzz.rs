@@ -1,4 +1,4 @@
-//! Settings of any text: understood or refused, and no secret in what is said.
+//! Fuzz tests of settings, answers and policy files: any text is parsed or rejected, and no message contains a secret.
 
 #[path = "../../testkit/src/fuzzing.rs"]
 mod fuzzing;
@@ -11,7 +11,7 @@ use crate::configuration::{Configuration, values};
 use crate::policy::files;
 use crate::{model, policy};
 
-/// In no text that anything else says.
+/// Does not occur in any other text.
 const SECRET: &str = "kqzj8vxw";
 
 #[test]
@@ -20,7 +20,7 @@ fn values_of_settings() {
         let text = &*String::from_utf8_lossy(input);
         if let Ok(Some(duration)) = soon(|| values::duration(text)) {
             assert_eq!(values::duration(&format!("{}s", duration.as_secs())), Ok(Some(duration)));
-            // It can be counted in nanoseconds from now.
+            // It fits nanoseconds in an `i64`.
             assert!(duration.as_nanos() < i64::MAX as u128, "{text}");
         }
         if let Ok(bytes) = soon(|| values::bytes(text)) {
@@ -46,7 +46,7 @@ fn values_of_settings() {
                 "{origin}"
             );
         }
-        // Whoever leaves a password in a URL is not told it back.
+        // An error on a URL with a password does not repeat the password.
         let url = format!("http://u:{SECRET}@{text}");
         if !text.contains(SECRET) {
             let refusals = [values::endpoints(&url).err(), values::origin(&url).err()];
@@ -78,7 +78,7 @@ fn values_of_settings() {
 fn environments() {
     let check = |input: &[u8]| {
         let text = &*String::from_utf8_lossy(input);
-        // A file that is named would be read.
+        // The file that such a setting names would be read.
         if text.contains(SECRET) || text.to_ascii_lowercase().contains("_file") {
             return;
         }
@@ -124,14 +124,14 @@ fn files() {
         }
         let mut sources = Sources::default();
         soon(|| sources.add_file("t.toml", text));
-        // A secret that was understood is never shown; it may stand where another setting is.
+        // The value of a parsed secret is never shown. The same text may be the value of another setting, too.
         if let Some(given) = sources.get("clickhouse_password").map(|given| given.text.clone())
             && given.contains(SECRET)
             && text.matches(SECRET).count() == 1
         {
             assert!(sources.lines().iter().all(|line| !line.contains(&given)), "{given:?}");
         }
-        // What cannot be read is not quoted, but for the names in it.
+        // Errors on an unparsable file do not quote its values; they may quote names.
         let quoted = text.parse::<toml::Table>().is_err() && text.contains(&format!("= \"{SECRET}\""));
         let errors = sources.into_errors();
         assert!(
@@ -149,13 +149,13 @@ fn files() {
     target!(seeds, check, 300);
 }
 
-/// No character that a terminal would obey, and none that turns text around.
+/// Asserts that the text contains no control characters and no characters that change the direction of text.
 fn is_harmless(text: &str) {
     let lines = text.replace('\n', "");
     assert_eq!(files::plain(&lines), lines, "{text:?}");
 }
 
-/// What a service, or somebody in its place, answers a command with.
+/// Answers of a service, or of an attacker's server in its place, to the commands.
 #[test]
 fn answers() {
     let check = |input: &[u8]| {
@@ -172,14 +172,14 @@ fn answers() {
     target!(seeds, check);
 }
 
-/// Files that policies are tried with: roles, users and spans.
+/// Input files of the policy commands: roles, users and spans.
 #[test]
 fn policy_files() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("t.yaml");
     let check = |input: &[u8]| {
         std::fs::write(&path, input).unwrap();
-        // Another file that is named would be read too.
+        // The file that `model` names would be read as well.
         if !String::from_utf8_lossy(input).contains("model") {
             soon(|| policy::said(&path)).iter().for_each(|message| is_harmless(message));
         }

@@ -1,4 +1,4 @@
-//! Log lines, on standard error: standard output belongs to what the command line promises.
+//! Logging to standard error. Standard output is reserved for the documented output of the commands.
 
 use std::panic::PanicHookInfo;
 
@@ -8,12 +8,12 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::configuration::LogFormat;
 
-/// The library of the agents' protocol tells the end of every request, warns of every client that goes away, and tells each message with all that it holds at `trace`:
-/// so it is heard only where somebody names it.
+/// The MCP library logs the end of every request, warns of every client that disconnects, and logs every message with its
+/// content at `trace`. It is therefore limited to errors unless the directives name it.
 const PROTOCOL: &str = "rmcp";
 
-/// Starts logging, also of panics. The directives were checked with the configuration; were they wrong after all, everything from
-/// `info` is logged.
+/// Starts logging, including panics. The directives were validated with the configuration; if they cannot be parsed here,
+/// everything from `info` is logged.
 pub fn start(directives: &str, format: LogFormat) {
     let filter: Targets =
         directives.parse().unwrap_or_else(|_| Targets::new().with_default(tracing::Level::INFO));
@@ -24,7 +24,7 @@ pub fn start(directives: &str, format: LogFormat) {
     };
     let registry = tracing_subscriber::registry().with(filter);
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
-    // A second subscriber in one process is a test's; the first one stays.
+    // A second subscriber in one process occurs only in tests; the first one stays.
     let _ = match format {
         LogFormat::Text => {
             registry.with(lines.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))).try_init()
@@ -34,8 +34,8 @@ pub fn start(directives: &str, format: LogFormat) {
     std::panic::set_hook(Box::new(panicked));
 }
 
-/// Says where, and not what: the message of a panic often quotes what it was about, such as a text that was cut in the middle of
-/// a character, and that may be somebody's data.
+/// Logs where a thread panicked, without the message: the message often quotes the data that caused the panic, such as a
+/// string that was sliced in the middle of a character, and that may be user data.
 fn panicked(panic: &PanicHookInfo<'_>) {
     let place = panic.location().map(ToString::to_string);
     let thread = std::thread::current();
@@ -48,7 +48,7 @@ mod tests {
 
     use super::*;
 
-    /// Set in the process that panics: its hook and its standard error are its own.
+    /// Set in the process that panics. It needs its own panic hook and standard error.
     const PANICS: &str = "PANICS_FOR_A_TEST";
 
     fn panics() {

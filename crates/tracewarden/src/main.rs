@@ -1,4 +1,4 @@
-//! The binary: command line, configuration, wiring.
+//! The binary: parses the command line, loads the configuration and runs the command.
 
 mod ambient;
 mod audit_verify;
@@ -46,7 +46,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Serve(file) => serve::run(&load(file.config.as_deref())?),
         Command::HashPassword(HashPassword { username }) => {
-            // As everywhere, a variable that is empty counts as not set.
+            // An empty variable counts as not set, as in the configuration.
             let username = username.filter(|name| !name.is_empty());
             hash_password(username.as_deref().or(default_of("admin_username")))?;
             Ok(ExitCode::SUCCESS)
@@ -72,8 +72,8 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
 }
 
 fn load(file: Option<&Path>) -> anyhow::Result<Configuration> {
-    // A name or value that is not Unicode cannot be one of ours that is right; shown with replacement characters, it is
-    // refused like any other wrong one.
+    // A name or value that is not Unicode is never valid. With replacement characters it is rejected like any other invalid
+    // one.
     let environment = std::env::vars_os()
         .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()));
     Configuration::load(file, environment)

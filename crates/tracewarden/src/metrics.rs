@@ -1,4 +1,4 @@
-//! `/metrics`, on a listener of its own: it asks for no password, so it must not be where users are.
+//! `/metrics`, on a separate listener: it requires no authentication, so users must not be able to reach it.
 
 use std::sync::Arc;
 
@@ -19,13 +19,13 @@ use crate::configuration::Configuration;
 use crate::connections::Connections;
 use crate::process_metrics::ProcessMetrics;
 
-/// The text format that `encode` writes.
+/// Content type of the text format that `encode` writes.
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Binds the configured address; `None` when metrics are not to be served.
+/// Binds the configured address; `None` when metrics are not served.
 ///
 /// # Errors
-/// When the address cannot be had.
+/// When the address cannot be bound.
 pub async fn bind(configuration: &Configuration) -> anyhow::Result<Option<TcpListener>> {
     let Some(address) = configuration.metrics_listen else { return Ok(None) };
     let listener = TcpListener::bind(address)
@@ -36,7 +36,7 @@ pub async fn bind(configuration: &Configuration) -> anyhow::Result<Option<TcpLis
     Ok(Some(listener))
 }
 
-/// Everything that is counted, by name.
+/// Returns a registry with all metrics.
 pub fn registry(http: &tracewarden_rest::Metrics, connections: &Connections, service: &Service) -> Registry {
     let mut registry = Registry::default();
     registry.register(
@@ -51,7 +51,7 @@ pub fn registry(http: &tracewarden_rest::Metrics, connections: &Connections, ser
     registry
 }
 
-/// The one path. Browsers of those who can reach it must not run or keep it either.
+/// Returns the router with its only path. The security headers keep browsers from executing or caching the answer.
 pub fn routes(registry: Registry) -> Router {
     let secured = map_response(async |mut response: Response| {
         tracewarden_rest::secure(&mut response, false);

@@ -1,4 +1,4 @@
-//! `tracewarden model`: the access model of a running service as one file, over its API.
+//! `tracewarden model`: the access model of a running service as one file, through the service's API.
 
 mod answers;
 mod apply;
@@ -15,15 +15,15 @@ use std::process::ExitCode;
 use crate::command_line::Model;
 use crate::policy::{self, FAILED, NOT_DONE, Trouble};
 
-/// The status of a plan that can be applied and changes something, for those who asked for it.
+/// Exit status of a plan that can be applied and has changes, with `--detailed-exitcode`.
 const CHANGES: u8 = 3;
 
-/// Why a command ended without its work done.
+/// Why a command ended without success.
 #[derive(Debug)]
 enum Stop {
-    /// The file is not valid, or somebody said no.
+    /// The file is not valid, a test fails, or the operator declined.
     Refused(Trouble),
-    /// It could not be done, or not be found out.
+    /// The command failed, or its outcome is unknown.
     NotDone(Trouble),
 }
 
@@ -43,7 +43,7 @@ impl From<Trouble> for Stop {
     }
 }
 
-/// Runs a command. What it found goes to the standard output, what kept it from its work to the standard error.
+/// Runs a command. Results go to the standard output, errors to the standard error.
 pub fn run(command: &Model) -> ExitCode {
     let status = match command {
         Model::Export(options) => export::run(options),
@@ -66,7 +66,8 @@ pub fn run(command: &Model) -> ExitCode {
     status.into()
 }
 
-/// All that commands show of what a service answers with, as if it were each of the answers that they read.
+/// Returns every text that the commands print for an answer of the service, which is parsed as each of the answers that
+/// they read.
 #[cfg(test)]
 pub(crate) fn shown(answer: &serde_json::Value) -> Vec<String> {
     use answers::{ChangeInFull, History, Plan};

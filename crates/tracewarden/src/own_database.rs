@@ -1,4 +1,4 @@
-//! Opening the service's own database at the start.
+//! Opens the application database at start.
 
 use std::time::Duration;
 
@@ -7,18 +7,19 @@ use tokio::time::{Instant, sleep};
 use tracewarden_model::Clock;
 use tracewarden_service::{AppDb, DbError};
 
-/// How long a server that does not answer is waited for: containers and machines that start together start in any order.
+/// How long to wait for a database server that does not answer: containers and machines that start together start in any
+/// order.
 const WAIT: Duration = Duration::from_secs(30);
-/// Between two attempts.
+/// Pause between two attempts.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Between two lines of the log about it.
+/// Minimum time between two log lines about it.
 const LINES: Duration = Duration::from_secs(5);
 
-/// Opens the database, and waits for a server that is not up yet. What waiting does not mend, such as a wrong password, ends
-/// it at once.
+/// Opens the database, and waits for a database server that is not up yet. An error that waiting cannot resolve, such as a
+/// wrong password, is returned at once.
 ///
 /// # Errors
-/// Names the setting.
+/// The message names the setting.
 pub async fn open(url: &str, clock: &dyn Clock) -> anyhow::Result<AppDb> {
     let begun = Instant::now();
     let mut said: Option<Instant> = None;
@@ -28,7 +29,8 @@ pub async fn open(url: &str, clock: &dyn Clock) -> anyhow::Result<AppDb> {
             Ok(db) => return Ok(db),
             Err(error) => error,
         };
-        // A file is there or not. What holds after a commit that was cut off, the next attempt reads.
+        // A database file exists or does not, so waiting helps only with a server. After a commit with an unknown outcome,
+        // the next attempt reads the actual state.
         let passing = matches!(error, DbError::Unavailable(_) | DbError::OutcomeUnknown(_));
         let may_come = passing && AppDb::file(url).is_none();
         if !may_come {

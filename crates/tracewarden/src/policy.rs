@@ -1,4 +1,4 @@
-//! `tracewarden policy`: policies without a service or a trace store, from files.
+//! `tracewarden policy`: checks, evaluates and tests policies from files, without a service or ClickHouse.
 
 mod check;
 mod columns;
@@ -13,21 +13,21 @@ use std::process::ExitCode;
 
 use crate::command_line::{Policy, PolicyTest};
 
-/// The status when policies are not valid, or a test failed.
+/// Exit status when policies are not valid, or a test failed.
 pub(crate) const FAILED: u8 = 1;
-/// The status when that could not be found out.
+/// Exit status when the command could not do its work.
 pub(crate) const NOT_DONE: u8 = 2;
 
-/// What kept a command from its work.
+/// Why a command could not do its work.
 #[derive(Debug, Default)]
 pub(crate) struct Trouble(pub(crate) Vec<Line>);
 
-/// A part of what is said about it.
+/// One message of it.
 #[derive(Debug)]
 pub(crate) enum Line {
-    /// With the file and the place where there is one.
+    /// A message, with file and position if known.
     Message(String),
-    /// A diagnostic as it is shown.
+    /// A rendered diagnostic.
     Rendered(String),
 }
 
@@ -37,7 +37,7 @@ impl Trouble {
     }
 }
 
-/// Runs a command. What it found goes to the standard output, what kept it from its work to the standard error.
+/// Runs a command. Results go to the standard output, errors to the standard error.
 pub fn run(command: &Policy) -> ExitCode {
     match command {
         Policy::Check(options) => finish(|output| check::run(options, output)),
@@ -46,7 +46,7 @@ pub fn run(command: &Policy) -> ExitCode {
     }
 }
 
-/// Runs the tests of files.
+/// Runs the tests in files.
 pub(crate) fn test(options: &PolicyTest) -> ExitCode {
     finish(|output| test::run(options, output))
 }
@@ -54,7 +54,7 @@ pub(crate) fn test(options: &PolicyTest) -> ExitCode {
 fn finish(command: impl FnOnce(&mut String) -> Result<u8, Trouble>) -> ExitCode {
     let mut output = String::new();
     let status = command(&mut output);
-    // What was found is said also when something kept the command from the rest.
+    // Print the results so far, also after an error.
     let written = write(&output);
     ended(status.and_then(|status| written.map(|()| status)))
 }
@@ -62,11 +62,11 @@ fn finish(command: impl FnOnce(&mut String) -> Result<u8, Trouble>) -> ExitCode 
 /// Writes results to the standard output.
 ///
 /// # Errors
-/// When they cannot be written, unless nobody reads them any more.
+/// When they cannot be written, unless the reader has closed the pipe.
 pub(crate) fn write(text: &str) -> Result<(), Trouble> {
     let mut output = io::stdout().lock();
     match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
-        // Whoever stops reading has seen enough.
+        // A reader may close the pipe early, as `head` does.
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(Trouble::one(format!("the results cannot be written: {error}")))
         }
@@ -74,7 +74,7 @@ pub(crate) fn write(text: &str) -> Result<(), Trouble> {
     }
 }
 
-/// The status of a command; what kept it from its work is said on the standard error.
+/// Returns the exit status of a command, after printing its errors to the standard error.
 fn ended(status: Result<u8, Trouble>) -> ExitCode {
     status
         .unwrap_or_else(|trouble| {
@@ -84,11 +84,11 @@ fn ended(status: Result<u8, Trouble>) -> ExitCode {
         .into()
 }
 
-/// Says on the standard error what kept a command from its work.
+/// Prints to the standard error why a command could not do its work.
 pub(crate) fn tell(Trouble(lines): Trouble) {
     let mut standard_error = io::stderr().lock();
     for line in lines {
-        // Where nobody is told, the status still says it.
+        // If the standard error cannot be written, the exit status still shows the failure.
         let _ = match line {
             Line::Message(message) => writeln!(standard_error, "tracewarden: {message}"),
             Line::Rendered(text) => writeln!(standard_error, "{text}\n"),
@@ -96,7 +96,7 @@ pub(crate) fn tell(Trouble(lines): Trouble) {
     }
 }
 
-/// All that commands say of a file, as if it were each of the files that they read.
+/// Returns every message that the commands print for a file, which is read as each of the files that they accept.
 #[cfg(test)]
 pub(crate) fn said(path: &std::path::Path) -> Vec<String> {
     let options =

@@ -1,4 +1,4 @@
-//! What the operating system knows about this process, under the names that all programs use for it.
+//! Process metrics from the operating system, under their standard Prometheus names.
 
 use std::fmt;
 use std::fs;
@@ -8,7 +8,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 
-/// Reads `/proc` at each scrape. What cannot be read there, as on other systems, is left out.
+/// Collector that reads `/proc` at each scrape. Values that cannot be read, as on other systems, are left out.
 #[derive(Debug)]
 pub struct ProcessMetrics;
 
@@ -45,7 +45,7 @@ fn resident_bytes() -> Option<i64> {
 
 fn open_files() -> Option<i64> {
     let entries = fs::read_dir("/proc/self/fd").ok()?.count();
-    // One of them is the directory that was just read.
+    // One of the descriptors belongs to the directory being read.
     i64::try_from(entries.saturating_sub(1)).ok()
 }
 
@@ -55,9 +55,9 @@ fn most_files() -> Option<i64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// Seconds of processor time, and when the process started.
+/// Returns the processor time in seconds, and the start time as a Unix time.
 fn times() -> Option<(f64, f64)> {
-    // Positions in `/proc/self/stat` behind the name, which may hold anything and ends with the last parenthesis.
+    // Positions in `/proc/self/stat` after the process name, which may contain any text and ends with the last parenthesis.
     const USER: usize = 11;
     const SYSTEM: usize = 12;
     const STARTED: usize = 19;

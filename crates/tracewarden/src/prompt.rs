@@ -1,11 +1,11 @@
-//! Reading a password: from the terminal without echo, twice, or from standard input when that is no terminal.
+//! Reads a password: twice and without echo from a terminal, once from a standard input that is not a terminal.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
 use anyhow::{Context, bail};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 
-/// More than any password may have, so that a wrong pipe does not fill the memory.
+/// More than any password may have; bounds the memory if the wrong file is piped in.
 const MAX_LINE_BYTES: u64 = 4096;
 
 /// Reads a password.
@@ -31,7 +31,7 @@ fn ask(prompt: &str) -> anyhow::Result<String> {
     terminal.write_all(prompt.as_bytes()).context("cannot write the prompt")?;
     terminal.flush().context("cannot write the prompt")?;
     let line = line();
-    // The line break that was typed was not echoed.
+    // The user's line break was not echoed.
     terminal.write_all(b"\n").context("cannot write the prompt")?;
     line
 }

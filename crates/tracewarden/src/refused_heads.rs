@@ -1,5 +1,5 @@
-//! Answers to requests whose head cannot be read. hyper writes a bare status by itself and calls no service; the connection
-//! puts an answer with problem details in its place.
+//! Answers to requests with an unreadable head. hyper writes a bare status for them without calling the service; the
+//! connection replaces it by an answer with problem details.
 
 use std::io;
 use std::pin::Pin;
@@ -15,26 +15,26 @@ use hyper::rt::{Read, ReadBuf, ReadBufCursor, Write};
 use tokio::time::Sleep;
 use tracewarden_rest::UnreadableHeads;
 
-/// After such an answer, this much of the rest is still read, for this long: a client that is cut off while it writes
-/// does not get to read the answer.
+/// Limits for reading the rest of such a request after the answer: a client whose connection is closed while it still
+/// writes does not read the answer.
 const MAX_DISCARDED_BYTES: usize = 16 * 1024 * 1024;
 const LINGER: Duration = Duration::from_secs(2);
 
-/// Whether what is written to a connection comes from the service.
+/// Tracks whether the bytes written to a connection come from the service.
 #[derive(Debug, Default)]
 pub struct Exchange {
-    /// Requests whose answer has not ended.
+    /// Number of requests whose answer has not ended.
     open: AtomicUsize,
-    /// Whether the service was called since everything was flushed the last time.
+    /// Whether the service was called since the last complete flush.
     called: AtomicBool,
 }
 
-/// A request that the service answers; ends with the body of its answer.
+/// A request that the service answers; it ends with the body of its answer.
 #[derive(Debug)]
 pub struct OpenRequest(Arc<Exchange>);
 
 impl Exchange {
-    /// The service is called.
+    /// Records a call of the service.
     pub fn begin(self: &Arc<Self>) -> OpenRequest {
         self.open.fetch_add(1, Ordering::SeqCst);
         self.called.store(true, Ordering::SeqCst);
@@ -47,7 +47,7 @@ impl Exchange {
         }
     }
 
-    /// Everything that the service said is written, and it was not called again.
+    /// Whether the service's answers are written completely, and it was not called again.
     fn is_idle(&self) -> bool {
         !self.called.load(Ordering::SeqCst)
     }
@@ -59,7 +59,7 @@ impl Drop for OpenRequest {
     }
 }
 
-/// The body of an answer, which keeps its request open.
+/// An answer's body, which keeps its request open.
 #[derive(Debug)]
 pub struct AnswerBody {
     body: Body,
@@ -92,12 +92,12 @@ impl hyper::body::Body for AnswerBody {
     }
 }
 
-/// A connection on which bare refusals become problems.
+/// A connection that replaces bare error responses by problem details.
 pub struct Refusing<T> {
     inner: T,
     exchange: Arc<Exchange>,
     heads: Option<UnreadableHeads>,
-    /// What is written in place of a bare refusal, and how much of it is.
+    /// The bytes written instead of the bare response, and how many of them are written.
     refusal: Option<(Vec<u8>, usize)>,
     is_shut: bool,
     discarded: usize,
@@ -105,12 +105,12 @@ pub struct Refusing<T> {
 }
 
 impl<T: Read + Write + Unpin> Refusing<T> {
-    /// Without `heads`, bare refusals stay.
+    /// Wraps a connection; without `heads`, bare responses are not replaced.
     pub fn new(inner: T, exchange: Arc<Exchange>, heads: Option<UnreadableHeads>) -> Self {
         Self { inner, exchange, heads, refusal: None, is_shut: false, discarded: 0, linger: None }
     }
 
-    /// Writes the refusal that stands for `bare`, all of it, if `bare` is one.
+    /// Writes the whole replacement of `bare`, if `bare` is an error response of hyper.
     fn poll_refusal(
         &mut self,
         context: &mut Context<'_>,
@@ -134,7 +134,7 @@ impl<T: Read + Write + Unpin> Refusing<T> {
         Poll::Ready(Some(Ok(())))
     }
 
-    /// Reads what the client still sends, within bounds.
+    /// Reads and discards what the client still sends, within limits.
     fn poll_discard(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let linger = self.linger.get_or_insert_with(|| Box::pin(tokio::time::sleep(LINGER)));
         if linger.as_mut().poll(context).is_ready() {
@@ -152,7 +152,8 @@ impl<T: Read + Write + Unpin> Refusing<T> {
     }
 }
 
-/// The answer that goes out for a bare refusal of hyper; `None` when it is none. It closes the connection, as hyper does.
+/// Returns the replacement of a bare error response of hyper; `None` if `bare` is something else. It closes the connection,
+/// as hyper does.
 fn in_place_of(bare: &[u8], heads: &UnreadableHeads) -> Option<Vec<u8>> {
     let text = std::str::from_utf8(bare).ok()?;
     let status = text.strip_prefix("HTTP/1.1 ").or_else(|| text.strip_prefix("HTTP/1.0 "))?.get(..3)?;

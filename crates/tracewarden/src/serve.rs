@@ -1,4 +1,4 @@
-//! `tracewarden serve`: puts the parts together and runs them.
+//! `tracewarden serve`: connects the components and runs them.
 
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -25,29 +25,29 @@ use crate::first_start::InitialPassword;
 use crate::server::Patience;
 use crate::{logging, metrics, own_database, server};
 
-/// A head must have arrived after this time; it also ends idle connections.
+/// Deadline for a request's head; it also ends idle connections.
 const HEAD_DEADLINE: Duration = Duration::from_secs(30);
 
-/// Connections of those who collect metrics.
+/// Maximum number of connections to the metrics listener.
 const METRICS_CONNECTIONS: usize = 16;
 
-/// A client that takes nothing of its answer for this long is let go.
+/// A client that reads none of its answer for this long is disconnected.
 const CLIENT_STALL: Duration = Duration::from_secs(60);
 
-/// Runs the service until it is told to stop.
+/// Runs the service until it receives the stop signal.
 ///
 /// # Errors
-/// When it cannot start, and that was not said in the log.
+/// When it cannot start and the error has not been logged.
 pub fn run(configuration: &Configuration) -> anyhow::Result<ExitCode> {
     logging::start(&configuration.log, configuration.log_format);
     let runtime = runtime()?;
     let result = runtime.block_on(serve(configuration));
-    // Whatever still runs had its time.
+    // Tasks that still run have had their grace period.
     runtime.shutdown_timeout(Duration::from_secs(1));
     match result {
         Ok(()) => Ok(ExitCode::SUCCESS),
-        // Whoever reads objects must not find a line of another kind at the end. Where the directives leave errors out, the
-        // plain line is better than none.
+        // With JSON logs, a final line of plain text would break the reader. If the directives filter out errors, the plain
+        // line is still better than none.
         Err(error)
             if configuration.log_format == LogFormat::Json && tracing::enabled!(tracing::Level::ERROR) =>
         {
@@ -58,10 +58,10 @@ pub fn run(configuration: &Configuration) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// What asynchronous work runs on, with the cryptography of its connections.
+/// Returns the Tokio runtime, and installs the cryptography provider for TLS.
 ///
 /// # Errors
-/// When the operating system gives no threads.
+/// When the operating system cannot create threads.
 pub fn runtime() -> anyhow::Result<Runtime> {
     rustls::crypto::ring::default_provider()
         .install_default()
@@ -75,7 +75,7 @@ async fn serve(configuration: &Configuration) -> anyhow::Result<()> {
     }
     connections::make_room(configuration.max_connections);
     let mut stop = Box::pin(server::stop_signal().context("cannot watch for the signal to stop")?);
-    // First, so that an address in use is found before anything is created.
+    // Bind before anything is created, so that an address in use is found first.
     let listener = TcpListener::bind(configuration.listen)
         .await
         .with_context(|| format!("cannot listen on {}", configuration.listen))?;
@@ -114,7 +114,7 @@ async fn serve(configuration: &Configuration) -> anyhow::Result<()> {
     let connections = Connections::new(configuration.max_connections);
     let counted = metrics_listener.map(|listener| {
         let routes = metrics::routes(metrics::registry(&http_metrics, &connections, &service));
-        // Until the very end, so that it can be watched how the last answers finish.
+        // Metrics are served until the end, so that operators can watch the last requests finish.
         tokio::spawn(async move {
             let connections = Connections::new(METRICS_CONNECTIONS);
             server::serve(listener, routes, None, std::future::pending(), patience, &connections).await;
@@ -123,7 +123,7 @@ async fn serve(configuration: &Configuration) -> anyhow::Result<()> {
     let (end_maintenance, ended) = oneshot::channel::<()>();
     let maintained = service.clone();
     let maintenance = tokio::spawn(async move {
-        // The other end is dropped or used; either is the end.
+        // The receiver completes when the sender is dropped or used; both mean the end.
         maintained.maintain(async { drop(ended.await) }).await;
     });
     let stop = notice(stop, stopping, configuration.shutdown_delay);
@@ -137,7 +137,7 @@ async fn serve(configuration: &Configuration) -> anyhow::Result<()> {
     server::serve(listener, routes, Some(heads), stop, patience, &connections).await;
     drop(end_maintenance);
     if let Err(error) = maintenance.await {
-        // Not the error itself, which quotes a panic.
+        // The error itself is not logged: it quotes the panic's message.
         tracing::error!(panicked = error.is_panic(), "the maintenance ended early");
     }
     if let Some(counted) = counted {
@@ -148,7 +148,7 @@ async fn serve(configuration: &Configuration) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Lets whoever balances the load know that the service is about to stop, and then gives them time to notice.
+/// Reports "not ready" to load balancers after the stop signal, and gives them time to react.
 async fn notice(stop: impl Future<Output = ()>, stopping: Stopping, delay: Duration) {
     stop.await;
     stopping.begin();
@@ -158,7 +158,7 @@ async fn notice(stop: impl Future<Output = ()>, stopping: Stopping, delay: Durat
     }
 }
 
-/// Says where the service listens: on standard output for programs that started it, in the log for people.
+/// Announces the address: on the standard output for programs that started the service, in the log for people.
 fn announce(address: SocketAddr, public_origin: &str) {
     let reachable = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -168,7 +168,7 @@ fn announce(address: SocketAddr, public_origin: &str) {
     let url = format!("http://{}", SocketAddr::new(reachable, address.port()));
     let mut output = std::io::stdout();
     if let Err(error) = writeln!(output, "listening {url}").and_then(|()| output.flush()) {
-        // Nobody reads it, and nobody has to.
+        // The announcement is optional, so a failed write is only logged.
         tracing::debug!(%error, "standard output is closed");
     }
     tracing::info!(public_origin, "listening on {url}");
@@ -182,7 +182,7 @@ async fn bootstrap(service: &Service, configuration: &Configuration) -> anyhow::
     let mut place = InitialPassword::place(configuration)?;
     let done = service.bootstrap(admin, |password| place.keep(password.expose_secret())).await;
     let done = done.map_err(|error| {
-        // Where nobody knows whether the administrator exists, the password may be valid.
+        // If it is unknown whether the administrator was created, the password may be valid, so the file stays.
         if !matches!(error, ServiceError::OutcomeUnknown { .. }) {
             place.withdraw();
         }
@@ -208,7 +208,7 @@ async fn bootstrap(service: &Service, configuration: &Configuration) -> anyhow::
     Ok(())
 }
 
-/// How to reach the trace store.
+/// Returns the configuration of the ClickHouse client.
 pub fn store_config(configuration: &Configuration) -> StoreConfig {
     StoreConfig {
         endpoints: configuration.clickhouse_endpoints.clone(),
@@ -240,12 +240,12 @@ fn settings(configuration: &Configuration) -> Settings {
     }
 }
 
-/// Nanoseconds; the longest configurable duration fits.
+/// Converts to nanoseconds; the longest configurable duration fits.
 fn nanos(duration: Duration) -> i64 {
     i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// The operator may see what no client may.
+/// Includes the cause of the error: the operator may see it, API clients may not.
 fn explain(what: &str, error: &ServiceError) -> anyhow::Error {
     match error.inside() {
         Some(inside) => anyhow!("{what}: {}: {inside}", error.detail()),

@@ -1,5 +1,5 @@
-//! Accepting connections, with bounds on headers and time, until the signal to stop; then letting running answers
-//! finish.
+//! The HTTP server: accepts connections, with limits on headers and time, until the stop signal; then lets requests in
+//! flight finish.
 
 use std::io;
 use std::net::SocketAddr;
@@ -23,30 +23,31 @@ use tracewarden_rest::UnreadableHeads;
 use crate::connections::Connections;
 use crate::refused_heads::{AnswerBody, Exchange, Refusing};
 
-/// Request line and headers together, with their line ends; a larger head is refused. hyper refuses one that it has not read
-/// whole when its buffer has so much: how much arrives at once decides about others, so that they are measured here.
+/// Maximum size of a request's line and headers together, with line ends; a larger head is rejected. hyper rejects a head
+/// that is still incomplete when its buffer holds this many bytes. For other heads that depends on how many bytes arrive at
+/// once, so their size is measured here.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
-/// Headers in a request.
+/// Maximum number of headers in a request.
 const MAX_HEADERS: usize = 100;
-/// Wait after a failure to accept, which is usually a lack of file descriptors.
+/// Pause after a failure to accept, usually for lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Time for the records of answers that were broken off at the end.
+/// Time to write the audit records of answers aborted at shutdown.
 const LAST_RECORDS: Duration = Duration::from_secs(1);
 
-/// How patient the server is.
+/// Time limits of the server.
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {
-    /// How long running answers may take after the signal to stop.
+    /// How long requests in flight may take after the stop signal.
     pub grace: Duration,
-    /// How long a client may take none of an answer. One that stopped reading would hold a query of the trace store, and
-    /// with enough connections all that it has.
+    /// How long a client may read none of its answer. A client that stops reading holds a ClickHouse query; with enough
+    /// connections it would hold all of them.
     pub stall: Duration,
-    /// A head must have arrived after this time; it also ends idle connections.
+    /// Deadline for a request's head; it also ends idle connections.
     pub head: Duration,
 }
 
-/// Serves until `stop` completes, then waits for running answers. `heads` answers requests that have no readable head.
+/// Serves until `stop` completes, then waits for requests in flight. `heads` answers requests with an unreadable head.
 pub async fn serve(
     listener: TcpListener,
     routes: Router,
@@ -89,7 +90,7 @@ pub async fn serve(
                         _ = broken_off.wait_for(|now| *now) => return,
                     };
                     if let Err(error) = ended {
-                        // Clients go away; that is their business, and each is audited where it matters.
+                        // Client disconnects are normal. Where they matter, an audit record is written.
                         tracing::debug!(%error, "connection ended");
                     }
                 });
@@ -106,14 +107,14 @@ pub async fn serve(
     if tokio::time::timeout(patience.grace, running.shutdown()).await.is_err() {
         tracing::warn!("answers that still ran are broken off");
         if break_off.send(true).is_ok() {
-            // Each leaves a record of how it ended, which is written now.
+            // Aborted answers write their audit records now.
             tokio::time::sleep(LAST_RECORDS).await;
         }
     }
 }
 
 fn prepare(stream: TcpStream, stall: Duration) -> TokioIo<Pin<Box<TimeoutStream<TcpStream>>>> {
-    // Without it the small last piece of an answer waits for the acknowledgement of the one before.
+    // With Nagle's algorithm, the small last part of an answer would wait for the acknowledgement of the previous part.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "no TCP_NODELAY");
     }
@@ -148,7 +149,7 @@ fn per_connection(
     })
 }
 
-/// Bytes of a request's head, each header as `name: value` on a line.
+/// Returns the size of a request's head in bytes, counting each header as a line `name: value`.
 fn head_bytes<B>(request: &Request<B>) -> usize {
     const VERSION: usize = " HTTP/1.1\r\n".len();
     const SEPARATORS: usize = ": \r\n".len();
@@ -158,7 +159,7 @@ fn head_bytes<B>(request: &Request<B>) -> usize {
     request.method().as_str().len() + " ".len() + target + VERSION + headers + "\r\n".len()
 }
 
-/// The answer to a head that is too large, as to one that hyper refuses.
+/// Returns the answer to a head that is too large, as for one that hyper rejects.
 fn too_large(heads: Option<&UnreadableHeads>) -> Response {
     let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
     let (headers, body) = heads.and_then(|heads| heads.answer(status)).unwrap_or_default();
@@ -169,13 +170,13 @@ fn too_large(heads: Option<&UnreadableHeads>) -> Response {
     response
 }
 
-/// A failure that concerns the one connection that was to be accepted.
+/// Whether the failure concerns only the connection being accepted.
 fn is_of_one_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
-/// Completes when the operating system asks the process to stop: SIGTERM or SIGINT.
+/// Returns a future that completes on SIGTERM or SIGINT.
 ///
 /// # Errors
 /// When the signals cannot be watched.
@@ -240,7 +241,7 @@ mod tests {
         let mut client = TcpStream::connect(address).await.unwrap();
         client.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
         let mut some = vec![0; 1024];
-        // As long as it reads, however slowly, it is served.
+        // A client that reads slowly is still served.
         for _ in 0..5 {
             assert!(client.read(&mut some).await.unwrap() > 0);
             tokio::time::sleep(Duration::from_millis(100)).await;
@@ -248,7 +249,7 @@ mod tests {
         until(async || dropped.load(Ordering::SeqCst), |dropped| *dropped).await;
     }
 
-    /// A server of nothing but short answers, and its address.
+    /// Starts a server that returns short answers, and returns its address.
     async fn start(patience: Patience, connections: &Connections) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -258,7 +259,7 @@ mod tests {
         address
     }
 
-    /// What is answered until the connection ends, or for so long.
+    /// Reads the answer until the connection ends, or until the time-out.
     async fn answer(client: &mut TcpStream, patience: Duration) -> String {
         let mut answer = Vec::new();
         let _ = tokio::time::timeout(patience, client.read_to_end(&mut answer)).await;
@@ -269,7 +270,7 @@ mod tests {
         let mut client = TcpStream::connect(address).await.unwrap();
         let (mut read, mut write) = client.split();
         let (sent, mut answer) = (write.write_all(head.as_bytes()), [0; 12]);
-        // Whoever sends too much is answered before the end of it.
+        // The server answers before it has read all of an oversized head.
         let (_, read) = tokio::join!(sent, read.read_exact(&mut answer));
         read.unwrap();
         std::str::from_utf8(&answer[9..]).unwrap().parse().unwrap()
@@ -312,7 +313,7 @@ mod tests {
         ] {
             let head = of_bytes(bytes);
             assert_eq!(head.len(), bytes);
-            // However it arrives: at once, or in pieces that leave room in the buffer.
+            // The result must be the same whether the head arrives at once or in parts that leave space in the buffer.
             assert_eq!(status(address, &head).await, expected, "{bytes} bytes at once");
             let mut client = TcpStream::connect(address).await.unwrap();
             let (mut read, mut write) = client.split();
@@ -350,7 +351,7 @@ mod tests {
         })
     }
 
-    /// All that comes back for what is sent while it is still sent.
+    /// Sends bytes and reads at the same time; returns everything received.
     async fn exchange(address: SocketAddr, sent: &[u8]) -> String {
         let client = TcpStream::connect(address).await.unwrap();
         let (mut read, mut write) = client.into_split();
@@ -364,7 +365,7 @@ mod tests {
     async fn a_head_that_cannot_be_read_is_answered_with_a_problem() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        // What a span says must never be taken for an answer of the HTTP library.
+        // A response body that looks like one of hyper's error responses must not be replaced.
         let bare =
             "HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
         let pieces = move || stream::iter([Ok::<_, io::Error>(bare), Ok(bare)]);
@@ -411,7 +412,7 @@ mod tests {
             assert_eq!((&problem["code"], &problem["retry"]), (&code.into(), &"never".into()), "{problem}");
             assert!(answered.contains(&format!("x-request-id: {}", problem["request_id"].as_str().unwrap())));
             assert!(answered.contains(&format!("content-length: {}", body.len())), "{answered}");
-            // Also after a request that was answered on the same connection.
+            // The same as the second request of a connection.
             let mut client = TcpStream::connect(address).await.unwrap();
             client.write_all(good.as_bytes()).await.unwrap();
             let mut first = [0; 1024];
@@ -436,7 +437,7 @@ mod tests {
         let mut idle = TcpStream::connect(address).await.unwrap();
         idle.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
         let dripping = async {
-            // Each piece comes in time; together they do not.
+            // Each byte arrives in time, but the head as a whole does not.
             for piece in b"GET / HTTP/1.1\r\nhost: x\r\nx-more: and more and more".chunks(1) {
                 if slow.write_all(piece).await.is_err() {
                     return;

@@ -1,4 +1,4 @@
-//! The addresses to listen on: whether they can be had.
+//! Checks that the service can listen on the configured addresses.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,14 +11,15 @@ use tokio::time::timeout;
 use super::Finding;
 use crate::configuration::Configuration;
 
-/// For an answer from whoever has the address.
+/// Time-out for an answer of the process that already listens on an address.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// As much of it as is looked at.
+/// Maximum number of bytes of that answer that are read.
 const ANSWER_BYTES_MAX: u64 = 64 * 1024;
 
-/// Adds what there is to say. Listens for a moment, and accepts nothing.
+/// Adds a finding for each listener. It binds the address for a moment and accepts no connection.
 pub(super) async fn look(configuration: &Configuration, findings: &mut Vec<Finding>) {
-    // The names of metrics are ours alone; the body of `/healthz` is short and as anybody's, but all our answers have this id.
+    // To recognise a running Tracewarden: its metric names are unique to it. The body of `/healthz` is short and not
+    // unique, but every answer of the service has this request id header.
     findings.extend(one("listen", configuration.listen, "/healthz", "x-request-id: ").await);
     if let Some(address) = configuration.metrics_listen {
         findings.extend(one("metrics_listen", address, "/metrics", "tracewarden_build_info").await);
@@ -62,6 +63,6 @@ async fn is_ours(mut address: SocketAddr, path: &str, mark: &str) -> bool {
         stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer).await?;
         Ok::<_, io::Error>(String::from_utf8_lossy(&answer).contains(mark))
     };
-    // Whoever does not answer is not us.
+    // A listener that does not answer in time is taken for another program.
     matches!(timeout(PATIENCE, ask).await, Ok(Ok(true)))
 }

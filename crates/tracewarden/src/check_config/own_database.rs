@@ -1,4 +1,4 @@
-//! The service's own database, looked at without changing anything.
+//! Checks the application database without changing it.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use super::{Finding, GUIDE, private};
 use crate::configuration::Configuration;
 use crate::first_start::InitialPassword;
 
-/// The trace source, as far as the own database tells.
+/// The trace source, as far as the application database shows it.
 #[derive(Debug)]
 pub(super) enum Bound {
     To(Box<Binding>),
@@ -28,10 +28,10 @@ impl Bound {
     }
 }
 
-/// What the own database holds, as far as others need to know.
+/// Contents of the application database that other checks need.
 struct Contents {
     bound: Bound,
-    /// Whether the next start makes the first administrator.
+    /// Whether the next start creates the first administrator.
     without_users: bool,
 }
 
@@ -40,7 +40,7 @@ impl Contents {
     const UNKNOWN: Self = Self { bound: Bound::Unknown, without_users: false };
 }
 
-/// Adds what there is to say.
+/// Adds the findings on the application database.
 pub(super) async fn look(configuration: &Configuration, findings: &mut Vec<Finding>) -> Bound {
     let contents = contents(configuration, findings).await;
     if contents.without_users && configuration.admin_password_hash.is_none() {
@@ -49,7 +49,8 @@ pub(super) async fn look(configuration: &Configuration, findings: &mut Vec<Findi
     contents.bound
 }
 
-/// Whether the password of the first administrator has a place. Whoever checks has a terminal, but a service has none.
+/// Checks that the first administrator's password can be written to a file. `check-config` itself usually runs on a
+/// terminal, but the service usually runs without one.
 fn first_password(configuration: &Configuration) -> Finding {
     match InitialPassword::look(configuration) {
         Ok(path) => Finding::ok(format!(
@@ -77,7 +78,7 @@ async fn contents(configuration: &Configuration, findings: &mut Vec<Finding>) ->
     }
     let inspection = match AppDb::inspect(url).await {
         Ok(inspection) => inspection,
-        // A server that is away may be back when the service starts.
+        // The server may be up again when the service starts.
         Err(error @ DbError::Unavailable(_)) => {
             findings.push(Finding::error(format!("{error}; start the server, or mend `database_url`")));
             return Contents::UNKNOWN;
@@ -105,7 +106,7 @@ async fn contents(configuration: &Configuration, findings: &mut Vec<Finding>) ->
     }
 }
 
-/// What an inspection means for whoever operates the service.
+/// Describes the result of an inspection for the operator.
 fn say(inspection: &DbInspection) -> Vec<Finding> {
     let mut findings = Vec::new();
     let product = &inspection.product;

@@ -1,4 +1,4 @@
-//! The trace store and the user that the service has there.
+//! Checks ClickHouse and the service's user in it.
 
 use std::collections::BTreeSet;
 
@@ -11,13 +11,13 @@ use super::{Finding, GUIDE};
 use crate::configuration::{Configuration, values};
 use crate::{ambient, serve};
 
-/// ClickHouse's error numbers.
+/// ClickHouse error codes.
 const READONLY: i32 = 164;
 const SETTING_CONSTRAINT_VIOLATION: i32 = 452;
 const UNKNOWN_SETTING: i32 = 115;
 const REFUSED_LOGIN: [i32; 4] = [192, 193, 194, 516];
 
-/// Of the store's own tables those that the service reads, as [`GUIDE`] lists them.
+/// Tables of the `system` database that the service reads, as [`GUIDE`] lists them.
 const CATALOGUE: [&str; 8] = [
     "tables",
     "columns",
@@ -29,10 +29,10 @@ const CATALOGUE: [&str; 8] = [
     "data_skipping_indices",
 ];
 
-/// Names that are listed before the rest is only counted.
+/// Maximum number of names in a list; the rest is only counted.
 const LISTED: usize = 8;
 
-/// Adds what there is to say about every endpoint.
+/// Adds the findings on every endpoint.
 pub(super) async fn look(configuration: &Configuration, bound: &Bound, findings: &mut Vec<Finding>) {
     let binding = bound.binding();
     let entropy = std::sync::Arc::new(ambient::SystemEntropy);
@@ -143,7 +143,7 @@ impl About<'_> {
                 short(error)
             ))));
         }
-        // What the server refuses of the settings fails every statement, and has been said.
+        // If the server rejects the settings, every statement fails, and that finding has been reported already.
         let refuses_all = matches!(user.settings, Err(StoreError::Store { code: Some(_), .. }));
         match &user.fit {
             Ok(()) => {}
@@ -213,7 +213,7 @@ impl About<'_> {
                 "`{name}` may do more than read: {list}; use a user with `SELECT` alone ({GUIDE})"
             ))),
         });
-        // Without the right to make temporary tables it reaches the servers of configured clusters alone.
+        // Without the privilege to create temporary tables, the user can reach only the servers of configured clusters.
         let of_clusters = |grant: &Grant, name: &str| {
             all(Power::Change).is_none() && (name == "REMOTE" || (name == "READ" && grant.object == "REMOTE"))
         };
@@ -233,12 +233,12 @@ impl About<'_> {
         }
         let reads = || grants.iter().filter(|grant| grant.of(Power::Read).next().is_some());
         let expected = |grant: &Grant| match (grant.database().as_deref(), grant.table().as_deref()) {
-            // Names of tables and types of columns, open to every user anyway.
+            // Table names and column types, which every user can read anyway.
             (Some("information_schema" | "INFORMATION_SCHEMA"), _) => true,
-            // Others of the store's own tables have what everybody asks, and who everybody is.
+            // Other system tables contain all users' queries and the users themselves.
             (Some("system"), table) => table.is_some_and(|table| CATALOGUE.contains(&table)),
             (Some(database), Some(_)) => binding.is_none_or(|binding| binding.database == database),
-            // Until a table is bound, somebody has to see which there are.
+            // Until a table is bound, an administrator needs to list the tables that exist.
             (Some(_), None) => binding.is_none(),
             (None, _) => false,
         };
@@ -255,7 +255,7 @@ impl About<'_> {
     }
 }
 
-/// The names, each once; `None` for none.
+/// Returns the distinct names as a list, or `None` if there are none.
 fn list<'a>(names: impl Iterator<Item = &'a str>) -> Option<String> {
     let names: BTreeSet<&str> = names.collect();
     let shown: Vec<&str> = names.iter().take(LISTED).copied().collect();
@@ -266,7 +266,7 @@ fn list<'a>(names: impl Iterator<Item = &'a str>) -> Option<String> {
     }
 }
 
-/// The beginning of a message.
+/// Returns the beginning of a message.
 fn short(error: &StoreError) -> String {
     const MOST: usize = 240;
     let text = error.to_string();

@@ -1,4 +1,4 @@
-//! `tracewarden model`.
+//! The options of `tracewarden model`.
 
 use std::path::PathBuf;
 
@@ -6,23 +6,25 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use super::{Format, PolicyTest, TEST_EXAMPLES};
 
-/// What to do with the access model.
+/// Commands for the access model.
 #[derive(Debug, Subcommand)]
 pub enum Model {
-    /// Write the access model of a service to a file, or to the standard output.
+    /// Write a service's access model to a file or to the standard output.
     Export(ModelExport),
-    /// Say what applying a file would change, whether its tests pass, and who would see more or less. Changes nothing.
+    /// Show what applying a file would change, whether its tests pass, and which users would see more or fewer traces.
+    /// Changes nothing.
     #[command(after_help = PLAN_STATUS)]
     Plan(ModelPlan),
-    /// Make a service's access model what a file says: shows the plan, asks, and applies exactly what was shown.
+    /// Replace a service's access model by a file: show the plan, ask for confirmation, and apply exactly the plan shown.
     #[command(after_help = APPLY_STATUS)]
     Apply(ModelApply),
-    /// Run the tests of files, without a service; the same as `tracewarden policy test`.
+    /// Run the tests in files, without a service; the same as `tracewarden policy test`.
     #[command(after_help = TEST_EXAMPLES)]
     Test(PolicyTest),
     /// List the changes of the access model, newest first, or show one of them.
     History(ModelHistory),
-    /// Make the access model what it was after an earlier change: shows the plan, asks, and applies what was shown.
+    /// Restore the access model of an earlier version: show the plan, ask for confirmation, and apply exactly the plan
+    /// shown.
     #[command(after_help = APPLY_STATUS)]
     Restore(ModelRestore),
 }
@@ -47,113 +49,113 @@ failed, 2 that could not be found out, 3 with --detailed-exitcode: it can be app
 const APPLY_STATUS: &str = "\
 Exit status: 0 applied, or nothing to change; 1 refused, or the answer was no; 2 it could not be done.";
 
-/// Which service, and by what key.
+/// Address of the service and API key.
 #[derive(Debug, Args)]
 pub struct Connection {
     /// Address of the service: `https`, or `http` on a loopback name.
     #[arg(long, value_name = "URL", env = "TRACEWARDEN_URL")]
     pub url: Option<String>,
-    /// File with the API key of an administrator; wins over TRACEWARDEN_API_KEY and TRACEWARDEN_API_KEY_FILE.
+    /// File with an administrator's API key; overrides TRACEWARDEN_API_KEY and TRACEWARDEN_API_KEY_FILE.
     #[arg(long, value_name = "FILE")]
     pub api_key_file: Option<PathBuf>,
-    /// File with the certificates (PEM) of the authority that vouches for the service, in place of those of the system.
+    /// File with the CA certificates (PEM) to verify the service with, instead of the system's.
     #[arg(long, value_name = "FILE", env = "TRACEWARDEN_CA_FILE")]
     pub ca_file: Option<PathBuf>,
 }
 
-/// How a file is written.
+/// File formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Notation {
-    /// For people.
+    /// YAML, for people.
     Yaml,
-    /// For programs.
+    /// JSON, for programs.
     Json,
 }
 
-/// What to export.
+/// Options of `model export`.
 #[derive(Debug, Args)]
 pub struct ModelExport {
-    /// Where the service is.
+    /// Connection to the service.
     #[command(flatten)]
     pub connection: Connection,
-    /// The file to write; it is replaced.
+    /// File to write; an existing file is replaced.
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// How it is written; JSON where the file's name ends so, otherwise YAML.
+    /// File format; default: JSON if the file name ends with `.json`, otherwise YAML.
     #[arg(long, value_enum)]
     pub format: Option<Notation>,
 }
 
-/// What to plan.
+/// Options of `model plan`.
 #[derive(Debug, Args)]
 pub struct ModelPlan {
-    /// Where the service is.
+    /// Connection to the service.
     #[command(flatten)]
     pub connection: Connection,
-    /// The file; `-` is the standard input.
+    /// File with the access model; `-` is the standard input.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// For how long the service may look at traces to say who would see more or less of them, at most 60; with 0 it does
-    /// not.
+    /// Maximum time, at most 60, for which the service may read traces to find out which users would see more or fewer of
+    /// them; 0 skips this.
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u8).range(0..=60))]
     pub seconds: u8,
-    /// End with 3 when there are changes.
+    /// Exit with status 3 if there are changes.
     #[arg(long)]
     pub detailed_exitcode: bool,
-    /// How results are written.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
 }
 
-/// What to apply.
+/// Options of `model apply`.
 #[derive(Debug, Args)]
 pub struct ModelApply {
-    /// Where the service is.
+    /// Connection to the service.
     #[command(flatten)]
     pub connection: Connection,
-    /// The file; `-` is the standard input.
+    /// File with the access model; `-` is the standard input.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// For how long the service may look at traces to say who would see more or less of them, at most 60; with 0 it does
-    /// not.
+    /// Maximum time, at most 60, for which the service may read traces to find out which users would see more or fewer of
+    /// them; 0 skips this.
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u8).range(0..=60))]
     pub seconds: u8,
-    /// Do not ask.
+    /// Do not ask for confirmation.
     #[arg(long, short)]
     pub yes: bool,
 }
 
-/// Which changes to list.
+/// Options of `model history`.
 #[derive(Debug, Args)]
 pub struct ModelHistory {
-    /// Where the service is.
+    /// Connection to the service.
     #[command(flatten)]
     pub connection: Connection,
-    /// A version of the access model: what the change to it changed.
+    /// Version of the access model: show only the change that made it.
     #[arg(value_name = "VERSION", conflicts_with = "limit")]
     pub version: Option<u64>,
-    /// How many are listed.
+    /// Maximum number of changes to list.
     #[arg(long, value_name = "NUMBER", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     pub limit: u32,
-    /// How results are written.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
 }
 
-/// What to go back to.
+/// Options of `model restore`.
 #[derive(Debug, Args)]
 pub struct ModelRestore {
-    /// Where the service is.
+    /// Connection to the service.
     #[command(flatten)]
     pub connection: Connection,
-    /// The version of the access model.
+    /// Version of the access model to restore.
     #[arg(value_name = "VERSION")]
     pub version: u64,
-    /// For how long the service may look at traces to say who would see more or less of them, at most 60; with 0 it does
-    /// not.
+    /// Maximum time, at most 60, for which the service may read traces to find out which users would see more or fewer of
+    /// them; 0 skips this.
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u8).range(0..=60))]
     pub seconds: u8,
-    /// Do not ask.
+    /// Do not ask for confirmation.
     #[arg(long, short)]
     pub yes: bool,
 }

@@ -1,4 +1,4 @@
-//! Settings that are valid and hardly meant: said by `check-config`, and in the log at every start.
+//! Warnings on settings that are valid but probably a mistake. `check-config` prints them, and every start logs them.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use super::Configuration;
 const MINUTE: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// What may be a mistake, in words.
+/// Returns the warnings.
 pub fn doubts(configuration: &Configuration) -> Vec<String> {
     let mut doubts = Vec::new();
     let over_https =

@@ -1,30 +1,31 @@
-//! The table of settings: name, default, meaning. Parsing, `check-config` and the documentation all read it.
+//! The table of settings: name, default, meaning. Parsing, `check-config` and the documentation use it.
 
-/// One setting. Its file key is `name`; its environment variable is `TRACEWARDEN_` and the name in capitals.
+/// A setting. Its file key is `name`; its environment variable is `TRACEWARDEN_` and the name in capitals.
 #[derive(Debug)]
 pub struct Setting {
     /// Key in the configuration file.
     pub name: &'static str,
-    /// Never shown, and also accepted as the path of a file that holds it, under the name with `_file`.
+    /// Whether the value is never shown, and can also be given as the path of a file that holds it, under the name with
+    /// `_file`.
     pub secret: bool,
-    /// What applies when it is not given, written as it would be given.
+    /// Default value, in the notation of the configuration file.
     pub default: Option<&'static str>,
-    /// What it does, for the documentation.
+    /// Description for the documentation.
     #[cfg_attr(not(test), allow(dead_code, reason = "the documentation is written by a test"))]
     pub help: &'static str,
 }
 
 impl Setting {
-    /// The environment variable.
+    /// Returns the name of the environment variable.
     pub fn variable(&self) -> String {
         format!("{PREFIX}{}", self.name.to_ascii_uppercase())
     }
 }
 
-/// Every environment variable of ours begins with this.
+/// Prefix of the names of Tracewarden's environment variables.
 pub const PREFIX: &str = "TRACEWARDEN_";
 
-/// Variables with our prefix that belong to the local trace store, the development commands and the command line.
+/// Variables with this prefix that belong to the local ClickHouse, the development commands and the command line.
 pub const FOREIGN_VARIABLES: &[&str] = &[
     "TRACEWARDEN_LIBCHDB",
     "TRACEWARDEN_PYTHON",
@@ -35,7 +36,7 @@ pub const FOREIGN_VARIABLES: &[&str] = &[
     "TRACEWARDEN_CA_FILE",
 ];
 
-/// Variables with our prefix that belong to the local trace store.
+/// Prefix of variables that belong to the local ClickHouse.
 pub const FOREIGN_PREFIX: &str = "TRACEWARDEN_LOCALSTORE_";
 
 const fn plain(name: &'static str, default: Option<&'static str>, help: &'static str) -> Setting {
@@ -188,7 +189,7 @@ pub const SETTINGS: &[Setting] = &[
     plain("log_format", Some("text"), "`text` or `json`."),
 ];
 
-/// The setting of this file key.
+/// Returns the setting with this file key.
 pub fn find(name: &str) -> Option<&'static Setting> {
     SETTINGS.iter().find(|setting| setting.name == name)
 }

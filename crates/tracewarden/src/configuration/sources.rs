@@ -1,5 +1,5 @@
-//! Where settings come from: a TOML file and environment variables, which win. Anything that is not known stops the
-//! start: a misspelt limit that is silently ignored is a limit that does not hold.
+//! Sources of settings: a TOML file and environment variables, which take precedence. An unknown setting prevents the
+//! start: a misspelt limit that was silently ignored would not be enforced.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,12 +8,12 @@ use tracewarden_model::nearest::nearest;
 
 use super::settings::{FOREIGN_PREFIX, FOREIGN_VARIABLES, PREFIX, SETTINGS, Setting, find};
 
-/// A setting that was given, before it is understood.
+/// A setting that was given, before it is parsed.
 #[derive(Debug, Clone)]
 pub struct Given {
     /// Its text.
     pub text: String,
-    /// The variable or file key that it came from, for messages.
+    /// Variable or file key that it came from, for messages.
     pub origin: String,
 }
 
@@ -26,7 +26,7 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// Reads the file, if one is named, and the environment.
+    /// Reads the file, if there is one, and the environment.
     pub fn read(file: Option<&Path>, environment: impl IntoIterator<Item = (String, String)>) -> Self {
         let mut sources = Self::default();
         if let Some(path) = file {
@@ -41,18 +41,19 @@ impl Sources {
         sources
     }
 
-    /// What was given for a setting.
+    /// Returns the given text of a setting.
     pub fn get(&self, name: &str) -> Option<&Given> {
         self.given.get(name)
     }
 
-    /// The files that secrets came from: those named for it, and the configuration file when it holds any itself.
+    /// Returns the files that secrets came from: those named for a secret, and the configuration file if it contains a
+    /// secret itself.
     pub fn secret_files(&self) -> &[PathBuf] {
         &self.secret_files
     }
 
-    /// Every setting with what applies and where it comes from, a line each, in the order of the documentation. Secrets are
-    /// named, not shown.
+    /// Returns one line per setting with its effective value and source, in the order of the documentation. Values of
+    /// secrets are not shown.
     pub fn lines(&self) -> Vec<String> {
         let line = |setting: &Setting| {
             let name = setting.name;
@@ -66,7 +67,7 @@ impl Sources {
         SETTINGS.iter().map(line).collect()
     }
 
-    /// Everything that could not be read so far.
+    /// Returns all errors so far.
     pub fn into_errors(self) -> Vec<String> {
         self.errors
     }
@@ -74,7 +75,7 @@ impl Sources {
     pub(crate) fn add_file(&mut self, path: &str, text: &str) {
         let table: toml::Table = match text.parse() {
             Ok(table) => table,
-            // The library's message quotes the line, which may hold a secret.
+            // The library's full message quotes the line, which may contain a secret.
             Err(error) => {
                 let error: toml::de::Error = error;
                 let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
@@ -104,14 +105,14 @@ impl Sources {
                 && !FOREIGN_VARIABLES.contains(&name.as_str())
                 && !name.starts_with(FOREIGN_PREFIX)
                 && !is_of_kubernetes(name, value)
-                // Container set-ups pass variables that nobody filled in.
+                // Container configurations often pass variables with empty values.
                 && !value.is_empty()
         });
         let found = ours.map(|(name, value)| (name.clone(), value, format!("`{name}`"))).collect();
         self.add(found, Setting::variable, "environment variable");
     }
 
-    /// Takes the settings of one source, which replace those of the source before.
+    /// Adds the settings of one source. They override those of earlier sources.
     fn add(&mut self, found: Vec<(String, String, String)>, spell: impl Fn(&Setting) -> String, what: &str) {
         let mut origins: BTreeMap<&'static str, String> = BTreeMap::new();
         for (key, text, origin) in found {
@@ -163,7 +164,7 @@ impl Sources {
     }
 }
 
-/// Whether it is what Kubernetes tells every container of Services whose names begin as this program's does.
+/// Whether Kubernetes sets this variable in every container, for a Service whose name begins like this program's.
 fn is_of_kubernetes(variable: &str, value: &str) -> bool {
     let is_address = variable.ends_with("_PORT") && value.contains("://");
     let of_a_port = ["_TCP", "_UDP", "_SCTP"].iter().any(|protocol| variable.contains(protocol));
@@ -190,7 +191,7 @@ fn plain_text(value: &toml::Value) -> Option<String> {
 fn read_secret(path: &str) -> Result<String, String> {
     match std::fs::read_to_string(path) {
         Ok(text) => match text.trim_end_matches(['\r', '\n']) {
-            // Of a secret that was never filled in; to have none, do not name a file.
+            // An empty file is a secret that was never filled in. To set no secret, name no file.
             "" => Err(format!("the file {path} is empty")),
             text => Ok(text.to_owned()),
         },
@@ -202,7 +203,7 @@ fn shown(text: &str) -> &str {
     if text.is_empty() { "empty" } else { text }
 }
 
-/// The setting's default, if it has one.
+/// Returns the setting's default, if it has one.
 pub fn default_of(name: &str) -> Option<&'static str> {
     find(name).and_then(|setting| setting.default)
 }

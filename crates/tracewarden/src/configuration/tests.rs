@@ -1,4 +1,4 @@
-//! Settings that are right, wrong, unknown and secret.
+//! Valid, invalid, unknown and secret settings.
 
 use std::io::Write;
 
@@ -162,7 +162,7 @@ fn the_administrator_is_one_who_can_sign_in() {
         "$argon2id$v=19$m=19456,t=2,p=1$c29tZXNhbHRzb21lc2FsdA".to_owned(),
         good.replace("argon2id", "argon2i"),
         good.replace("m=19456", "m=4096"),
-        // A shell has taken `$v` and the like for variables.
+        // A shell has expanded `$v` and similar parts as variables.
         good.replace("$argon2id$v", ""),
     ] {
         let name = "`TRACEWARDEN_ADMIN_PASSWORD_HASH`: takes what `tracewarden hash-password` prints";
@@ -179,7 +179,7 @@ fn variables_of_other_programs_are_left_alone() {
     for name in ["TRACEWARDEN_LIBCHDB", "TRACEWARDEN_PYTHON", "TRACEWARDEN_LOCALSTORE_PASSWORD"] {
         load("", &[(name, "x")]).unwrap();
     }
-    // Of Services in Kubernetes that are called as the program is, or begin so.
+    // Set by Kubernetes for Services whose names are or begin with the program's name.
     for (name, value) in [
         ("TRACEWARDEN_SERVICE_HOST", "10.0.0.1"),
         ("TRACEWARDEN_SERVICE_PORT", "8080"),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use url::{Host, Url};
 
-/// A duration such as `30s`, or `None` for `unlimited`.
+/// Parses a duration such as `30s`; `unlimited` is `None`.
 ///
 /// # Errors
 /// A message for people.
@@ -25,7 +25,7 @@ pub fn duration(text: &str) -> Result<Option<Duration>, String> {
         _ => return Err(wrong()),
     };
     let number: u64 = digits.parse().map_err(|_| wrong())?;
-    // A century is more than any of them means, and fits nanoseconds in an `i64`.
+    // No setting needs more than a century, and a century in nanoseconds fits an `i64`.
     match number.checked_mul(seconds_per_unit) {
         Some(0) => Err(format!("`{text}`: must be longer than nothing")),
         Some(seconds) if seconds <= 100 * 366 * 86_400 => Ok(Some(Duration::from_secs(seconds))),
@@ -33,7 +33,7 @@ pub fn duration(text: &str) -> Result<Option<Duration>, String> {
     }
 }
 
-/// A duration that must end.
+/// Parses a duration other than `unlimited`.
 ///
 /// # Errors
 /// A message for people.
@@ -41,7 +41,7 @@ pub fn limited_duration(text: &str) -> Result<Duration, String> {
     duration(text)?.ok_or_else(|| "takes a duration such as `30s`, not `unlimited`".to_owned())
 }
 
-/// A duration that may be nothing.
+/// Parses a duration that may be zero.
 ///
 /// # Errors
 /// A message for people.
@@ -49,7 +49,7 @@ pub fn delay(text: &str) -> Result<Duration, String> {
     if text == "0s" { Ok(Duration::ZERO) } else { limited_duration(text) }
 }
 
-/// An address with a port.
+/// Parses an address with a port.
 ///
 /// # Errors
 /// A message for people.
@@ -57,7 +57,7 @@ pub fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| format!("`{text}` is not an address with a port, such as `127.0.0.1:8080`"))
 }
 
-/// A number of bytes such as `4GiB`.
+/// Parses a number of bytes such as `4GiB`.
 ///
 /// # Errors
 /// A message for people.
@@ -75,7 +75,7 @@ pub fn bytes(text: &str) -> Result<u64, String> {
     number.checked_mul(factor).filter(|size| *size > 0 && *size <= 1 << 60).ok_or_else(wrong)
 }
 
-/// A whole number within bounds.
+/// Parses a whole number within bounds.
 ///
 /// # Errors
 /// A message for people.
@@ -86,7 +86,7 @@ pub fn count(text: &str, least: usize, most: usize) -> Result<usize, String> {
     }
 }
 
-/// `true` or `false`.
+/// Parses `true` or `false`.
 ///
 /// # Errors
 /// A message for people.
@@ -98,7 +98,7 @@ pub fn boolean(text: &str) -> Result<bool, String> {
     }
 }
 
-/// Networks, separated by commas; a single address is a network of one.
+/// Parses networks separated by commas; a single address is a network of one.
 ///
 /// # Errors
 /// A message for people.
@@ -112,7 +112,7 @@ pub fn networks(text: &str) -> Result<Vec<IpNet>, String> {
         .collect()
 }
 
-/// Names of hosts, each with or without a port, separated by commas.
+/// Parses host names separated by commas, each with or without a port.
 ///
 /// # Errors
 /// A message for people.
@@ -129,10 +129,10 @@ pub fn hosts(text: &str) -> Result<Vec<String>, String> {
     items(text).map(host).collect()
 }
 
-/// Addresses of the trace store, separated by commas.
+/// Parses ClickHouse URLs separated by commas.
 ///
 /// # Errors
-/// A message for people. It does not repeat the URL, which may hold a password.
+/// A message for people. It does not repeat the URL, which may contain a password.
 pub fn endpoints(text: &str) -> Result<Vec<String>, String> {
     let endpoints: Vec<String> = items(text)
         .map(|item| {
@@ -156,10 +156,10 @@ pub fn endpoints(text: &str) -> Result<Vec<String>, String> {
     if endpoints.is_empty() { Err("takes at least one URL".to_owned()) } else { Ok(endpoints) }
 }
 
-/// The origin of the public URL: scheme, host and port without a trailing slash.
+/// Parses the public URL into its origin: scheme, host and port without a trailing slash.
 ///
 /// # Errors
-/// A message for people. It does not repeat the URL, in which somebody may have left a password.
+/// A message for people. It does not repeat the URL, which may contain a password.
 pub fn origin(text: &str) -> Result<String, String> {
     let url = Url::parse(text).map_err(|error| format!("not a URL: {error}"))?;
     let bare = url.path() == "/" && url.query().is_none() && url.fragment().is_none();
@@ -183,7 +183,7 @@ pub fn origin(text: &str) -> Result<String, String> {
     Ok(url.origin().ascii_serialization())
 }
 
-/// Whether a URL leads to this machine.
+/// Whether the host of a URL is a loopback name or address.
 pub fn is_loopback(url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),

@@ -1,14 +1,14 @@
-//! What the API answers, as far as it is shown. Members that are not known are of a newer service, and no matter.
+//! Answers of the API, with the members that the commands show. Unknown members come from a newer service and are ignored.
 
 use serde::Deserialize;
 use serde_json::Value;
 use tracewarden_rest::json::Json;
 
-/// What applying a file would change, or a change did.
+/// The changes that a file would make.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Plan {
-    /// The version of the access model that the plan was compared with.
+    /// Version of the access model that the plan was compared with.
     pub(super) version: u64,
     pub(super) changes: Vec<Difference>,
     pub(super) warnings: Vec<Warning>,
@@ -18,7 +18,7 @@ pub(super) struct Plan {
     pub(super) notes: Vec<String>,
 }
 
-/// One thing that differs.
+/// One difference.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Difference {
@@ -31,7 +31,7 @@ pub(super) struct Difference {
     pub(super) after: Value,
 }
 
-/// A remark on a policy.
+/// A warning on a policy.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Warning {
@@ -45,7 +45,7 @@ pub(super) struct Warning {
     pub(super) length: u32,
 }
 
-/// How the tests of the file came out.
+/// Results of the tests in the file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Tests {
@@ -60,26 +60,26 @@ pub(super) struct FailedTest {
     pub(super) message: String,
 }
 
-/// A role that is removed, with how many users lose it.
+/// A role that is removed, with the number of users who lose it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Losing {
     pub(super) role: String,
     pub(super) users: u64,
-    /// Some of them.
+    /// Some of these users.
     pub(super) usernames: Vec<String>,
 }
 
-/// Who would see more or less.
+/// The users who would see more or fewer traces.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Impact {
     pub(super) from: String,
     pub(super) to: String,
-    /// `all` traces, or those that are `readable` for who asks.
+    /// `all` traces, or the traces that are `readable` for the caller.
     pub(super) among: String,
     pub(super) sampled: bool,
-    /// What part of the traces was looked at.
+    /// Fraction of the traces that were sampled.
     pub(super) fraction: f64,
     pub(super) members: u64,
     pub(super) members_compared: u64,
@@ -87,7 +87,7 @@ pub(super) struct Impact {
     pub(super) notes: Vec<String>,
 }
 
-/// What it means for one user, in traces.
+/// Impact on one user, in traces.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct UserImpact {
@@ -99,7 +99,7 @@ pub(super) struct UserImpact {
     pub(super) lost_ids: Vec<String>,
 }
 
-/// What was applied.
+/// Result of applying a file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Applied {
@@ -107,7 +107,7 @@ pub(super) struct Applied {
     pub(super) notes: Vec<String>,
 }
 
-/// Changes.
+/// A page of the history.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct History {
@@ -118,7 +118,7 @@ pub(super) struct History {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Change {
-    /// The version of the access model that it made.
+    /// Version of the access model that the change made.
     pub(super) version: u64,
     pub(super) at: String,
     pub(super) by: Actor,
@@ -127,14 +127,14 @@ pub(super) struct Change {
     pub(super) summary: Vec<String>,
 }
 
-/// Who made it.
+/// The user who made the change.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Actor {
     pub(super) username: String,
 }
 
-/// A change with what it changed, and the access model that it made.
+/// A change with its differences, and the access model that it made.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ChangeInFull {

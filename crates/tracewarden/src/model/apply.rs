@@ -1,4 +1,4 @@
-//! `tracewarden model apply` and `restore`: what is applied is what was shown.
+//! `tracewarden model apply` and `restore`: they apply exactly the plan that was shown.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write as _};
 
@@ -12,10 +12,10 @@ use super::{Stop, plan, show};
 use crate::command_line::{ModelApply, ModelRestore};
 use crate::policy;
 
-/// More than anybody answers with, so that a wrong pipe does not fill the memory.
+/// More than any answer to the prompt needs; bounds the memory if the wrong file is piped in.
 const MAX_ANSWER_BYTES: u64 = 1024;
 
-/// Makes the access model what a file says.
+/// Replaces the access model by a file.
 pub(super) fn run(options: &ModelApply) -> Result<u8, Stop> {
     somebody_to_ask(options.yes)?;
     let file = ModelFile::read(&options.file)?;
@@ -30,7 +30,7 @@ pub(super) fn run(options: &ModelApply) -> Result<u8, Stop> {
     change.carry_out(&remote, options.seconds, options.yes)
 }
 
-/// Makes the access model what it was after a change.
+/// Restores the access model of an earlier version.
 pub(super) fn restore(options: &ModelRestore) -> Result<u8, Stop> {
     somebody_to_ask(options.yes)?;
     let remote = Remote::new(&options.connection)?;
@@ -41,7 +41,7 @@ pub(super) fn restore(options: &ModelRestore) -> Result<u8, Stop> {
     change.carry_out(&remote, options.seconds, options.yes)
 }
 
-/// A change of the history with all that is known of it.
+/// Fetches a change of the history.
 pub(super) fn change<T: serde::de::DeserializeOwned>(remote: &Remote, number: u64) -> Result<T, Stop> {
     let answer = remote.json(Method::GET, &format!("/schema/history/{number}"), None, None);
     answer.map_err(|failure| match failure {
@@ -55,10 +55,10 @@ pub(super) fn change<T: serde::de::DeserializeOwned>(remote: &Remote, number: u6
     })
 }
 
-/// A change of the access model that somebody has to agree to.
+/// A change of the access model that needs the operator's confirmation.
 struct Proposal<'a> {
     file: &'a ModelFile,
-    /// Whether failing tests stand in its way. They do not keep anybody from going back.
+    /// Whether failing tests prevent the change. They do not prevent a restore.
     tests_count: bool,
     method: Method,
     path: &'a str,
@@ -78,7 +78,7 @@ impl Proposal<'_> {
         if !agreed && !asked()? {
             return Err(Stop::refused("nothing was changed"));
         }
-        // With the version that the plan was compared with: whatever was done since is not overwritten unseen.
+        // `If-Match` with the version of the plan: the service rejects the change if the model has changed since.
         let applied: Applied = remote
             .json(self.method.clone(), self.path, Some(plan.version), self.body)
             .map_err(|failure| self.not_applied(remote, failure))?;
@@ -91,7 +91,7 @@ impl Proposal<'_> {
         Ok(0)
     }
 
-    /// Where no answer came, the change may have been made.
+    /// Explains a failure. If no answer was received, the change may have been made.
     fn not_applied(&self, remote: &Remote, failure: Failure) -> Stop {
         let unknown = |message: String| {
             Stop::not_done(format!(
@@ -100,7 +100,7 @@ impl Proposal<'_> {
         };
         match failure {
             Failure::Lost(message) => unknown(message),
-            // Not the service's own answer: of somebody between, who may not have waited for it.
+            // A response without an error code comes from a proxy, which may not have waited for the service.
             Failure::Problem(problem) if problem.status >= 500 && problem.code.is_empty() => {
                 unknown(format!("{} answers with {}", remote.base, problem.status))
             }
@@ -109,7 +109,7 @@ impl Proposal<'_> {
     }
 }
 
-/// Before anything is sent: without a terminal nobody could answer.
+/// Checks before the first request that the operator can be asked: without a terminal, no answer can be read.
 fn somebody_to_ask(agreed: bool) -> Result<(), Stop> {
     if agreed || io::stdin().is_terminal() {
         return Ok(());
@@ -117,7 +117,7 @@ fn somebody_to_ask(agreed: bool) -> Result<(), Stop> {
     Err(Stop::not_done("nobody can be asked here: look at `tracewarden model plan`, and then give `--yes`"))
 }
 
-/// Asks on the terminal.
+/// Asks for confirmation on the terminal.
 fn asked() -> Result<bool, Stop> {
     let failed = |error: io::Error| Stop::not_done(format!("nobody can be asked: {error}"));
     let mut terminal = io::stderr();

@@ -11,7 +11,7 @@ use super::remote::Remote;
 use crate::command_line::{ModelExport, Notation};
 use crate::policy;
 
-/// Writes the access model as the service does: the same model gives the same bytes.
+/// Writes the access model exactly as the service returns it: the same model gives the same bytes.
 pub(super) fn run(options: &ModelExport) -> Result<u8, Stop> {
     let remote = Remote::new(&options.connection)?;
     let accept = match options.format.unwrap_or_else(|| notation(options.output.as_deref())) {
@@ -25,7 +25,7 @@ pub(super) fn run(options: &ModelExport) -> Result<u8, Stop> {
     let bytes = answer.into_bytes();
     let Some(path) = &options.output else {
         let text = String::from_utf8_lossy(&bytes);
-        // What goes on to other programs is what the service wrote; a terminal obeys no part of it.
+        // A pipe gets the service's bytes unchanged; on a terminal, control characters are replaced.
         let text = if io::stdout().is_terminal() { tame(&text) } else { text.into_owned() };
         policy::write(&text)?;
         return Ok(0);

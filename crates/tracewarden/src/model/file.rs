@@ -1,4 +1,4 @@
-//! A file with an access model: what is sent, and where in it things stand that the service speaks of.
+//! A file with an access model: its request body, and the positions in it that the service's messages refer to.
 
 use std::path::Path;
 
@@ -14,13 +14,13 @@ use super::remote::{Body, Failure, InvalidMember, Problem, Remote};
 use crate::policy::files::{Named, Origin, shown, text};
 use crate::policy::{Line, Trouble};
 
-/// What the service calls every reason to refuse a policy.
+/// Code of every error that rejects a policy.
 const REFUSED: &str = "policy_invalid";
 
-/// An access model, of a file or of the service's history.
+/// An access model, from a file or from the service's history.
 pub(super) struct ModelFile {
     name: String,
-    /// Where its members stand; of a file alone.
+    /// Positions of the members; only for a file.
     document: Option<Named>,
     content: Value,
     pub(super) body: Body,
@@ -37,16 +37,16 @@ impl ModelFile {
         Ok(Self { name: named.name.clone(), content: named.document.value(), document: Some(named), body })
     }
 
-    /// The access model of a version.
+    /// Returns the access model of a version.
     pub(super) fn of_version(version: u64, file: &Json) -> Self {
-        // Texts, numbers, lists and objects: serialising cannot fail.
+        // The value consists of strings, numbers, lists and objects, so serialising it cannot fail.
         let text = serde_json::to_string(file).unwrap_or_default();
         let content = Document::read(&text).map(|document| document.value()).unwrap_or_default();
         let body = Body { content_type: "application/json", bytes: text.into_bytes() };
         Self { name: format!("version {version}"), document: None, content, body }
     }
 
-    /// Why the file got no answer, with the places in it that are not valid.
+    /// Explains why the service rejected the file, with the positions that are not valid.
     pub(super) fn explained(&self, remote: &Remote, failure: Failure) -> Stop {
         match failure {
             Failure::Problem(problem)
@@ -60,7 +60,7 @@ impl ModelFile {
 
     fn refusal(&self, problem: &Problem) -> Trouble {
         let mut lines: Vec<Line> = problem.errors.iter().map(|error| self.invalid(error)).collect();
-        // Of one member alone, the problem says the same.
+        // With a single invalid member, the problem's own message would repeat it.
         if !matches!(problem.errors.as_slice(), [one] if one.detail == problem.detail || one.line.is_some()) {
             lines.push(Line::Message(format!("{}: {}", self.name, problem.said())));
         }
@@ -87,7 +87,7 @@ impl ModelFile {
         })
     }
 
-    /// A remark on a policy, with the part of its text that it is about.
+    /// Renders a warning on a policy, with the part of its text that it concerns.
     pub(super) fn warning(&self, warning: &Warning) -> String {
         let Warning { role, title, code, message, hint, line, column, length } = warning;
         let found = diagnostic(code, (*line, *column, *length), message, hint.as_deref());
@@ -99,7 +99,7 @@ impl ModelFile {
         format!("warning[{}]: {}\n --> {place}:{line}:{column}{hint}", plain(code), plain(message))
     }
 
-    /// Where a role's policy stands, and its text. Of policies of one title, the first.
+    /// Returns the JSON Pointer to a role's policy, and its text; the first one if several have the same title.
     fn policy(&self, role: &str, title: &str) -> Option<(String, &str)> {
         let has = |value: &Value, member: &str, wanted: &str| {
             value.get(member).and_then(Value::as_str) == Some(wanted)
@@ -111,7 +111,7 @@ impl ModelFile {
         Some((format!("/roles/{at}/policies/{index}"), policy.get("expression")?.as_str()?))
     }
 
-    /// Where the policy comes from that a JSON Pointer names.
+    /// Returns the origin of the policy at a JSON Pointer.
     fn origin(&self, pointer: &str) -> Origin {
         let text = |pointer: &str, member: &str| {
             self.content.pointer(&format!("{pointer}/{member}")).and_then(Value::as_str).map(plain)
@@ -126,7 +126,7 @@ impl ModelFile {
     }
 }
 
-/// A remark of the service as one of this program's own; `None` of a kind that it does not know.
+/// Converts a diagnostic of the service to one of this program; `None` if its code is unknown.
 fn diagnostic(
     code: &str,
     (line, column, length): (u32, u32, u32),

@@ -13,7 +13,7 @@ use super::{Stop, apply, show};
 use crate::command_line::{Format, ModelHistory};
 use crate::policy::{self, report};
 
-/// As many as the service gives at a time.
+/// Maximum page size of the service.
 const PAGE: u32 = 100;
 
 /// Lists changes, or shows one.
@@ -80,7 +80,7 @@ pub(super) fn entries(changes: &[Change], paint: Paint) -> String {
     text
 }
 
-/// A line for the change, and one for each thing that it changed.
+/// Appends a line for the change, and one for each part of its summary.
 fn entry(text: &mut String, change: &Change, summary: bool, paint: Paint) {
     let Change { version, at, by, action, target, summary: lines } = change;
     let who = if by.username.is_empty() { "the service".to_owned() } else { plain(&by.username) };

@@ -1,4 +1,4 @@
-//! Colours, on terminals only, and text that a terminal cannot be led astray by.
+//! Colours, on terminals only, and text without control characters.
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal};
@@ -7,19 +7,19 @@ use anstyle::{AnsiColor, Style};
 
 pub(super) use crate::policy::files::plain;
 
-/// Whether results are written in colours.
+/// Whether output is coloured.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Paint(bool);
 
 impl Paint {
-    /// For the standard output, unless `NO_COLOR` is set (no-color.org).
+    /// Colours for the standard output, if it is a capable terminal and `NO_COLOR` is not set (no-color.org).
     pub(super) fn of_output() -> Self {
         let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         let able = set("TERM").is_some_and(|terminal| terminal != "dumb");
         Self(io::stdout().is_terminal() && able && set("NO_COLOR").is_none())
     }
 
-    /// Without colours.
+    /// No colours.
     #[cfg(test)]
     pub(super) fn none() -> Self {
         Self(false)
@@ -46,7 +46,7 @@ impl Paint {
     }
 }
 
-/// A time without its fraction.
+/// Formats a time without its fraction.
 pub(super) fn seconds(at: &str) -> String {
     plain(&at.split_once('.').map_or_else(|| at.to_owned(), |(seconds, _)| format!("{seconds}Z")))
 }

@@ -11,9 +11,9 @@ use super::{CHANGES, Stop, show};
 use crate::command_line::{Format, ModelPlan};
 use crate::policy::{self, FAILED, report};
 
-/// Says what applying a file would change.
+/// Prints the changes that applying a file would make.
 pub(super) fn run(options: &ModelPlan) -> Result<u8, Stop> {
-    // A file that cannot be read needs no service to say so.
+    // Read the file first: an unreadable file is reported without a service.
     let file = ModelFile::read(&options.file)?;
     let remote = Remote::new(&options.connection)?;
     let answer: Value = ask(&remote, &file, options.seconds)?;
@@ -34,7 +34,7 @@ pub(super) fn run(options: &ModelPlan) -> Result<u8, Stop> {
     })
 }
 
-/// Asks the service for a plan.
+/// Requests a plan from the service.
 pub(super) fn ask(remote: &Remote, file: &ModelFile, seconds: u8) -> Result<Value, Stop> {
     let path = format!("/schema/plan?seconds={seconds}");
     remote
@@ -43,7 +43,7 @@ pub(super) fn ask(remote: &Remote, file: &ModelFile, seconds: u8) -> Result<Valu
 }
 
 impl Plan {
-    /// Whether a test of the file did not come out as it should, so that it will not be applied.
+    /// Whether a test of the file failed, so that the file will not be applied.
     pub(super) fn tests_failed(&self) -> bool {
         self.tests.as_ref().is_some_and(|tests| !tests.failed.is_empty())
     }

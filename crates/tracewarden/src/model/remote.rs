@@ -1,4 +1,4 @@
-//! The service's API, as an administrator with a key.
+//! Client of the service's API with an administrator's API key.
 
 use std::env;
 use std::io::Read as _;
@@ -22,18 +22,18 @@ use crate::configuration::values;
 use crate::serve;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// For a whole answer. Beside the service's own limits, so that a command ends when the network does not say anything: the longest
-/// is for comparing columns of keys with their maps, ten times `query_timeout`.
+/// Time-out for a whole answer, so that a command ends when the network fails silently. It exceeds the service's own
+/// limits, of which the longest, ten times `query_timeout`, is for comparing key columns with their maps.
 const TIMEOUT: Duration = Duration::from_secs(900);
-/// Larger answers are refused: no model that a service takes is written so.
+/// Larger answers are rejected: no model that a service accepts is that large.
 const MAX_ANSWER_BYTES: usize = 256 * 1024 * 1024;
-/// A key has less; so that a wrong file does not fill the memory.
+/// More than any API key needs; bounds the memory if the wrong file is given.
 const MAX_KEY_BYTES: u64 = 4096;
 
 const KEY: &str = "TRACEWARDEN_API_KEY";
 const KEY_FILE: &str = "TRACEWARDEN_API_KEY_FILE";
 
-/// A service.
+/// A connection to a service.
 pub(super) struct Remote {
     runtime: Runtime,
     http: Client,
@@ -42,19 +42,19 @@ pub(super) struct Remote {
     authorization: HeaderValue,
 }
 
-/// What is sent.
+/// A request body.
 pub(super) struct Body {
     pub(super) content_type: &'static str,
     pub(super) bytes: Vec<u8>,
 }
 
-/// An answer to a request that succeeded.
+/// A successful response.
 pub(super) struct Answer {
     etag: Option<HeaderValue>,
     bytes: Vec<u8>,
 }
 
-/// An answer to a request that did not succeed.
+/// An unsuccessful response, with problem details.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Problem {
@@ -68,7 +68,7 @@ pub(super) struct Problem {
     retry_after: Option<String>,
 }
 
-/// A member of what was sent that is not valid.
+/// An invalid member of the request.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct InvalidMember {
@@ -81,19 +81,19 @@ pub(super) struct InvalidMember {
     pub(super) hint: Option<String>,
 }
 
-/// Why there is no answer that can be used.
+/// Why there is no usable answer.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// Nothing was received. It may have been sent.
+    /// No usable response was received. The request may have been sent.
     Lost(String),
-    /// The service does not do it.
+    /// The service rejected the request.
     Problem(Box<Problem>),
 }
 
 impl Remote {
-    /// Prepares for requests; none is sent yet.
+    /// Prepares the client; sends no request yet.
     pub(super) fn new(connection: &Connection) -> Result<Self, Stop> {
-        // As everywhere, a variable that is empty counts as not set.
+        // An empty variable counts as not set, as in the configuration.
         let url = connection.url.as_deref().filter(|url| !url.is_empty());
         let url = url.ok_or_else(|| {
             Stop::not_done("which service is meant: give its address with `--url` or `TRACEWARDEN_URL`")
@@ -106,7 +106,7 @@ impl Remote {
         Ok(Self { runtime, http, base, authorization })
     }
 
-    /// Sends a request and takes its answer as JSON.
+    /// Sends a request and parses its answer as JSON.
     pub(super) fn json<T: DeserializeOwned>(
         &self,
         method: Method,
@@ -116,12 +116,12 @@ impl Remote {
     ) -> Result<T, Failure> {
         let answer = self.send(method, path, "application/json", if_match, body)?;
         let text = String::from_utf8_lossy(&answer.bytes);
-        // Not by way of 64-bit numbers: those of tests in a model keep their digits.
+        // Not through `serde_json`'s 64-bit numbers: the numbers in a model's tests keep all their digits.
         let read = Document::read(&text).and_then(|document| document.parse());
         read.map_err(|fault| Failure::Lost(self.unknown(&fault.message)))
     }
 
-    /// An answer that was taken as JSON, as what it is known to hold.
+    /// Converts a JSON answer to the expected type.
     pub(super) fn known<T: DeserializeOwned>(&self, answer: serde_json::Value) -> Result<T, Stop> {
         serde_json::from_value(answer).map_err(|error| Stop::not_done(self.unknown(&error)))
     }
@@ -177,7 +177,7 @@ impl Remote {
         Err(Failure::Problem(Box::new(problem)))
     }
 
-    /// What is said of a request without an answer.
+    /// Describes a request without an answer.
     fn lost(&self, error: &reqwest::Error) -> String {
         let cause = plain(&causes(error));
         if error.is_connect() {
@@ -189,7 +189,7 @@ impl Remote {
         }
     }
 
-    /// What is said of a request that brought nothing, and what can be done.
+    /// Describes a failed request, and what the operator can do.
     pub(super) fn explained(&self, failure: Failure) -> Stop {
         match failure {
             Failure::Lost(message) => Stop::not_done(message),
@@ -228,19 +228,19 @@ impl Remote {
 }
 
 impl Answer {
-    /// The body.
+    /// Returns the body.
     pub(super) fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
 
-    /// The version of the access model that the answer is of, if it says so.
+    /// Returns the version of the access model in the `ETag`, if there is one.
     pub(super) fn version(&self) -> Option<u64> {
         self.etag.as_ref()?.to_str().ok()?.strip_prefix('"')?.strip_suffix('"')?.parse().ok()
     }
 }
 
 impl Problem {
-    /// In the service's words.
+    /// Returns the service's own message.
     pub(super) fn said(&self) -> String {
         match (self.title.as_str(), self.detail.as_str()) {
             (title, "") => plain(title),
@@ -250,7 +250,7 @@ impl Problem {
     }
 }
 
-/// The key of the option, else that of the variables.
+/// Returns the API key from the option, otherwise from the variables.
 fn key(connection: &Connection) -> Result<String, Stop> {
     let variable = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
     if let Some(path) = &connection.api_key_file {
@@ -279,7 +279,7 @@ fn key_of(path: &Path) -> Result<String, Stop> {
     }
 }
 
-/// The header with the key, which is not shown, whatever it is.
+/// Returns the `Authorization` header. Neither the header nor an error shows the key.
 fn authorization(key: &str) -> Result<HeaderValue, Stop> {
     let visible = |byte: u8| byte.is_ascii_graphic();
     let value = HeaderValue::from_str(&format!("Bearer {key}")).ok().filter(|_| key.bytes().all(visible));
@@ -291,11 +291,11 @@ fn authorization(key: &str) -> Result<HeaderValue, Stop> {
 }
 
 fn client(base: &str, ca_file: Option<&Path>) -> Result<Client, Stop> {
-    // The key goes to the address that was given, and nowhere else.
+    // Follow no redirect: the API key is sent to the given address only.
     let mut builder =
         Client::builder().connect_timeout(CONNECT_TIMEOUT).timeout(TIMEOUT).redirect(Policy::none());
     if Url::parse(base).is_ok_and(|url| values::is_loopback(&url)) {
-        // Through a proxy it would leave the machine, perhaps unencrypted.
+        // A proxy would send the API key off this machine, perhaps unencrypted.
         builder = builder.no_proxy();
     }
     if let Some(path) = ca_file.filter(|path| !path.as_os_str().is_empty()) {
@@ -313,7 +313,7 @@ fn client(base: &str, ca_file: Option<&Path>) -> Result<Client, Stop> {
     builder.build().map_err(|error| Stop::not_done(format!("no HTTP client: {}", causes(&error))))
 }
 
-/// The causes of an error, without the address, which is said already.
+/// Returns the causes of an error without the URL, which the message names already.
 fn causes(error: &reqwest::Error) -> String {
     let mut texts: Vec<String> = Vec::new();
     let mut cause: Option<&dyn std::error::Error> = std::error::Error::source(error);

@@ -1,4 +1,4 @@
-//! What people read in a terminal.
+//! Text output for terminals.
 
 mod differences;
 mod impact;
@@ -12,10 +12,10 @@ use crate::policy::report::counted;
 
 pub(super) use differences::differences;
 
-/// So many names of users are shown for a role.
+/// Maximum number of user names shown for a role.
 const SHOWN_USERS: usize = 10;
 
-/// A plan: what changes, what is doubtful, whether tests pass, and whom it concerns; at the end, one line.
+/// Formats a plan: changes, warnings, test results and affected users, with a summary line at the end.
 pub(super) fn plan(plan: &Plan, file: &ModelFile, base: &str, paint: Paint) -> String {
     let Plan { version, changes, warnings, tests, members, impact, notes } = plan;
     let mut text = format!("The access model of {base} is at version {version}.\n");
@@ -42,7 +42,7 @@ pub(super) fn plan(plan: &Plan, file: &ModelFile, base: &str, paint: Paint) -> S
     let count =
         |wanted: &[&str]| changes.iter().filter(|found| wanted.contains(&found.change.as_str())).count();
     let (added, removed) = (count(&["added"]), count(&["removed"]));
-    // Whatever a newer service calls it, too.
+    // Includes kinds of changes that only a newer service knows.
     let changed = changes.len() - added - removed;
     let _ = writeln!(
         text,

@@ -14,7 +14,7 @@ use super::files::{self, Origin, plain};
 use super::{FAILED, Trouble};
 use crate::command_line::{Format, PolicyCheck};
 
-/// A policy with what checking it found.
+/// A policy with the result of checking it.
 struct Found {
     origin: Origin,
     text: String,
@@ -22,7 +22,7 @@ struct Found {
     warnings: Vec<Diagnostic>,
 }
 
-/// The form of a result in JSON: the API's, with where the policy comes from.
+/// A result as JSON: the API's form, with the policy's origin.
 #[derive(Serialize)]
 struct Line {
     policy: String,
@@ -58,11 +58,11 @@ pub(super) fn run(options: &PolicyCheck, output: &mut String) -> Result<u8, Trou
         return Err(Trouble::one("there is no policy to check: the files hold neither roles nor policies"));
     }
     let status = report(found, options, &user, output);
-    // What was found in the other files is said all the same.
+    // The results of the other files have been written despite the error.
     if trouble.is_empty() { Ok(status) } else { Err(Trouble(trouble)) }
 }
 
-/// Writes what was found, and says with what status.
+/// Writes the results and returns the exit status.
 fn report(found: Vec<Found>, options: &PolicyCheck, user: &Caller, output: &mut String) -> u8 {
     let failed = |found: &Found| found.checked.is_err() || (options.strict && !found.warnings.is_empty());
     let status = if found.iter().any(failed) { FAILED } else { 0 };
@@ -115,7 +115,7 @@ fn alone(origin: Origin, text: String, model: &AccessModel) -> Found {
     Found { origin, text, checked, warnings }
 }
 
-/// The policies of one role: some advice needs them all.
+/// Adds the warnings that concern all policies of a role together.
 fn together(policies: &[FilePolicy], found: &mut [Found]) {
     let valid: Option<Vec<(&str, &Checked)>> = policies
         .iter()

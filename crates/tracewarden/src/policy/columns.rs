@@ -1,4 +1,4 @@
-//! Columns of spans that were written by hand, whose names are misspelt: they would count as absent without a word.
+//! Finds misspelt column names in hand-written spans. Such a column would silently count as absent.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -8,27 +8,27 @@ use tracewarden_rest::json::Json;
 
 use super::files::Named;
 
-/// Letters that a misspelt name has otherwise, at most, in one place.
+/// Maximum number of letters, in one place, in which a misspelt name differs.
 const OTHER_LETTERS: usize = 2;
 
-/// Tells of names of columns that are nearly those of a field whose column the span lacks. Other columns are what a query
-/// answers with too, and no matter.
+/// Prints a note for each column name that is close to the column of a field that the span lacks. Other unknown columns are
+/// ignored: answers of queries contain them, too.
 pub(super) fn tell_misspelt(named: &Named, sent: &[Json], model: &AccessModel, pointer: &str) {
     let mut errors = io::stderr().lock();
     for (at, message) in misspelt(sent, model, pointer) {
-        // Where nobody reads it there is nothing else to be done.
+        // The note is optional, so a failed write is ignored.
         let _ = writeln!(errors, "tracewarden: note: {}", named.at(&at, &message));
     }
 }
 
-/// JSON Pointers to spans, each with what is said of it.
+/// Returns JSON Pointers to spans, each with a message.
 fn misspelt(sent: &[Json], model: &AccessModel, pointer: &str) -> Vec<(String, String)> {
     let mut columns = BTreeSet::new();
     for field in &model.fields {
         match &field.field.map {
             Some(map) => columns.insert(map.as_str()),
             None => {
-                // A nested column is there as a whole, or as one for each member.
+                // A nested column is given as one object, or as one column per member.
                 let outer =
                     field.field.name.match_indices('.').filter_map(|(at, _)| field.field.name.get(..at));
                 columns.extend(outer);
@@ -53,7 +53,7 @@ fn misspelt(sent: &[Json], model: &AccessModel, pointer: &str) -> Vec<(String, S
     notes
 }
 
-/// Whether names differ in few letters of one place, by whatever case and underscores they are written.
+/// Whether two names differ in few letters of one place, ignoring case and underscores.
 fn is_near(written: &str, known: &str) -> bool {
     let letters = |name: &str| -> Vec<char> {
         name.chars().filter(|letter| *letter != '_').flat_map(char::to_lowercase).collect()

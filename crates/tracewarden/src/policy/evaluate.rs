@@ -15,7 +15,7 @@ use crate::command_line::{Format, PolicyEvaluate};
 /// Evaluates a policy on spans.
 ///
 /// # Errors
-/// When a file cannot be read, or holds spans that no row can be.
+/// When a file cannot be read, or contains spans that cannot be rows of the table.
 pub(super) fn run(options: &PolicyEvaluate, output: &mut String) -> Result<u8, Trouble> {
     let files = [Some(&options.model), Some(&options.user), Some(&options.spans), options.file.as_ref()];
     if files.into_iter().flatten().filter(|path| is_standard_input(path)).count() > 1 {
@@ -35,7 +35,7 @@ pub(super) fn run(options: &PolicyEvaluate, output: &mut String) -> Result<u8, T
         }
         Ok(FAILED)
     };
-    // What is wrong with the policy comes first: which columns of the spans count depends on it.
+    // Check the policy before the spans: it determines which of their columns matter.
     if let Err(diagnostics) = check(&text, &model) {
         return refuse(diagnostics, output);
     }

@@ -14,10 +14,10 @@ use tracewarden_rest::text::{Document, Fault, Lines};
 
 use super::{Line, Trouble};
 
-/// Larger files are refused.
+/// Maximum size of a file; larger files are rejected.
 const MAX_BYTES: u64 = 64 * 1024 * 1024;
 
-/// Text without characters that a terminal would obey or that are invisible or turn others around.
+/// Replaces control characters, invisible characters and characters that change the direction of text.
 pub(crate) fn plain(text: &str) -> String {
     let deceptive = |character: char| {
         character.is_control()
@@ -26,7 +26,7 @@ pub(crate) fn plain(text: &str) -> String {
     text.chars().map(|character| if deceptive(character) { '\u{fffd}' } else { character }).collect()
 }
 
-/// How a file is called in messages.
+/// Returns a file's name for messages.
 pub(crate) fn shown(path: &Path) -> String {
     if is_standard_input(path) { "standard input".to_owned() } else { plain(&path.display().to_string()) }
 }
@@ -35,7 +35,7 @@ pub(crate) fn is_standard_input(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// A file's text; `-` is the standard input.
+/// Reads a file's text; `-` is the standard input.
 pub(crate) fn text(path: &Path) -> Result<String, Trouble> {
     let failed = |error: std::io::Error| Trouble::one(format!("{}: cannot be read: {error}", shown(path)));
     let mut bytes = Vec::new();
@@ -48,14 +48,14 @@ pub(crate) fn text(path: &Path) -> Result<String, Trouble> {
     if bytes.len() as u64 > MAX_BYTES {
         return Err(Trouble::one(format!("{}: files are limited to {MAX_BYTES} bytes", shown(path))));
     }
-    // Some editors mark UTF-8 so.
+    // Skip a byte order mark.
     if bytes.starts_with("\u{feff}".as_bytes()) {
         bytes.drain(.."\u{feff}".len());
     }
     String::from_utf8(bytes).map_err(|_| Trouble::one(format!("{}: not UTF-8", shown(path))))
 }
 
-/// The standard input can be read once: the second time nothing would be there.
+/// Rejects several uses of the standard input: a second read would find it empty.
 pub(super) fn one_standard_input<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Result<(), Trouble> {
     if paths.into_iter().filter(|path| is_standard_input(path)).count() > 1 {
         return Err(Trouble::one("only one file can be read from the standard input"));
@@ -66,19 +66,19 @@ pub(super) fn one_standard_input<'a>(paths: impl IntoIterator<Item = &'a PathBuf
 /// Where a policy comes from.
 pub(crate) struct Origin {
     file: String,
-    /// Which policy of the file it is; empty where the file is one policy.
+    /// Which policy of the file it is; empty if the file contains a single policy.
     policy: String,
-    /// The line of the file on which its text begins, where the lines of the text are lines of the file.
+    /// First line of the policy's text in the file, if the lines of the text are lines of the file.
     first_line: Option<usize>,
 }
 
 impl Origin {
-    /// A text that is no part of a file of roles.
+    /// Origin of a text that is not part of a file with roles.
     pub(crate) fn alone(name: String) -> Self {
         Self { file: name, policy: String::new(), first_line: None }
     }
 
-    /// "roles.yaml:12, role `dev`, policy `One`", for a line of the policy's text.
+    /// Position of a line of the policy's text: "roles.yaml:12, role `dev`, policy `One`".
     pub(crate) fn at(&self, line: u32) -> String {
         match self.first_line {
             Some(first) => {
@@ -95,7 +95,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// A document with the name that messages call it by.
+/// A document with its name in messages.
 #[derive(Debug)]
 pub(crate) struct Named {
     pub(crate) name: String,
@@ -118,12 +118,12 @@ impl Named {
         self.document.parse().map_err(|fault| at_place(&self.name, &fault))
     }
 
-    /// "roles.yaml:3:5: message", for the member that a JSON Pointer names.
+    /// Formats a message about the member at a JSON Pointer: "roles.yaml:3:5: message".
     pub(crate) fn at(&self, pointer: &str, message: &str) -> String {
         format!("{}:{}: {}", self.name, self.document.place(pointer), plain(message))
     }
 
-    /// Where the policy comes from that a JSON Pointer names, and that `name` names to people.
+    /// Returns the origin of the policy at a JSON Pointer; `name` is its name for people.
     pub(crate) fn origin(&self, pointer: &str, name: &str) -> Origin {
         let first_line = match self.document.lines(&format!("{pointer}/expression")) {
             Some(Lines::Kept(first)) => Some(first),
@@ -141,7 +141,7 @@ fn at_place(name: &str, fault: &Fault) -> Trouble {
     Trouble::one(format!("{name}:{}: {}", fault.place, plain(&fault.message)))
 }
 
-/// The access model of a file.
+/// Reads the access model from a file.
 pub(super) fn model(path: &Path) -> Result<AccessModel, Trouble> {
     let named = Named::read(path)?;
     let mut file: PolicyFile = named.parse()?;
@@ -151,7 +151,7 @@ pub(super) fn model(path: &Path) -> Result<AccessModel, Trouble> {
     }
 }
 
-/// A file with roles, with the access model that they are for: the given one, or that of the file.
+/// Reads a file with roles and the access model for them: the given one, or the file's own.
 pub(super) fn roles(
     path: &Path,
     given: Option<&AccessModel>,
@@ -174,7 +174,7 @@ pub(super) fn roles(
         (Some(given), ..) => given.clone(),
         (None, Some(own), None) => own,
         (None, None, Some(relative)) => {
-            // A file of the name `-` is none that is given on the command line.
+            // `-` in a file names the file `-`, not the standard input.
             let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
             let beside = match directory {
                 None if relative == "-" => PathBuf::from("./-"),
@@ -193,12 +193,12 @@ pub(super) fn roles(
     Ok((named, file, model))
 }
 
-/// The user of a file.
+/// Reads a user from a file.
 pub(super) fn user(path: &Path) -> Result<Caller, Trouble> {
     Ok(Named::read(path)?.parse::<EvaluatedUser>()?.into())
 }
 
-/// Spans of a file: a list, or what a query or `GET /traces/{id}` answers with.
+/// Reads spans from a file: a list, or the answer of a query or of `GET /traces/{id}`.
 pub(super) fn spans(path: &Path) -> Result<(Named, Vec<Json>, &'static str), Trouble> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields, expecting = "an object")]

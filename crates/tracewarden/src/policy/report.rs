@@ -1,18 +1,18 @@
-//! Results for people and for programs.
+//! Results as text for people and as JSON for programs.
 
 use std::fmt;
 
 use serde::Serialize;
 use tracewarden_policy::{Outcome, Verdict};
 
-/// Pretty JSON with a line end.
+/// Appends pretty JSON with a final newline.
 pub(crate) fn json(value: &impl Serialize, output: &mut String) {
-    // Strings, numbers and lists alone: serialising cannot fail.
+    // The values consist of strings, numbers and lists, so serialising them cannot fail.
     output.push_str(&serde_json::to_string_pretty(value).unwrap_or_default());
     output.push('\n');
 }
 
-/// How many spans are true, false and errors.
+/// Number of spans with each outcome: true, false and error.
 pub(super) struct Outcomes {
     spans: usize,
     of: [(&'static str, usize); 3],
@@ -37,7 +37,7 @@ impl fmt::Display for Outcomes {
     }
 }
 
-/// "1 span", "2 spans".
+/// Formats a count with its noun: "1 span", "2 spans".
 pub(crate) fn counted(count: usize, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }

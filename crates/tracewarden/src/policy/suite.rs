@@ -1,4 +1,4 @@
-//! A file with tests, with every name in it resolved.
+//! A test file with all its names resolved.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -12,11 +12,11 @@ use super::columns::tell_misspelt;
 use super::files::{self, Named, Origin, plain};
 use super::{Line, Trouble};
 
-/// Tests with all that they need.
+/// Tests with everything needed to run them.
 pub(super) struct Suite {
     pub(super) name: String,
     pub(super) tests: suite::Suite,
-    /// Where each policy comes from, by its pointer.
+    /// Origin of each policy, by JSON Pointer.
     origins: HashMap<String, Origin>,
 }
 
@@ -24,7 +24,7 @@ impl Suite {
     /// Reads a file.
     ///
     /// # Errors
-    /// Everything that keeps its tests from being run.
+    /// Every reason why its tests cannot be run.
     pub(super) fn read(path: &Path, given: Option<&AccessModel>) -> Result<Self, Trouble> {
         let (named, file, model) = files::roles(path, given)?;
         tell_columns(&named, &file, &model);
@@ -35,7 +35,7 @@ impl Suite {
         Ok(Self { name: named.name.clone(), tests, origins })
     }
 
-    /// "roles.yaml:12, policy `dev/One`", for a line of the policy's text.
+    /// Position of a line of the policy's text: "roles.yaml:12, policy `dev/One`".
     pub(super) fn at(&self, policy: &SuitePolicy, line: u32) -> Option<String> {
         self.origins.get(&policy.pointer).map(|origin| origin.at(line))
     }
@@ -45,7 +45,7 @@ fn called(label: &str) -> String {
     format!("policy `{}`", plain(label))
 }
 
-/// Tells of misspelt columns in every span of the file.
+/// Prints notes on misspelt columns in all spans of the file.
 fn tell_columns(named: &Named, file: &PolicyFile, model: &AccessModel) {
     for (at, trace) in file.traces.iter().enumerate() {
         tell_misspelt(named, &trace.spans, model, &format!("/traces/{at}/spans"));

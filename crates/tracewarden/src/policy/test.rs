@@ -12,7 +12,7 @@ use super::suite::Suite;
 use super::{FAILED, Line, Trouble};
 use crate::command_line::{Format, PolicyTest};
 
-/// What all files together came to.
+/// Results of all files.
 #[derive(Serialize, Default)]
 struct Results {
     passed: usize,
@@ -33,22 +33,22 @@ struct TestResult {
     failures: Vec<Failure>,
 }
 
-/// Something that is not as expected.
+/// A result that differs from the expected one.
 #[derive(Serialize)]
 struct Failure {
-    /// What it is about.
+    /// The part of the test that failed.
     about: String,
     expected: String,
     got: String,
-    /// What decided, rendered.
+    /// The parts of the policies that decided, rendered.
     #[serde(skip)]
     shown: Vec<String>,
 }
 
-/// Runs tests.
+/// Runs the tests in files.
 ///
 /// # Errors
-/// When the tests of a file cannot be run; then none are.
+/// When the tests of a file cannot be run; then no tests are run.
 pub(super) fn run(options: &PolicyTest, output: &mut String) -> Result<u8, Trouble> {
     files::one_standard_input(options.files.iter().chain(&options.model))?;
     let given = options.model.as_deref().map(files::model).transpose()?;

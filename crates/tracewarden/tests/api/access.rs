@@ -1,5 +1,5 @@
-//! Who may call what, for every operation of the OpenAPI document: what the document says, what is committed for people to
-//! read, and what the service does are the same.
+//! Which caller may call which operation: the OpenAPI document, the committed table in `docs/access.md` and the service's
+//! behaviour must agree for every operation.
 
 use std::collections::BTreeMap;
 
@@ -16,12 +16,12 @@ struct Caller {
     title: &'static str,
     credential: Credential,
     administrator: bool,
-    /// The password must be changed first.
+    /// Whether the user must first change the password.
     pending: bool,
     narrowed: Option<Narrowed>,
 }
 
-/// What a key is narrowed to.
+/// Constraint of a scoped API key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Narrowed {
     Policy,
@@ -40,7 +40,7 @@ const fn caller(title: &'static str, credential: Credential, administrator: bool
 }
 
 impl Caller {
-    /// Whether a narrowed key, if it is one, is good for a route with this tool.
+    /// Whether the caller's API key may call a route with this tool.
     fn opens(&self, tool: Option<&str>) -> bool {
         match self.narrowed {
             None => true,
@@ -54,7 +54,7 @@ const CALLERS: &[Caller] = &[
     caller("nobody", Credential::None, false),
     caller("user, session", Credential::Session, false),
     caller("user, key", Credential::Key, false),
-    // An administrator's, since whoever administers must not before the password is their own.
+    // An administrator, since administration requires a password that the user has chosen.
     Caller { pending: true, ..caller("password pending, session", Credential::Session, true) },
     Caller { pending: true, ..caller("password pending, key", Credential::Key, false) },
     caller("administrator, session", Credential::Session, true),
@@ -71,10 +71,10 @@ const CALLERS: &[Caller] = &[
 
 const YES: &str = "yes";
 
-/// Codes of refusals that depend on who calls, and on nothing else.
+/// Error codes that depend only on the caller.
 const REFUSALS: &[&str] = &["unauthenticated", "forbidden", "session_required", "password_change_required"];
 
-/// An operation as the document describes it.
+/// An operation as described in the document.
 #[derive(Debug, Clone)]
 struct Operation {
     method: Method,
@@ -89,7 +89,7 @@ impl Operation {
         format!("{} {}", self.method, self.path)
     }
 
-    /// What this caller gets, by the document.
+    /// Returns the expected result for this caller, according to the document.
     fn cell(&self, caller: &Caller) -> &'static str {
         let administration = self.access == "administrator";
         match self.access.as_str() {
@@ -97,7 +97,7 @@ impl Operation {
             _ if caller.credential == Credential::None => "401 unauthenticated",
             "user" | "administrator" if caller.pending => "403 password_change_required",
             _ if administration && (!caller.administrator || caller.narrowed.is_some()) => "403 forbidden",
-            // A narrowed key is good for its tools and for `/me`, and for nothing else.
+            // A scoped API key may call its tools and `/me`, and nothing else.
             "account" | "user" if self.name() != "GET /me" && !caller.opens(self.tool.as_deref()) => {
                 "403 forbidden"
             }
@@ -110,7 +110,7 @@ impl Operation {
     }
 }
 
-/// All operations, and that `security` and `x-access` tell the same.
+/// Returns all operations, and checks that `security` and `x-access` agree.
 async fn operations(service: &Service) -> Vec<Operation> {
     let document = service.anonymous().get("/openapi.json").await.expect(200).body;
     let mut operations = Vec::new();
@@ -162,7 +162,7 @@ async fn the_committed_table_is_current() {
     });
 }
 
-/// A client for each column.
+/// Creates a client for each column.
 async fn clients(service: &Service) -> BTreeMap<&'static str, Client> {
     let admin = service.admin().await;
     let ada = service.user(&admin, "ada", &[]).await;
@@ -192,7 +192,7 @@ async fn clients(service: &Service) -> BTreeMap<&'static str, Client> {
         };
         clients.insert(caller.title, client);
     }
-    // Ends sessions, and leaves keys as they are.
+    // A password reset ends sessions and keeps API keys.
     admin.send(Method::POST, "/users/max/password", None).await.expect(200);
     clients
 }
@@ -201,14 +201,14 @@ async fn clients(service: &Service) -> BTreeMap<&'static str, Client> {
 async fn every_caller_gets_what_the_table_says() {
     let service = Service::start();
     let mut operations = operations(&service).await;
-    // What ends the session under test comes last.
+    // The operation that ends the tested session comes last.
     operations.sort_by_key(|operation| operation.path == "/logout");
     let clients = clients(&service).await;
     let watcher = service.admin().await;
     let mut refused = Vec::new();
     for caller in CALLERS {
         for operation in &operations {
-            // Of things that do not exist, and without a body: whoever may call gets as far as an error of another kind.
+            // The resources do not exist and there is no body: an authorised caller gets a different error.
             let path = operation.path.replace(['{', '}'], "");
             let answer = clients[caller.title].send(operation.method.clone(), &path, None).await;
             let code = answer.body["code"].as_str().unwrap_or_default();
@@ -231,7 +231,7 @@ async fn every_caller_gets_what_the_table_says() {
             }
         }
     }
-    // Whoever is known and asks for administration in vain is recorded, once for each request.
+    // Each denied administration request of an authenticated caller leaves exactly one audit record.
     let mut recorded = records_by_request(&watcher).await;
     assert!(refused.len() >= 200, "{}", refused.len());
     for (request_id, expected) in refused {
@@ -240,7 +240,7 @@ async fn every_caller_gets_what_the_table_says() {
     }
 }
 
-/// How each recorded request ended, and the details: of the whole log.
+/// Returns outcome and details of every audit record, by request id.
 async fn records_by_request(admin: &Client) -> BTreeMap<String, Vec<Value>> {
     let (mut records, mut path) = (BTreeMap::<String, Vec<Value>>::new(), "/audit?limit=500".to_owned());
     loop {
@@ -294,13 +294,13 @@ async fn what_the_gate_refuses_is_recorded() {
         "{record}"
     );
     assert_eq!((&record["outcome"], &record["actor"]["username"]), (&json!("denied"), &json!("eve")));
-    // Of no interest: neither administration nor traces were asked for, and the user will do what is asked of them.
+    // Not recorded: the request concerned neither administration nor traces, and the user only has to change the password.
     let before = admin.get("/audit?limit=1").await.expect(200).body;
     pending.get("/filter/schema").await.problem(403, "password_change_required");
     assert_eq!(admin.get("/audit?limit=1").await.expect(200).body, before);
 }
 
-/// What depends on more than who calls: the notes under the table.
+/// Rules that depend on more than the caller: the notes below the table.
 #[tokio::test]
 async fn a_key_gives_nobody_administration() {
     let service = Service::start();
@@ -315,7 +315,7 @@ async fn a_key_gives_nobody_administration() {
     admin.patch("/users/eve", json!({"disabled": true})).await.expect(200);
     refused(key.patch("/users/eve", json!({"disabled": false})).await);
     assert_eq!(admin.get("/users/eve").await.expect(200).body["disabled"], true);
-    // What it can do: take away, and provision who does not administer.
+    // With an API key, an administrator can revoke access and provision users who are not administrators.
     key.patch("/users/ada", json!({"roles": [], "disabled": true})).await.expect(200);
     key.patch("/users/ada", json!({"disabled": false})).await.expect(200);
     key.patch("/users/eve", json!({"roles": []})).await.expect(200);
@@ -336,11 +336,11 @@ async fn invalid_credentials_are_none() {
         anonymous.with("authorization", "Bearer "),
         anonymous.with("authorization", "Bearer"),
         anonymous.with("authorization", "Basic YWRtaW46YWRtaW4="),
-        // A key that is invalid is not made good by a valid cookie beside it.
+        // A valid cookie does not make up for an invalid API key in the same request.
         admin.with("authorization", "Bearer twk_nonsense"),
-        // The cookie of an installation over https.
+        // The cookie name of an installation with HTTPS.
         anonymous.with("cookie", &admin.cookie().replace("tracewarden=", "__Host-tracewarden=")),
-        // A cookie that somebody planted beside the real one.
+        // A cookie that an attacker planted next to the real one.
         anonymous.with("cookie", &format!("{}; tracewarden=planted", admin.cookie())),
     ];
     for (at, client) in clients.iter().enumerate() {
@@ -349,7 +349,7 @@ async fn invalid_credentials_are_none() {
         answer.problem(401, "unauthenticated");
     }
     admin.get("/me").await.expect(200);
-    // A key that is valid, under another scheme, and with a second header beside it, which another reader might take.
+    // A valid API key under another scheme, and next to a second `Authorization` header, which another parser might use.
     let created = admin.post("/me/api-keys", json!({"name": "valid"})).await.expect(201).body;
     let token = created["token"].as_str().unwrap();
     let valid = anonymous.with_key(token);
@@ -363,11 +363,12 @@ async fn invalid_credentials_are_none() {
         let sent = valid.request(Method::GET, "/me").header("authorization", second).send().await.unwrap();
         assert_eq!(sent.status(), 401, "{second}");
     }
-    // A name and a password for a proxy in front are no credential here, and do not stand before one; not even for another site.
+    // Basic credentials for a proxy in front of the service neither authenticate a request nor replace its session cookie;
+    // the protection against cross-site requests still applies.
     let behind = admin.with("authorization", "Basic YWRtaW46YWRtaW4=");
     behind.get("/me").await.expect(200);
     behind.with("sec-fetch-site", "cross-site").post("/logout", json!({})).await.problem(403, "cross_site");
     behind.get("/me").await.expect(200);
-    // Strangers do not fill the log with errors.
+    // Requests of anonymous clients do not fill the log with errors.
     assert!(!service.log().contains("ERROR"), "{}", service.log());
 }

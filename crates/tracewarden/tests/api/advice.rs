@@ -1,4 +1,4 @@
-//! Advice on policies from what users have and from what recent traces hold.
+//! Advice on policies, from users' attributes and from recent traces.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use tracewarden_testkit::wait::until;
 use crate::support::store::{Store, bind, binding};
 use crate::support::{Client, Service};
 
-/// Code, message and hint of each warning of a role's first policy.
+/// Returns code, message and hint of each warning on a role's first policy.
 async fn warnings(admin: &Client, role: &str, expression: &str) -> Vec<(String, String, String)> {
     let policies = json!({"policies": [{"title": "t", "expression": expression}]});
     let answer = admin.put(&format!("/roles/{role}"), policies).await;
@@ -23,14 +23,14 @@ fn told(warnings: &Value) -> Vec<(String, String, String)> {
     warnings.map(|each| (text(&each["code"]), text(&each["message"]), text(&each["hint"]))).collect()
 }
 
-/// How often is asked for advice, which is absent where it would have taken longer than it may, as on a busy machine.
+/// Maximum number of requests for advice. Advice is missing when it exceeds its time limit, as on a busy machine.
 const TRIES: usize = 5;
 
 fn codes(warnings: &[(String, String, String)]) -> Vec<&str> {
     warnings.iter().map(|(code, ..)| code.as_str()).collect()
 }
 
-/// What is neither of attributes nor of roles nor of traces is for other tests.
+/// Keeps the warnings on attributes and roles. Other kinds have their own tests.
 fn of_users(warnings: Vec<(String, String, String)>) -> Vec<(String, String, String)> {
     let known = ["unknown_attribute", "attribute_kind", "unknown_role"];
     warnings.into_iter().filter(|(code, ..)| known.contains(&code.as_str())).collect()
@@ -92,7 +92,7 @@ async fn attributes_that_no_user_has() {
         assert_eq!(codes(&found), ["attribute_kind"], "{wrong}: {found:?}");
     }
 
-    // Of the users with the role, once there are some.
+    // Once users have the role, only their attributes count.
     let holds = json!({"roles": ["readers"]});
     admin.patch("/users/ada", holds.clone()).await.expect(200);
     let found = of_users(warnings(&admin, "readers", "'eu' in user.attributes.regions").await);
@@ -109,7 +109,7 @@ async fn attributes_that_no_user_has() {
     let found = of_users(warnings(&admin, "readers", "user.attributes.color == 'blue'").await);
     assert_eq!(found[0].1, "none of the 2 users with this role has the attribute `color`");
 
-    // Without being stored; all users count then.
+    // `check` does not store the policy, so all users count.
     let check = json!({"expression": "user.attributes.colour == 'blue'"});
     let answer = admin.post("/policies/check", check).await.expect(200).body;
     assert_eq!(answer["valid"], true);
@@ -130,7 +130,7 @@ async fn roles_that_do_not_exist() {
     assert_eq!(found, [(expected.0.to_owned(), expected.1.to_owned(), expected.2.to_owned())]);
 }
 
-/// 20 traces of the last minutes, 2 of the team `blue`; each goes through `web` and seven more services.
+/// Inserts 20 traces of the last minutes, 2 of the team `blue`; each has spans of `web` and of seven more services.
 async fn insert_traces(store: &Store) {
     store
         .run(
@@ -179,12 +179,12 @@ async fn what_recent_traces_say() {
         "the spans that it looks for are of 1 service, the traces that it opens hold spans of 8 services: 7 are visible \
          only by sharing"
     );
-    // What is constant has a warning of its own.
+    // Constant policies have a separate warning.
     for fine in ["true", "false", "ServiceName == 'web' || true"] {
         assert_eq!(about(fine).await, [], "{fine}");
     }
 
-    // Whoever has the role decides about what depends on them; without them nothing is said.
+    // For a policy that depends on the user, the users with the role count; without such users there is no warning.
     let own = team("user.attributes.team");
     assert_eq!(about(&own).await, []);
     let user = |name: &str, team: &str| {
@@ -203,11 +203,11 @@ async fn what_recent_traces_say() {
     );
     user("eve", "red").await.expect(201);
     assert_eq!(about(&own).await, []);
-    // Somebody who is disabled reads nothing.
+    // A disabled user cannot read traces, so does not count.
     admin.patch("/users/eve", json!({"disabled": true})).await.expect(200);
     assert_eq!(codes(&about(&own).await), ["opens_no_recent_trace"]);
 
-    // A check looks when it is asked to, and that is written down.
+    // `check` reads recent traces only on request, and records this in the audit log.
     let expression = team("'blu'");
     let answer = admin.post("/policies/check", json!({"expression": expression})).await.expect(200).body;
     assert_eq!((of_traces(told(&answer["warnings"])), answer.get("recent_traces")), (vec![], None));
@@ -271,7 +271,7 @@ async fn a_role_is_stored_whatever_the_trace_store_does() {
     store.kill();
     assert_eq!(of_traces(warnings(&admin, "readers", expression).await), []);
 
-    // A store that takes statements and never answers.
+    // A server that accepts connections and never answers.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", silent.local_addr().unwrap());
     service.restart_with(&[("TRACEWARDEN_CLICKHOUSE_URL", &url)]);
@@ -286,7 +286,7 @@ async fn a_role_is_stored_whatever_the_trace_store_does() {
     let holds = async {
         let now = async || admin.get("/roles/readers").await.expect(200).body["revision"].as_u64().unwrap();
         until(now, |now| *now > revision).await;
-        // It did not wait for advice.
+        // The role was stored before the advice was ready.
         assert!(!answered.load(Ordering::SeqCst));
     };
     let (found, ()) = tokio::join!(put, holds);

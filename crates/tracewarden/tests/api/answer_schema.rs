@@ -1,4 +1,4 @@
-//! What answers with spans say of their table: columns that were left out, and how far around the window was looked.
+//! The `schema` of answers with spans: omitted columns, and how far around the time range traces were searched.
 
 use serde_json::{Value, json};
 
@@ -36,7 +36,7 @@ async fn columns_that_are_stored_are_shown_and_aliases_are_named() {
         let page = lines.post("/traces/query", json!({})).await.expect(200);
         assert_eq!(first(page.bytes)["omitted_columns"], omitted);
     }
-    // A request that names columns, or reads no spans, omits none.
+    // Answers with named columns, or without spans, have no omitted columns.
     for body in [json!({"columns": ["Items"]}), json!({"view": "ids"}), json!({"view": "summary"})] {
         let page = ada.post("/traces/query", body).await.expect(200).body;
         assert!(page["schema"].get("omitted_columns").is_none(), "{page}");
@@ -64,10 +64,10 @@ async fn an_answer_says_how_far_around_the_window_was_looked() {
         let answer = client.get(values).await.expect(200).body;
         assert_eq!(answer["searched_around"], around, "{answer}");
     }
-    // A trace that is fetched by its id is read whole.
+    // A trace that is fetched by id is always complete.
     let trace = ada.get(&format!("/traces/{BLUE}")).await.expect(200).body;
     assert!(trace["schema"].get("searched_around").is_none(), "{trace}");
-    // A trace index says how far each trace reaches.
+    // With a trace index, the extent of each trace is known.
     store
         .run("CREATE TABLE IF NOT EXISTS otel.otel_traces_trace_id_ts (TraceId String, Start DateTime, End DateTime) ENGINE = MergeTree ORDER BY TraceId")
         .await;

@@ -98,7 +98,7 @@ async fn what_a_stolen_key_must_not_do_needs_a_session() {
     let eve = json!({"username": "eve", "roles": ["admin"]});
     key.post("/users", eve).await.problem(403, "session_required");
     key.send(reqwest::Method::POST, "/users/admin/password", None).await.problem(403, "session_required");
-    // Provisioning others is what an administrator's key is for.
+    // With an API key, an administrator may provision other users.
     key.post("/users", json!({"username": "bob"})).await.expect(201);
     key.send(reqwest::Method::POST, "/users/ada/password", None).await.expect(200);
 }

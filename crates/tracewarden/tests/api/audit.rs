@@ -118,7 +118,7 @@ async fn refused_administration_is_recorded() {
     );
     assert_eq!(record["request_id"], asked.headers["x-request-id"].to_str().unwrap());
     assert_eq!(record["user_agent"], "tests/2", "{record}");
-    // A stranger leaves none.
+    // Requests of anonymous clients leave no record.
     service.anonymous().with_key("twk_nonsense").get("/users").await.problem(401, "unauthenticated");
     service.anonymous().get("/users").await.problem(401, "unauthenticated");
     assert_eq!(admin.get("/audit?limit=1").await.expect(200).body["records"][0], record);
@@ -191,14 +191,15 @@ async fn requests_for_traces_or_changes_that_cannot_be_read_are_recorded() {
         assert_eq!(record["detail"], json!({"code": code, "method": method, "route": route}));
         assert_eq!(record["actor"]["username"], "admin");
     }
-    // What a use case refuses has one record, its own.
+    // An operation that a use case rejects has one record, that of the use case.
     let policies = json!({"policies": [{"title": "t", "expression": "true"}]});
     let asked = admin.with("if-match", "\"7\"").put(role, policies).await.problem(412, "precondition_failed");
     let records = admin.get("/audit?limit=2").await.expect(200).body["records"].clone();
     assert_eq!((&records[0]["action"], &records[0]["outcome"]), (&json!("role.put"), &json!("failed")));
     let request_id = asked.headers["x-request-id"].to_str().unwrap();
     assert!(records[0]["request_id"] == request_id && records[1]["request_id"] != request_id, "{records}");
-    // Reading the configuration leaves none, and so does one's own account, and a stranger.
+    // No record for invalid requests that read the configuration, concern the caller's own account or come from anonymous
+    // clients.
     admin.get("/users?limit=x").await.problem(400, "invalid_request");
     admin.post("/me/api-keys", json!({"nam": "x"})).await.problem(400, "invalid_request");
     service.anonymous().post(query, json!({"lmit": 1})).await.problem(401, "unauthenticated");

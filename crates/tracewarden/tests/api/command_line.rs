@@ -19,7 +19,7 @@ fn run(arguments: &[&str], environment: &[(&str, &str)], input: &str) -> Output 
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // A program that refuses its arguments does not read its input.
+    // A program that rejects its arguments does not read its input.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     child.wait_with_output().unwrap()
 }
@@ -50,7 +50,7 @@ async fn a_new_hash_replaces_a_lost_password_once() {
     let admin = service.sign_in("admin", "a recovered password").await;
     let change = json!({"current_password": "a recovered password", "new_password": "a changed password"});
     admin.post("/me/password", change).await.expect(204);
-    // The same value again does nothing.
+    // The same value again has no effect.
     service.restart_with(&[]);
     service.sign_in("admin", "a changed password").await;
 }
@@ -101,12 +101,12 @@ fn wrong_settings_stop_the_start_with_their_names() {
 #[test]
 fn check_config_shows_what_applies_and_no_secret() {
     let environment = [
-        // Discard: nothing listens there.
+        // The discard port: no program listens on it.
         ("TRACEWARDEN_CLICKHOUSE_URL", "http://127.0.0.1:9"),
         ("TRACEWARDEN_CLICKHOUSE_PASSWORD", "hunter2"),
         ("TRACEWARDEN_LIBCHDB", "/x"),
         ("TRACEWARDEN_LOCALSTORE_PASSWORD", "x"),
-        // The default port may be somebody else's.
+        // Another program may listen on the default port.
         ("TRACEWARDEN_LISTEN", "127.0.0.1:0"),
     ];
     let output = run(&["check-config"], &environment, "");
@@ -114,7 +114,7 @@ fn check_config_shows_what_applies_and_no_secret() {
     assert!(output.status.success(), "{text}");
     let [set, default] = ["\nclickhouse_url = http://127.0.0.1:9 (`", "\nquery_timeout = 30s (default)\n"];
     assert!(text.contains(set) && text.contains(default) && !text.contains("hunter2"), "{text}");
-    // Whether it can be had is another matter.
+    // Whether the address can be bound does not matter here.
     let text = String::from_utf8(run(&["check-config"], &environment[..1], "").stdout).unwrap();
     assert!(text.starts_with("listen = 127.0.0.1:8080 (default)\n"), "{text}");
 }

@@ -1,5 +1,5 @@
-//! Requests that are generated from the OpenAPI document, by schemathesis: no server error, and no answer that the document
-//! does not describe.
+//! Requests that schemathesis generates from the OpenAPI document: no server errors, and no answers that the document does
+//! not describe.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,14 +11,14 @@ use tracewarden_testkit::python::prepared_python;
 use crate::support::store::{BLUE, RED, Store, two_teams};
 use crate::support::{Client, Service, USER_PASSWORD};
 
-/// Requests for each operation and phase, unless the environment says otherwise.
+/// Requests per operation and phase, unless the environment overrides it.
 const EXAMPLES: &str = "30";
-/// On the second database, for what is different there.
+/// Fewer on the second database, to find differences between the two.
 const EXAMPLES_ON_POSTGRESQL: &str = "10";
 const SEED: &str = "20261121";
 
-/// Operations that generated requests do not get through: they would have to guess a password. The document itself is read
-/// before the run begins.
+/// Operations on which generated requests cannot succeed: they would have to guess a password. The document itself is
+/// fetched before the run begins.
 const NEVER_DONE: &[&str] = &["POST /login", "POST /me/password", "GET /openapi.json"];
 
 fn setting(name: &str, default: &str) -> String {
@@ -29,7 +29,8 @@ fn setting(name: &str, default: &str) -> String {
 async fn generated_requests_get_documented_answers() {
     let store = Store::start();
     let (service, admin, _) = two_teams(&store).await;
-    // Of its own, so that the administrators who are found in answers can be disabled, demoted and deleted.
+    // A separate administrator for the run, so that the administrators found in answers can be disabled, demoted and
+    // deleted.
     let everything = json!({"policies": [{"title": "Everything", "expression": "true"}]});
     admin.put("/roles/wardens", everything).await.expect(201);
     let warden = service.user(&admin, "warden", &["admin", "wardens"]).await;
@@ -92,17 +93,17 @@ async fn generated_requests_get_documented_answers() {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     };
     run(r#"api_key = { bearer = "${TOKEN}" }"#, token, &[]);
-    // What no key may do.
+    // The operations that API keys may not call.
     run(r#"session = { api_key = "${TOKEN}" }"#, &token_of(&warden), &session_only(&key).await);
 
-    // The run had authority to its end, and got somewhere: a run of refusals would show nothing.
+    // The run kept its authorisation to the end. Otherwise it would only have tested rejections.
     key.get("/users").await.expect(200);
     warden.get("/me").await.expect(200);
     assert_eq!(never_done(&key, &successes).await, NEVER_DONE);
     assert!(!service.log().contains("ERROR"), "{}", service.log());
 }
 
-/// Ids of what a list holds.
+/// Returns the ids in a list.
 async fn ids(client: &Client, path: &str, member: &str) -> Vec<String> {
     let list = client.get(path).await.expect(200).body;
     list[member].as_array().unwrap().iter().map(|item| item["id"].as_str().unwrap().to_owned()).collect()
@@ -112,12 +113,12 @@ fn token_of(client: &Client) -> String {
     client.cookie().strip_prefix("tracewarden=").unwrap().to_owned()
 }
 
-/// Path parameters by operation. Requests with arbitrary ones would all end at 404.
+/// Returns path parameters by operation. With arbitrary ones, all requests would end in 404.
 async fn things_that_can_be_named_once(service: &Service, admin: &Client, warden: &Client) -> Value {
     let mut once: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
     let mut add = |operation, parameters| once.entry(operation).or_default().push(parameters);
     for number in 0..12 {
-        // Some lose their sessions and keys one by one, and some all of them together.
+        // Half of the users are for revoking single sessions and API keys, the others for revoking all at once.
         let one_by_one = number % 2 == 0;
         let username = format!("spare-{number}");
         let user = service.user(admin, &username, &[]).await;
@@ -156,7 +157,7 @@ async fn things_that_can_be_named_once(service: &Service, admin: &Client, warden
     json!(once)
 }
 
-/// Ids of the operations that only a session may call.
+/// Returns the ids of the operations that require a session.
 async fn session_only(client: &Client) -> Vec<String> {
     let document = client.get("/openapi.json").await.expect(200).body;
     let operations =
@@ -169,7 +170,7 @@ async fn session_only(client: &Client) -> Vec<String> {
     ids
 }
 
-/// Operations of the document that were not answered with a success even once.
+/// Returns the operations of the document that never succeeded.
 async fn never_done(client: &Client, successes: &Path) -> Vec<String> {
     let document = client.get("/openapi.json").await.expect(200).body;
     let done = std::fs::read_to_string(successes).unwrap();

@@ -1,4 +1,4 @@
-//! State changes that another site makes a browser send.
+//! State-changing requests that another site makes a browser send.
 
 use reqwest::Method;
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::every_operation::{Operation, World, operations, own_data};
 use crate::support::{Answer, Service};
 
-/// By every operation that may change something, asked by somebody who may do it.
+/// Tests every operation that may change something, with a caller who is allowed to.
 #[tokio::test]
 async fn another_site_changes_nothing() {
     let world = World::make(&[]).await;
@@ -26,7 +26,7 @@ async fn another_site_changes_nothing() {
         for (client, operation) in &changing {
             world.ask(&client.with(name, value), operation).await.problem(403, "cross_site");
         }
-        // What is no living key of a program is none.
+        // An invalid API key does not exempt a request from the check.
         let login = changing.iter().find(|(_, operation)| operation.path == "/login").unwrap();
         let pretending = login.0.with("authorization", "Bearer x").with(name, value);
         world.ask(&pretending, &login.1).await.problem(403, "cross_site");
@@ -48,13 +48,13 @@ async fn the_own_site_and_programs_may() {
         let user = json!({"username": format!("user-{at}")});
         admin.with(name, value).post("/users", user).await.expect(201);
     }
-    // No browser attaches a key by itself.
+    // Browsers do not attach API keys by themselves.
     let created = admin.post("/me/api-keys", json!({"name": "x"})).await.expect(201).body;
     let key = service.anonymous().with_key(created["token"].as_str().unwrap());
     key.with("sec-fetch-site", "cross-site").post("/users", json!({"username": "bob"})).await.expect(201);
 }
 
-/// By every operation that may change something, also by those that read no body.
+/// Tests every operation that may change something, including those that read no body.
 #[tokio::test]
 async fn bodies_that_a_form_can_send_are_refused() {
     let service = Service::start();
@@ -84,7 +84,7 @@ async fn bodies_that_a_form_can_send_are_refused() {
         answer.problem(415, "unsupported_media_type");
     }
     assert!(without_body >= 10, "{without_body}");
-    // JSON that nobody reads does no harm, and some programs always send it.
+    // An unused JSON body is accepted: some programs always send one.
     let id = admin.get("/me/sessions").await.expect(200).body["sessions"][0]["id"].clone();
     let path = format!("/me/sessions/{}", id.as_str().unwrap());
     admin.send(Method::DELETE, &path, Some(json!({}))).await.expect(204);

@@ -1,4 +1,4 @@
-//! `/schema/ddl` and `tracewarden ddl`: what they suggest is run as it is given, here by the test.
+//! `/schema/ddl` and `tracewarden ddl`: the test runs the suggested statements unchanged.
 
 use serde_json::{Value, json};
 use tracewarden_testkit::wait::until;
@@ -6,7 +6,7 @@ use tracewarden_testkit::wait::until;
 use crate::support::Service;
 use crate::support::store::{Store, binding, two_teams};
 
-/// A key that would become a statement, if it left its comment.
+/// A key that would become a statement if it escaped its comment.
 const HOSTILE: &str = "a'\\\n; DROP TABLE otel.otel_traces; --";
 
 fn ids(advice: &Value) -> Vec<&str> {
@@ -14,7 +14,7 @@ fn ids(advice: &Value) -> Vec<&str> {
     suggestions.iter().map(|suggestion| suggestion["id"].as_str().unwrap()).collect()
 }
 
-/// What the command prints.
+/// Returns the output of the command.
 fn printed(service: &Service, arguments: &[&str]) -> String {
     let output = service.command().arg("ddl").args(arguments).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -63,7 +63,7 @@ async fn suggestions_disappear_when_they_are_in_place_and_answers_stay() {
         assert_eq!(suggestion["number"], at + 1);
         assert!(suggestion["reads_now"]["rows"].is_u64() && suggestion["gain"].is_number(), "{suggestion:#}");
     }
-    // The same by the command, whichever way it is written.
+    // The command gives the same advice.
     let told: Value = serde_json::from_str(&printed(&service, &["--format", "json"])).unwrap();
     assert_eq!(told, advice);
 
@@ -95,7 +95,7 @@ async fn suggestions_disappear_when_they_are_in_place_and_answers_stay() {
     assert!(printed(&service, &[]).lines().all(|line| line.starts_with("-- ")));
 
     let mut after = ada.post("/traces/query", query).await.expect(200).body;
-    // Columns of keys are stored, and so shown beside the others.
+    // Key columns are stored columns, so they appear as columns of their own.
     for span in after["spans"].as_array_mut().unwrap() {
         assert_eq!(span["SpanAttributes_team"], "blue", "{span}");
         span.as_object_mut().unwrap().retain(|name, _| before["spans"][0].get(name).is_some());
@@ -125,6 +125,6 @@ async fn reading_the_table_is_right_enough() {
     let column = advice["suggestions"].as_array().unwrap().iter();
     let column = column.clone().find(|found| found["id"] == "key_column:SpanAttributes[\"team\"]").unwrap();
     assert_eq!(column["reads_now"]["rows"], 6, "{column:#}");
-    // Parts as small as this one do not say how large each column is: unknown, and not nothing.
+    // ClickHouse does not record column sizes for parts as small as this one, so the size is unknown, not zero.
     assert_eq!(column["reads_now"]["bytes"], Value::Null, "{column:#}");
 }

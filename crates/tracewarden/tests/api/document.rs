@@ -4,7 +4,8 @@ use std::path::Path;
 
 use crate::support::Service;
 
-/// Checks that a committed document is what `current` makes of it; `UPDATE_DOCS` in the environment writes it instead.
+/// Checks that a committed document equals the result of `current`; with `UPDATE_DOCS` in the environment, writes it
+/// instead.
 #[track_caller]
 pub fn committed(name: &str, current: impl FnOnce(&str) -> String) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name);
@@ -21,7 +22,7 @@ pub fn committed(name: &str, current: impl FnOnce(&str) -> String) {
 
 #[tokio::test]
 async fn the_committed_document_is_current() {
-    // As installations outside of a laptop serve it.
+    // With a public URL, as outside of a laptop.
     let service = Service::start_with(&[("TRACEWARDEN_PUBLIC_URL", "https://traces.example.com")]);
     let answer = service.anonymous().get("/openapi.json").await.expect(200);
     committed("openapi.json", |_| String::from_utf8(answer.bytes).unwrap() + "\n");
@@ -44,7 +45,7 @@ async fn every_reference_leads_somewhere_and_every_operation_says_who_may_call_i
             assert!(names.insert(operation["operationId"].as_str().unwrap()), "{method} {path}");
             assert!(operation["summary"].is_string(), "{method} {path}");
             let responses = operation["responses"].as_object().unwrap();
-            // Each status is listed: a catch-all would make the list worth nothing.
+            // Each status is listed: a catch-all would make the list worthless.
             assert!(responses.keys().all(|status| status.parse::<u16>().is_ok()), "{method} {path}");
             for (status, response) in responses.iter().filter(|(status, _)| ***status >= *"400") {
                 let content = response["content"].as_object().unwrap();
@@ -60,6 +61,6 @@ fn answers_that_are_not_in_the_document_are_found() {
     let found = |asked: &'static str, status| std::panic::catch_unwind(|| check(asked, status)).is_err();
     assert!(!found("DELETE /users/ada", 409) && !found("GET /users?limit=1", 200));
     assert!(found("DELETE /users/ada", 200) && found("GET /users?limit=1", 404) && found("GET /me", 409));
-    // What is not served has no operation.
+    // Requests to unknown routes have no operation in the document.
     assert!(!found("PUT /users", 405) && !found("GET /nothing", 404) && !found("GET /users/", 404));
 }

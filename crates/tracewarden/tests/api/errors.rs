@@ -1,4 +1,4 @@
-//! Requests that cannot be read, and what cannot be reached. Every code has a test here or with its resource.
+//! Invalid requests and unavailable dependencies. Every error code is tested here or with its resource.
 
 use std::io::Write as _;
 
@@ -34,7 +34,7 @@ async fn a_body_that_is_not_json_is_refused() {
     raw(&admin, b"{\"username\": \"\xff\"}".to_vec()).await.problem(400, "invalid_request");
 }
 
-/// Of bodies that are JSON, which a reader without a limit would go down into.
+/// Deeply nested bodies are valid JSON, and a parser without a limit would recurse into them.
 #[tokio::test]
 async fn a_body_that_is_too_deep_is_refused() {
     let service = Service::start();
@@ -54,7 +54,7 @@ async fn a_body_that_is_too_deep_is_refused() {
             let detail = answer.first_error()["detail"].as_str().unwrap();
             assert!(detail.starts_with(expected), "{levels} levels of {kind:?}: {detail}");
         }
-        // A file's own limit counts the innermost value, too.
+        // The limit for model files also counts the innermost value.
         for (levels, is_deeper) in [(63, false), (64, true), (100_000, true)] {
             let request =
                 admin.request(Method::POST, "/schema/plan").header("content-type", "application/json");
@@ -105,7 +105,7 @@ async fn an_array_does_not_stand_for_an_object() {
                 let answer = answer.problem(400, "invalid_request");
                 assert_eq!(answer.first_error()["pointer"], "", "{}", answer.body);
                 let detail = answer.first_error()["detail"].as_str().unwrap();
-                // A file's reader says the line, too.
+                // The parser of model files also reports the line.
                 let said = detail.strip_prefix("line 1, column 1: ").unwrap_or(detail);
                 assert_eq!(said, "invalid type: sequence, expected an object", "{}", answer.asked);
             }
@@ -133,13 +133,13 @@ async fn a_body_has_a_limit() {
     let admin = service.admin().await;
     let large = format!("{{\"username\": \"{}\"}}", "x".repeat(1024 * 1024));
     raw(&admin, large.clone()).await.problem(413, "payload_too_large");
-    // Without a declared length.
+    // The same without a declared length.
     let pieces: Vec<Result<String, std::io::Error>> =
         large.as_bytes().chunks(1000).map(|piece| Ok(String::from_utf8(piece.to_vec()).unwrap())).collect();
     let body = reqwest::Body::wrap_stream(futures::stream::iter(pieces));
     raw(&admin, body).await.problem(413, "payload_too_large");
     admin.get("/me").await.expect(200);
-    // Whom nobody knows yet has less to say.
+    // The limit for anonymous clients is lower.
     let login = json!({"username": "x".repeat(16 * 1024), "password": "y"});
     service.anonymous().post("/login", login).await.problem(413, "payload_too_large");
 }
@@ -219,7 +219,7 @@ async fn an_unreachable_trace_store_is_said() {
 
 #[tokio::test]
 async fn a_trace_store_that_hangs_is_not_waited_for() {
-    // It accepts connections, as a queue of the operating system, and nobody ever answers.
+    // The operating system accepts the connections, but no program answers.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", silent.local_addr().unwrap());
     let service = Service::start_with(&[("TRACEWARDEN_CLICKHOUSE_URL", &url)]);
@@ -236,12 +236,12 @@ async fn a_lost_own_database_is_said_and_nothing_is_given_out() {
     let asking = world.asking(needing).await;
     assert!(asking.len() >= 50, "{}", asking.len());
     world.service.anonymous().get("/readyz").await.expect(200);
-    // The file is opened anew by each connection, but those that are open keep it: overwrite what is in it.
+    // Each new connection opens the file again, but open connections keep the old one, so overwrite its content.
     let path = world.service.directory.path().join("tracewarden.db");
     for suffix in ["", "-wal", "-shm"] {
         let file = std::path::PathBuf::from(format!("{}{suffix}", path.display()));
         if let Ok(metadata) = file.metadata() {
-            // As long as it is: what a process has mapped must not become shorter.
+            // Keep the length: a file that a process has mapped must not be truncated.
             let mut file = std::fs::OpenOptions::new().write(true).open(&file).unwrap();
             file.write_all(&vec![0xaa; metadata.len() as usize]).unwrap();
         }
@@ -257,7 +257,7 @@ async fn a_lost_own_database_is_said_and_nothing_is_given_out() {
     world.service.anonymous().get("/healthz").await.expect(200);
 }
 
-/// Names in a request can be as long as the request, and so many.
+/// Names in a request can be as long as the request, and there can be many of them.
 #[tokio::test]
 async fn what_a_problem_repeats_is_short() {
     let service = Service::start();
@@ -326,7 +326,7 @@ async fn a_problem_says_whether_to_send_it_again() {
         retry(stranger.post("/login", wrong.clone()).await.problem(401, "invalid_credentials")),
         "never"
     );
-    // Too many failures are not a busy service.
+    // Too many failed attempts are distinct from a busy service.
     let mut last = stranger.post("/login", wrong.clone()).await;
     while last.status == 401 {
         last = stranger.post("/login", wrong.clone()).await;
@@ -336,7 +336,7 @@ async fn a_problem_says_whether_to_send_it_again() {
     assert_eq!(retry(blocked), "safe");
 }
 
-/// Only administrators read what to change, and `retry` is `never` for every caller.
+/// Only administrators see how to correct it; `retry` is `never` for every caller.
 #[tokio::test]
 async fn a_bound_table_that_is_gone_is_said() {
     let store = Store::start();
@@ -378,7 +378,7 @@ async fn a_bound_table_that_is_gone_is_said() {
     }
 }
 
-/// However long a value is, it is compared.
+/// Values of any length are compared in full.
 #[tokio::test]
 async fn long_values_find_what_they_are() {
     let store = Store::start();

@@ -1,5 +1,5 @@
-//! Every operation of the OpenAPI document, done once with success: what it records, and that what only reads changes nothing.
-//! A new operation fails here until it is said how it is done.
+//! Performs every operation of the OpenAPI document once with success: checks its audit record, and that read operations
+//! change nothing. A new operation fails here until this file says how to perform it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,11 +18,11 @@ use crate::support::{ADMIN_PASSWORD, Answer, Client, Service, USER_PASSWORD};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operation {
     pub method: Method,
-    /// With parameters in braces.
+    /// The path, with parameters in braces.
     pub path: String,
-    /// `x-access` of the document.
+    /// `x-access` in the document.
     pub access: String,
-    /// Whether a body is described.
+    /// Whether the document describes a request body.
     pub reads_body: bool,
 }
 
@@ -31,7 +31,7 @@ impl Operation {
         format!("{} {}", self.method, self.path)
     }
 
-    /// A path that matches, of things that do not exist.
+    /// Returns a matching path of resources that do not exist.
     pub fn path_of_nothing(&self) -> String {
         self.path.replace(['{', '}'], "")
     }
@@ -41,7 +41,7 @@ impl Operation {
     }
 }
 
-/// All of them, in the order of the document.
+/// Returns all operations, in the order of the document.
 pub async fn operations(service: &Service) -> Vec<Operation> {
     let document = service.anonymous().get("/openapi.json").await.expect(200).body;
     let mut operations = Vec::new();
@@ -59,7 +59,7 @@ pub async fn operations(service: &Service) -> Vec<Operation> {
     operations
 }
 
-/// The action of the record that a success leaves, of those that docs/api.md lists.
+/// Returns the action of the audit record that a success leaves, as docs/api.md lists it.
 pub fn record(operation: &str) -> Option<&'static str> {
     Some(match operation {
         "POST /login" => "login",
@@ -93,7 +93,8 @@ pub fn record(operation: &str) -> Option<&'static str> {
         "PUT /schema/import" => "model.import",
         "POST /schema/history/{version}/restore" => "model.restore",
         "POST /schema/plan" => "model.plan",
-        // The configuration, one's own account, and what is open to all. An expression is evaluated on spans that were sent.
+        // Reads of the configuration, of the caller's own account and of public resources are not recorded. An expression
+        // is evaluated on the spans in the request.
         "GET /audit"
         | "GET /filter/schema"
         | "GET /healthz"
@@ -120,18 +121,18 @@ pub fn record(operation: &str) -> Option<&'static str> {
     })
 }
 
-/// What asks nothing of the own database: whether the process answers, and a text that it holds.
+/// Operations that do not use the application database: the liveness check, and the static document.
 pub const WITHOUT_DATABASE: [&str; 2] = ["GET /healthz", "GET /openapi.json"];
 
-/// A service with traces, users, roles and credentials, of which each operation finds its own.
+/// A service with traces, users, roles and credentials; each operation has its own target.
 pub struct World {
     pub service: Service,
     pub admin: Client,
-    /// Another session of the administrator, which nothing here ends.
+    /// Another session of the administrator, which no operation ends.
     pub watcher: Client,
     /// A user with the role `blue`.
     pub ada: Client,
-    /// What stands for a parameter of an operation.
+    /// Values of the path parameters.
     ids: BTreeMap<&'static str, String>,
     file: Value,
     _store: Store,
@@ -195,7 +196,7 @@ impl World {
         Self { service, admin, watcher, ada, ids, file, _store: store }
     }
 
-    /// The path with its parameters, and a body if it takes one.
+    /// Returns the path with its parameters, and the body, if there is one.
     pub fn asked(&self, operation: &Operation) -> (String, Option<Value>) {
         let name = operation.name();
         let username = match name.as_str() {
@@ -254,7 +255,7 @@ impl World {
             "PUT /schema/import" => self.file.clone(),
             "POST /schema/plan" => {
                 let mut file = self.file.clone();
-                // What somebody would gain is counted, and that is recorded.
+                // Widen a policy: users would gain traces, so the plan counts them, which is recorded.
                 let roles = file["roles"].as_array_mut().unwrap();
                 let blue = roles.iter_mut().find(|role| role["name"] == "blue").unwrap();
                 blue["policies"][0]["expression"] = json!("true");
@@ -265,7 +266,7 @@ impl World {
         (path, Some(body))
     }
 
-    /// Who asks.
+    /// Returns the client that performs the operation.
     pub async fn client(&self, operation: &Operation) -> Client {
         match operation.name().as_str() {
             "POST /login" => self.service.anonymous(),
@@ -275,20 +276,21 @@ impl World {
         }
     }
 
-    /// Asks for it so that it succeeds if this client may do it.
+    /// Sends a request that succeeds if this client is authorised.
     pub async fn ask(&self, client: &Client, operation: &Operation) -> Answer {
         let (path, body) = self.asked(operation);
         client.send(operation.method.clone(), &path, body).await
     }
 
-    /// Does it.
+    /// Performs the operation and checks that it succeeds.
     pub async fn perform(&self, operation: &Operation) -> Answer {
         let answer = self.ask(&self.client(operation).await, operation).await;
         assert!((200..300).contains(&answer.status), "{}: {}", operation.name(), answer.body);
         answer
     }
 
-    /// Operations with who asks for them: chosen while all works, with a preview that there is to end.
+    /// Returns the operations with their clients. It is called while everything works, and begins a preview, so that ending
+    /// one can succeed.
     pub async fn asking(&self, operations: Vec<Operation>) -> Vec<(Client, Operation)> {
         self.admin.put("/me/preview", json!({"roles": ["blue"]})).await.expect(200);
         let mut asking = Vec::new();
@@ -298,11 +300,12 @@ impl World {
         asking
     }
 
-    /// Asks for all at once, since each waits for the own database: nobody is told more than that it is not there.
+    /// Sends all requests at once, since each waits for the application database, and checks that the answers reveal
+    /// nothing but its unavailability.
     pub async fn are_unavailable(&self, asking: &[(Client, Operation)]) {
         let answers = asking.iter().map(|(client, operation)| async move {
-            // Of those that count attempts one writes at a time. The change of a password goes first, since it then waits again,
-            // to record its refusal.
+            // Operations that count password attempts write one at a time. The change of a password goes first, since it
+            // waits a second time, to record its rejection.
             if operation.path == "/login" {
                 tokio::time::sleep(Duration::from_millis(300)).await;
             }
@@ -315,7 +318,7 @@ impl World {
         }
     }
 
-    /// Does each, one after the other.
+    /// Performs the operations one after the other and checks that they succeed.
     pub async fn succeed(&self, asking: &[(Client, Operation)]) {
         for (client, operation) in asking {
             let answer = self.ask(client, operation).await;
@@ -323,13 +326,13 @@ impl World {
         }
     }
 
-    /// All that is kept: [`own_data`], and the newest record.
+    /// Returns all stored data: [`own_data`], and the newest audit record.
     pub async fn kept(&self) -> (BTreeMap<String, Vec<String>>, Value) {
         let newest = self.watcher.get("/audit?limit=1").await.expect(200).body["records"].clone();
         (own_data(&self.service).await, newest)
     }
 
-    /// Actions of the records that a request left.
+    /// Returns the actions of the audit records of a request.
     async fn records(&self, answer: &Answer) -> Vec<String> {
         let all = self.watcher.get("/audit?limit=20").await.expect(200).body;
         let own = all["records"]
@@ -341,19 +344,19 @@ impl World {
     }
 }
 
-/// The service's own database, read beside the service.
+/// Opens the application database, independently of the service.
 async fn own_database(service: &Service) -> sqlx::AnyConnection {
     sqlx::any::install_default_drivers();
     sqlx::AnyConnection::connect(&service.database_url()).await.unwrap()
 }
 
-/// Every row of the audit log as it is stored, in order.
+/// Returns every row of the audit log as stored, in order.
 async fn audit_rows(database: &mut sqlx::AnyConnection) -> Vec<String> {
     let rows = sqlx::query("SELECT * FROM audit ORDER BY sequence").fetch_all(database).await.unwrap();
     rows.iter().map(shown).collect()
 }
 
-/// What the service keeps, but for records and the times of use: rows of each table.
+/// Returns the rows of each table, without audit records and times of use.
 pub async fn own_data(service: &Service) -> BTreeMap<String, Vec<String>> {
     let mut connection = own_database(service).await;
     let list = match service.database {
@@ -395,7 +398,8 @@ async fn each_leaves_the_record_that_the_table_names() {
         let answer = world.perform(&operation).await;
         let expected: Vec<&str> = record(&operation.name()).into_iter().collect();
         assert_eq!(world.records(&answer).await, expected, "{}", operation.name());
-        // Also what completes a record stands behind it, in a row of its own: no row that was written changes or goes.
+        // The log is append-only: a completed record is a new row after the first one, and no existing row changes or
+        // disappears.
         let longer = audit_rows(&mut database).await;
         assert_eq!(longer.get(..log.len()), Some(log.as_slice()), "{}", operation.name());
         log = longer;
@@ -408,7 +412,7 @@ async fn what_only_reads_changes_nothing() {
     let before = own_data(&world.service).await;
     let (mut reads, mut trials) = (0, 0);
     for operation in operations(&world.service).await {
-        // Questions that need a body.
+        // Read operations with a request body.
         let asks = ["/traces/query", "/policies/", "/schema/plan"]
             .iter()
             .any(|path| operation.path.starts_with(path));
@@ -427,7 +431,7 @@ async fn what_only_reads_changes_nothing() {
         assert_eq!(own_data(&world.service).await, before, "{}", operation.name());
     }
     assert!(reads >= 25 && trials >= 5, "{reads} {trials}");
-    // What does change something is seen.
+    // To check the check: a state-changing operation is detected.
     world.admin.put("/me/preview", json!({"roles": ["blue"]})).await.expect(200);
     assert_ne!(own_data(&world.service).await, before);
 }
@@ -438,7 +442,7 @@ async fn without_its_record_nothing_is_shown_or_changed() {
     let mut recorded = operations(&world.service).await;
     recorded.retain(|operation| record(&operation.name()).is_some());
     let asking = world.asking(recorded).await;
-    // A log-in is counted before its password is looked at.
+    // An attempt to sign in is counted before its password is checked.
     let kept = || async {
         let mut kept = own_data(&world.service).await;
         assert!(kept.remove("login_throttles").is_some());
@@ -458,10 +462,10 @@ async fn without_its_record_nothing_is_shown_or_changed() {
     world.succeed(&asking).await;
 }
 
-/// As when the own database goes away between the look at who asks and what they ask for.
+/// As if the application database became unavailable between authentication and the operation.
 #[tokio::test]
 async fn while_another_program_writes_nothing_is_shown_or_changed() {
-    // One user asks for everything that reads traces at the same time.
+    // The user's limit must allow all requests for traces at the same time.
     let world = World::make(&[("TRACEWARDEN_MAX_QUERIES_PER_USER", "100")]).await;
     let all = operations(&world.service).await.into_iter();
     let (recorded, others): (Vec<_>, Vec<_>) = all.partition(|each| record(&each.name()).is_some());
@@ -469,7 +473,7 @@ async fn while_another_program_writes_nothing_is_shown_or_changed() {
     assert!(asking.len() >= 30 && others.len() >= 20, "{} {}", asking.len(), others.len());
     let before = world.kept().await;
     let writer = OtherWriter::begin(&world.service).await;
-    // Whoever only reads does not wait for who writes.
+    // Reads do not wait for the writer.
     for operation in &others {
         let answer = world.perform(operation).await;
         let told = String::from_utf8_lossy(&answer.bytes);

@@ -27,7 +27,7 @@ async fn role(admin: &Client, name: &str, expressions: &[&str]) {
     assert!([200, 201].contains(&answer.status), "{}", answer.body);
 }
 
-/// Shows names and services of spans.
+/// Marks the columns for the names and services of spans.
 async fn display(admin: &Client) {
     let mut shown = binding();
     shown["display"] = json!({"service": "ServiceName", "name": "SpanName"});
@@ -35,7 +35,7 @@ async fn display(admin: &Client) {
     admin.with("if-match", &version).put("/schema/binding", shown).await.expect(200);
 }
 
-/// Without what every answer has of its own.
+/// Returns status, body and headers without the parts that differ in every answer.
 fn bare(answer: &Answer) -> (u16, Value, Vec<String>) {
     let mut body = answer.body.clone();
     body["request_id"] = Value::Null;
@@ -82,10 +82,10 @@ async fn readers_learn_why_they_see_a_trace_and_nothing_of_others() {
     let span = |id: &str| json!({"span_id": id, "start": start, "name": "GET /", "service": "shop"});
     let all = json!([span("0000000000000000"), span("0000000000000002"), span("0000000000000004")]);
     assert_eq!(policies[0]["spans"], all);
-    // A field that is for policies only does not exist for her, though the policy opens the trace.
+    // The policy grants access to the trace, but its field is for policies only, so the user does not see it.
     assert_eq!(policies[1]["outcome"], "satisfied");
     assert!(policies[1].get("in_words").is_none(), "{told}");
-    // What is not satisfied says how near it comes: neither the service nor the team is right.
+    // A policy that is not satisfied shows its nearest span: here, neither service nor team match.
     assert_eq!((&policies[2]["outcome"], &policies[2]["satisfied_by"]), (&json!("not_satisfied"), &json!(0)));
     assert_eq!(policies[2]["nearest"]["span_id"], "0000000000000000");
     assert!(policies[2]["nearest"]["score"].as_f64().unwrap() < 1.0, "{told}");
@@ -94,13 +94,13 @@ async fn readers_learn_why_they_see_a_trace_and_nothing_of_others() {
         assert!(!text.contains(hidden), "{hidden}: {text}");
     }
 
-    // Forbidden and absent are one answer, that of reading.
+    // A forbidden and an absent trace give the same answer, that of a read.
     role(&admin, "blue", &["SpanAttributes[\"team\"] == \"blue\""]).await;
     let expected = bare(&ada.get(&format!("/traces/{RED}")).await.problem(404, "trace_not_found"));
     for trace in [RED, ABSENT, "0", "no-such-thing"] {
         assert_eq!(bare(&asked(&ada, trace, None).await), expected, "{trace}");
     }
-    // Whoever asks about others administers; also about oneself by name, and about nobody.
+    // Only administrators may ask about another user, about themselves by name, or about an unknown user.
     for user in ["ada", "admin", "nobody"] {
         asked(&ada, BLUE, Some(user)).await.problem(403, "forbidden");
     }
@@ -123,7 +123,7 @@ async fn administrators_learn_why_somebody_does_or_does_not_see_a_trace() {
     service.user(&admin, "bob", &["own"]).await;
     admin.patch("/users/bob", json!({"attributes": {"team": "blue"}})).await.expect(200);
 
-    // The administrator may read neither trace: counts, and nothing of spans.
+    // The administrator may read neither trace, and sees counts without details of spans.
     let told = explain(&admin, RED, Some("bob")).await;
     assert_eq!(
         (&told["visible"], &told["verdict"], &told["details"]),
@@ -150,12 +150,12 @@ async fn administrators_learn_why_somebody_does_or_does_not_see_a_trace() {
     assert_eq!((&seen["visible"], &seen["policies"][0]["satisfied_by"]), (&json!(true), &json!(3)));
     assert_eq!(seen["policies"][0]["spans"], json!([]));
     assert!(!seen.to_string().contains("0000000000000000"), "{seen}");
-    // Their own access is what it was: none.
+    // The administrator's own access is unchanged: none.
     asked(&admin, BLUE, None).await.problem(404, "trace_not_found");
     asked(&admin, ABSENT, Some("bob")).await.problem(404, "trace_not_found");
     asked(&admin, BLUE, Some("nobody")).await.problem(404, "not_found");
 
-    // With access of their own they are told what decided.
+    // An administrator who may read the trace also sees which part of the policy decided.
     role(&admin, "all", &["ServiceName == 'shop'"]).await;
     admin.patch("/users/admin", json!({"roles": ["admin", "all"]})).await.expect(200);
     let told = explain(&admin, RED, Some("bob")).await;
@@ -166,7 +166,7 @@ async fn administrators_learn_why_somebody_does_or_does_not_see_a_trace() {
         (&nearest["span_id"], &nearest["service"], &nearest["name"]),
         (&json!("0000000000000001"), &json!("shop"), &json!("GET /"))
     );
-    // The service is right, and a team is there: not the right one.
+    // The service matches; the team is set but does not match.
     assert!((nearest["score"].as_f64().unwrap() - 2.0 / 3.0).abs() < 1e-9, "{nearest}");
     assert_eq!(
         policy["decided_by"],
@@ -183,7 +183,7 @@ async fn administrators_learn_why_somebody_does_or_does_not_see_a_trace() {
         (&json!("0000000000000000"), &json!("true"))
     );
     assert_eq!(policy["spans"].as_array().unwrap().len(), 3);
-    // Of oneself likewise.
+    // The same for the administrator's own access.
     let own = explain(&admin, RED, None).await;
     assert_eq!(own["policies"][0]["expression"], "ServiceName == 'shop'");
     assert_eq!(own["policies"][0]["decided_by"]["outcome"], "true");
@@ -200,7 +200,7 @@ async fn administrators_learn_why_somebody_does_or_does_not_see_a_trace() {
         "{records}"
     );
 
-    // While somebody is previewed, that is whose access counts.
+    // During a preview, the access of the previewed user counts.
     admin.put("/me/preview", json!({"username": "bob"})).await.expect(200);
     let own = explain(&admin, BLUE, None).await;
     assert_eq!((&own["user"]["username"], &own["visible"]), (&json!("bob"), &json!(true)));
@@ -208,7 +208,7 @@ async fn administrators_learn_why_somebody_does_or_does_not_see_a_trace() {
     assert_eq!(explain(&admin, RED, Some("bob")).await["details"], false);
     admin.delete("/me/preview").await.expect(204);
 
-    // Who is kept out, and who has nothing.
+    // A disabled user, and a user without roles.
     admin.patch("/users/bob", json!({"disabled": true})).await.expect(200);
     let told = explain(&admin, BLUE, Some("bob")).await;
     assert_eq!(
@@ -231,7 +231,7 @@ async fn a_broken_policy_is_named_to_administrators_and_refuses_whoever_has_it()
     let (service, admin, ada) = two_teams(&store).await;
     role(&admin, "blue", &["SpanAttributes[\"team\"] == \"blue\"", "ServiceName == \"shop\""]).await;
     admin.patch("/users/admin", json!({"roles": ["admin", "blue"]})).await.expect(200);
-    // The API refuses such a policy, so it is put into the database behind its back.
+    // The API rejects such a policy, so the test writes it directly to the database.
     let url = service.database_url();
     let mut database = sqlx::SqliteConnection::connect(&url).await.unwrap();
     let changed = sqlx::query(
@@ -241,7 +241,7 @@ async fn a_broken_policy_is_named_to_administrators_and_refuses_whoever_has_it()
 
     let refused = asked(&ada, BLUE, None).await.problem(500, "policy_broken");
     assert!(!refused.body.to_string().contains("gone"), "{}", refused.body);
-    // The administrator has the same policy, and can still find out.
+    // The administrator has the same broken policy and can still ask for the explanation.
     asked(&admin, BLUE, None).await.problem(500, "policy_broken");
     let told = explain(&admin, BLUE, Some("ada")).await;
     assert_eq!(
@@ -278,7 +278,7 @@ async fn an_operator_who_shows_no_samples_shows_no_counts_of_traces() {
         assert_eq!(bare(&asked(&admin, trace, Some("ada")).await), expected);
         assert_eq!(bare(&admin.get(&format!("/traces/{trace}/viewers")).await), expected);
     }
-    // What they may read anyway, they may ask about.
+    // Administrators may ask about traces that they may read themselves.
     admin.patch("/users/admin", json!({"roles": ["admin", "blue"]})).await.expect(200);
     assert_eq!(explain(&admin, BLUE, Some("ada")).await["visible"], true);
     asked(&admin, RED, Some("ada")).await.problem(404, "trace_not_found");
@@ -311,7 +311,7 @@ async fn a_key_s_restriction_is_told_and_its_tools_hold() {
     let this = key(json!({"tools": ["svc_explain_access"]})).await;
     assert_eq!(explain(&this, BLUE, None).await["visible"], true);
     this.get(&format!("/traces/{BLUE}")).await.problem(403, "forbidden");
-    // An administrator's narrowed key asks about nobody else.
+    // An administrator's scoped API key may not ask about other users.
     let made = admin
         .post("/me/api-keys", json!({"name": "k", "tools": ["svc_explain_access"]}))
         .await
@@ -379,7 +379,7 @@ async fn who_has_to_change_the_password_is_told_to_read_nothing() {
     let made = ada.post("/me/api-keys", json!({"name": "k"})).await.expect(201).body;
     let key = ada.with_key(made["token"].as_str().unwrap());
     key.get(&format!("/traces/{BLUE}")).await.expect(200);
-    // One has a key from before, the other never signed in.
+    // One user has an API key from before the reset, the other never signed in.
     let password = admin.post("/users/ada/password", json!({})).await.expect(200).body;
     let initial = json!({"username": "bob", "roles": ["blue"]});
     admin.post("/users", initial).await.expect(201);
@@ -402,7 +402,7 @@ async fn who_has_to_change_the_password_is_told_to_read_nothing() {
     assert_eq!(viewers["must_change_password"], json!(["ada", "bob"]));
     let viewers = admin.get(&format!("/traces/{RED}/viewers")).await.expect(200).body;
     assert_eq!((&viewers["viewers"], &viewers["must_change_password"]), (&json!([]), &json!([])));
-    // Who is kept out is so whatever the password.
+    // `disabled` takes precedence over a pending password change.
     admin.patch("/users/bob", json!({"disabled": true})).await.expect(200);
     assert_eq!(explain(&admin, BLUE, Some("bob")).await["verdict"], "disabled");
 

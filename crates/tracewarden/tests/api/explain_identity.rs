@@ -1,4 +1,4 @@
-//! `/traces/{id}/explain` where ids of spans are empty or repeated.
+//! `/traces/{id}/explain` with empty or repeated span ids.
 
 use serde_json::{Value, json};
 
@@ -7,10 +7,10 @@ use crate::support::store::{Store, binding, bound_service};
 
 const TRACE: &str = "33333333333333333333333333333333";
 
-/// A span of the trace: when it began, its id, service, name, and the team that it is of.
+/// A span of the trace: start, id, service, name and team.
 type Sent = (u64, &'static str, &'static str, &'static str, &'static str);
 
-/// What the explanation for an administrator with this policy says of it.
+/// Returns the explanation of the trace for an administrator with this policy.
 async fn told(admin: &Client, expression: &str) -> Value {
     let policies = json!({"policies": [{"title": "P", "expression": expression}]});
     let answer = admin.put("/roles/reader", policies).await;
@@ -66,14 +66,14 @@ async fn spans_of_one_id_and_time_are_told_apart_by_name() {
     let store = Store::start();
     const ID: &str = "0000000000000001";
     let mut spans: Vec<Sent> = vec![(0, ID, "s", "first", "a"), (0, ID, "s", "second", "b")];
-    // More than are read of one id.
+    // More spans with one id than are read.
     spans.extend(["c0", "c1", "c2", "c3", "c4", "c5"].map(|team| (1, ID, "other", "same", team)));
     let (_service, admin) = service(&store, &spans).await;
     let policy = told(&admin, "SpanAttributes[\"team\"] == \"b\"").await;
     assert_eq!(named(&policy["spans"][0]), ("s", "second"), "{policy}");
     assert_eq!(policy["decided_by"]["outcome"], "true", "{policy}");
 
-    // These have id, start, name and service in common: one is listed, all are counted, and one that decides is found.
+    // These spans share id, start, name and service: one is listed, all are counted, and one that decides is found.
     let policy = told(&admin, "ServiceName == \"other\"").await;
     assert_eq!((&policy["satisfied_by"], policy["spans"].as_array().unwrap().len()), (&json!(6), 1));
     let policy = told(&admin, "SpanAttributes[\"team\"] == \"c5\"").await;

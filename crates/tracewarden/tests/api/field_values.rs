@@ -1,4 +1,4 @@
-//! `/filter/values`: what a field has in traces that the caller may read, and nothing of any other.
+//! `/filter/values`: a field's values in traces that the caller may read, and in no others.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ const TEAM: &str = "SpanAttributes%5B%22team%22%5D";
 const SIZE: &str = "SpanAttributes%5B%22size%22%5D";
 const SECRET: &str = "SpanAttributes%5B%22secret.label%22%5D";
 
-/// The two teams' traces, and one of which the team `blue` may read the whole for its first span.
+/// Inserts the two teams' traces, and one that the team `blue` may read as a whole because of its first span.
 async fn three_traces(store: &Store) -> (Service, Client, Client) {
     let all = two_teams(store).await;
     store
@@ -19,7 +19,7 @@ async fn three_traces(store: &Store) -> (Service, Client, Client) {
              map('team', if(number = 0, 'blue', 'red')) FROM numbers(3)",
         )
         .await;
-    // What ada may not read, and would learn of if counts or samples took it in.
+    // Traces that ada may not read. Counts or samples that included them would reveal them.
     store
         .run(
             "INSERT INTO otel.otel_traces (Timestamp, TraceId, SpanId, SpanName, ServiceName, SpanAttributes) \
@@ -51,7 +51,7 @@ async fn values_are_those_of_traces_that_the_caller_may_read() {
     let store = Store::start();
     let (service, admin, ada) = three_traces(&store).await;
     let team = values(&ada, &format!("ref={TEAM}")).await;
-    // Of whole traces: `red` is the team of spans that no policy looks at.
+    // Values come from whole traces: `red` is the team of spans that match no policy.
     assert_eq!(counted(&team), [count("blue", 2, 4), count("red", 1, 2)], "{team}");
     assert_eq!(team["ref"], "SpanAttributes[\"team\"]");
     assert_eq!(
@@ -61,13 +61,13 @@ async fn values_are_those_of_traces_that_the_caller_may_read() {
     let services = values(&ada, "ref=ServiceName").await;
     assert_eq!(counted(&services), [count("shop", 2, 4), count("billing", 1, 2)]);
 
-    // Whoever may read other traces sees other values.
+    // A user with access to other traces sees other values.
     let black =
         json!({"policies": [{"title": "Black", "expression": "SpanAttributes[\"team\"] == \"black\""}]});
     admin.put("/roles/black", black).await.expect(201);
     let eve = service.user(&admin, "eve", &["black"]).await;
     let team = values(&eve, &format!("ref={TEAM}")).await;
-    // How many are looked at of the 600 depends on how fast they are found.
+    // How many of the 600 traces are sampled depends on how fast they are found.
     let sampled = |answer: &Value| {
         answer["sampled_traces"].as_u64().filter(|traces| [50, 500].contains(traces)).unwrap()
     };
@@ -81,14 +81,14 @@ async fn values_are_those_of_traces_that_the_caller_may_read() {
     let blue = values(&both, &format!("ref={TEAM}&prefix=blu")).await;
     assert_eq!((counted(&blue), &blue["complete"]), (vec![count("blue", 2, 4)], &json!(true)));
 
-    // An administrator sees nothing by being one, and in a preview what somebody else sees.
+    // Being an administrator gives no access to values; during a preview, the previewed user's values are shown.
     let nothing = values(&admin, "ref=ServiceName").await;
     assert_eq!((counted(&nothing), &nothing["complete"]), (vec![], &json!(true)));
     admin.put("/me/preview", json!({"roles": ["blue"]})).await.expect(200);
     assert_eq!(counted(&values(&admin, "ref=ServiceName").await).len(), 2);
     admin.delete("/me/preview").await.expect(204);
 
-    // A key's own policy takes away.
+    // The policy of an API key reduces the access further.
     let new = json!({"name": "narrow", "policy": "ServiceName == \"billing\""});
     let created = ada.post("/me/api-keys", new).await.expect(201).body;
     let narrowed = ada.with_key(created["token"].as_str().unwrap());
@@ -117,7 +117,7 @@ async fn values_are_recorded_like_a_read() {
     assert_eq!((&detail["field"], &detail["prefix"]), (&json!("SpanAttributes[\"team\"]"), &json!("b")));
     assert_eq!((&detail["traces"], &detail["limit"], &detail["to"]), (&json!(2), &json!(7), &found["to"]));
     assert!(detail["roles"]["blue"].is_number(), "{detail}");
-    // It says what was asked, and of what was found how much.
+    // The record contains the request and the number of results, but no values.
     let services = values(&ada, "ref=ServiceName").await;
     assert!(counted(&services).contains(&count("billing", 1, 2)), "{services}");
     let read = record().await;
@@ -166,7 +166,7 @@ async fn what_cannot_be_listed_says_why() {
     assert!(near["detail"].as_str().unwrap().contains("`ServiceName`"), "{near}");
     let hidden = ada.get("/filter/values?ref=SpanAttributes%5B%22secret.labels%22%5D").await.body;
     assert!(!hidden.to_string().contains("secret.label\\"), "{hidden}");
-    // More than there ever are is the most that there are.
+    // A limit above the maximum counts as the maximum.
     let all = values(&ada, "ref=ServiceName&limit=99999999999999999999").await;
     assert_eq!(counted(&all), [count("shop", 1, 3)]);
     let unbound = Service::start();

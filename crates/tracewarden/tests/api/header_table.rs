@@ -1,5 +1,5 @@
-//! `docs/headers.md`: the headers of every kind of answer of every operation, for people to read, and that over https each
-//! answer keeps browsers there.
+//! `docs/headers.md`: the headers of every kind of answer of every operation, for people; and that every answer over HTTPS
+//! has an HSTS header.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -13,14 +13,14 @@ use crate::support::{Answer, Client, Service};
 
 const HTTPS: &str = "strict-transport-security: max-age=63072000";
 
-/// An answer by its headers.
+/// An answer, as far as its headers and status go.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Row {
-    /// What was asked.
+    /// The request.
     asked: String,
     /// The status, with the code of an error.
     outcome: String,
-    /// `name: value`, without what tells the one answer from the next.
+    /// Headers as `name: value`, with varying values replaced.
     headers: BTreeSet<String>,
 }
 
@@ -37,7 +37,7 @@ impl Row {
 fn shown(name: &str, value: &str) -> Option<String> {
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let value = match name {
-        // Of the connection, not of the answer.
+        // These headers belong to the connection, not to the answer.
         "date" | "content-length" | "transfer-encoding" | "connection" => return None,
         "x-request-id" if value.len() == 32 && digits(value) => "…",
         "etag" if digits(value.trim_matches('"')) => "\"…\"",
@@ -53,14 +53,14 @@ fn shown(name: &str, value: &str) -> Option<String> {
     Some(format!("{name}: {value}"))
 }
 
-/// What all have.
+/// Returns the headers that all answers have.
 fn common(rows: &[Row]) -> BTreeSet<String> {
     let mut sets = rows.iter().map(|row| row.headers.clone());
     let first = sets.next().unwrap();
     sets.fold(first, |common, set| &common & &set)
 }
 
-/// A list of headers as a cell.
+/// Formats headers as a table cell.
 fn cell<'a>(headers: impl Iterator<Item = &'a String>) -> String {
     headers.map(|header| format!("`{header}`")).collect::<Vec<_>>().join("<br>")
 }
@@ -69,7 +69,7 @@ fn list(headers: &BTreeSet<String>) -> String {
     headers.iter().map(|header| format!("- `{header}`\n")).collect()
 }
 
-/// A row for each.
+/// Returns a table with a row per answer.
 fn each(rows: &[Row], common: &BTreeSet<String>) -> String {
     let mut text = "| asked | answer | further headers |\n|---|---|---|\n".to_owned();
     for row in rows {
@@ -79,7 +79,7 @@ fn each(rows: &[Row], common: &BTreeSet<String>) -> String {
     text
 }
 
-/// A row for all that are answered alike, by a word where there is one for them.
+/// Returns a table with a row per group of equal answers, which is named by a word if there is one for it.
 fn grouped(rows: &[Row], common: &BTreeSet<String>, operations: &[Operation]) -> String {
     let mut groups: BTreeMap<(&str, String), BTreeSet<String>> = BTreeMap::new();
     for row in rows {
@@ -108,7 +108,7 @@ fn grouped(rows: &[Row], common: &BTreeSet<String>, operations: &[Operation]) ->
     text
 }
 
-/// The one success of each operation.
+/// Returns one successful answer of each operation.
 async fn successes(world: &World) -> Vec<Row> {
     let mut rows = Vec::new();
     for operation in operations(&world.service).await {
@@ -117,7 +117,7 @@ async fn successes(world: &World) -> Vec<Row> {
     rows
 }
 
-/// What each operation answers to requests that have something wrong with them.
+/// Returns each operation's answers to invalid requests.
 async fn refusals(world: &World, operations: &[Operation]) -> Vec<Row> {
     let mut rows = Vec::new();
     let methods = |path: &str| -> Vec<&Method> {
@@ -147,7 +147,7 @@ async fn refusals(world: &World, operations: &[Operation]) -> Vec<Row> {
         add(admin.with("accept", "application/xml").send(method.clone(), &path, None).await);
         if operation.path.contains('{') {
             let answer = admin.send(method.clone(), &path, None).await;
-            // A role may be made by its name.
+            // `PUT` on an unknown name creates a role.
             if answer.status >= 400 {
                 add(answer);
             }
@@ -155,17 +155,17 @@ async fn refusals(world: &World, operations: &[Operation]) -> Vec<Row> {
         if operation.changes() {
             add(admin.with("origin", "https://evil.example").send(method.clone(), &path, None).await);
             add(plain(admin, method, &path, "text/plain", "{}").await);
-            // What reads no body would be done.
+            // An operation that reads no body would succeed.
             if operation.reads_body {
                 add(plain(admin, method, &path, "application/json", "{").await);
             }
         }
-        // Once for each path.
+        // Once per path.
         let served = methods(&operation.path);
         if served.first() == Some(&method) {
             let other =
                 [Method::PATCH, Method::PUT].into_iter().find(|other| !served.contains(&other)).unwrap();
-            // What a browser asks before it sends something for another site is no other thing.
+            // A CORS preflight request gets the same answer as an unsupported method.
             let asking = anonymous.with("origin", "https://evil.example");
             let asking = asking.with("access-control-request-method", method.as_str());
             let asking = asking.with("access-control-request-headers", "authorization,content-type");
@@ -178,7 +178,7 @@ async fn refusals(world: &World, operations: &[Operation]) -> Vec<Row> {
     rows
 }
 
-/// Forms of answers that operations have besides, and what is no operation.
+/// Returns alternative forms of the operations' answers, and answers to requests that match no operation.
 async fn others(world: &World, alone: &Service) -> Vec<Row> {
     let (watcher, anonymous) = (&world.watcher, world.service.anonymous());
     let mut rows = Vec::new();
@@ -219,7 +219,7 @@ async fn others(world: &World, alone: &Service) -> Vec<Row> {
     rows
 }
 
-/// The web application; nothing when the program was built without it.
+/// Returns the answers of the web application; `None` if the program was built without it.
 async fn pages(service: &Service) -> Option<Vec<Row>> {
     let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../web/dist/index.html");
     if !built.exists() {
@@ -245,7 +245,7 @@ async fn pages(service: &Service) -> Option<Vec<Row>> {
     Some(rows)
 }
 
-/// Of the application's paths, but answers of the API.
+/// Returns the redirects to the web application, which the API answers.
 async fn around_pages(service: &Service) -> Vec<Row> {
     let client = service.anonymous();
     let mut rows = Vec::new();
@@ -255,7 +255,7 @@ async fn around_pages(service: &Service) -> Vec<Row> {
     rows
 }
 
-/// The same over https: what all have besides, and the rows that are not else the same.
+/// Describes the answers over HTTPS: the headers that all have in addition, and the rows that differ otherwise.
 fn over_https(plain: &[Row], https: &[Row]) -> String {
     assert_eq!(plain.len(), https.len());
     let mut text = format!("Every answer also has `{HTTPS}`.");
@@ -274,7 +274,7 @@ fn over_https(plain: &[Row], https: &[Row]) -> String {
     text
 }
 
-/// Everything that is asked of one service.
+/// All answers of one service.
 struct Answers {
     operations: Vec<Operation>,
     successes: Vec<Row>,
@@ -286,7 +286,7 @@ struct Answers {
 impl Answers {
     async fn of(environment: &[(&str, &str)]) -> Self {
         let (world, alone) = (World::make(environment).await, Service::start_with(environment));
-        // Refusals first: a success may end what they are refused for.
+        // Invalid requests go first: a successful one may remove the resources that they need.
         let operations = operations(&world.service).await;
         let refusals = refusals(&world, &operations).await;
         let mut others = others(&world, &alone).await;
@@ -311,7 +311,7 @@ async fn the_committed_headers_are_current() {
     {
         assert!(everywhere.iter().any(|header| header.starts_with(needed)), "{needed}: {everywhere:?}");
     }
-    // No answer of any kind lets another site read it.
+    // No answer allows another site to read it.
     for row in plain.all() {
         assert!(!row.headers.iter().any(|header| header.starts_with("access-control-")), "{row:?}");
     }
@@ -326,12 +326,12 @@ async fn the_committed_headers_are_current() {
     let pages = plain.pages.map(|rows| format!("{}\n{}", list(&common(&rows)), each(&rows, &common(&rows))));
     committed("headers.md", |text| {
         let text = between(text, "of the API", &api);
-        // Without a build of the pages nothing can be said of them.
+        // Without a build of the web application, its part of the document is not checked.
         pages.map_or(text.clone(), |pages| between(&text, "of pages", &pages))
     });
 }
 
-/// The text with another part between its two marks.
+/// Returns the text with the part between two markers replaced.
 fn between(text: &str, what: &str, part: &str) -> String {
     let (begin, end) =
         (format!("<!-- generated: {what} -->\n\n"), format!("\n<!-- end of what is generated: {what} -->"));

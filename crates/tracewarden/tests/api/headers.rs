@@ -1,4 +1,4 @@
-//! What every answer carries, and content negotiation.
+//! Headers of every answer, and content negotiation.
 
 use reqwest::Method;
 use serde_json::json;
@@ -71,7 +71,7 @@ async fn what_is_not_served_is_not_acceptable() {
     for accept in ["*/*", "application/*", "application/json", "text/html, */*;q=0.1"] {
         admin.with("accept", accept).get("/me").await.expect(200);
     }
-    // Nothing happens when the answer could not be given.
+    // A request whose answer would not be acceptable has no effect.
     let html = admin.with("accept", "text/html");
     html.post("/users", json!({"username": "ada"})).await.problem(406, "not_acceptable");
     admin.get("/users/ada").await.problem(404, "not_found");

@@ -18,7 +18,7 @@ async fn preview(admin: &Client, role: &str, policies: Value) -> Value {
     admin.post("/policies/preview", body).await.expect(200).body
 }
 
-/// Gained, lost, unchanged.
+/// Returns the counts gained, lost and unchanged.
 fn counts(change: &Value) -> [u64; 3] {
     ["gained", "lost", "unchanged"].map(|name| change[name].as_u64().unwrap())
 }
@@ -29,7 +29,7 @@ async fn what_a_role_would_open_and_close() {
     let (_service, admin, _ada) = two_teams(&store).await;
     let before = admin.get("/roles/blue").await.expect(200).body;
 
-    // The administrator may read neither trace: counts alone.
+    // The administrator may read neither trace, so the preview has counts without trace ids.
     let found = preview(&admin, "blue", policies(&[&format!("{TEAM} == \"red\"")])).await;
     assert_eq!((counts(&found["traces"]), counts(&found["users"][0])), ([1, 1, 0], [1, 1, 0]));
     assert_eq!((&found["members"], &found["members_compared"]), (&json!(1), &json!(1)));
@@ -41,10 +41,10 @@ async fn what_a_role_would_open_and_close() {
     assert!(!found.to_string().contains(BLUE) && !found.to_string().contains(RED), "{found}");
     assert!(found["cost"]["rows"].as_u64().unwrap() > 0, "{found}");
     assert!(found["search"]["before"]["rows"].as_u64().unwrap() > 0, "{found}");
-    // Nothing is stored.
+    // A preview stores nothing.
     assert_eq!(admin.get("/roles/blue").await.expect(200).body, before);
 
-    // What they may read is named.
+    // Ids of traces that the administrator may read are included.
     admin
         .put("/roles/red", json!({"policies": policies(&[&format!("{TEAM} == \"red\"")])}))
         .await
@@ -54,7 +54,7 @@ async fn what_a_role_would_open_and_close() {
     assert_eq!(found["traces"]["gained_ids"], json!([RED]));
     assert_eq!(found["traces"]["lost_ids"], json!([]));
     assert_eq!(found["users"][0]["gained_ids"], json!([RED]));
-    // By all roles together: what another role opens is no gain, and what it keeps open no loss.
+    // All roles of a user count together: a trace that another role also grants access to is neither gained nor lost.
     admin.patch("/users/ada", json!({"roles": ["blue", "red"]})).await.expect(200);
     let found = preview(&admin, "blue", policies(&["ServiceName == \"shop\""])).await;
     assert_eq!((counts(&found["traces"]), counts(&found["users"][0])), ([1, 0, 1], [0, 0, 2]));
@@ -69,14 +69,14 @@ async fn what_a_role_would_open_and_close() {
         .collect();
     assert_eq!(users, [("ada", [0, 1, 1]), ("admin", [0, 1, 0])]);
 
-    // A role that nobody has yet: of somebody with it alone and no attributes.
+    // For a role without members, the preview assumes a user with this role only and no attributes.
     let own = format!("{TEAM} == user.attributes.team || {TEAM} == \"red\"");
     let found = preview(&admin, "new", policies(&[&own])).await;
     assert_eq!(
         (counts(&found["traces"]), &found["members"], &found["users"]),
         ([1, 0, 0], &json!(0), &json!([]))
     );
-    // By the attributes of who has it, once somebody has.
+    // Once the role has members, their attributes count.
     admin.put("/roles/new", json!({"policies": policies(&["false"])})).await.expect(201);
     for (name, team) in [("bob", "blue"), ("eve", "none")] {
         let new = json!({"username": name, "roles": ["new"], "attributes": {"team": team}});
@@ -86,7 +86,7 @@ async fn what_a_role_would_open_and_close() {
     let found = preview(&admin, "new", policies(&[&own])).await;
     assert_eq!((counts(&found["traces"]), &found["members"]), ([2, 0, 0], &json!(1)));
     assert_eq!(counts(&found["users"][0]), [2, 0, 0]);
-    // Traces outside of the window do not count.
+    // Traces outside the time range do not count.
     let early = json!({"role": "new", "policies": policies(&[&own]), "to": "2020-01-02T00:00:00Z"});
     let found = admin.post("/policies/preview", early).await.expect(200).body;
     assert_eq!((counts(&found["traces"]), &found["from"]), ([0, 0, 0], &json!("2020-01-01T00:00:00Z")));
@@ -213,7 +213,7 @@ async fn many_members_with_policies_of_their_own_are_compared() {
     assert_eq!(found["users"][0]["username"], "u13", "those whose access changes come first");
 }
 
-/// Binds a table in place of what is bound.
+/// Replaces the bound table.
 async fn rebind(admin: &Client, table: &str) {
     let mut other = binding();
     other["table"] = Value::from(table);
@@ -222,7 +222,7 @@ async fn rebind(admin: &Client, table: &str) {
     admin.with("if-match", &version).put("/schema/binding", other).await.expect(200);
 }
 
-/// Spans without an end in every second of the last day: no look at them, or at a sample of them, comes to an end.
+/// Creates a view with endless spans in every second of the last day: no query on it, or on a sample of it, finishes.
 async fn endless(store: &Store) {
     store
         .run(
@@ -256,7 +256,7 @@ async fn where_there_is_no_time_even_for_a_sample_it_is_said_what_to_do() {
 async fn advice_does_not_wait_for_previews() {
     let store = Store::start();
     let (_service, admin, _ada) = two_teams(&store).await;
-    // Ten and more tell something.
+    // Advice on recent traces needs at least ten traces.
     store
         .run(
             "INSERT INTO otel.otel_traces (Timestamp, TraceId, SpanId, SpanName, ServiceName) \
@@ -273,7 +273,7 @@ async fn advice_does_not_wait_for_previews() {
             tokio::spawn(preview.send())
         })
         .collect();
-    // Both are looking.
+    // Wait until both previews run.
     let running =
         "SELECT count() FROM system.processes WHERE query LIKE '%endless%' AND query NOT LIKE '%processes%'";
     until(async || store.ask(running).await, |count| count.trim() == "2").await;
@@ -282,7 +282,7 @@ async fn advice_does_not_wait_for_previews() {
     let put = async |status: u16| admin.put("/roles/new", stored.clone()).await.expect(status).body;
     let advised = |role: &Value| role.to_string().contains("opens_no_recent_trace");
     let mut stored = put(201).await;
-    // A busy machine may once need more than the three seconds for advice. Previews would hold it up each time.
+    // A busy machine may exceed the three-second limit for advice once. Waiting for previews would exceed it every time.
     for _ in 0..4 {
         if advised(&stored) {
             break;
@@ -313,7 +313,8 @@ async fn a_role_by_itself_stands_or_falls_by_its_own_policies() {
     let found = preview(&admin, "label", label.clone()).await;
     assert_eq!((counts(&found["traces"]), counts(&found["users"][0])), ([0, 0, 2], [0, 0, 2]));
 
-    // A field of one role is something else now: its holders read nothing, and what the other role opens is told all the same.
+    // The type of a field has changed, and a policy of one role uses it. Its members can read no trace, but the preview
+    // still shows what the other role grants access to.
     for change in ["DROP COLUMN Label", "ADD COLUMN Label Array(String)"] {
         store.run(&format!("ALTER TABLE otel.otel_traces {change} SETTINGS mutations_sync = 2")).await;
     }
@@ -325,7 +326,8 @@ async fn a_role_by_itself_stands_or_falls_by_its_own_policies() {
     assert_eq!((counts(&found["traces"]), counts(&found["users"][0])), ([0, 0, 0], [0, 0, 0]), "{found}");
     assert!(found["notes"].to_string().contains("is of another type now"), "{found}");
 
-    // The holders can read nothing for another reason, so that nothing of theirs rests on the field: the role still does.
+    // The members can read nothing for another reason, so none of their access depends on the field, but the role still
+    // uses it.
     let path = service.directory.path().join("tracewarden.db");
     let mut database = sqlx::SqliteConnection::connect(&format!("sqlite:{}", path.display())).await.unwrap();
     let broken = "UPDATE role_policies SET expression = 'Gone == 1' WHERE title = 'Blue'";

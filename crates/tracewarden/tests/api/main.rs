@@ -1,4 +1,4 @@
-//! The API over HTTP, against the program itself. Modules mirror the URLs.
+//! The HTTP API, tested against the compiled program. The modules follow the URLs.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -66,7 +66,7 @@ async fn choosing_a_password_is_not_guessing_one() {
     }
     service.sign_in("admin", ADMIN_PASSWORD).await;
     admin.post("/me/password", change(ADMIN_PASSWORD, "eight calm lighthouses")).await.expect(204);
-    // Guessing is still slowed down.
+    // Guesses are still rate-limited.
     for _ in 0..6 {
         let guess = change("not the password", "nine calm lighthouses");
         admin.post("/me/password", guess).await.problem(401, "invalid_credentials");

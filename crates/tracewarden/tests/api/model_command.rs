@@ -1,4 +1,4 @@
-//! `tracewarden model` against a running service, as it is run from a terminal or in CI.
+//! `tracewarden model` with a running service, run as from a terminal or in CI.
 
 mod refusals;
 mod terminal;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::support::store::{BLUE, RED, Store, two_teams};
 use crate::support::{Client, Service, program};
 
-/// How the command ended, and what it wrote.
+/// Exit status and output of the command.
 #[derive(Debug)]
 struct Ran {
     status: i32,
@@ -21,14 +21,14 @@ struct Ran {
 }
 
 impl Ran {
-    /// The output, of a command that must have ended so.
+    /// Returns the output, and checks the exit status.
     #[track_caller]
     fn ended(self, status: i32) -> String {
         assert_eq!(self.status, status, "{}\n{}", self.output, self.errors);
         self.output
     }
 
-    /// What it said on the standard error, of a command that must have ended so.
+    /// Returns the standard error, and checks the exit status.
     #[track_caller]
     fn failed(self, status: i32) -> String {
         assert_eq!(self.status, status, "{}\n{}", self.output, self.errors);
@@ -36,7 +36,7 @@ impl Ran {
     }
 }
 
-/// A directory in which the command is run, for one service and with one key.
+/// A working directory for the command, with one service and one API key.
 struct Place {
     directory: tempfile::TempDir,
     environment: Vec<(String, String)>,
@@ -44,7 +44,7 @@ struct Place {
 }
 
 impl Place {
-    /// With a key that this caller makes.
+    /// Creates it with a new API key of this caller.
     async fn of(service: &Service, owner: &Client) -> Self {
         let created = owner.post("/me/api-keys", json!({"name": "model"})).await.expect(201).body;
         Self::with_key(&service.base, created["token"].as_str().unwrap())
@@ -85,7 +85,7 @@ impl Place {
         let mut command = self.command(arguments);
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        // A program that refuses its arguments does not read its input.
+        // A program that rejects its arguments does not read its input.
         let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
         let output = child.wait_with_output().unwrap();
         let ran = Ran {
@@ -100,7 +100,7 @@ impl Place {
         ran
     }
 
-    /// The access model in JSON, as a service exports it.
+    /// Returns the exported access model as JSON.
     fn exported(&self) -> Value {
         serde_json::from_str(&self.run(&["export", "--format", "json"]).ended(0)).unwrap()
     }
@@ -111,7 +111,7 @@ impl Place {
     }
 }
 
-/// Replaces a text that must be there once.
+/// Replaces a text that must occur exactly once.
 #[track_caller]
 fn edited(text: &str, from: &str, to: &str) -> String {
     assert_eq!(text.matches(from).count(), 1, "`{from}` in\n{text}");
@@ -161,7 +161,7 @@ async fn a_model_is_exported_edited_planned_applied_and_restored() {
     ] {
         assert!(planned.contains(part), "{part}\nis not in\n{planned}");
     }
-    // The administrator's own policies open no trace: counts, and no ids.
+    // The administrator's own policies grant access to no trace, so the plan has counts without trace ids.
     assert!(!planned.contains(RED), "{planned}");
     place.run(&["plan", "changed.json", "--detailed-exitcode"]).ended(3);
     let answer = place.run(&["plan", "changed.json", "--format", "json", "--seconds", "0"]).ended(0);
@@ -181,7 +181,7 @@ async fn a_model_is_exported_edited_planned_applied_and_restored() {
     assert!(sees(&ada, RED).await);
     assert_eq!(place.exported()["roles"], changed["roles"]);
     place.run(&["plan", "changed.json", "--detailed-exitcode"]).ended(0);
-    // What is in force already is not applied again.
+    // A model that is already current is not applied again.
     assert!(!place.run(&["apply", "changed.json", "--yes"]).ended(0).contains("Applied"));
 
     let history = place.run(&["history"]).ended(0);
@@ -285,7 +285,7 @@ async fn what_is_wrong_in_a_file_is_shown_where_it_stands() {
         );
         assert!(refused.contains("^^^^"), "{refused}");
     }
-    // What is no document at all is found without the service.
+    // A file that is not a valid document is detected without the service.
     place.write("broken.yaml", "roles:\n  - name: &x blue\n");
     let broken = place.run(&["plan", "broken.yaml", "--url", "http://127.0.0.1:9"]).failed(1);
     assert!(broken.starts_with("tracewarden: broken.yaml:2:11: anchors are not read"), "{broken}");
@@ -293,7 +293,7 @@ async fn what_is_wrong_in_a_file_is_shown_where_it_stands() {
     let misspelt = place.run(&["plan", "misspelt.yaml"]).failed(1);
     assert!(misspelt.contains("misspelt.yaml") && misspelt.contains("did you mean `roles`?"), "{misspelt}");
     assert_eq!(place.run(&["export"]).ended(0), in_force);
-    // Advice is no refusal, and stands where it belongs, too.
+    // Warnings do not reject the file, and also point at the position in it.
     let doubtful = edited(
         &in_force,
         line,
@@ -324,7 +324,7 @@ async fn users_who_lose_a_role_are_named_before() {
     assert!(planned.contains("  ada  +0 -1, 0 as before\n"), "{planned}");
     place.run(&["apply", "without.json", "--yes", "--seconds", "0"]).ended(0);
     assert!(!sees(&ada, BLUE).await);
-    // A role that comes back is nobody's until it is given again.
+    // A restored role has no members until it is assigned again.
     let history: Value = serde_json::from_str(&place.run(&["history", "--format", "json"]).ended(0)).unwrap();
     let before = history["changes"][1]["version"].to_string();
     let restored = place.run(&["restore", &before, "--yes"]).ended(0);
@@ -333,7 +333,7 @@ async fn users_who_lose_a_role_are_named_before() {
     assert!(!sees(&ada, BLUE).await);
 }
 
-/// Where the example of the documentation is.
+/// Returns the path of a file of the documentation.
 fn documentation(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name)
 }

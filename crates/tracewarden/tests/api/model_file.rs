@@ -13,7 +13,7 @@ use sqlx::Connection as _;
 use crate::support::store::{Store, binding, blue_policies, bound_service, two_teams};
 use crate::support::{Answer, Client, Service};
 
-/// The file in this notation, and the change that it is of.
+/// Returns the file in this format, and its version.
 async fn export_as(admin: &Client, kind: &str) -> (String, String) {
     let answer = admin.with("accept", kind).get("/schema/export").await.expect(200);
     assert_eq!(answer.headers["content-type"], kind);
@@ -21,19 +21,19 @@ async fn export_as(admin: &Client, kind: &str) -> (String, String) {
     (String::from_utf8(answer.bytes).unwrap(), change)
 }
 
-/// The file as a document, and the change that it is of.
+/// Returns the file as JSON, and its version.
 async fn export(admin: &Client) -> (Value, String) {
     let (text, change) = export_as(admin, "application/json").await;
     (serde_json::from_str(&text).unwrap(), change)
 }
 
-/// Sends a file as it is written.
+/// Sends a file as the given text.
 async fn send(admin: &Client, method: Method, path: &str, kind: &str, text: &str) -> Answer {
     let request = admin.request(method.clone(), path).header("content-type", kind).body(text.to_owned());
     Answer::read(format!("{method} {path}"), request).await
 }
 
-/// Puts a file in force in place of whatever is.
+/// Imports a file, whatever the current version.
 async fn import(admin: &Client, file: &Value) -> Answer {
     admin.with("if-match", "*").put("/schema/import", file.clone()).await
 }
@@ -46,7 +46,7 @@ async fn last_record(admin: &Client) -> Value {
     admin.get("/audit?limit=1").await.expect(200).body["records"][0].clone()
 }
 
-/// A file with a role, and tests of it.
+/// A file with a role and tests of it.
 fn with_tests() -> Value {
     let field = json!({"map": "SpanAttributes", "name": "team", "type": "string", "column_type": "String",
         "source": "map_key", "filterable": true, "policy": true});
@@ -78,7 +78,7 @@ async fn a_fresh_service_has_a_file_and_a_history() {
     assert_eq!(format!("\"{}\"", plan["version"]), change);
     let history = admin.get("/schema/history").await.expect(200).body;
     assert_eq!(history["changes"][0]["action"], "upgrade", "{history}");
-    // What is in force already is no change, with or without the role that is always there.
+    // Importing the current model changes nothing, with or without the built-in role.
     for same in [file, json!({"binding": null, "fields": [], "roles": []})] {
         let imported = admin.with("if-match", &change).put("/schema/import", same).await.expect(200);
         assert_eq!(imported.headers["etag"], change.as_str());
@@ -129,7 +129,7 @@ async fn a_file_is_applied_and_comes_back_as_it_is() {
         "{text}"
     );
     assert!(text.contains("        expression: 'SpanAttributes[\"team\"] == \"blue\"'\n"), "{text}");
-    // It is what the requests for parts say.
+    // The file agrees with the resources for its parts.
     let role = admin.get("/roles/blue").await.expect(200).body;
     assert_eq!(
         role["policies"],
@@ -211,7 +211,7 @@ async fn a_plan_says_what_users_gain_and_lose() {
     let users = impact["users"].as_array().unwrap();
     let told = (&users[0]["username"], &users[0]["gained"], &users[0]["lost"], &users[0]["unchanged"]);
     assert_eq!((users.len(), told), (1, (&json!("ada"), &json!(1), &json!(1), &json!(0))), "{plan}");
-    // The administrator may see neither.
+    // The administrator may see neither trace.
     assert_eq!((&users[0]["gained_ids"], &users[0]["lost_ids"]), (&json!([]), &json!([])), "{plan}");
     let record = last_record(&admin).await;
     assert_eq!(
@@ -227,7 +227,7 @@ async fn a_plan_says_what_users_gain_and_lose() {
             .await
             .problem(422, "invalid_value");
     }
-    // Without the trace store the rest is said all the same.
+    // Without ClickHouse, the rest of the plan is still returned.
     let mut store = store;
     store.kill();
     let plan = admin.post("/schema/plan", file).await.expect(200).body;
@@ -243,7 +243,7 @@ async fn policies_compile_under_the_model_that_comes_with_them() {
     let store = Store::start();
     let (_service, admin) = bound_service(&store, &[]).await;
     let (mut file, _) = export(&admin).await;
-    // A policy over a field that the same file marks, in place of one that it no longer marks.
+    // A policy uses a field that the same file adds, and the file removes another field.
     file["fields"] = json!([{"name": "SpanName"}]);
     file["roles"] =
         json!([{"name": "names", "policies": [{"title": "Get", "expression": "SpanName == \"GET /\""}]}]);
@@ -254,7 +254,7 @@ async fn policies_compile_under_the_model_that_comes_with_them() {
         json!([{"name": "SpanName", "type": "string", "column_type": "LowCardinality(String)",
         "source": "column", "filterable": true, "policy": true}])
     );
-    // And the other way round: the field goes, the policy stays.
+    // The reverse: the file removes the field and keeps the policy.
     file["fields"] = json!([]);
     let refused = import(&admin, &file).await.problem(422, "policy_invalid");
     assert_eq!(refused.first_error()["pointer"], "/roles/0/policies/0/expression");
@@ -275,7 +275,7 @@ async fn changes_are_guarded_by_the_number_of_the_last() {
         .expect(201);
     let stale = admin.with("if-match", &change);
     stale.put("/schema/import", file.clone()).await.problem(412, "precondition_failed");
-    // Whoever is late hears of that first.
+    // An outdated version is reported before invalid content.
     stale
         .put(
             "/schema/import",
@@ -338,7 +338,7 @@ async fn tests_of_the_file_keep_a_wrong_one_out() {
         (&json!("model.import"), &json!("failed")),
         "{record}"
     );
-    // Tests that cannot be run are told of where they stand.
+    // Tests that cannot be run are reported with their position.
     for (member, value, pointer) in [
         ("/tests/0/user", json!("eve"), "/tests/0/user"),
         ("/tests/0/trace", json!("green"), "/tests/0/trace"),
@@ -355,7 +355,7 @@ async fn tests_of_the_file_keep_a_wrong_one_out() {
         *file.pointer_mut(member).unwrap() = value;
         let refused = import(&admin, &file).await.problem(422, "invalid_value");
         assert_eq!(refused.first_error()["pointer"], pointer, "{}", refused.body);
-        // A plan says so, and what would change all the same.
+        // A plan reports this, together with the changes.
         let plan = admin.post("/schema/plan", file).await.expect(200).body;
         let failed = &plan["tests"]["failed"][0];
         assert_eq!(failed["name"], format!("cannot be run: {pointer}"), "{plan}");
@@ -364,7 +364,7 @@ async fn tests_of_the_file_keep_a_wrong_one_out() {
     }
 }
 
-/// A policy that the API would refuse gets into the database behind its back, as it does where another program writes.
+/// The test writes an invalid policy directly to the database, as another program might. The API would reject it.
 #[tokio::test]
 async fn a_policy_that_is_broken_already_keeps_nothing_else_from_being_changed() {
     let store = Store::start();
@@ -391,7 +391,7 @@ async fn a_policy_that_is_broken_already_keeps_nothing_else_from_being_changed()
     assert_eq!(changed.await.unwrap().rows_affected(), 1);
     let (broken, _) = export(&admin).await;
 
-    // The tests that the policy decides do not pass, and the others are run.
+    // Tests that depend on the broken policy fail; the others are run.
     let plan = admin.post("/schema/plan?seconds=0", broken.clone()).await.expect(200).body;
     let note = plan["notes"][0].as_str().unwrap();
     assert!(
@@ -413,7 +413,7 @@ async fn a_policy_that_is_broken_already_keeps_nothing_else_from_being_changed()
     let refused = import(&admin, &broken).await.problem(422, "tests_failed");
     assert_eq!(refused.first_error()["pointer"], "/tests/1");
 
-    // Another role is changed, and the broken one stays.
+    // Another role can be changed while the broken one stays.
     let mut file = broken.clone();
     file["tests"].as_array_mut().unwrap().pop();
     let at = |file: &Value, name: &str| {
@@ -425,11 +425,11 @@ async fn a_policy_that_is_broken_already_keeps_nothing_else_from_being_changed()
     assert_eq!(imported["changes"][0]["name"], "blue / Blue", "{imported}");
     assert_eq!(imported["notes"].as_array().unwrap().len(), 1, "{imported}");
     assert_eq!(export(&admin).await.0, file);
-    // So are the fields.
+    // Fields can be changed, too.
     file["fields"].as_array_mut().unwrap().push(json!({"name": "SpanName"}));
     import(&admin, &file).await.expect(200);
 
-    // Whoever writes the role has to write it right, and what the file breaks itself is refused.
+    // A file that changes the broken role must correct it, and a file that breaks policies itself is rejected.
     let mut wrong = file.clone();
     wrong["roles"][red_at]["policies"].as_array_mut().unwrap().pop();
     let refused = import(&admin, &wrong).await.problem(422, "policy_invalid");
@@ -445,13 +445,13 @@ async fn a_policy_that_is_broken_already_keeps_nothing_else_from_being_changed()
         .collect();
     let told = [0, 1].map(|number| format!("/roles/{blue}/policies/{number}/expression"));
     assert_eq!(pointers, told, "not of the policy that was broken before");
-    // Mended, it is whole.
+    // Once the policy is corrected, there is no note left.
     let (mut file, _) = export(&admin).await;
     file["roles"][red_at]["policies"][0] = red;
     assert_eq!(import(&admin, &file).await.expect(200).body["notes"], json!([]));
 }
 
-/// What pages show of a trace says nothing of which traces there are.
+/// Display columns do not affect which traces a user may read.
 #[tokio::test]
 async fn a_plan_of_another_display_column_says_that_and_still_compares() {
     let store = Store::start();
@@ -486,7 +486,7 @@ async fn a_plan_of_another_display_column_says_that_and_still_compares() {
     nothing_else(&plan);
     assert_eq!(compared(&plan), [(1, 1)], "{plan}");
 
-    // By itself it changes nobody's access, of which the plan says nothing else.
+    // A change of the display columns alone changes no access, and the plan reports nothing else.
     let (mut file, _) = export(&admin).await;
     file["binding"]["display"] = json!({"service": "ServiceName"});
     let plan = admin.post("/schema/plan?seconds=20", file.clone()).await.expect(200).body;
@@ -499,7 +499,7 @@ async fn a_plan_of_another_display_column_says_that_and_still_compares() {
     );
     assert!(compared(&plan).iter().all(|changed| *changed == (0, 0)), "{plan}");
     nothing_else(&plan);
-    // Of another table it cannot be told.
+    // The impact of binding other columns cannot be compared.
     file["binding"]["timestamp"] = json!("Timestamp");
     file["binding"]["span_id"] = json!("ParentSpanId");
     let plan = admin.post("/schema/plan?seconds=20", file).await.expect(200).body;
@@ -514,7 +514,7 @@ async fn a_file_of_roles_is_applied_while_the_trace_store_is_away() {
     let (mut file, _) = export(&admin).await;
     file["roles"] = json!([{"name": "blue", "policies": blue_policies()["policies"]}]);
     import(&admin, &file).await.expect(200);
-    // What is asked of the table needs it.
+    // A change that requires reading the table needs ClickHouse.
     file["fields"][0]["filterable"] = json!(false);
     import(&admin, &file).await.problem(503, "unavailable");
 }

@@ -1,4 +1,4 @@
-//! `/me/api-keys` with `policy` and `tools`: keys that open less than their owner's roles.
+//! `/me/api-keys` with `policy` and `tools`: API keys that grant less access than their owner's roles.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 use crate::support::store::{BLUE, RED, Store, two_teams};
 use crate::support::{Client, Service};
 
-/// A trace that the team `blue` may read for its first span, and whose second is of another service.
+/// A trace that the team `blue` may read because of its first span; its second span belongs to another service.
 const MIXED: &str = "33333333333333333333333333333333";
 
 const BILLING: &str = "ServiceName == \"billing\"";
 
-/// Makes a key and gives a client with it.
+/// Creates an API key and returns a client that uses it.
 async fn key(owner: &Client, narrowing: Value) -> Client {
     let mut new = json!({"name": "narrowed"});
     new.as_object_mut().unwrap().extend(narrowing.as_object().unwrap().clone());
@@ -23,7 +23,7 @@ async fn by_policy(owner: &Client, policy: &str) -> Client {
     key(owner, json!({ "policy": policy })).await
 }
 
-/// Ids of all traces that the caller may see, sorted; and that fetching each by its id says the same.
+/// Returns the sorted ids of all traces that the caller may see, and checks that fetching each by id agrees.
 async fn visible(client: &Client) -> Vec<String> {
     let page = client.post("/traces/query", json!({"view": "ids"})).await.expect(200).body;
     let mut ids: Vec<String> = serde_json::from_value(page["trace_ids"].clone()).unwrap();
@@ -39,7 +39,7 @@ async fn visible(client: &Client) -> Vec<String> {
     ids
 }
 
-/// The two teams' traces and the mixed one; `ada` reads what is of the team `blue`.
+/// Inserts the two teams' traces and the mixed one; `ada` may read the traces of the team `blue`.
 async fn three_traces(store: &Store) -> (Service, Client, Client) {
     let all = two_teams(store).await;
     store
@@ -71,7 +71,8 @@ async fn a_trace_must_satisfy_the_keys_policy_too_by_whichever_span() {
         assert_eq!(page["trace_ids"], found, "{service}");
     }
 
-    // It takes away and never gives: the roles do not open the red trace, nor anything to the administrator.
+    // The policy only restricts: the owner's roles do not grant access to the red trace, nor the administrator's to any
+    // trace.
     assert_eq!(visible(&by_policy(&ada, "SpanAttributes[\"team\"] == \"red\"").await).await, [MIXED]);
     assert_eq!(visible(&by_policy(&ada, "true").await).await, [BLUE, MIXED]);
     assert_eq!(visible(&by_policy(&ada, "false").await).await, [""; 0]);
@@ -143,7 +144,7 @@ async fn whoever_may_not_know_a_field_cannot_find_it_out_by_a_policy() {
     refused(&ada, "").await;
     refused(&ada, "ServiceName").await;
 
-    // `secret.label` is a policy input and not filterable: to ada it does not exist.
+    // `secret.label` is usable in policies but not searchable, so for ada it does not exist.
     let (hidden, absent) =
         ("SpanAttributes[\"secret.label\"] == \"x\"", "SpanAttributes[\"secret.labol\"] == \"x\"");
     let told = refused(&ada, hidden).await.to_string();
@@ -152,7 +153,7 @@ async fn whoever_may_not_know_a_field_cannot_find_it_out_by_a_policy() {
     let eve_policy = by_policy(&admin, hidden).await;
     assert_eq!(visible(&eve_policy).await, [""; 0]);
 
-    // Nor does it any longer to an administrator who has been one.
+    // It does not exist either for a user who was an administrator when the key was created.
     admin.patch("/users/ada", json!({"roles": ["admin", "blue"]})).await.expect(200);
     let of_ada = by_policy(&ada, &format!("{hidden} || true")).await;
     assert_eq!(visible(&of_ada).await, [BLUE, MIXED]);
@@ -185,7 +186,7 @@ async fn a_narrowed_key_never_administers() {
             assert_eq!((&record["action"], &record["outcome"]), (&json!("administration"), &json!("denied")));
             assert_eq!(record["target"], path, "{record}");
         }
-        // What administrators are told besides.
+        // Information that only administrators get.
         let schema = narrowed.get("/filter/schema").await.expect(200).body;
         assert!(schema["fields"][0].get("policy").is_none(), "{schema}");
         assert!(!schema.to_string().contains("secret.label"), "{schema}");
@@ -193,7 +194,7 @@ async fn a_narrowed_key_never_administers() {
         narrowed.post("/traces/query", hidden).await.problem(422, "unknown_field");
     }
     ada.get("/me").await.expect(200);
-    // Another key of the same administrator does.
+    // An API key of the same administrator without constraints may.
     key(&admin, json!({})).await.get("/users").await.expect(200);
 }
 
@@ -251,7 +252,7 @@ async fn tools_open_their_routes_and_no_others() {
         only.get("/me").await.expect(200);
         only.get("/users").await.problem(403, "forbidden");
     }
-    // Both at once.
+    // Both constraints together.
     let both = key(&ada, json!({"tools": ["svc_query_traces", "svc_get_trace"], "policy": BILLING})).await;
     assert_eq!(visible(&both).await, [MIXED]);
     both.get("/filter/schema").await.problem(403, "forbidden");

@@ -11,8 +11,8 @@ fn policies(expression: &str) -> Value {
     json!([{"title": "t", "expression": expression}])
 }
 
-/// Ten traces of a minute ago, each through `web` and a service of its own; the spans of `web` in the first four are of the
-/// team `blue`.
+/// Inserts ten traces of a minute ago, each with a span of `web` and one of a service of its own; in the first four traces,
+/// the `web` span is of the team `blue`.
 async fn insert(store: &Store) {
     store
         .run(
@@ -48,7 +48,7 @@ async fn values_that_become_visible_only_by_sharing() {
         .await
         .problem(422, "value_type");
 
-    // The administrator may read none of the traces: numbers, and no value.
+    // The administrator may read none of the traces: counts without values.
     let found = ask(json!({"role": "blue", "policies": blue})).await.expect(200).body;
     let numbers = |found: &Value| {
         ["traces", "distinct", "only_shared", "hidden_values"].map(|name| found[name].as_u64().unwrap())
@@ -58,7 +58,7 @@ async fn values_that_become_visible_only_by_sharing() {
         (&found["by"], &found["sampled"], &found["among"]),
         (&json!("ServiceName"), &json!(false), &json!("all"))
     );
-    // Of the two that they may read, the values are told.
+    // Values of the two traces that the administrator may read are included.
     let first = policies("ServiceName in ['service-0', 'service-1']");
     admin.put("/roles/few", json!({ "policies": first })).await.expect(201);
     admin.patch("/users/admin", json!({"roles": ["admin", "few"]})).await.expect(200);
@@ -70,7 +70,7 @@ async fn values_that_become_visible_only_by_sharing() {
         found["values"],
         json!([value("web", 4, 4), value("service-0", 1, 0), value("service-1", 1, 0)])
     );
-    // By another field.
+    // Grouped by another field.
     let found = ask(json!({"role": "blue", "by": TEAM})).await.expect(200).body;
     assert_eq!(found["values"], json!([value("red", 4, 0), value("blue", 4, 4)]));
 
@@ -112,12 +112,13 @@ async fn what_one_members_policies_name_is_shared_with_another() {
     for name in ["bob", "cid"] {
         user(name, json!({"team": "red"})).await;
     }
-    // Spans of every service are of the team, so that nothing is visible only by sharing.
+    // Every service has spans of the team, so there is no collateral access.
     let found = count().await;
     assert_eq!((members(&found), numbers(&found)), ([2, 2, 2, 0], [10, 11, 0]));
     assert_eq!(found["notes"], json!([]), "all are asked the same");
 
-    // Of the first four traces, `web` is of the team `blue`: the policies of `bob` name the others, and those of `ada` do not.
+    // In the first four traces, the `web` span is of the team `blue`: bob's policies match the other spans, and ada's do
+    // not.
     user("ada", json!({"team": "blue"})).await;
     user("dan", json!({})).await;
     let found = count().await;
@@ -125,7 +126,7 @@ async fn what_one_members_policies_name_is_shared_with_another() {
     let note = found["notes"][0].as_str().unwrap();
     assert!(note.contains("counted for 4 of 4 members") && note.contains("the 1 to whom most"), "{note}");
     assert_eq!(found["notes"].as_array().unwrap().len(), 1, "{found}");
-    // The preview says the same, and so does the warning.
+    // The preview and the warning agree.
     let preview = json!({"role": "own", "policies": own, "seconds": 60});
     let preview = admin.post("/policies/preview", preview).await.expect(200).body;
     assert_eq!(numbers(&preview["overshare"]), [4, 5, 4]);
@@ -140,7 +141,7 @@ async fn what_one_members_policies_name_is_shared_with_another() {
          spans of 5 services: 4 are visible only by sharing"
     );
 
-    // More things to ask than one statement holds.
+    // More distinct policies than fit one statement.
     for number in 0..40 {
         user(&format!("u{number}"), json!({"team": format!("team {number}")})).await;
     }

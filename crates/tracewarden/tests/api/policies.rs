@@ -74,7 +74,7 @@ async fn a_policy_is_evaluated_on_spans_that_are_sent() {
     }
 }
 
-/// Macros within macros multiply, and whoever asks chooses the lists.
+/// Nested macros multiply the work, and the caller chooses the lists.
 #[tokio::test]
 async fn what_would_take_too_long_is_refused() {
     let service = Service::start();
@@ -159,7 +159,7 @@ async fn the_access_model_as_it_is_answered_is_a_model_for_the_command_line() {
     let checked = policy(&["check", "--model", &model, "-"], expression);
     assert_eq!(checked.0, 0, "{}", checked.1);
 
-    // The store says that the span satisfies the policy; on the span as it was answered, the command line must agree.
+    // ClickHouse returned the span as matching; the command line must agree when it evaluates the span in the answer.
     let answer = ada.post("/traces/query", json!({})).await.expect(200).body;
     assert_eq!(answer["spans"].as_array().unwrap().len(), 1, "{answer}");
     let arguments =

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::support::store::{BLUE, RED, Store, two_teams};
 use crate::support::{ADMIN_PASSWORD, Client, Service};
 
-/// Ids of all traces that the caller may see.
+/// Returns the ids of all traces that the caller may see.
 async fn visible(client: &Client) -> Value {
     let query = json!({"view": "ids"});
     client.post("/traces/query", query).await.expect(200).body["trace_ids"].clone()
@@ -27,7 +27,7 @@ async fn access_to_traces_follows_the_preview_and_nothing_else_does() {
     admin.get(&format!("/traces/{BLUE}")).await.expect(200);
     admin.get(&format!("/traces/{RED}")).await.problem(404, "trace_not_found");
 
-    // Who the caller is stays, and what they may do.
+    // The caller's identity and permissions do not change.
     let me = admin.get("/me").await.expect(200).body;
     assert_eq!(me, began);
     assert_eq!(
@@ -38,7 +38,7 @@ async fn access_to_traces_follows_the_preview_and_nothing_else_does() {
     let schema = admin.get("/filter/schema").await.expect(200).body;
     assert!(schema["fields"][0]["policy"].is_boolean(), "{schema}");
 
-    // It is this session's: another one, a key, and the user who is previewed go on as they were.
+    // A preview belongs to one session: another session, an API key and the previewed user are not affected.
     let other = service.sign_in("admin", ADMIN_PASSWORD).await;
     assert_eq!(other.get("/me").await.expect(200).body["preview"], Value::Null);
     assert_eq!(visible(&other).await, json!([]));
@@ -47,7 +47,7 @@ async fn access_to_traces_follows_the_preview_and_nothing_else_does() {
     assert_eq!(visible(&key).await, json!([]));
     assert_eq!(ada.get("/me").await.expect(200).body["preview"], Value::Null);
 
-    // Another replaces it.
+    // A new preview replaces the current one.
     let red = json!({"roles": ["own"], "attributes": {"team": "red"}});
     assert_eq!(admin.put("/me/preview", red.clone()).await.expect(200).body["preview"], red);
     assert_eq!(visible(&admin).await, json!([RED]));
@@ -125,14 +125,14 @@ async fn a_preview_ends_with_the_role_and_does_not_come_back() {
     let admin = service.admin().await;
     let eve = service.user(&admin, "eve", &["admin"]).await;
     eve.put("/me/preview", json!({"username": "admin"})).await.expect(200);
-    // A change that leaves the role leaves the preview.
+    // A change that keeps the administrator role keeps the preview.
     admin.patch("/users/eve", json!({"roles": ["admin"], "attributes": {"a": "b"}})).await.expect(200);
     assert_eq!(eve.get("/me").await.expect(200).body["preview"]["username"], "admin");
     admin.patch("/users/eve", json!({"roles": []})).await.expect(200);
     assert_eq!(eve.get("/me").await.expect(200).body["preview"], Value::Null);
     admin.patch("/users/eve", json!({"roles": ["admin"]})).await.expect(200);
     assert_eq!(eve.get("/me").await.expect(200).body["preview"], Value::Null);
-    // Nor does one of an earlier session.
+    // A preview of an earlier session does not come back either.
     eve.put("/me/preview", json!({"username": "admin"})).await.expect(200);
     eve.send(Method::POST, "/logout", None).await.expect(204);
     let eve = service.sign_in("eve", crate::support::USER_PASSWORD).await;

@@ -1,11 +1,11 @@
-//! Query parameters that an operation does not declare, on every operation.
+//! Undeclared query parameters, on every operation.
 
 use serde_json::json;
 
 use crate::every_operation::{World, operations};
 use crate::support::{Answer, Service};
 
-/// Probes and load balancers add parameters of their own.
+/// Probes and load balancers add their own parameters.
 const ANY_QUERY: [&str; 2] = ["GET /healthz", "GET /readyz"];
 
 #[tokio::test]
@@ -46,7 +46,7 @@ async fn an_unknown_parameter_is_refused_everywhere_and_nothing_is_done() {
     }
     assert!(repeated >= 10, "{repeated}");
     let (mut before, mut after) = (before, world.kept().await.0);
-    // The sessions that this test began, and the records of what was refused.
+    // Tables that also change because of this test's sessions and the audit records of rejected requests.
     for table in ["sessions", "audit", "users", "throttles", "api_keys"] {
         before.remove(table);
         after.remove(table);

@@ -1,4 +1,4 @@
-//! `/roles` and `/policies`. What needs marked fields is with the trace source.
+//! `/roles` and `/policies`. Tests that need marked fields are with the trace source.
 
 use serde_json::json;
 
@@ -170,7 +170,7 @@ async fn names_of_roles_differ_by_more_than_case() {
     admin.put("/roles/Admin", json!({"policies": []})).await.problem(422, "invalid_value");
     admin.put("/roles/Admin", policies.clone()).await.problem(409, "conflict");
 
-    // Users get the role as it is stored.
+    // Users get the role with its stored spelling.
     let ada = json!({"username": "ada", "roles": ["TEAM.payments"]});
     let roles = admin.post("/users", ada).await.expect(201).body["roles"].clone();
     assert_eq!(roles, json!(["Team.Payments"]));
@@ -182,7 +182,7 @@ async fn names_of_roles_differ_by_more_than_case() {
     assert_eq!(preview["roles"], json!(["Team.Payments"]));
     admin.patch("/users/ada", json!({"roles": ["Team-Payments"]})).await.problem(422, "unknown_role");
 
-    // A key makes no administrator, in whatever case.
+    // An API key cannot appoint administrators, whatever the case of the role's name.
     let key = admin.post("/me/api-keys", json!({"name": "x"})).await.expect(201).body;
     let key = service.anonymous().with_key(key["token"].as_str().unwrap());
     for name in ["admin", "Admin", "ADMIN"] {
@@ -193,7 +193,7 @@ async fn names_of_roles_differ_by_more_than_case() {
     let roles = json!({"roles": ["ADMIN"]});
     assert_eq!(admin.patch("/users/ada", roles).await.expect(200).body["roles"], json!(["admin"]));
 
-    // A file is a whole, of which no two roles differ by case alone.
+    // No two roles of a file may differ only by case.
     let exported = admin.get("/schema/export").await.expect(200);
     let tag = exported.headers["etag"].to_str().unwrap();
     let importer = admin.with("if-match", tag);
@@ -209,13 +209,13 @@ async fn names_of_roles_differ_by_more_than_case() {
             assert!(refused.body["detail"].as_str().unwrap().contains("only by case"), "{}", refused.body);
         }
     }
-    // Tests find it as an assignment does.
+    // Tests look up roles like assignments do, ignoring case.
     let mut file = exported.body.clone();
     file["users"] = json!([{"username": "u", "roles": ["TEAM.PAYMENTS"]}]);
     file["tests"] = json!([{"name": "sees", "user": "u", "spans": [{}], "visible": true}]);
     let plan = admin.post("/schema/plan", file).await.expect(200).body;
     assert_eq!(plan["tests"], json!({"passed": 1, "failed": []}), "{plan}");
-    // Another case is another role, which has no holders yet.
+    // A name with another case is a new role, without members.
     let mut file = exported.body.clone();
     let list = file["roles"].as_array_mut().unwrap();
     list.iter_mut().find(|role| role["name"] == "Team.Payments").unwrap()["name"] = json!("team.payments");

@@ -1,5 +1,5 @@
-//! What a read answers can be sent back as it is, and changes nothing then. A new operation that replaces or makes something
-//! fails here until it is said what is read for it.
+//! The answer of a read can be sent back unchanged and then changes nothing. A new operation that creates or replaces
+//! something fails here until this file names the read for it.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::every_operation::operations;
 use crate::support::store::{Store, blue_policies, bound_service};
 use crate::support::{Client, Service};
 
-/// An operation, the read whose answer it takes back, and where in that answer it is.
+/// An operation, the read whose answer it accepts, and the position in that answer.
 const ROUND_TRIPS: [(&str, &str, &str); 8] = [
     ("PUT /roles/{name}", "GET /roles/{name}", ""),
     ("PATCH /users/{username}", "GET /users/{username}", ""),
@@ -22,7 +22,7 @@ const ROUND_TRIPS: [(&str, &str, &str); 8] = [
     ("POST /users", "GET /users", "/users/0"),
 ];
 
-/// These take no document that a read answers with.
+/// Operations that accept no document from a read.
 const OTHERS: [&str; 11] = [
     "POST /login",
     "POST /logout",
@@ -46,7 +46,7 @@ fn method(operation: &str) -> Method {
     operation.split_once(' ').unwrap().0.parse().unwrap()
 }
 
-/// Without what changes by itself.
+/// Removes members that change on every write.
 fn lasting(mut answer: Value) -> Value {
     for member in ["revision", "version", "updated_at"] {
         if let Some(members) = answer.as_object_mut() {
@@ -91,7 +91,7 @@ async fn what_is_read_can_be_sent_back() {
         if operation == "POST /users" {
             admin.delete("/users/ada").await.expect(204);
         }
-        // `revision` and `version` stand for `If-Match`, where the document holds them.
+        // If the document contains `revision` or `version`, they take the place of `If-Match`.
         let named = ["revision", "version"].iter().any(|member| document.get(member).is_some());
         let client = match answer.headers.get("etag") {
             Some(tag) if !named => admin.with("if-match", tag.to_str().unwrap()),
@@ -119,7 +119,7 @@ async fn what_is_read_can_be_sent_back() {
             let after = after.pointer(place).unwrap().clone();
             assert_eq!(lasting(after), lasting(document.clone()), "{operation}");
         }
-        // An unknown member is refused beside them.
+        // Unknown members are still rejected.
         let mut unknown = document;
         unknown["polices"] = json!([]);
         let refused = client.send(method(operation), &path(operation), Some(unknown)).await;
@@ -132,7 +132,7 @@ async fn what_is_read_can_be_sent_back() {
     }
 }
 
-/// The properties of a schema by name, of all its parts.
+/// Returns the properties of a schema by name, including those of its parts.
 fn properties(document: &Value, schema: &Value) -> Vec<(String, Value)> {
     if let Some(reference) = schema["$ref"].as_str() {
         return properties(document, document.pointer(&reference[1..]).unwrap());
@@ -183,7 +183,7 @@ async fn what_the_document_calls_read_only_is_ignored() {
                 .map(str::to_owned)
                 .collect();
         }
-        // The id of a user names who is meant, in a change, and is none of a new user.
+        // A user's id identifies the user in a change; for a new user it is ignored.
         if operation == "POST /users" {
             told.insert("id".to_owned());
         }
@@ -191,7 +191,7 @@ async fn what_the_document_calls_read_only_is_ignored() {
             assert_eq!(ignored, told, "{operation}");
         }
         marked += ignored.len();
-        // Whatever they hold.
+        // Read-only members are ignored whatever their value.
         let document = admin.get(&path(read)).await.expect(200).body.pointer(place).unwrap().clone();
         for name in &ignored {
             for nonsense in [json!({"a": [1, null]}), json!(null), json!("x")] {
@@ -233,7 +233,7 @@ async fn a_document_names_what_it_replaces() {
     changed["policies"][0]["title"] = json!("Blue team");
     admin.put("/roles/Blue", changed).await.expect(200);
     admin.put("/roles/Blue", role.body.clone()).await.problem(412, "precondition_failed");
-    // Header and member hold together or not at all.
+    // The header and the member must both match.
     let tag = role.headers["etag"].to_str().unwrap();
     let current = admin.get("/roles/Blue").await.expect(200);
     let now = current.headers["etag"].to_str().unwrap();
@@ -242,7 +242,7 @@ async fn a_document_names_what_it_replaces() {
         mixed.problem(412, "precondition_failed");
     }
     admin.with("if-match", now).put("/roles/Blue", current.body.clone()).await.expect(200);
-    // A role that is gone is not made anew from what was read of it.
+    // A document of a deleted role does not create the role again.
     let read = admin.get("/roles/Blue").await.expect(200).body;
     admin.delete("/roles/Blue").await.expect(204);
     admin.put("/roles/Blue", read).await.problem(412, "precondition_failed");

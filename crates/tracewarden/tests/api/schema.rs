@@ -31,7 +31,7 @@ async fn a_table_is_found_bound_and_marked() {
     );
     admin.get("/schema/tables/otel/nothing").await.problem(404, "not_found");
 
-    // What was proposed can be sent back as it is.
+    // The proposal can be sent back unchanged.
     let bound = admin.put("/schema/binding", table["proposal"].clone()).await.expect(200);
     assert_eq!(bound.body["binding"]["table"], "otel_traces");
     assert!(bound.body["warnings"].is_array());
@@ -86,7 +86,7 @@ async fn a_field_that_no_policy_can_name_is_no_policy_input() {
         assert_eq!(answer.first_error()["pointer"], "/fields/1/policy", "{}", answer.body);
         let detail = answer.first_error()["detail"].as_str().unwrap();
         assert!(detail.starts_with("no policy can name `"), "{detail}");
-        // Filters name it all the same.
+        // Filters can still use the field.
         field["policy"] = json!(false);
         admin.put("/schema/fields", json!({"fields": [field]})).await.expect(200);
     }

@@ -90,7 +90,7 @@ async fn each_login_has_a_token_of_its_own() {
     let service = Service::start();
     let (first, second) = (service.admin().await, service.admin().await);
     assert_ne!(first.cookie(), second.cookie());
-    // A token that came with the log-in, planted perhaps, is not taken over.
+    // The session token in the sign-in request, which an attacker may have planted, is not reused.
     let planted = service.anonymous().with("cookie", first.cookie());
     let body = json!({"username": "admin", "password": ADMIN_PASSWORD});
     let answer = planted.post("/login", body).await.expect(200);

@@ -1,5 +1,5 @@
-//! `/traces/query` while the search runs, and when it runs into a limit: how far it has come, what to do about it, and
-//! that nobody's search goes on for nobody.
+//! `/traces/query` during long searches and at its limits: progress reports, advice in errors, and that searches stop when
+//! clients disconnect.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use tracewarden_testkit::wait::{until, until_within};
 use crate::support::store::{Store, binding, blue_policies, bound_service};
 use crate::support::{Answer, Client, Service};
 
-/// A service whose trace source is a view of the exporter's table.
+/// Starts a service whose trace source is a view of the exporter's table.
 async fn behind_view(store: &Store, view: &str, environment: &[(&str, &str)]) -> (Service, Client, Client) {
     store.run(&format!("CREATE VIEW otel.viewed AS {view}")).await;
     let (service, admin) = bound_service(store, environment).await;
@@ -33,11 +33,11 @@ async fn insert(store: &Store, spans: u32) {
         .await;
 }
 
-/// Every look at the timestamp takes a hundredth of a second for each span.
+/// Reading the timestamp takes a hundredth of a second per span.
 const SLOW: &str =
     "SELECT * REPLACE(if(sleepEachRow(0.01) = 0, Timestamp, Timestamp) AS Timestamp) FROM otel.otel_traces";
 
-/// The spans again and again: no look at them comes to an end.
+/// Repeats the spans endlessly: no query on it finishes.
 const ENDLESS: &str = "SELECT t.* FROM numbers(1000000000000) AS n CROSS JOIN otel.otel_traces AS t";
 
 async fn begin(client: &Client, accept: &str) -> Response {
@@ -45,7 +45,7 @@ async fn begin(client: &Client, accept: &str) -> Response {
     client.request(Method::POST, "/traces/query").json(&json!({})).send().await.unwrap()
 }
 
-/// The lines that came, and whether the answer came to its end.
+/// Returns the lines of an answer, and whether the answer was complete.
 async fn lines(mut response: Response) -> (Vec<Value>, bool) {
     let mut bytes = Vec::new();
     let whole = loop {
@@ -64,7 +64,7 @@ async fn last_read(admin: &Client) -> Value {
     records["records"][0].clone()
 }
 
-/// The outcome of one search among those that run beside each other.
+/// Returns the audited outcome of one of several concurrent searches.
 async fn outcome(admin: &Client, request_id: &str) -> String {
     let records = admin.get("/audit?action=traces.query&limit=10").await.expect(200).body;
     let mut records = records["records"].as_array().unwrap().iter();
@@ -76,8 +76,8 @@ fn request_id(response: &Response) -> String {
     response.headers()["x-request-id"].to_str().unwrap().to_owned()
 }
 
-/// The answer to what ran for as long as it may. What the store takes for too slow before has the same code, and is refused
-/// earlier.
+/// Returns the answer of a request that ran until its time limit. A query that ClickHouse estimates as too slow has the
+/// same code, but fails earlier.
 async fn stopped(asked: impl Future<Output = Answer>) -> Answer {
     let begun = Instant::now();
     let answer = asked.await.problem(504, "query_timeout");
@@ -110,7 +110,8 @@ async fn a_search_that_takes_too_long_says_what_to_do() {
     assert!(!advice(&to_admin.body).contains("an administrator can"), "{}", to_admin.body);
     admin.delete("/me/preview").await.expect(204);
 
-    // In lines the answer has begun by then: the last one says the same, and the end is missing in both ways.
+    // An NDJSON answer has already begun: its last line contains the error, and the missing end of the body shows the
+    // abort, with and without compression.
     service.restart_with(&[("TRACEWARDEN_QUERY_TIMEOUT", "3s")]);
     let (admin, ada) = (admin.at(&service), ada.at(&service));
     for encoding in ["identity", "gzip"] {
@@ -122,7 +123,8 @@ async fn a_search_that_takes_too_long_says_what_to_do() {
         assert_eq!(outcome(&admin, &id).await, "unknown", "it begins while the search runs");
         if encoding == "gzip" {
             assert_eq!(response.headers()["content-encoding"], "gzip");
-            // What is in it, a client that reads piece by piece sees; this one sees that it is cut.
+            // Only a client that decompresses incrementally could read the last line; this client detects that the body is
+            // truncated.
             assert!(response.bytes().await.is_err());
         } else {
             let (lines, whole) = lines(response).await;
@@ -142,7 +144,7 @@ async fn a_search_that_takes_too_long_says_what_to_do() {
 async fn other_limits_are_told_apart() {
     let store = Store::start();
     insert(&store, 10).await;
-    // To be computed before the statement begins, and larger than it may be.
+    // Evaluated before the statement begins, with more memory than allowed.
     let hungry = "SELECT * REPLACE(if(length((SELECT groupArray(number) FROM numbers(20000000))) = 0, Timestamp, Timestamp) \
         AS Timestamp) FROM otel.otel_traces";
     let (_service, admin, ada) = behind_view(&store, hungry, &[("TRACEWARDEN_QUERY_MEMORY", "50MiB")]).await;
@@ -152,7 +154,7 @@ async fn other_limits_are_told_apart() {
     ada.get(&format!("/traces/{}", "1".repeat(32))).await.problem(504, "query_memory");
     let record = last_read(&admin).await;
     assert_eq!((&record["outcome"], &record["detail"]["code"]), (&json!("failed"), &json!("query_memory")));
-    // A search that fails at once has a status in lines, too.
+    // A search that fails at once returns an error status, also with NDJSON.
     store.run("DROP VIEW otel.viewed").await;
     let lines = ada.with("accept", "application/x-ndjson");
     lines.post("/traces/query", json!({})).await.problem(502, "trace_store_error");
@@ -160,22 +162,22 @@ async fn other_limits_are_told_apart() {
 
 #[tokio::test]
 async fn a_page_in_lines_begins_while_the_search_runs() {
-    // As many that each look at them takes longer than it takes to make sure of the columns: before that, nothing is told.
+    // Enough spans that the search takes longer than the check of the columns: nothing is sent before that check.
     const SPANS: u32 = 100;
     let store = Store::start();
     insert(&store, SPANS).await;
     let (_service, admin, ada) = behind_view(&store, SLOW, &[]).await;
-    // Beside each other, since they do nothing but wait.
+    // Run concurrently, since the requests mostly wait.
     let pages = ["identity", "gzip", "zstd"].map(|encoding| {
         let (admin, ada) = (&admin, ada.with("accept-encoding", encoding));
         async move {
             let mut response = begin(&ada, "application/x-ndjson").await;
             assert_eq!(response.status(), 200);
             let id = request_id(&response);
-            // What is compressed leaves too, before the rest is there.
+            // Compressed data is also sent before the answer is complete.
             assert!(response.chunk().await.unwrap().is_some());
             let first = Instant::now();
-            // Recorded before, and not ended yet.
+            // The record is written before the first byte, and not completed yet.
             assert_eq!(outcome(admin, &id).await, "unknown", "{encoding}");
             while response.chunk().await.unwrap().is_some() {}
             let rest = first.elapsed();
@@ -198,7 +200,7 @@ async fn a_page_in_lines_begins_while_the_search_runs() {
     let times: Vec<_> = times.collect();
     assert!(times.iter().all(|times| times.is_sorted()), "{progress:?}");
     assert!(times.iter().any(|[_, searched_to, to]| searched_to < to), "{progress:?}");
-    // Refused before anything is looked at, so with a status.
+    // Rejected before any data is read, so with an error status.
     let refused = ada.with("accept", "application/x-ndjson");
     refused.post("/traces/query", json!({"columns": ["Nope"]})).await.problem(422, "unknown_field");
 }
@@ -224,7 +226,7 @@ async fn nobodys_search_is_stopped() {
     }
 }
 
-/// Waits until so many statements over the view run.
+/// Waits until statements on the view run, or until none do.
 async fn running(store: &Store, wanted: u64, patience: Duration) {
     let ask = "SELECT count() FROM system.processes WHERE query_id LIKE 'tracewarden-%' AND query LIKE '%viewed%' FORMAT TSV";
     let seen = async || store.ask(ask).await.trim().parse::<u64>().unwrap();

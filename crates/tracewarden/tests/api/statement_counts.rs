@@ -1,5 +1,5 @@
-//! What a request asks of the application database does not grow with what is in it: each operation sends as many statements
-//! beside three rows of a kind as beside three hundred.
+//! The number of statements to the application database does not grow with its content: each operation sends as many
+//! statements with three rows of a kind as with three hundred.
 
 use std::collections::BTreeMap;
 
@@ -13,14 +13,14 @@ use crate::support::store::blue_policies;
 const FEW: usize = 3;
 const MANY: usize = 300;
 
-/// Statements that the service has sent so far.
+/// Returns the number of statements that the service has sent so far.
 async fn statements(metrics: &Client) -> u64 {
     let text = String::from_utf8(metrics.get("/metrics").await.expect(200).bytes).unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix("tracewarden_database_statements_total "));
     line.unwrap().parse().unwrap()
 }
 
-/// The same once nothing is sent in the background.
+/// Returns the same number once no background statements are running.
 async fn settled(metrics: &Client) -> u64 {
     let mut seen = statements(metrics).await;
     loop {
@@ -33,9 +33,9 @@ async fn settled(metrics: &Client) -> u64 {
     }
 }
 
-/// A world in which there are so many more users, roles, changes of the model, sessions and keys.
+/// Creates a [`World`] with this many additional users, roles, model changes, sessions and API keys.
 async fn world_with(count: usize) -> World {
-    // One user asks for everything.
+    // One user sends all requests.
     let environment = [
         ("TRACEWARDEN_METRICS_LISTEN", "127.0.0.1:0"),
         ("TRACEWARDEN_MAX_QUERIES_PER_USER", "100"),
@@ -74,7 +74,7 @@ async fn world_with(count: usize) -> World {
     world
 }
 
-/// Statements of each operation, and of some more requests.
+/// Returns the number of statements of each operation, and of some further requests.
 async fn counted(count: usize) -> BTreeMap<String, u64> {
     let world = world_with(count).await;
     let log = world.service.log();
@@ -101,7 +101,7 @@ async fn counted(count: usize) -> BTreeMap<String, u64> {
     }
     for operation in operations(&world.service).await {
         let client = world.client(&operation).await;
-        // The last use of a session is noted once a minute, in the background.
+        // The last use of a session is recorded in the background, once a minute.
         client.get("/me").await;
         let before = settled(&metrics).await;
         let answer = world.ask(&client, &operation).await;
@@ -115,12 +115,12 @@ async fn counted(count: usize) -> BTreeMap<String, u64> {
 async fn no_request_sends_more_statements_where_there_are_more_rows() {
     let (few, many) = (counted(FEW).await, counted(MANY).await);
     assert!(few.len() >= 60, "{few:?}");
-    // Fewer are possible: what runs out of its time does not go on to the last users.
+    // Fewer are possible: an operation that reaches its time limit does not process the last users.
     let more: Vec<_> = few.iter().filter(|(name, count)| many[*name] > **count).collect();
     let more: Vec<String> =
         more.into_iter().map(|(name, count)| format!("{name}: {count}, {}", many[name])).collect();
     assert!(more.is_empty(), "{more:#?}");
-    // They are counted.
+    // Statements are counted at all.
     assert!(few["GET /me"] > 0 && few["GET /healthz"] == 0, "{few:?}");
     assert!(few.values().all(|count| *count < 60), "{few:?}");
 }

@@ -1,4 +1,4 @@
-//! Large answers: complete or visibly broken, and never held in memory.
+//! Large answers: complete or visibly aborted, and never buffered in memory.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use tracewarden_testkit::wait::until;
 use crate::support::store::{Store, bound_service};
 use crate::support::{Client, Service};
 
-/// Spans of the large trace, about 2 kB each: more than all buffers between store and client hold.
+/// Number of spans in the large trace, about 2 kB each: more than all buffers between ClickHouse and client hold.
 const SPANS: u64 = 20_000;
 
 async fn large_trace() -> (Store, Service, Client, Client) {
@@ -38,7 +38,7 @@ async fn begin(client: &Client) -> Response {
     response
 }
 
-/// Reads on to the end of the answer.
+/// Reads the rest of the answer.
 async fn finish(mut response: Response) -> Result<Vec<u8>, reqwest::Error> {
     let mut bytes = Vec::new();
     while let Some(chunk) = response.chunk().await? {
@@ -104,7 +104,7 @@ async fn answers_that_do_not_finish_in_time_are_broken_off() {
     let told = Instant::now();
     assert!(Command::new("kill").args(["-TERM", &service.id().to_string()]).status().unwrap().success());
     assert!(service.wait().success());
-    // The time to finish, and what it takes to record how they ended.
+    // The grace period, and the time to write the audit records.
     let took = told.elapsed();
     assert!((Duration::from_secs(1)..Duration::from_secs(15)).contains(&took), "{took:?}");
     assert!(finish(response).await.is_err());
@@ -136,10 +136,10 @@ async fn a_user_runs_so_many_queries_at_a_time() {
         let refused = refused.problem(429, "too_many_queries");
         assert_eq!(refused.headers["retry-after"], "1");
     }
-    // Somebody else's do not count, and neither does what reads no traces.
+    // Other users' queries do not count, nor do operations that read no traces.
     admin.post("/traces/query", json!({})).await.expect(200);
     ada.get("/filter/schema").await.expect(200);
     finish(running).await.unwrap();
-    // The end of the answer and the end of the query are two moments.
+    // The query may end slightly later than the answer.
     until(async || ada.get(&trace).await, |answer| answer.status == 200).await;
 }

@@ -1,4 +1,4 @@
-//! Trace ids in other notations than the table's: wherever one names a trace, and not in conditions.
+//! Trace ids in other notations than the table's: accepted where a request names a trace, but not in conditions.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ const CLOSED: &str = "0bf7651916cd43dd8448eb211c80319c";
 const SHORT: &str = "00f067aa0ba902b7";
 const UPPER: &str = "AB-1";
 
-/// Adds spans of a team to traces.
+/// Inserts spans of a team into traces.
 async fn insert(store: &Store, team: &str, ids: &[&str]) {
     for id in ids {
         store
@@ -33,7 +33,7 @@ async fn found(client: &Client, id: &str) -> Option<String> {
     Some(spans[0]["TraceId"].as_str().unwrap().to_owned())
 }
 
-/// Notations of an id of 32 digits, the first of which is zero, as a path has them.
+/// Returns notations of an id of 32 digits that begins with a zero, for use in a path.
 fn notations(id: &str) -> Vec<String> {
     let uuid = format!("{}-{}-{}-{}-{}", &id[..8], &id[8..12], &id[12..16], &id[16..20], &id[20..]);
     let traceparent = format!("00-{id}-b7ad6b7169203331-01");
@@ -65,11 +65,11 @@ async fn every_notation_of_an_id_names_its_trace() {
         assert_eq!((&told["trace_id"], &told["spans"]), (&json!(ID), &json!(2)), "{asked}");
         assert_eq!(told["viewers"][0]["username"], "ada", "{asked}");
     }
-    // Ids of 64 bits, as 128 and back.
+    // 64-bit ids, converted to 128 bits and back.
     for asked in [format!("{SHORT:0>32}"), SHORT[2..].to_owned(), SHORT.to_uppercase()] {
         assert_eq!(found(&ada, &asked).await.as_deref(), Some(SHORT), "{asked}");
     }
-    // What is no number stands for itself; what is closed stays so in every notation.
+    // An id that is not a number has no other notation; a trace without access stays inaccessible in every notation.
     for asked in ["AB-1", "ab1", "ab-1"] {
         assert_eq!(found(&ada, asked).await.as_deref(), (asked == "AB-1").then_some(UPPER), "{asked}");
     }
@@ -94,11 +94,11 @@ async fn an_exact_visible_trace_wins() {
     for _ in 0..3 {
         assert_eq!(found(&ada, hyphens).await.as_deref(), Some(ID));
     }
-    // A trace that is closed neither shows nor hides another.
+    // A trace without access is not returned, and does not hide another one.
     store.run("ALTER TABLE otel.otel_traces UPDATE SpanAttributes = map('team', 'red') WHERE TraceId = '0AF7651916CD43DD8448EB211C80319C' SETTINGS mutations_sync = 2").await;
     assert_eq!(found(&ada, &upper).await.as_deref(), Some(ID));
     assert_eq!(found(&ada, ID).await.as_deref(), Some(ID));
-    // A caller who may count gets the one that was named.
+    // An administrator, who may ask about any trace, gets exactly the one named.
     let told = admin.get(&format!("/traces/{upper}/viewers")).await.expect(200).body;
     assert_eq!((&told["trace_id"], &told["viewers"]), (&json!(upper), &json!([])));
 }

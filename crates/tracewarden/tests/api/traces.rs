@@ -1,4 +1,4 @@
-//! `/traces`: form, errors and framing. What is matched and who may see it has tests of its own.
+//! `/traces`: request and response format, errors and framing. Matching and authorisation have separate tests.
 
 use std::io::Read as _;
 
@@ -21,7 +21,7 @@ async fn a_page_has_schema_spans_and_cursor() {
     assert_eq!(spans.len(), 3);
     assert!(spans.iter().all(|span| span["TraceId"] == BLUE), "{spans:?}");
     assert!(page.body.get("next_cursor").is_none());
-    // The administrator administers and sees nothing by that.
+    // Being an administrator grants no access to traces.
     assert_eq!(admin.post("/traces/query", json!({})).await.expect(200).body["spans"], json!([]));
 
     let columns = json!({"columns": ["ServiceName"]});
@@ -65,7 +65,7 @@ async fn other_views_are_short() {
 async fn compressed_pages_are_the_same_pages() {
     let store = Store::start();
     let (_service, _admin, ada) = two_teams(&store).await;
-    // Of one window, which the answers name.
+    // A fixed time range, which the answers repeat.
     let query = json!({"from": "2020-01-01T00:00:00Z", "to": "2100-01-01T00:00:00Z"});
     let plain = ada.post("/traces/query", query.clone()).await.expect(200);
     assert!(!plain.headers.contains_key("content-encoding"), "{:?}", plain.headers);
@@ -149,7 +149,7 @@ async fn filters_that_are_not_allowed_say_why() {
         .await
         .problem(422, "too_many_conditions");
     assert_eq!(answer.first_error()["pointer"], "/filter/conditions");
-    // A field that is only a policy input exists for administrators alone.
+    // A field that is only usable in policies is visible to administrators only.
     let hidden =
         condition(json!({"map": "SpanAttributes", "name": "secret.label", "op": "eq", "value": "x"}));
     ada.post("/traces/query", hidden.clone()).await.problem(422, "unknown_field");
@@ -163,7 +163,7 @@ async fn filters_that_are_not_allowed_say_why() {
     assert!(answer.body.to_string().contains("ServiceName"), "{}", answer.body);
 }
 
-/// As the specification says of `ref`: it is used in filters.
+/// As the specification of `ref` says: it can be used in filters.
 #[tokio::test]
 async fn fields_are_named_by_reference_or_by_map_and_name() {
     let store = Store::start();
@@ -179,7 +179,7 @@ async fn fields_are_named_by_reference_or_by_map_and_name() {
         eve.post("/traces/query", by_name.clone()).await.expect(200).body["trace_ids"],
         first["trace_ids"]
     );
-    // A cursor of one way goes on with the other.
+    // A cursor from one form of the query continues the other.
     let mut pages = Vec::new();
     for mut ask in [by_ref, by_name] {
         ask["cursor"] = first["next_cursor"].clone();
@@ -187,7 +187,7 @@ async fn fields_are_named_by_reference_or_by_map_and_name() {
     }
     assert_eq!(pages[0], pages[1]);
     assert_ne!(pages[0]["trace_ids"], first["trace_ids"]);
-    // What names a field in another form is answered with its own.
+    // An error on a field name in the wrong form suggests the right form.
     for (wrong, member) in [
         (json!({"name": "team", "op": "exists"}), "name"),
         (json!({"name": "SpanAttributes[\"team\"]", "op": "exists"}), "name"),
@@ -216,7 +216,7 @@ async fn fields_are_named_by_reference_or_by_map_and_name() {
         let answer = eve.post("/traces/query", ask(wrong)).await.problem(422, "invalid_value");
         assert_eq!(answer.first_error()["pointer"], "/filter/conditions/0/ref");
     }
-    // A field of policies alone stays unknown to others.
+    // A field that is only usable in policies stays unknown to other users.
     let hidden = ask(json!({"name": "secret.label", "op": "exists"}));
     let answer = eve.post("/traces/query", hidden).await.problem(422, "unknown_field");
     assert!(!answer.body.to_string().contains("SpanAttributes"), "{}", answer.body);
@@ -226,7 +226,7 @@ async fn fields_are_named_by_reference_or_by_map_and_name() {
 async fn numbers_are_exact_and_finite() {
     let store = Store::start();
     let (_service, _admin, ada) = two_teams(&store).await;
-    // The first integer that no float holds.
+    // The first integer that a float cannot represent.
     store
         .run(
             "INSERT INTO otel.otel_traces (Timestamp, TraceId, SpanId, SpanName, ServiceName, Duration, SpanAttributes) \
@@ -318,7 +318,7 @@ async fn without_a_trace_source_there_is_nothing_to_query() {
 async fn a_store_that_fails_is_an_error_and_not_an_empty_page() {
     let mut store = Store::start();
     let (_service, _admin, ada) = two_teams(&store).await;
-    // The bound table is gone: the store answers, with a failure.
+    // Without the bound table, ClickHouse answers with an error.
     store.run("RENAME TABLE otel.otel_traces TO otel.gone").await;
     let answer = ada.post("/traces/query", json!({})).await.problem(502, "trace_store_error");
     assert!(!answer.body.to_string().contains("otel"), "{}", answer.body);
@@ -337,8 +337,8 @@ async fn a_query_that_the_store_calls_too_slow_is_said_to_be() {
     admin.put("/roles/all", policies).await.expect(201);
     let ada = service.user(&admin, "ada", &["all"]).await;
     ada.post("/traces/query", json!({})).await.expect(200);
-    // The same table, with more seconds of sleep for a block than the engine begins with: refused as one that is estimated to
-    // take too long. One that does take too long is in `slow_searches`.
+    // The same table, with more seconds of sleep per block than ClickHouse allows: rejected because of its estimated time.
+    // A query that actually runs too long is tested in `slow_searches`.
     store.run("RENAME TABLE otel.otel_traces TO otel.fast").await;
     store.run("CREATE VIEW otel.otel_traces AS SELECT * FROM otel.fast WHERE sleepEachRow(1) = 0").await;
     let answer = ada.post("/traces/query", json!({})).await.problem(504, "query_timeout");
@@ -349,7 +349,7 @@ async fn a_query_that_the_store_calls_too_slow_is_said_to_be() {
 async fn a_stored_policy_that_no_longer_compiles_gives_no_spans_at_all() {
     let store = Store::start();
     let (service, admin, ada) = two_teams(&store).await;
-    // The API refuses such a policy; a restored backup, or a later version of the language, may hold one.
+    // The API rejects such a policy; a restored backup or a later version of the policy language may contain one.
     let url = format!("sqlite:{}", service.directory.path().join("tracewarden.db").display());
     let now = tracewarden_model::Timestamp::from_nanos(1_800_000_000_000_000_000);
     let db = tracewarden_service::AppDb::open(&url, now).await.unwrap();
@@ -365,7 +365,7 @@ async fn a_stored_policy_that_no_longer_compiles_gives_no_spans_at_all() {
     let answer = ada.get(&format!("/traces/{BLUE}")).await.problem(500, "policy_broken");
     assert!(!answer.body.to_string().contains("SpanName"), "{}", answer.body);
     assert!(service.log().contains("Broken"), "{}", service.log());
-    // Mended, it works at the next request.
+    // Once it is corrected, the next request succeeds.
     admin.put("/roles/blue", json!({"policies": [{"title": "All", "expression": "true"}]})).await.expect(200);
     assert_eq!(
         ada.post("/traces/query", json!({})).await.expect(200).body["spans"].as_array().unwrap().len(),

@@ -36,7 +36,7 @@ async fn names_are_unique_without_regard_to_case() {
     }
 }
 
-/// Two names that look alike, for something that cannot be seen, would be two users.
+/// Two names that differ only in invisible characters would be two users that look the same.
 #[tokio::test]
 async fn names_that_cannot_be_told_apart_are_refused() {
     let service = Service::start();
@@ -85,7 +85,7 @@ async fn changes_hold_at_the_next_request() {
         admin.patch("/users/ada", json!({"roles": ["admin"], "attributes": {"x": true}})).await.expect(200);
     assert_eq!(changed.body["roles"], json!(["admin"]));
     ada.get("/users").await.expect(200);
-    // What is absent stays.
+    // Members that are absent from the request keep their value.
     let changed = admin.patch("/users/ada", json!({"attributes": {}})).await.expect(200);
     assert_eq!(changed.body["roles"], json!(["admin"]));
     admin.patch("/users/ada", json!({"disabled": true})).await.expect(200);
@@ -215,7 +215,7 @@ async fn attributes_are_strings_booleans_or_lists_of_strings() {
         let answer = admin.post("/users", user).await.problem(400, "invalid_request");
         assert_eq!(answer.first_error()["pointer"], "/attributes/team");
     }
-    // The administrator is who they were.
+    // The administrator is unchanged.
     service.sign_in("admin", ADMIN_PASSWORD).await;
 }
 
@@ -259,16 +259,16 @@ async fn administrators_do_not_overwrite_each_other_unseen() {
     for wrong in ["nonsense", "W/\"1\"", "7", ""] {
         admin.with("if-match", wrong).delete("/users/ada").await.problem(412, "precondition_failed");
     }
-    // One of several is enough, in one header or in two.
+    // One matching tag among several suffices, in one header or in two.
     let either = admin.with("if-match", &format!("{read}, {}", tag(&changed)));
     let changed = either.patch("/users/ada", json!({"attributes": {}})).await.expect(200);
-    // Of the same content, so it is the same state.
+    // The content is the same, so the tag is the same.
     assert_eq!(tag(&changed), read);
     let request = admin.request(Method::DELETE, "/users/ada").header("if-match", "\"1\"");
     let request = request.header("if-match", &read);
     crate::support::Answer::read("two headers".to_owned(), request).await.expect(204);
     admin.with("if-match", "*").delete("/users/ada").await.problem(404, "not_found");
-    // Without the header the last one wins, as it asks for.
+    // Without the header, or with `*`, the last write wins.
     admin.post("/users", json!({"username": "bob"})).await.expect(201);
     admin.with("if-match", "*").patch("/users/bob", json!({"disabled": true})).await.expect(200);
     admin.patch("/users/bob", json!({"disabled": false})).await.expect(200);

@@ -1,4 +1,5 @@
-//! `/ui/`: the web application's files. How each is answered is tested where they are served, without a build of it.
+//! `/ui/`: the web application's files. The response to each kind of file is tested in the module that serves it, without a
+//! build of the application.
 
 use std::path::Path;
 
@@ -6,7 +7,7 @@ use reqwest::Method;
 
 use crate::support::{Answer, Service};
 
-/// Whether the program under test has it: it takes what is there when it is compiled.
+/// Whether the program under test contains the application: it embeds the files that exist at compile time.
 fn is_built() -> bool {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../web/dist/index.html").exists()
 }
@@ -19,7 +20,7 @@ fn text(answer: &Answer) -> &str {
     std::str::from_utf8(&answer.bytes).unwrap()
 }
 
-/// The script that the page loads.
+/// Returns the path of the script that the page loads.
 fn script(page: &Answer) -> String {
     let (_, from) = text(page).split_once("src=\"/ui/assets/").unwrap();
     format!("/ui/assets/{}", from.split('"').next().unwrap())
@@ -60,7 +61,7 @@ async fn addresses_within_the_application_are_the_page() {
         assert_eq!((head.status, head.bytes.len()), (answer.status, 0));
         assert_eq!(header(&head, "etag"), header(&answer, "etag"));
     }
-    // A file that is missing is no view.
+    // A missing file is not a view of the application.
     if is_built() {
         for path in ["/ui/assets/index.js", "/ui/assets/", "/ui/index.html.br"] {
             browser.get(path).await.problem(404, "not_found");

@@ -1,4 +1,4 @@
-//! The server of the own database lets nobody in.
+//! The PostgreSQL server of the application database accepts no connections.
 
 use crate::every_operation::{WITHOUT_DATABASE, World, operations};
 

@@ -1,5 +1,5 @@
-//! What the API says about users, sessions, keys, roles and the audit rests on the service's own database: the same
-//! tests as on SQLite, on PostgreSQL; and what is of a server alone. The name of this binary chooses the database.
+//! The API tests that depend on the application database (users, sessions, API keys, roles, audit) with PostgreSQL: the
+//! same as with SQLite, and some for a database server only. The name of this binary selects the database.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,5 +1,5 @@
-//! Columns that hold the values of a map's key: adopted after they were compared with the data, read by policies then, and
-//! left for the map as soon as they will not do.
+//! Key columns, which hold the values of a map's key: they are adopted after a comparison with the data, are then used by
+//! policies, and are replaced by the map as soon as they are no longer suitable.
 
 use serde_json::{Value, json};
 
@@ -27,7 +27,7 @@ fn mark(column: Option<&str>) -> Value {
     json!({ "fields": [field, {"map": "Labels", "name": "other", "filterable": true, "policy": false}] })
 }
 
-/// What the service makes of a policy on the key.
+/// Returns the SQL predicate of a policy on the key.
 async fn predicate(admin: &Client) -> String {
     let checked = admin.post("/policies/check", json!({"expression": "Labels.team == 'a'"})).await;
     checked.expect(200).body["predicate"].as_str().unwrap().to_owned()
@@ -52,7 +52,7 @@ async fn a_column_is_adopted_when_it_says_what_the_map_says() {
     let alter = async |change: &str| {
         store.run(&format!("ALTER TABLE otel.held {change} SETTINGS mutations_sync = 2")).await
     };
-    // Everybody's team was `a`, says the column, from before it was made of the map.
+    // The column contains `a` in every row, from before it was computed from the map.
     store.run(&table("held", "'a'")).await;
     insert("held").await;
     store.run(&table("another", FORM)).await;
@@ -77,7 +77,7 @@ async fn a_column_is_adopted_when_it_says_what_the_map_says() {
     let by_map = ("a".to_owned(), "ad".to_owned());
     assert_eq!(both().await, by_map);
 
-    // Not of the form; no column; no key.
+    // An expression of another form; no column; no key.
     for (column, told) in [
         ("Team", "not of the one form that a column of `Labels[\"team\"]` has"),
         ("Plain", "MATERIALIZED if(mapContains("),
@@ -90,7 +90,7 @@ async fn a_column_is_adopted_when_it_says_what_the_map_says() {
     let plain = json!({"fields": [{"name": "Plain", "filterable": true, "policy": true, "column": "Team"}]});
     any.put("/schema/fields", plain).await.expect(422);
 
-    // Of the form, and the old part says something else: filters read it, policies do not.
+    // The expression is right, but old parts contain other values: filters use the column, policies do not.
     alter(&format!("MODIFY COLUMN Team LowCardinality(Nullable(String)) MATERIALIZED {FORM}")).await;
     let refused = any.put("/schema/fields", mark(Some("Team"))).await.expect(422).body;
     assert_eq!(refused["code"], "column_differs", "{refused}");
@@ -106,7 +106,7 @@ async fn a_column_is_adopted_when_it_says_what_the_map_says() {
     alter("MATERIALIZE COLUMN Team").await;
     assert_eq!(seen(&other, is_a.clone()).await, "a");
 
-    // Adopted: a new version of the model, shown and recorded.
+    // Adopting the column makes a new version of the model, which is returned and recorded.
     assert!(!predicate(&admin).await.contains("Team"));
     let version = admin.get("/schema").await.expect(200).body["version"].as_u64().unwrap();
     let adopted = any.put("/schema/fields", mark(Some("Team"))).await.expect(200).body;
@@ -121,7 +121,7 @@ async fn a_column_is_adopted_when_it_says_what_the_map_says() {
     let sql = predicate(&admin).await;
     assert!(sql.contains("`Team` = 'a'") && !sql.contains("`Labels`"), "{sql}");
     assert_eq!(both().await, by_map);
-    // Policies read it now: what somebody writes into it by hand decides.
+    // Policies use the column now: a value written to it by hand decides.
     store
         .run(
             "INSERT INTO otel.held (Timestamp, TraceId, SpanId, ParentSpanId, Labels, Team) SETTINGS \
@@ -129,10 +129,11 @@ async fn a_column_is_adopted_when_it_says_what_the_map_says() {
         )
         .await;
     assert_eq!(both().await, ("ae".to_owned(), "ade".to_owned()));
-    // What is adopted stays so without being compared again.
+    // An adopted column stays adopted without another comparison.
     any.put("/schema/fields", mark(Some("Team"))).await.expect(200);
 
-    // No longer of the form, no longer there: the map, which is never an error and opens nothing more.
+    // When the expression changes or the column is dropped, policies use the map: without errors, and without granting more
+    // access.
     alter("MODIFY COLUMN Team LowCardinality(Nullable(String)) MATERIALIZED 'a'").await;
     insert("held").await;
     assert_eq!(both().await, by_map);
@@ -140,11 +141,11 @@ async fn a_column_is_adopted_when_it_says_what_the_map_says() {
     assert_eq!(both().await, by_map);
     assert_eq!(seen(&other, is_a).await, "a");
     any.put("/schema/fields", mark(Some("Team"))).await.expect(422);
-    // Left out, it is no longer adopted.
+    // A field without `column` is no longer adopted.
     let left = any.put("/schema/fields", mark(None)).await.expect(200).body;
     assert_eq!(left["fields"][0].get("column"), None);
 
-    // In another table it is another column, which was not compared.
+    // The column of another table has not been compared.
     any.put("/schema/binding", binding("another")).await.expect(200);
     any.put("/schema/fields", mark(Some("Team"))).await.expect(200);
     let bound = any.put("/schema/binding", binding("another")).await.expect(200).body;

@@ -1,4 +1,4 @@
-//! A stored policy that cannot be applied refuses the request: nothing is shown on a guess.
+//! A stored policy that cannot be applied fails the request: nothing is shown based on a guess.
 
 use serde_json::json;
 use sqlx::Connection as _;
@@ -20,7 +20,7 @@ async fn no_spans_under_a_policy_that_no_longer_compiles() {
     let trace = format!("/traces/{}", "1".repeat(32));
     ada.get(&trace).await.expect(200);
 
-    // The API refuses such a policy, so it is put into the database behind its back.
+    // The API rejects such a policy, so the test writes it directly to the database.
     let path = service.directory.path().join("tracewarden.db");
     let mut database = sqlx::SqliteConnection::connect(&format!("sqlite:{}", path.display())).await.unwrap();
     let changed = sqlx::query(
@@ -35,6 +35,6 @@ async fn no_spans_under_a_policy_that_no_longer_compiles() {
         let answer = answer.problem(500, "policy_broken");
         assert!(!answer.body.to_string().contains("gone"), "{}", answer.body);
     }
-    // Others are not concerned.
+    // Other users are not affected.
     assert_eq!(bob.post("/traces/query", json!({})).await.expect(200).body["spans"], json!([]));
 }

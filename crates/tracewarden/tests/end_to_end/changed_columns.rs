@@ -1,4 +1,4 @@
-//! Columns that change after their fields were marked: what is read is right, or refused with what to do, and never a guess.
+//! Columns that change after their fields were marked: a read is correct, or rejected with advice, and never a guess.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ async fn seen(client: &Client) -> String {
     ids.concat()
 }
 
-/// Marks the fields as they are marked.
+/// Marks the same fields again.
 async fn mark_again(admin: &Client) -> String {
     let schema = admin.get("/schema").await.expect(200);
     let fields: Vec<Value> = schema.body["fields"]
@@ -61,10 +61,10 @@ async fn a_column_of_another_type_is_read_as_it_is_or_denies() {
         .put("/schema/fields", fields)
         .await
         .expect(200);
-    // Negations: where a column is not what it is taken for, these would open.
+    // Negations: if a column were misinterpreted, these policies would grant access.
     let role = |expression: &str| json!({"policies": [{"title": "Not secret", "expression": expression}]});
     admin.put("/roles/label", role("!(Label == 'secret')")).await.expect(201);
-    // Of this one nothing is left that looks at a column.
+    // For this user, the compiled policy does not depend on any column.
     admin.put("/roles/folded", role("!(Label in user.attributes.none)")).await.expect(201);
     admin.put("/roles/key", role("Labels.k != 'secret'")).await.expect(201);
     admin.put("/roles/other", role("Other == 'x'")).await.expect(201);
@@ -92,7 +92,7 @@ async fn a_column_of_another_type_is_read_as_it_is_or_denies() {
         label.get("/traces/a").await.expect(200);
         label.get("/traces/b").await.problem(404, "trace_not_found");
     }
-    // A name that the enumeration did not have when it was marked.
+    // A name that was not part of the enumeration when the field was marked.
     assert_eq!(mark_again(&admin).await, "Enum('open', 'secret', '', 'new')");
     alter("MODIFY COLUMN Label Enum16('open' = 1, 'secret' = 2, '' = 3, 'new' = 400, 'secret too' = 5)")
         .await;
@@ -116,7 +116,7 @@ async fn a_column_of_another_type_is_read_as_it_is_or_denies() {
     ] {
         alter(change).await;
         if now.is_empty() {
-            // What is never NULL will do for what may be.
+            // A column that is never NULL is compatible with a nullable field.
             assert_eq!(seen(&label).await, after.unwrap(), "{change}");
             mark_again(&admin).await;
             continue;
@@ -126,11 +126,11 @@ async fn a_column_of_another_type_is_read_as_it_is_or_denies() {
         }
         folded.post("/traces/query", json!({})).await.problem(409, "schema_changed");
         let denied = label.post("/traces/query", json!({})).await.problem(409, "schema_changed");
-        // The field is a policy input only: its name is for administrators.
+        // The field is only usable in policies, so only administrators see its name.
         assert!(!denied.body.to_string().contains("Label"), "{}", denied.body);
         let told = admin.post("/traces/query", json!({})).await.problem(409, "schema_changed");
         assert_eq!(told.first_error()["detail"], format!("mark `Label` again: it is {now}"), "{change}");
-        // Others are not concerned.
+        // Users without the field in their policies are not affected.
         assert_eq!(seen(&other).await, "abc", "{change}");
         if let Some(after) = after {
             mark_again(&admin).await;

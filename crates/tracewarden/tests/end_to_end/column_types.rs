@@ -1,5 +1,5 @@
-//! One table with columns of every type that fields are made of: what each policy and each condition finds there, and that
-//! the answers are JSON.
+//! A table with columns of every supported type: the results of each policy and condition, and that all answers are valid
+//! JSON.
 
 mod cases;
 
@@ -29,7 +29,8 @@ const COLUMNS: &str = "
 
 const ID: &str = "61f0c404-5cb3-11e7-907b-a6006ad3dba0";
 
-/// A span of each of four traces: `a` and `b` hold two values of everything, `c` as little as it can, `d` what is odd.
+/// Returns a span for each of four traces: `a` and `b` have different values in every column, `c` as few values as
+/// possible, `d` edge cases.
 fn rows() -> [Value; 4] {
     let at = "2026-01-01 00:00:00.000000001";
     [
@@ -68,7 +69,7 @@ async fn traces(client: &Client, conditions: Value) -> String {
     ids.concat()
 }
 
-/// A service with the table bound, its administrator, and `marks` marked.
+/// Creates and binds the table, and marks the fields `marks`.
 async fn every_type(store: &Store, admin: &Client, marks: Vec<Value>) -> Value {
     store.run(&format!("CREATE TABLE otel.every ({COLUMNS}) ENGINE = MergeTree ORDER BY Timestamp")).await;
     let rows: Vec<String> = rows().iter().map(ToString::to_string).collect();
@@ -91,7 +92,7 @@ fn mark((map, name): (Option<&str>, &str), logical: Option<&str>, policy: bool) 
     mark
 }
 
-/// Gives the user's role this policy alone, and says what is wrong with what it opens.
+/// Gives the user's role this policy only, and describes how the visible traces differ from the expected ones.
 async fn wrongly_opened(
     admin: &Client,
     (name, user): (&str, &Client),
@@ -104,7 +105,7 @@ async fn wrongly_opened(
         return Some(format!("{expression}: {}", put.body));
     }
     let found = traces(user, json!([])).await;
-    // A fetch by id decides the same; each one that finds nothing takes a while on purpose.
+    // A fetch by id must agree. Fetches of inaccessible traces are delayed on purpose.
     let (opened, closed) =
         ("abcd".chars().find(|id| expected.contains(*id)), "abcd".chars().find(|id| !expected.contains(*id)));
     let fetch = async |id: Option<char>| match id {
@@ -151,7 +152,7 @@ async fn policies_and_filters_mean_the_same_on_columns_of_every_type() {
             conditions += 1;
         }
     }
-    // A request for what is not opened takes a while on purpose: several at a time.
+    // Requests for inaccessible traces are delayed on purpose, so several run concurrently.
     let all: Vec<_> = cases.iter().flat_map(|case| case.policies).collect();
     let found = ["ada", "bob", "cid", "dan"].into_iter().enumerate().map(async |(at, name)| {
         admin
@@ -177,7 +178,7 @@ async fn answers_are_json_whatever_the_columns_hold() {
     let service = store.service();
     let admin = service.admin().await;
     every_type(&store, &admin, vec![mark((None, "TraceId"), None, true)]).await;
-    // Bytes that are no text, in every kind of string; a map that holds a key twice.
+    // Invalid UTF-8 in every kind of string; a map with a duplicate key.
     store
         .run(
             "INSERT INTO otel.every (Timestamp, TraceId, Fixed, LcFixed, Lc, Tags, Text, Numbers, Doc) SELECT \
@@ -207,7 +208,7 @@ async fn answers_are_json_whatever_the_columns_hold() {
     assert_eq!(spans["d"]["Numbers"], json!({"n": null, "i": null}), "numbers that JSON does not have");
     assert_eq!(spans["d"]["NKind"], Value::Null);
 
-    // One by one, as columns of a projection, and as lines.
+    // Column by column, as projections, and as NDJSON.
     let columns: Vec<&String> = a.as_object().unwrap().keys().collect();
     for column in columns {
         let mut query = window.clone();

@@ -1,5 +1,5 @@
-//! Answers of the trace store that are cut off somewhere: whatever was asked, an explicit error or an answer that visibly breaks
-//! off, never a shorter one.
+//! Answers of ClickHouse that are cut at arbitrary points: every kind of request ends in an explicit error or a visibly
+//! aborted answer, never in a shorter one.
 
 use std::time::{Duration, Instant};
 
@@ -9,15 +9,16 @@ use tracewarden_testkit::progress::Progress;
 
 use crate::questions::{Scene, Seen};
 
-/// What is cut off most often, and how many times as many bytes lie between the cuts of others.
+/// The request that is cut most often, and the factor between its cuts and those of other requests.
 const EVERYWHERE: &str = "a page";
 const SPARSER: u64 = 20;
 
-/// Of a long run so many go on beside each other, each with a store of its own: most of the time is waiting for disks.
+/// Number of concurrent lanes of a long run, each with its own ClickHouse server: most of the time is spent waiting for
+/// disks.
 const LANES: usize = 6;
 
-/// `TRACEWARDEN_TEST_CUT_STEP` bytes lie between cuts of a page; some 28 cuts of each page and 10 of other answers are made where
-/// nothing is set.
+/// Set `TRACEWARDEN_TEST_CUT_STEP` to the number of bytes between two cuts of a page; by default, there are some 28 cuts of
+/// each page and 10 of other answers.
 #[tokio::test]
 async fn a_cut_anywhere_is_seen() {
     let step: Option<u64> = std::env::var("TRACEWARDEN_TEST_CUT_STEP").ok().map(|step| step.parse().unwrap());
@@ -26,9 +27,10 @@ async fn a_cut_anywhere_is_seen() {
     println!("{all} cuts in all");
 }
 
-/// Cuts off in one of so many lanes; how many cuts it made.
+/// Makes the cuts of one lane and returns their number.
 async fn cut_off(step: Option<u64>, lane: usize, lanes: usize) -> usize {
-    // Some 100 KB, so that the answer comes in several pieces. Each is made by the store, once.
+    // Some 100 KB, so that the answer arrives in several chunks. ClickHouse computes each answer once; the proxy then
+    // repeats it.
     let scene = Scene::start_remembering("repeat('x', 1100)").await;
     let (proxy, mut all) = (&scene.proxy, 0);
     for (question, whole) in scene.questions().await {
@@ -52,12 +54,11 @@ async fn cut_off(step: Option<u64>, lane: usize, lanes: usize) -> usize {
         let progress = Progress::of(many, format!("cuts of {name}"));
         for (at, cut) in cuts.into_iter().enumerate() {
             progress.at(at);
-            // In a long run the store is not away for a while after each of them.
+            // In a long run, the endpoint must not be marked unhealthy after every cut.
             proxy.set(if lanes > 1 { Fault::CutAnswersAfter(cut) } else { Fault::CutAfter(cut) });
             match question.ask().await {
-                // Within the last bytes everything has arrived, the zero that ends the answer included: answers
-                // differ by a few bytes in their headers, and a client may do without the very last newline. What
-                // the service knows for a while may not have been asked for this time.
+                // A cut within the last bytes may have no effect: answers differ by a few bytes in their headers, and a
+                // client may not need the final newline. Data that the service has cached is not requested again.
                 seen @ Seen::Whole(_) => assert!(
                     seen == whole && (cut + 64 > total || !proxy.has_held_back()),
                     "{name}: cut after {cut} of {total} bytes came {seen:?}, and it is {whole:?}"
@@ -80,7 +81,7 @@ async fn cut_off(step: Option<u64>, lane: usize, lanes: usize) -> usize {
         assert_eq!(question.ask().await, whole, "{name}, dripping");
         proxy.set(Fault::Refuse);
         let refused = question.ask().await;
-        // The search waits for the store to come back.
+        // The search waits until the endpoint is available again.
         let begun = question.may_begin_early() && refused == Seen::Broken;
         assert!(matches!(refused, Seen::Refused(503) | Seen::ToolError) || begun, "{name}: {refused:?}");
     }

@@ -1,15 +1,16 @@
-//! Exceptions behind rows, as servers of both kinds write them, and spans that look like one.
+//! ClickHouse exceptions after rows, in both formats that servers use, and span values that look like one.
 
 use serde_json::json;
 use tracewarden_testkit::chaos_proxy::{End, Fault, Rewriting, TAG};
 
 use crate::questions::Scene;
 
-/// As servers before 25.11 write it: behind the rows, as it is, with the status that had already left.
+/// Format of servers before 25.11: plain text after the rows, since the status has already been sent.
 const AS_IT_IS: &str = "Code: 241. DB::Exception: Memory limit (for query) exceeded: would use 9.31 GiB (attempt to allocate \
     chunk of 4194304 bytes), maximum: 9.31 GiB. (MEMORY_LIMIT_EXCEEDED) (version 24.3.2.23 (official build))\n";
 
-/// As later ones do: in a block, with the tag of the answer's head. The number counts the message with its line break.
+/// Format of later servers: a block with the tag from the response header. The number is the length of the message with its
+/// newline.
 const IN_A_BLOCK: &str = "\r\n__exception__\r\nabcdefghijklmnop\r\n\
     Code: 241. DB::Exception: Memory limit exceeded. (MEMORY_LIMIT_EXCEEDED) (version 26.1.1.1)\n\
     92 abcdefghijklmnop\r\n__exception__\r\n";
@@ -31,14 +32,14 @@ async fn none_of_either_kind_is_taken_for_an_end() {
             let first_line = body.iter().position(|byte| *byte == b'\n').map_or(1, |end| end + 1);
             let places = [0, first_line, body.len() / 2, body.len() - 1, body.len()];
             for (at, keep) in places.into_iter().enumerate() {
-                // Each place with both, in different answers.
+                // Each position is tested with both formats, in different answers.
                 let behind = if (at + from).is_multiple_of(2) { AS_IT_IS } else { IN_A_BLOCK };
                 let (piece, end) = *splits.next().unwrap();
                 let rewriting = Rewriting { from, keep, behind, piece, end };
                 told += usize::from(scene.ask_rewritten(&question, whole, rewriting).await);
             }
         }
-        // Behind the last answer, which is of the spans where there are any, split anywhere.
+        // After the last answer, which contains the spans if there are any, with different chunk sizes.
         let pieces = if question.is_streamed { 1..=8 } else { 1..=1 };
         for piece in pieces {
             for behind in [AS_IT_IS, AS_IT_IS.trim_end(), IN_A_BLOCK] {
@@ -54,7 +55,7 @@ async fn none_of_either_kind_is_taken_for_an_end() {
 
 #[tokio::test]
 async fn a_span_that_looks_like_one_is_a_span() {
-    // Line ends, the tag of the very answer, and what would end a JSON string, an array and a document.
+    // Line breaks, the tag of this very answer, and text that would end a JSON string, array and document.
     let text = format!("\"]}}\r\n{IN_A_BLOCK}\n{AS_IT_IS}\n");
     let literal = text.replace('\\', "\\\\").replace('\'', "\\'").replace('\r', "\\r").replace('\n', "\\n");
     let scene = Scene::start(&format!("'{literal}'"), &[]).await;

@@ -1,4 +1,4 @@
-//! A trace store that fails: an explicit error or a page that is visibly broken off, never a short page.
+//! ClickHouse fails during a query: an explicit error or a visibly aborted page, never a shorter page.
 
 use std::time::{Duration, Instant};
 
@@ -24,7 +24,7 @@ async fn service_behind(
     (service, admin, ada)
 }
 
-/// Binds another table or view of the same columns.
+/// Binds another table or view with the same columns.
 async fn bind(admin: &Client, table: &str) {
     let version = admin.get("/schema").await.expect(200).headers["etag"].to_str().unwrap().to_owned();
     let mut other = binding();
@@ -42,7 +42,7 @@ async fn an_exception_after_the_first_byte_breaks_the_page_off() {
              map('team', 'blue') FROM numbers(100000)",
         )
         .await;
-    // Reading the last of the sorted spans fails; deciding, which does not look at the column, does not.
+    // Reading the last of the sorted spans fails; authorisation succeeds, since it does not read that column.
     store
         .run(
             "CREATE VIEW otel.failing AS SELECT *, sipHash64(SpanName, SpanId) + throwIf(SpanId = '0000000000099999', 'no luck') AS Late \
@@ -92,7 +92,7 @@ async fn a_slow_query_ends_at_its_limit() {
             }
         };
         wait_for(&store, 0, Duration::from_secs(3)).await;
-        // Three seconds of the limit and one for stopping. The answer is given more, for a busy machine.
+        // Three seconds of time limit and one for cancelling. The answer may take longer, for a busy machine.
         println!("{asked}: answered after {took:?}; the longest statement ran for {longest:?}");
         assert!(
             longest > Duration::from_millis(500) && longest < Duration::from_secs(4),

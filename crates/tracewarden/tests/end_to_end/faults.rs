@@ -1,5 +1,5 @@
-//! A trace store whose answers are reset, late, or ended by closing the connection alone: the right answer, or a failure that
-//! shows, in time.
+//! ClickHouse answers that are reset, late or ended only by closing the connection: the service returns the right answer,
+//! or visibly fails in time.
 
 use std::time::{Duration, Instant};
 
@@ -8,13 +8,13 @@ use tracewarden_testkit::chaos_proxy::{End, Fault, Rewriting};
 
 use crate::questions::{Question, Scene, Seen};
 
-/// `query_timeout` where it has to be waited for.
+/// `query_timeout` for tests that wait for it.
 const LIMIT: Duration = Duration::from_secs(3);
 
-/// The limit and a second, and what a very busy machine takes; without a limit there is no end.
+/// The limit, a second, and a margin for a very busy machine; without a limit, the request would not end.
 const IN_TIME: Duration = Duration::from_secs(10);
 
-/// Some 100 KB, so that an answer comes in several pieces.
+/// Some 100 KB, so that an answer arrives in several chunks.
 const NAME: &str = "repeat('x', 1000)";
 
 #[tokio::test]
@@ -32,12 +32,12 @@ async fn a_reset_anywhere_is_seen() {
         places.extend([1, total - 100]);
         let (mut resets, many) = (0, places.len());
         for place in places {
-            // One that is put aside would be refused without a reset.
+            // An unhealthy endpoint would fail the request without a reset.
             scene.proxy.set(Fault::None);
             assert_eq!(question.ask_when_back().await, whole, "{name}");
             scene.proxy.set(Fault::ResetAfter(place));
             let seen = question.ask().await;
-            // What the service knew already was not asked for, and the place may not have come.
+            // Cached data is not requested again, so the position of the reset may not be reached.
             let untouched = seen == whole && !scene.proxy.has_held_back();
             assert!(
                 seen.is_failure() || untouched,
@@ -57,7 +57,7 @@ async fn the_end_of_an_answer_is_not_told_by_closing() {
         let name = question.name;
         scene.proxy.set(Fault::Rewritten(Rewriting::whole(End::Proper)));
         assert_eq!(question.ask().await, whole, "{name}");
-        // The same, with all of its bytes.
+        // The same bytes, but ended by closing the connection.
         for end in [End::Closing, End::ClosingAsIdentity] {
             scene.proxy.set(Fault::Rewritten(Rewriting::whole(end)));
             let seen = question.ask().await;
@@ -93,22 +93,23 @@ async fn a_late_answer_is_the_answer_and_one_too_late_a_failure_in_time() {
         }
     }
     let questions = scene.restart_with(&[("TRACEWARDEN_QUERY_TIMEOUT", "3s")]);
-    // From the beginning, for all of them at once.
+    // Silence from the first byte on, for all requests at once.
     scene.proxy.set(Fault::Silence);
     join_all(questions.iter().map(fails_in_time)).await;
     let (pages, others): (Vec<_>, Vec<_>) =
         questions.iter().zip(middles).partition(|(question, _)| question.is_streamed);
     for (question, middle) in pages.into_iter().chain(others.into_iter().take(1)) {
         let total = u32::try_from(2 * middle).unwrap();
-        // What the service knows for a while is asked for before.
+        // Fill the cache first.
         scene.proxy.set(Fault::None);
         question.ask_when_back().await;
         scene.proxy.set(Fault::SilenceAfter(middle));
         fails_in_time(question).await;
         scene.proxy.set(Fault::PauseAfter(0, 10 * LIMIT));
         fails_in_time(question).await;
-        // Something comes all the time, and not all of it in time. Most of a page is the one answer with its spans; another
-        // answer may be of several as long, of which the head alone, of some 600 bytes, takes longer than it may.
+        // Bytes keep arriving, but not all in time. Most of a page is the one answer with its spans. Other results may
+        // consist of several answers of similar length; their response headers alone, some 600 bytes, take longer than the
+        // limit.
         let pause = if question.is_streamed { 10 * LIMIT / total } else { LIMIT / 200 };
         scene.proxy.set(Fault::Drip(pause));
         fails_in_time(question).await;

@@ -1,5 +1,5 @@
-//! A table, columns, keys, values, attributes and users that are called like pieces of SQL: each is a name, and comes back byte
-//! for byte.
+//! A table, columns, keys, values, attributes and users whose names are fragments of SQL: each is treated as a name and
+//! returned byte for byte.
 
 use serde_json::{Value, json};
 
@@ -13,10 +13,10 @@ const SPAN: &str = "span'id";
 const TIME: &str = "{time:String}";
 const PARENT: &str = "parent\"id) OR 1=1 --";
 const SERVICE: &str = "%s ? $1 \\' \n FORMAT Null";
-/// A policy names it, so that it is a word.
+/// Policies refer to the map by this name, so it must be an identifier.
 const MAP: &str = "Attributes";
 
-/// As values, as keys, and, where such a name is allowed, as what attributes and users are called.
+/// Used as values, as keys and, where allowed, as names of attributes and users.
 const TEXTS: [&str; 15] = [
     "' OR 1=1 --",
     "'; DROP TABLE spans; --",
@@ -44,17 +44,18 @@ async fn ids(client: &Client, condition: Value) -> Value {
     client.post("/traces/query", query).await.expect(200).body["trace_ids"].clone()
 }
 
-/// Names hold nothing that is not seen. Of these texts, those with something of the kind have control characters.
+/// Whether the text can name an attribute. Names contain no invisible characters; among these texts, only control
+/// characters matter.
 fn can_name_attribute(text: &str) -> bool {
     !text.contains(char::is_control)
 }
 
-/// It stands in paths besides, and must not divide them.
+/// Whether the text can name a user. A user name is also used in paths and must not split them.
 fn can_name_user(text: &str) -> bool {
     can_name_attribute(text) && !text.contains(['/', '\\'])
 }
 
-/// Names of an attribute that is this text, and of one that lists it.
+/// Names of an attribute with this text, and of one with a list that contains it.
 fn attributes(text: &str) -> [String; 2] {
     let name = if can_name_attribute(text) { text } else { "text" };
     [name.to_owned(), format!("{name}s")]
@@ -64,7 +65,7 @@ fn literal(text: &str) -> String {
     json!(text).to_string()
 }
 
-/// The reader lists the trace of this text and no other, reads it, and is told why.
+/// Checks that the reader lists only the trace of this text, can fetch it, and gets an explanation.
 async fn reads_only(reader: &Client, at: usize, text: &str) {
     let trace = format!("{:032x}", at + 1);
     let found = reader.post("/traces/query", json!({"view": "ids"})).await.expect(200).body;
@@ -77,8 +78,8 @@ async fn reads_only(reader: &Client, at: usize, text: &str) {
     assert!(why.to_string().contains(&literal(text)), "{text:?}: {why}");
 }
 
-/// Users who are called like the texts: a policy opens to each the trace of their own name. An administrator previews them, since
-/// signing in so many takes long.
+/// Creates users with the texts as names and a policy that grants each user access to the trace of that name. An
+/// administrator previews them, since signing in so many users takes long.
 async fn users_of_these_names(admin: &Client) {
     let allowed: Vec<&str> = TEXTS.into_iter().filter(|text| can_name_user(text)).collect();
     assert_eq!(allowed.len(), 10, "{allowed:?}");
@@ -102,7 +103,7 @@ async fn users_of_these_names(admin: &Client) {
     admin.delete("/me/preview").await.expect(204);
 }
 
-/// A trace for each text, of one span that has it in a column, as a key and as a value.
+/// Inserts a trace per text, with one span that has the text in a column, as a key and as a value.
 async fn fill(store: &Store) -> String {
     let table = format!("{}.{}", identifier(DATABASE), identifier(TABLE));
     let [id, span, time, parent, service] = [ID, SPAN, TIME, PARENT, SERVICE].map(identifier);
@@ -141,10 +142,10 @@ async fn names_and_values_are_never_sql() {
     marks.extend(TEXTS.map(|text| json!({"map": MAP, "name": text, "filterable": true, "policy": true})));
     admin.with("if-match", version).put("/schema/fields", json!({ "fields": marks })).await.expect(200);
 
-    // One user who may see each trace by its own key and value, one to whom attributes with the value open it.
+    // Per text, a user whose policy names the key and value, and a user whose policy compares with attributes.
     for (at, text) in TEXTS.into_iter().enumerate() {
         let (role, key) = (format!("role{at}"), literal(text));
-        // What people read in lists has no invisible characters.
+        // Titles must not contain invisible characters.
         let title: String = "t ".chars().chain(text.chars().filter(char::is_ascii_graphic)).collect();
         let policy = |expression: String| json!({"policies": [{"title": title, "expression": expression}]});
         admin.put(&format!("/roles/{role}"), policy(format!("{MAP}[{key}] == {key}"))).await.expect(201);
@@ -171,7 +172,7 @@ async fn names_and_values_are_never_sql() {
     }
     users_of_these_names(&admin).await;
 
-    // Everything is open to one who holds all roles: what is found is what the condition says and no more.
+    // This user holds all roles and has access to everything, so only the condition limits the results.
     admin.patch("/users/ada", json!({ "roles": all })).await.expect(200);
     for (at, text) in TEXTS.into_iter().enumerate() {
         let only = json!([format!("{:032x}", at + 1)]);
@@ -198,6 +199,6 @@ async fn names_and_values_are_never_sql() {
     let summaries = ada.post("/traces/query", summary).await.expect(200).body;
     assert_eq!(summaries["traces"].as_array().unwrap().len(), TEXTS.len(), "{summaries}");
 
-    // Nothing was done to the store by any of this.
+    // The table is unchanged.
     assert_eq!(store.ask(&format!("SELECT count() FROM {table}")).await.trim(), TEXTS.len().to_string());
 }

@@ -1,4 +1,4 @@
-//! A program instrumented with the official SDK, and two users who may see different things.
+//! A program instrumented with the official SDK, and two users with access to different traces.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use tracewarden_testkit::python::prepared_python;
 use crate::support::Client;
 use crate::support::store::{Store, binding};
 
-/// Runs the program; the ids of its traces.
+/// Runs the program and returns the ids of its traces.
 fn run_shop(store: &Store, orders: &[&str]) -> Vec<String> {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/end_to_end/shop.py");
     let output =
@@ -25,7 +25,7 @@ fn order_is(order: &str) -> Value {
     json!({"filter": {"conditions": [{"map": "SpanAttributes", "name": "order.id", "op": "eq", "value": order}]}})
 }
 
-/// Asks until an answer has spans, for at most two seconds.
+/// Queries until an answer has spans, for at most two seconds.
 async fn within_two_seconds(client: &Client, body: Value) -> Vec<Value> {
     let deadline = Instant::now() + Duration::from_secs(2);
     loop {
@@ -43,7 +43,7 @@ async fn one_attribute_of_an_inner_span_opens_the_whole_trace() {
     let store = Store::start();
     let service = store.service();
     let admin = service.admin().await;
-    // The administrator finds the table by itself, and the keys once there are spans.
+    // Discovery finds the table, and its keys once there are spans.
     run_shop(&store, &["warm-up"]);
     let tables = admin.get("/schema/tables").await.expect(200).body;
     let found =
@@ -84,7 +84,7 @@ async fn one_attribute_of_an_inner_span_opens_the_whole_trace() {
     assert_eq!(fraud["StatusMessage"], "declined\nfor 'reasons'");
     assert_eq!(fraud["Events.Name"], json!(["scored"]));
 
-    // All logical types find it, each by a condition on one of its spans.
+    // A condition of every logical type matches, each on one of the trace's spans.
     let with = |condition: Value| json!({"filter": {"conditions": [condition]}});
     for condition in [
         json!({"map": "SpanAttributes", "name": "gift", "op": "eq", "value": true}),
@@ -97,7 +97,7 @@ async fn one_attribute_of_an_inner_span_opens_the_whole_trace() {
         assert_eq!(page["spans"].as_array().unwrap(), &spans, "{condition}");
     }
 
-    // The trace is there, and nothing of it is for anyone else.
+    // The trace exists, and no other user can read any of it.
     for (client, id) in [(&bob, &ids[0]), (&bob, &ids[1]), (&ada, &ids[1]), (&admin, &ids[0])] {
         client.get(&format!("/traces/{id}")).await.problem(404, "trace_not_found");
     }
@@ -106,7 +106,7 @@ async fn one_attribute_of_an_inner_span_opens_the_whole_trace() {
         assert_eq!(page["spans"], json!([]));
     }
 
-    // A change holds at the next request.
+    // A change takes effect on the next request.
     admin.patch("/users/ada", json!({"attributes": {"order": "o-2"}})).await.expect(200);
     ada.get(&format!("/traces/{}", ids[0])).await.problem(404, "trace_not_found");
     ada.get(&format!("/traces/{}", ids[1])).await.expect(200);

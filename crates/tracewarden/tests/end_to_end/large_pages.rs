@@ -1,4 +1,4 @@
-//! A page of 200 traces with 200,000 spans: whole, and without the service growing with it.
+//! A page of 200 traces with 200,000 spans: complete, and with bounded memory in the service.
 
 use futures::StreamExt as _;
 use serde_json::json;
@@ -6,7 +6,7 @@ use tracewarden_testkit::memory;
 
 use crate::support::store::{Store, bound_service};
 
-/// What the service may take at most while it streams, in bytes.
+/// Maximum memory of the service while it streams, in bytes.
 const MEMORY_LIMIT: u64 = 150 * 1024 * 1024;
 
 #[tokio::test]
@@ -36,7 +36,7 @@ async fn memory_does_not_grow_with_the_page() {
         while let Some(chunk) = body.next().await {
             let chunk = chunk.unwrap();
             bytes += chunk.len() as u64;
-            // Overlaps by one less than the mark, so that one across two pieces counts once.
+            // Keep one byte less than the marker, so that a marker across two chunks counts once.
             carried.extend_from_slice(&chunk);
             spans += carried.windows(mark.len()).filter(|window| window == mark).count();
             carried.drain(..carried.len().saturating_sub(mark.len() - 1));

@@ -1,5 +1,5 @@
-//! Whoever leaves takes their statements along: in each phase, in each form of the answer, through a failover, and when the
-//! service stops.
+//! Client disconnects cancel the client's statements: in every phase, with every response format, during a failover, and at
+//! shutdown.
 
 use std::time::{Duration, Instant};
 
@@ -11,20 +11,20 @@ use tracewarden_testkit::wait::{until, until_within};
 use crate::support::store::{Store, binding, bound_service_at};
 use crate::support::{Client, Service};
 
-/// How long a statement may go on after its client.
+/// How long a statement may run after its client has disconnected.
 const SOON: Duration = Duration::from_secs(2);
 
-/// Statements of the service that run in the store.
+/// Returns the number of the service's statements that ClickHouse runs.
 async fn running(store: &Store) -> u64 {
     of_running(store, "count()").await.parse().unwrap()
 }
 
-/// How long the oldest statement of the service has run in the store; nothing where none runs.
+/// Returns the running time of the service's oldest statement in ClickHouse; zero if there is none.
 pub async fn longest_running(store: &Store) -> Duration {
     Duration::from_secs_f64(of_running(store, "max(elapsed)").await.parse().unwrap())
 }
 
-/// An aggregate over the statements of the service that run in the store.
+/// Returns an aggregate over the service's statements that ClickHouse runs.
 async fn of_running(store: &Store, aggregate: &str) -> String {
     let [_, (_, password)] = store.settings();
     let ask = format!(
@@ -36,18 +36,18 @@ async fn of_running(store: &Store, aggregate: &str) -> String {
     answer.text().await.unwrap().trim().to_owned()
 }
 
-/// Waits until so many statements of the service run in the store.
+/// Waits until ClickHouse runs this number of the service's statements.
 pub async fn wait_for(store: &Store, wanted: u64, patience: Duration) {
     until_within(patience, async || running(store).await, |now| *now == wanted).await;
 }
 
-/// A view that takes for ever to search. What sleeps would not do: the engine refuses to sleep long in one block.
+/// A view whose search never ends. `sleep` would not work: ClickHouse limits it per block.
 pub const SLOW: &str = "CREATE VIEW otel.slow AS SELECT toDateTime64(now() - 60, 9) AS Timestamp, repeat('1', 32) AS TraceId, \
     toString(number) AS SpanId, '' AS ParentSpanId, 'GET /' AS SpanName, toLowCardinality('shop') AS ServiceName, \
     CAST(1 AS UInt64) AS Duration, CAST(map('team', 'blue') AS Map(LowCardinality(String), String)) AS SpanAttributes \
     FROM numbers(1000000000000)";
 
-/// A store with a trace that is larger than all buffers on the way, and [`SLOW`].
+/// Starts ClickHouse with a trace that is larger than all buffers, and with [`SLOW`].
 async fn store() -> Store {
     let store = Store::start();
     store
@@ -79,7 +79,7 @@ async fn outcomes(admin: &Client, number: usize) -> Vec<String> {
 }
 
 async fn outcomes_of(admin: &Client, action: &str, number: usize) -> Vec<String> {
-    // The record is written after the connection is gone.
+    // The record is written after the connection has closed.
     let outcomes = async || {
         let path = format!("/audit?action={action}&limit={number}");
         let records = admin.get(&path).await.expect(200).body;
@@ -93,7 +93,7 @@ async fn outcomes_of(admin: &Client, action: &str, number: usize) -> Vec<String>
 async fn a_client_that_leaves_takes_its_statement_along() {
     let store = store().await;
     let proxy = ChaosProxy::start(store.address()).unwrap();
-    // The first endpoint fails half-way through the test.
+    // The first endpoint fails in the middle of the test.
     let both = format!("{},{}", proxy.url(), store.url);
     let (service, admin) = bound_service_at(&both, &store, &[]).await;
     let ada = reader(&service, &admin).await;
@@ -119,7 +119,7 @@ async fn a_client_that_leaves_takes_its_statement_along() {
             let client = ada.with("accept", accept).with("accept-encoding", encoding);
             let asking = tokio::spawn(client.request(Method::POST, "/traces/query").json(&json!({})).send());
             wait_for(&store, 1, Duration::from_secs(10)).await;
-            // With lines, the answer may have begun: it goes with the task all the same.
+            // With NDJSON, the answer may have begun; aborting the task drops it as well.
             asking.abort();
             let _ = asking.await.map(drop);
             wait_for(&store, 0, SOON).await;
@@ -128,7 +128,7 @@ async fn a_client_that_leaves_takes_its_statement_along() {
     assert_eq!(outcomes(&admin, 12).await, vec!["aborted"; 12]);
 }
 
-/// An agent with a key of this user.
+/// Returns an agent with an API key of this user.
 async fn agent(user: &Client) -> Client {
     let created = user.post("/me/api-keys", json!({"name": "agent"})).await.expect(201).body;
     user.with_key(created["token"].as_str().unwrap())
@@ -159,7 +159,7 @@ async fn an_agent_that_leaves_takes_its_statement_along() {
     }
 }
 
-/// `TRACEWARDEN_TEST_LEAVERS` of them, in turn by everything that reads spans, each at another moment.
+/// `TRACEWARDEN_TEST_LEAVERS` clients use each operation that reads spans in turn, and disconnect at different times.
 #[tokio::test]
 async fn all_of_many_who_leave_take_their_statements_along() {
     let many: usize = std::env::var("TRACEWARDEN_TEST_LEAVERS").map_or(18, |many| many.parse().unwrap());
@@ -217,7 +217,7 @@ async fn a_service_that_stops_leaves_nothing_running() {
     assert!(asking.await.unwrap().is_err(), "the answer is broken off");
 }
 
-/// A reader on a slow line gets a page that takes longer to read than `query_timeout`; one who never comes to the end does not.
+/// A slow reader may take longer than `query_timeout` to read a page, but not longer than `answer_timeout`.
 #[tokio::test]
 async fn slow_readers_have_a_limit_of_their_own() {
     let store = store().await;

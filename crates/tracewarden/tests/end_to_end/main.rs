@@ -1,4 +1,4 @@
-//! From a program that emits spans to people who read them, and what happens when something on the way fails.
+//! The whole path from instrumented programs to the users who read their spans, and failures on it.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

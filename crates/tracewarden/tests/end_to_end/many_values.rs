@@ -1,4 +1,4 @@
-//! Policies and filters with very many values: an answer or an error, and a service that goes on.
+//! Policies and filters with very many values: an answer or an error, and the service keeps running.
 
 use serde_json::{Value, json};
 
@@ -36,13 +36,13 @@ async fn lists_of_thousands_do_no_harm() {
     let query = json!({"view": "ids", "filter": {"conditions": conditions}});
     assert_eq!(ada.post("/traces/query", query).await.expect(200).body["trace_ids"], found["trace_ids"]);
 
-    // More than any caller needs is an error of this caller, and of nobody else.
+    // An excessive policy is an error for this caller only.
     let loops = json!({"policies": [{"title": "Loops", "expression":
         "user.attributes.t0.exists(x, user.attributes.t1.exists(y, SpanAttributes.team == x && ServiceName == y))"}]});
     admin.put("/roles/loops", loops).await.expect(201);
     admin.patch("/users/ada", json!({"roles": ["loops"]})).await.expect(200);
     let refused = ada.post("/traces/query", json!({"view": "ids"})).await.problem(500, "policy_broken");
-    // It is said of the attributes, and not of a policy that compiles.
+    // The error blames the attributes; the policy itself compiles.
     let detail = refused.body["detail"].as_str().unwrap();
     assert!(
         detail.contains("too large with your roles and attributes") && !detail.contains("compile"),

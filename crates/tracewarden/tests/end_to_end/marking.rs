@@ -1,4 +1,4 @@
-//! What discovery says about columns of every type, and that marking accepts exactly that.
+//! Discovery describes columns of every type, and marking accepts exactly the described options.
 
 use serde_json::{Value, json};
 
@@ -38,14 +38,14 @@ async fn whatever_discovery_offers_can_be_marked_and_nothing_else() {
     let admin = service.admin().await;
     let admin = bound(&store, &admin).await;
     let detail = admin.get("/schema/tables/otel/every").await.expect(200).body;
-    // Every part of every column, with what it can be marked as.
+    // Every part of every column, with the logical types that it can be marked with.
     let mut parts: Vec<(Value, Vec<&str>)> = Vec::new();
     for column in detail["columns"].as_array().unwrap() {
         let name = column["name"].as_str().unwrap();
         let keys =
             column["key_logical_types"].as_array().unwrap().iter().map(|logical| logical.as_str().unwrap());
         let keys: Vec<_> = keys.collect();
-        // `Split.x` could be a column or a path of `Split`: the column is meant, and paths are not offered.
+        // `Split.x` could be a column or a path in `Split`: it is taken for the column, and paths are not offered.
         assert!(name != "Split" || keys.is_empty());
         parts.push((json!({ "name": name }), logical_types(column)));
         parts.push((json!({"map": name, "name": "some.key"}), keys));
@@ -217,7 +217,7 @@ async fn discovery_finds_keys_and_paths_with_their_types() {
     let team = key("Text", "team");
     assert_eq!((&team["rows"], &team["types"]), (&json!(3), &json!(["String"])));
     assert!(team["examples"].as_array().unwrap().contains(&json!("é".repeat(80))), "{team}");
-    // What cannot be marked is not offered.
+    // Parts that cannot be marked are not offered.
     assert_eq!(map("Text")["keys"].as_array().unwrap().len(), 2, "{}", map("Text"));
     assert_eq!(key("Numbers", "n")["logical_types"], json!(["number"]));
     assert!(key("Numbers", "n")["examples"].as_array().unwrap().contains(&json!("nan")));
@@ -254,7 +254,7 @@ async fn discovery_finds_keys_and_paths_with_their_types() {
 
     let audit = admin.get("/audit?action=schema.discover").await.expect(200).body;
     assert_eq!(audit["records"][0]["target"], "otel.every");
-    // Without samples there is what types say, and nothing of the rows.
+    // Without samples, discovery uses types only and no data from rows.
     let service = store.service_with(&[("TRACEWARDEN_DISCOVERY_SAMPLES", "false")]);
     let blind = service.admin().await.get("/schema/tables/otel/every").await.expect(200);
     assert_eq!((&blind.body["maps"], &blind.body["columns"]), (&json!([]), &detail["columns"]));

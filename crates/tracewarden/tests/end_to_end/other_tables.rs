@@ -1,11 +1,11 @@
-//! Tables that are not the OpenTelemetry exporter's: other names, other types, other precision of time.
+//! Tables other than the OpenTelemetry exporter's: other names, types and timestamp precision.
 
 use serde_json::{Value, json};
 
 use crate::support::Client;
 use crate::support::store::Store;
 
-/// All ids of a query, page by page of two traces, and what its summaries say.
+/// Returns all trace ids of a query, in pages of two traces, and the summaries.
 async fn ids_and_summaries(client: &Client) -> (Vec<String>, Vec<Value>) {
     let (mut ids, mut summaries, mut cursor) = (Vec::new(), Vec::new(), Value::Null);
     loop {
@@ -67,7 +67,7 @@ async fn every_supported_type_of_structural_column_works() {
                  status {status}) ENGINE = MergeTree ORDER BY tuple() SETTINGS allow_nullable_key = 1"
             ))
             .await;
-        // Five traces of two spans, a second apart; the even ones belong to blue, by their second span.
+        // Five traces of two spans, a second apart; the even ones belong to the team blue because of their second span.
         store
             .run(&format!(
                 "INSERT INTO shop.{table} SELECT now() - 100 + intDiv(number, 2), concat('trace ', toString(intDiv(number, 2))), \
@@ -109,7 +109,7 @@ async fn every_supported_type_of_structural_column_works() {
         }
         let whole = admin.get("/traces/trace%202").await.expect(200).body;
         assert_eq!(whole["spans"].as_array().unwrap().len(), 2, "{table}");
-        // What pages show of a span is told with it: its columns have names of their own here.
+        // The answer names the columns that pages display, since they have other names here.
         let display = &whole["schema"]["display"];
         assert_eq!((&display["duration"], &display["status"]), (&json!("duration"), &json!("status")));
         let at = whole["spans"][0]["start time"].as_str().unwrap();

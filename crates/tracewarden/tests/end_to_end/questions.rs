@@ -1,4 +1,5 @@
-//! Everything that is answered from what the store says, asked through a proxy that can fail, and what a client can make of it.
+//! All requests whose answers depend on ClickHouse, sent through a proxy that can fail, and classified as a client sees
+//! them.
 
 use std::io::Read as _;
 use std::net::SocketAddr;
@@ -14,35 +15,35 @@ use crate::support::{Client, Service};
 
 const LINES: &str = "a page in lines";
 
-/// A store that was put aside is tried again after at most ten seconds.
+/// An unhealthy endpoint is tried again after at most ten seconds.
 const BACK: Duration = Duration::from_secs(15);
 
 const TRACE: &str = "00000000000000000000000000000001";
 
-/// What a client can make of an answer.
+/// An answer as a client sees it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Seen {
-    /// All of it, so many bytes, decompressed: how many come compressed depends on the pieces in which they were.
+    /// A complete answer, with its decompressed length: the compressed length depends on the chunks.
     Whole(usize),
     /// An error with this status.
     Refused(u16),
-    /// An error that a tool tells.
+    /// An MCP tool error.
     ToolError,
-    /// Broken off.
+    /// An aborted answer.
     Broken,
 }
 
-/// Something that is asked.
+/// A request under test.
 pub struct Question {
     pub name: &'static str,
     request: RequestBuilder,
     is_compressed: bool,
-    /// Whether its answer begins before the store's has ended.
+    /// Whether its answer begins before ClickHouse's answer has ended.
     pub is_streamed: bool,
 }
 
 impl Seen {
-    /// Whether it is an error, or the beginning of an answer.
+    /// Whether it is an error or an incomplete answer.
     pub fn is_failure(self) -> bool {
         match self {
             Self::Whole(_) => false,
@@ -53,12 +54,12 @@ impl Seen {
 }
 
 impl Question {
-    /// Whether its answer begins while the search runs, when that takes a while.
+    /// Whether the answer begins during the search, if the search takes a while.
     pub fn may_begin_early(&self) -> bool {
         self.name == LINES
     }
 
-    /// Asks until the store, with which nothing is wrong any more, is asked again.
+    /// Sends the request until the endpoint, which works again, is no longer considered unhealthy.
     pub async fn ask_when_back(&self) -> Seen {
         let begun = Instant::now();
         loop {
@@ -87,7 +88,7 @@ impl Question {
         }
         match status {
             200 if String::from_utf8_lossy(&body).contains("\"isError\":true") => Seen::ToolError,
-            // How often it is told how far the search is depends on how long that takes.
+            // The number of progress lines depends on the duration.
             200 => Seen::Whole(
                 body.split(|byte| *byte == b'\n')
                     .filter(|line| !line.starts_with(b"{\"progress\""))
@@ -99,7 +100,7 @@ impl Question {
     }
 }
 
-/// Every kind of answer that holds what the store said.
+/// Returns every kind of request whose answer contains data from ClickHouse.
 fn questions(ada: &Client, agent: &Client, window: &[(&str, String)]) -> Vec<Question> {
     let json = ada.with("accept", "application/json").with("accept-encoding", "identity");
     let lines = json.with("accept", "application/x-ndjson");
@@ -137,24 +138,24 @@ fn questions(ada: &Client, agent: &Client, window: &[(&str, String)]) -> Vec<Que
     ]
 }
 
-/// A service that reaches its store through a proxy, and those who ask it.
+/// A service that reaches ClickHouse through a proxy, and its clients.
 pub struct Scene {
     _store: Store,
     pub proxy: ChaosProxy,
     pub service: Service,
     pub ada: Client,
     agent: Client,
-    /// One that does not move, so that an answer is always as long.
+    /// A fixed time range, so that an answer always has the same length.
     window: [(&'static str, String); 2],
 }
 
 impl Scene {
-    /// Three traces of twenty spans each, whose name is what this expression makes.
+    /// Starts with three traces of twenty spans each, whose name this expression computes.
     pub async fn start(name: &str, environment: &[(&str, &str)]) -> Self {
         Self::start_behind(ChaosProxy::start, name, environment).await
     }
 
-    /// The same, with each statement answered as it was the first time.
+    /// The same, with a proxy that repeats the first answer to each statement.
     pub async fn start_remembering(name: &str) -> Self {
         Self::start_behind(ChaosProxy::remembering, name, &[]).await
     }
@@ -187,12 +188,12 @@ impl Scene {
         Self { _store: store, proxy, service, ada, agent, window }
     }
 
-    /// Every question, and what is seen when nothing fails.
+    /// Returns every request with its result in the absence of faults.
     pub async fn questions(&self) -> Vec<(Question, Seen)> {
         self.proxy.set(Fault::None);
         let mut all = Vec::new();
         for question in questions(&self.ada, &self.agent, &self.window) {
-            // The first look asks the store for its columns as well, which are known for a while then.
+            // The first request also reads the columns, which are then cached for a while.
             let whole = question.ask().await;
             assert!(matches!(whole, Seen::Whole(_)), "{}: {whole:?}", question.name);
             all.push((question, whole));
@@ -200,7 +201,7 @@ impl Scene {
         all
     }
 
-    /// Starts the service anew, with further settings; the questions are then other ones.
+    /// Restarts the service with further settings and returns new requests for it.
     pub fn restart_with(&mut self, environment: &[(&str, &str)]) -> Vec<Question> {
         self.service.restart_with(environment);
         self.ada = self.ada.at(&self.service);
@@ -208,8 +209,8 @@ impl Scene {
         questions(&self.ada, &self.agent, &self.window)
     }
 
-    /// Asks while answers are written anew. One of them that was changed must show; the answer to a question that was not asked
-    /// this time, since the service knew it, is not there to be changed.
+    /// Sends the request while the proxy rewrites answers. A changed answer must be detected. Cached data is not requested
+    /// again, so there may be no answer to change.
     pub async fn ask_rewritten(&self, question: &Question, whole: Seen, rewriting: Rewriting) -> bool {
         self.proxy.set(Fault::Rewritten(rewriting));
         let seen = question.ask().await;

@@ -1,4 +1,4 @@
-//! Two replicas of a trace store of which one lags behind: each page is of one of them, whichever fails when.
+//! Two ClickHouse replicas, one of which lags behind: each page comes from one of them, whichever fails and when.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,23 +10,23 @@ use tracewarden_testkit::chaos_proxy::{ChaosProxy, Fault};
 use crate::support::Client;
 use crate::support::store::{Store, blue_policies, bound_service_at};
 
-/// Times that something fails.
+/// Number of rounds, each with a fault.
 const ROUNDS: u64 = 80;
 
-/// What a replica has. The one that lags lacks traces, too: a page that is chosen at one and read at the other has as many
-/// traces as the one and spans of the other.
+/// Content of a replica. The lagging one also lacks traces: a page selected on one replica and read from the other would
+/// have the traces of the one and the spans of the other.
 #[derive(Clone, Copy)]
 struct Held {
     name: &'static str,
     traces: usize,
-    /// Of each trace.
+    /// Spans per trace.
     spans: usize,
 }
 
 const AHEAD: Held = Held { name: "ahead", traces: 40, spans: 5 };
 const BEHIND: Held = Held { name: "behind", traces: 30, spans: 3 };
 
-/// Its spans say where they are.
+/// Starts a replica whose spans contain its name.
 async fn store(Held { name, traces, spans }: Held) -> Store {
     let store = Store::start();
     store
@@ -40,18 +40,18 @@ async fn store(Held { name, traces, spans }: Held) -> Store {
     store
 }
 
-/// A page, if one came whole.
+/// Returns a page if it is complete.
 async fn page(ada: &Client) -> Option<Value> {
     let answer = ada.request(Method::POST, "/traces/query").json(&json!({"limit": 200})).send().await.ok()?;
     let status = answer.status().as_u16();
     let body = answer.bytes().await.ok()?;
     let body: Value = serde_json::from_slice(&body).unwrap();
-    // 502 when the store's answer broke off before anything of it was passed on.
+    // 502 if ClickHouse's answer broke off before any of it was passed on.
     assert!([200, 502, 503].contains(&status), "{status}: {body}");
     (status == 200).then_some(body)
 }
 
-/// The store that a page is of, which must be one.
+/// Returns the replica that a page comes from, and checks that it is a single one.
 fn origin(page: &Value) -> &'static str {
     let all = page["spans"].as_array().unwrap();
     let text = |span: &Value, pointer: &str| span.pointer(pointer).unwrap().as_str().unwrap().to_owned();
@@ -76,7 +76,7 @@ async fn no_page_mixes_them() {
     let mut origins: BTreeMap<&str, usize> = BTreeMap::new();
     let mut refused = 0;
     for round in 0..ROUNDS {
-        // Their turns are long enough for the other one to be asked.
+        // Each replica fails for several rounds, long enough for the service to switch to the other one.
         let failing = usize::from(round / 10 % 2 == 1);
         let after = 200 + round * 1_700 % 250_000;
         proxies[1 - failing].set(Fault::None);

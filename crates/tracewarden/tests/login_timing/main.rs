@@ -1,5 +1,5 @@
-//! A log-in that is refused takes as long whether the user is unknown, the password wrong, or the user disabled, and
-//! says the same. A binary of its own, so that nothing else runs beside it: it is the one test that measures time.
+//! A rejected sign-in takes equally long and returns the same answer, whether the user is unknown, the password wrong or
+//! the user disabled. This is a separate binary, so that no other test runs concurrently and disturbs the measurement.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -27,13 +27,13 @@ use tracewarden_service::{Settings, hash_password_phc};
 use tracewarden_testkit::postgres;
 
 const TRIES: usize = 200;
-/// Where a log-in costs several hashes.
+/// Number of attempts if a sign-in costs several hashes.
 const FEWER_TRIES: usize = 120;
 
-/// After so many answers this process computes a hash itself.
+/// After this number of answers, this process computes a hash itself.
 const BETWEEN_HASHES: usize = 16;
 
-/// Medians may differ by so much of the smallest.
+/// Maximum relative difference between the medians.
 const TOLERANCE: f64 = 0.10;
 
 const KINDS: [(&str, &str, &str); 3] = [
@@ -42,7 +42,7 @@ const KINDS: [(&str, &str, &str); 3] = [
     ("disabled user", "bob", USER_PASSWORD),
 ];
 
-/// Users whose hashes were made at another cost than the configured one, which is 19 MiB and two passes.
+/// Users whose hashes have other costs than the configured one, which is 19 MiB and two passes.
 const OTHER_COSTS: [(&str, &str); 2] = [("cheap", "m=8192,t=1,p=1"), ("dear", "m=19456,t=4,p=1")];
 
 const OTHER_KINDS: [(&str, &str, &str); 4] = [
@@ -52,7 +52,7 @@ const OTHER_KINDS: [(&str, &str, &str); 4] = [
     ("dearer hash", "dear", "not the password at all"),
 ];
 
-/// Refusals of each kind take the same time and say the same.
+/// Checks that rejections of each kind take the same time and return the same answer.
 async fn measure<const N: usize>(
     service: &Service,
     database: &str,
@@ -61,7 +61,8 @@ async fn measure<const N: usize>(
 ) {
     let seed = chance::seed();
     let mut chance = chance::source(seed, 0);
-    // One of each kind, in another order each time: whatever else slows the machine down for a while meets all alike.
+    // One attempt of each kind per round, in random order, so that temporary slowness of the machine affects all kinds
+    // alike.
     let order: Vec<usize> = (0..tries)
         .flat_map(|_| {
             let mut kinds = std::array::from_fn::<_, N, _>(|kind| kind);
@@ -74,14 +75,15 @@ async fn measure<const N: usize>(
     let anonymous = service.anonymous();
     // The first connection is slower than all others.
     anonymous.get("/healthz").await.expect(200);
-    // The least of many, taken between the answers: a machine that is slower for a while takes time from a part of both.
+    // The minimum of many hashes, measured between the answers: temporary slowness of the machine affects only some of
+    // both.
     let mut hash = f64::MAX;
     for (number, kind) in order.into_iter().enumerate() {
         if number % BETWEEN_HASHES == 0 {
             hash = hash.min(hash_millis());
         }
         let (_, username, password) = kinds[kind];
-        // Each from another address, or the throttle would answer instead.
+        // Each from another address, since the rate limit would reject them otherwise.
         let address = Ipv4Addr::from(
             u32::from(Ipv4Addr::new(198, 18 + u8::from(N > 3), 0, 0)) + u32::try_from(number).unwrap(),
         );
@@ -119,7 +121,8 @@ async fn measure<const N: usize>(
     assert!(least > hash, "refused without computing a hash");
 }
 
-/// How long one hash of the configured cost takes in this process, which is built like the service, in milliseconds.
+/// Returns the milliseconds that one hash of the configured cost takes in this process, which is built with the same
+/// profile as the service.
 fn hash_millis() -> f64 {
     struct Zeros;
     impl Entropy for Zeros {
@@ -146,11 +149,11 @@ async fn refusals_take_the_same_time() {
         }
         admin.patch("/users/bob", json!({"disabled": true})).await.expect(200);
         measure(&service, name, TRIES, KINDS).await;
-        // What a hash costs has nothing to do with where it is stored.
+        // The cost of a hash does not depend on the database.
         if name == "PostgreSQL" {
             continue;
         }
-        // From the first of them on: the service knows at its start what the stored hashes cost.
+        // The service knows the costs of the stored hashes from its start, so the first attempt counts as well.
         for (username, cost) in OTHER_COSTS {
             admin.post("/users", json!({"username": username})).await.expect(201);
             make_hash_cost(&service, username, cost).await;
@@ -160,7 +163,7 @@ async fn refusals_take_the_same_time() {
     }
 }
 
-/// Gives a user a hash of another cost, which no password has.
+/// Gives a user a hash of another cost, which matches no password.
 async fn make_hash_cost(service: &Service, username: &str, cost: &str) {
     sqlx::any::install_default_drivers();
     let mut database = sqlx::AnyConnection::connect(&service.database_url()).await.unwrap();

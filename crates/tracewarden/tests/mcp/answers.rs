@@ -1,26 +1,26 @@
-//! What is read from answers of tools, whichever tool it was.
+//! Helpers that read members of any tool's answer.
 
 use serde_json::Value;
 
-/// The list of this name, which must be there.
+/// Returns the list with this name, which must exist.
 #[track_caller]
 pub fn list<'a>(body: &'a Value, name: &str) -> &'a Vec<Value> {
     body[name].as_array().unwrap_or_else(|| panic!("no list `{name}` in {body}"))
 }
 
-/// The text of this name, which must be there.
+/// Returns the string with this name, which must exist.
 #[track_caller]
 pub fn text<'a>(body: &'a Value, name: &str) -> &'a str {
     body[name].as_str().unwrap_or_else(|| panic!("no text `{name}` in {body}"))
 }
 
-/// The number of this name, which must be there.
+/// Returns the number with this name, which must exist.
 #[track_caller]
 pub fn number(body: &Value, name: &str) -> u64 {
     body[name].as_u64().unwrap_or_else(|| panic!("no number `{name}` in {body}"))
 }
 
-/// Arguments of the calls of a tool that an answer suggests, in its order.
+/// Returns the arguments of the calls to a tool that an answer suggests, in order.
 pub fn suggested<'a>(body: &'a Value, tool: &'a str) -> impl Iterator<Item = &'a Value> {
     list(body, "next").iter().filter(move |next| next["tool"] == tool).map(|next| &next["arguments"])
 }

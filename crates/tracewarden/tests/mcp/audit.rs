@@ -1,4 +1,4 @@
-//! Every call is on record, with tool, arguments, client and counts.
+//! Every tool call is recorded in the audit log, with tool, arguments, client and counts.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -10,7 +10,7 @@ use crate::support::Client;
 use crate::support::refused_records::Refused;
 use crate::support::store::{BLUE, RED, Store, two_teams};
 
-/// Records of calls, oldest first.
+/// Returns the records of tool calls, oldest first.
 async fn records(admin: &Client) -> Vec<Value> {
     let body = admin.get("/audit?actor=ada&limit=200").await.expect(200).body;
     let mut records = body["records"].as_array().unwrap().clone();
@@ -61,7 +61,7 @@ async fn each_call_leaves_one_record_that_says_what_was_asked_and_given() {
             );
         }
     }
-    // Two traces are two reads.
+    // A comparison of two traces reads twice.
     call(&agent, "svc_compare_traces", json!({"first_trace_id": BLUE, "second_trace_id": BLUE}))
         .await
         .expect();
@@ -80,7 +80,7 @@ async fn without_its_record_no_tool_answers() {
     for refused in [Refused::All, Refused::Completions] {
         service.refuse_records(refused).await;
         for (tool, arguments) in calls(BLUE) {
-            // It reads no traces and has one record, which completes nothing.
+            // This tool reads no traces and leaves a single record, which needs no completion.
             if tool == "svc_filter_schema" && matches!(refused, Refused::Completions) {
                 continue;
             }
@@ -89,10 +89,11 @@ async fn without_its_record_no_tool_answers() {
             let failed = answer.status >= 500 || answer.body["result"]["isError"] == true;
             assert!(failed, "{refused:?} {tool}: {told}");
             assert!(!told.contains("blue") && !told.contains(BLUE), "{refused:?} {tool}: {told}");
-            // Of two traces that are compared the second is not begun before the first has ended.
+            // A comparison does not begin the second trace before the first read has ended.
             begun += usize::from(matches!(refused, Refused::Completions));
         }
-        // Before ends are taken again: an answer that was dropped writes its own in the background, and that may come then.
+        // Read the records before completions are accepted again: an aborted answer records its end in the background,
+        // possibly after that.
         if matches!(refused, Refused::Completions) {
             left = records(&admin).await.split_off(before);
         }
@@ -128,7 +129,7 @@ async fn traces_are_compared_one_after_the_other() {
     assert_eq!(told, expected, "{found:#?}");
 }
 
-/// What the trace itself shows to be wrong is answered by whoever has read it.
+/// An argument that only the trace itself shows to be invalid is rejected after a recorded read.
 #[tokio::test]
 async fn a_place_that_is_not_there_is_a_read_that_ended() {
     let store = Store::start();
@@ -145,7 +146,7 @@ async fn a_place_that_is_not_there_is_a_read_that_ended() {
     }
 }
 
-/// What stands behind a place is of the list, and can be put behind any other.
+/// The suffix of a cursor identifies the list, and can be combined with any position.
 #[tokio::test]
 async fn a_place_beyond_the_end_is_an_empty_page_of_a_read_that_ended() {
     let store = Store::start();
@@ -172,7 +173,7 @@ async fn what_could_not_be_read_is_on_record_too() {
     let store = Store::start();
     let (_service, admin, ada) = two_teams(&store).await;
     let agent = key(&ada, json!({})).await;
-    // Arguments that are no object.
+    // Arguments that are not an object.
     for arguments in [json!("{}"), json!([]), json!(7)] {
         let before = records(&admin).await.len();
         let answer =
@@ -180,7 +181,8 @@ async fn what_could_not_be_read_is_on_record_too() {
         if arguments == json!(7) {
             assert_eq!(answer.body["error"]["code"], -32602, "{}", answer.body);
         } else {
-            // An object as JSON text, and none as an empty list, are read: what they lack is said to the model.
+            // An object as JSON text, and an empty list, are accepted as arguments; the model gets an error on the missing
+            // members.
             assert_eq!(answer.body["result"]["isError"], true, "{}", answer.body);
         }
         let found = records(&admin).await;
@@ -192,7 +194,7 @@ async fn what_could_not_be_read_is_on_record_too() {
         );
         assert_eq!(record["detail"]["mcp"]["arguments"], arguments, "{record}");
     }
-    // What is no message, in no acceptable form, or of no name of ours.
+    // An invalid message, with an unacceptable media type or an unknown host.
     let agent = agent.with("accept", "application/json, text/event-stream");
     for (header, value) in
         [("accept", "text/event-stream"), ("host", "evil.example"), ("origin", "https://evil.example")]

@@ -1,4 +1,4 @@
-//! Durations that wrapped round below zero, for agents and in summaries.
+//! Durations that wrapped around below zero, in tools and in summaries.
 
 use serde_json::json;
 
@@ -11,7 +11,7 @@ const ID: &str = "0000000000000000000000000000000d";
 async fn a_duration_below_zero_counts_as_none_everywhere() {
     let store = Store::start();
     let (_service, admin, ada) = two_teams(&store).await;
-    // 191,305 ns before it begins, as exporters store it in an unsigned column.
+    // The span ends 191,305 ns before it begins; exporters store this in an unsigned column.
     store
         .run(&format!(
             "INSERT INTO otel.otel_traces (Timestamp, TraceId, SpanId, ParentSpanId, SpanName, ServiceName, Duration, SpanAttributes) \
@@ -30,7 +30,7 @@ async fn a_duration_below_zero_counts_as_none_everywhere() {
     };
     assert_eq!(said(0), (json!(5_000_000), json!(true)));
     assert_eq!(said(1), (json!(1_000), json!(false)));
-    // The column itself, and conditions on it, are as they were.
+    // The column itself, and conditions on it, are unchanged.
     let spans = ada.get(&format!("/traces/{ID}")).await.expect(200);
     assert!(String::from_utf8_lossy(&spans.bytes).contains("\"Duration\":18446744073709360311"));
     let large =
@@ -58,7 +58,7 @@ async fn a_duration_below_zero_counts_as_none_everywhere() {
         let list = answer.body[name].as_array().unwrap();
         list.iter().filter(|entry| entry["duration_invalid"] == true).count()
     };
-    // The spans below the first are one line, among which is that one.
+    // The child spans are grouped into one line, which includes that span.
     assert_eq!(marked(&answer, "lines"), 1, "{}", answer.body);
     assert!(answer.text.contains("(duration below zero or no number of nanoseconds)"), "{}", answer.text);
     let spans = json!({"trace_id": ID, "span_ids": ["0000000000000003", "0000000000000004"]});
@@ -81,9 +81,9 @@ async fn a_duration_below_zero_counts_as_none_everywhere() {
 async fn one_definition_of_an_invalid_duration_holds_everywhere() {
     let store = Store::start();
     let (_service, admin, ada) = two_teams(&store).await;
-    // Beside the first, which is of integers, a column of floats.
+    // A float column, in addition to the integer one.
     store.run("ALTER TABLE otel.otel_traces ADD COLUMN Took Float64").await;
-    // A float of 2^63 is the first that is no number of nanoseconds.
+    // 2^63 is the smallest float that is not a valid number of nanoseconds.
     let stored =
         ["-5", "nan", "inf", "-inf", "1e300", "9223372036854775808", "-0.5", "7", "9223372036854774784"];
     let invalid = 6;
@@ -120,7 +120,7 @@ async fn one_definition_of_an_invalid_duration_holds_everywhere() {
                 answer.text
             );
         }
-        // Of what is not shown nothing is said.
+        // There is no statement on a column that is not returned.
         let mut named = asked;
         named["columns"] = json!(["ServiceName"]);
         let answer = call(&agent, "svc_get_spans", named).await.expect();

@@ -1,4 +1,4 @@
-//! What a failed call says: enough for the next one to be right.
+//! Error messages of tool calls, which must contain enough for the next call to succeed.
 
 use futures::future::join_all;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use crate::rpc::{call, key, send};
 use crate::support::Client;
 use crate::support::store::{BLUE, RED, Store, two_teams};
 
-/// Calls, and checks that the answer has the code and says each of these.
+/// Makes a call and checks that its error has this code and contains these texts.
 async fn check(agent: &Client, tool: &str, arguments: Value, code: &str, said: &[&str]) {
     let text = call(agent, tool, arguments.clone()).await.failure(code);
     for part in said {
@@ -50,7 +50,7 @@ async fn each_mistake_is_answered_with_what_would_be_right() {
     check(agent, "svc_field_values", json!({"ref": "Team"}), "unknown_field", &said).await;
     let said = ["ref: `Duration` is of type number", "between"];
     check(agent, "svc_field_values", json!({"ref": "Duration"}), "value_type", &said).await;
-    // A field that only policies may name does not exist for others.
+    // A field that is only usable in policies does not exist for other users.
     let secret = json!({"map": "SpanAttributes", "name": "secret.label", "op": "exists"});
     check(
         agent,
@@ -181,7 +181,7 @@ async fn each_mistake_is_answered_with_what_would_be_right() {
     .await;
 }
 
-/// What models send where a number, a list or nothing is wanted.
+/// Alternative forms that models send instead of a number, a list or no value.
 #[tokio::test]
 async fn arguments_in_another_form_are_read() {
     let store = Store::start();
@@ -208,7 +208,7 @@ async fn arguments_in_another_form_are_read() {
     }
     let span = json!({"trace_id": BLUE, "span_ids": "0000000000000000"});
     assert_eq!(call(&agent, "svc_get_spans", span.clone()).await.expect().body["returned"], 1);
-    // The arguments as a whole as JSON text, and none as an empty list.
+    // The whole arguments as JSON text, and an empty list instead of no arguments.
     for (name, arguments) in [("svc_get_spans", json!(span.to_string())), ("svc_filter_schema", json!([]))] {
         let params = json!({ "name": name, "arguments": arguments });
         let result = send(&agent, "tools/call", params).await.expect(200).body["result"].clone();
@@ -243,10 +243,10 @@ async fn an_empty_answer_says_why_it_may_be_empty() {
     }
 }
 
-/// A tool, and what it is called with for a trace id.
+/// A tool, and a function that makes its arguments for a trace id.
 type Way<'a> = (&'a str, &'a dyn Fn(&str) -> Value);
 
-/// Every way to name a trace: one that is forbidden, one that is not there, and what cannot be one.
+/// Tests every tool that takes a trace id with a forbidden trace, an absent one and invalid ids.
 #[tokio::test]
 async fn nobody_is_told_apart_from_nothing() {
     let store = Store::start();
@@ -257,13 +257,13 @@ async fn nobody_is_told_apart_from_nothing() {
     let ids = [RED, &absent, "", "0", "no id", &RED[..31], "\u{0}\u{7f}ä\u{2028}", &long];
     let span = "0000000000000001";
     let one = |id: &str| json!({"trace_id": id});
-    // With another trace before and behind it, one that is shown and one that is not.
+    // The other trace comes first or second, and is visible or not.
     let two = |first: &str, second: &str| json!({"first_trace_id": first, "second_trace_id": second});
     let ways: [Way<'_>; 10] = [
         ("svc_get_trace", &one),
         ("svc_get_trace", &|id| json!({"trace_id": id, "view": "errors"})),
         ("svc_critical_path", &one),
-        // An empty id is none here, and asks for no trace.
+        // An empty id counts as no id for this tool, which then explains no trace.
         ("svc_explain_access", &|id| one(if id.is_empty() { &absent } else { id })),
         ("svc_get_spans", &|id| json!({"trace_id": id, "span_ids": [span]})),
         ("svc_get_spans", &|id| json!({"trace_id": id, "span_ids": [span], "columns": ["ServiceName"]})),
@@ -274,7 +274,7 @@ async fn nobody_is_told_apart_from_nothing() {
     ];
     for (tool, arguments) in ways {
         let mut answers = Vec::new();
-        // A comparison counts as two queries, of which a user has ten.
+        // A comparison counts as two queries, and a user has ten.
         for some in ids.chunks(4) {
             answers.extend(join_all(some.iter().map(|id| call(&agent, tool, arguments(id)))).await);
         }
@@ -283,7 +283,7 @@ async fn nobody_is_told_apart_from_nothing() {
         }
         answers.into_iter().next().unwrap().failure("trace_not_found");
     }
-    // Tools that take a trace id are all among these.
+    // The list covers all tools that take a trace id.
     let tools = send(&agent, "tools/list", json!({})).await.expect(200).body;
     for tool in tools["result"]["tools"].as_array().unwrap() {
         let takes_one = tool["inputSchema"]["properties"]

@@ -1,4 +1,4 @@
-//! Numbers of conditions keep all their digits on their way through the protocol.
+//! Numbers in conditions keep all their digits through MCP.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use crate::support::{Answer, Client};
 async fn every_digit_of_an_operand_counts() {
     let store = Store::start();
     let (_service, _admin, ada) = two_teams(&store).await;
-    // A double holds neither: both would be 1700010800.9011612.
+    // A double represents neither exactly: both would become 1700010800.9011612.
     for (trace, size) in [("3", "1700010800.901161215"), ("4", "1700010800.901161200")] {
         store
             .run(&format!(
@@ -36,7 +36,7 @@ async fn every_digit_of_an_operand_counts() {
     }
 }
 
-/// Calls `svc_query_traces` with arguments as they are written here.
+/// Calls `svc_query_traces` with the given text as arguments.
 async fn query(agent: &Client, arguments: &str) -> Value {
     let call = format!(
         r#""method": "tools/call", "params": {{"name": "svc_query_traces", "arguments": {arguments}}}"#
@@ -84,7 +84,7 @@ async fn a_number_that_no_column_can_hold_is_refused_by_its_name() {
                     "{sent}: {text}"
                 );
             }
-            // A field of strings compares the text.
+            // A string field compares the text.
             let answer = query(
                 &agent,
                 &format!(r#"{{"conditions": [{{"ref": "ServiceName", "op": "eq", "value": {sent}}}]}}"#),

@@ -1,4 +1,4 @@
-//! The fields that conditions can name: the same that the REST API tells.
+//! The searchable fields: the tool lists the same ones as the REST API.
 
 use serde_json::{Value, json};
 
@@ -27,7 +27,7 @@ async fn fields_are_those_of_the_rest_api_member_by_member() {
             }
             described += 1;
         }
-        // In text, too.
+        // The text contains them, too.
         let text = told.text;
         for limit in rest["limits"].as_object().unwrap().values() {
             assert!(text.contains(&limit.to_string()), "{text}");

@@ -1,4 +1,4 @@
-//! The interface as HTTP: who is let in, from where, and that no request needs another before it.
+//! The MCP interface as HTTP: authentication, allowed origins, and that every request is independent of earlier ones.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ async fn only_a_living_key_is_let_in() {
         assert!(answer.body["detail"].as_str().unwrap().contains("API key"), "{}", answer.body);
     };
     refused(list(service.anonymous()).await);
-    // A cookie is what a browser sends by itself.
+    // Browsers send cookies by themselves, so a cookie does not authenticate.
     refused(list(admin.clone()).await);
     let unknown = format!("twk_{}", "0".repeat(34));
     list(service.anonymous().with_key(&unknown)).await.problem(401, "unauthenticated");
@@ -75,7 +75,7 @@ async fn pages_of_other_sites_and_other_names_are_refused() {
     }
 }
 
-/// A proxy that passes `Host` on with its port, and one that leaves the port out.
+/// A proxy may pass `Host` on with the port, or without it.
 #[tokio::test]
 async fn the_port_of_the_public_url_is_part_of_its_name() {
     let service = Service::start_with(&[("TRACEWARDEN_PUBLIC_URL", "https://traces.example.com:8443")]);
@@ -125,7 +125,7 @@ async fn what_is_not_served_is_said_as_everywhere() {
     let large =
         json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"x": "x".repeat(1 << 20)}});
     agent.post("/mcp", large).await.problem(413, "payload_too_large");
-    // What is not a message is answered by the protocol, or as a problem; never by nothing.
+    // An invalid message is answered with a protocol error or problem details, never with an empty answer.
     let garbled = agent.request(Method::POST, "/mcp").header("content-type", "application/json").body("{");
     let answer = Answer::read("garbled".to_owned(), garbled).await;
     assert!((400..500).contains(&answer.status) && answer.body.is_object(), "{answer:?}");
@@ -156,7 +156,7 @@ async fn whatever_admits_json_is_answered_with_and_without_a_slash() {
     }
 }
 
-/// The revision with batches is not spoken, and a client that asks for it is offered another.
+/// The revision with batches is not supported; a client that requests it is offered another one.
 #[tokio::test]
 async fn only_revisions_without_batches_are_announced() {
     let service = Service::start();
@@ -174,7 +174,7 @@ async fn only_revisions_without_batches_are_announced() {
     }
 }
 
-/// Instructions without the time that they tell.
+/// Returns the instructions without the current time.
 fn timeless(instructions: &str) -> (&str, &str) {
     let (before, now) = instructions.split_once("It is now ").unwrap();
     (before, now.split_once('\n').unwrap().1)
@@ -185,7 +185,7 @@ async fn every_request_stands_alone() {
     let service = Service::start();
     let admin = service.admin().await;
     let agent = key(&admin, json!({})).await;
-    // Without having said who it is, and after another replica was told.
+    // Requests without `initialize`, and with a session id that another replica issued.
     let first = send(&agent, "tools/list", json!({})).await.expect(200);
     let introduced = send(&agent, INITIALIZE, introduction("a")).await.expect(200);
     let result = &introduced.body["result"];
@@ -202,7 +202,7 @@ async fn every_request_stands_alone() {
     let notified = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
     let accepting = another.with("accept", "application/json, text/event-stream");
     accepting.post("/mcp", notified).await.expect(202);
-    // The same on the revision that begins without introductions.
+    // The same with the revision that has no `initialize`.
     let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": {"name": "b", "version": "1"},
         "io.modelcontextprotocol/clientCapabilities": {}});

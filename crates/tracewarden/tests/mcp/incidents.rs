@@ -1,5 +1,5 @@
-//! Somebody who knows the tools, and no name of anything in the system, finds the cause of an incident in few calls and
-//! small answers.
+//! An agent that knows the tools, but no names in the system, finds the cause of an incident with few calls and small
+//! answers.
 
 use serde_json::{Value, json};
 use tracewarden_testkit::incidents::{Cause, Incident};
@@ -11,15 +11,16 @@ use crate::support::{Client, Service};
 use crate::token_count::tokens;
 
 const INCIDENTS: u64 = 20;
-/// Calls that the way to the cause may take.
+/// Maximum number of calls to find the cause.
 const CALLS: usize = 5;
-/// Tokens that all their answers may take.
+/// Maximum number of tokens of all answers together.
 const TOKENS: usize = 4_000;
 
-/// Does what the answers before suggest, in the order that the documentation of the tools describes, and asks for little.
+/// Follows the suggestions of earlier answers in the order that the tool descriptions recommend, and requests small
+/// answers.
 struct Agent {
     client: Client,
-    /// For each call, tokens of the answer, and of its text alone.
+    /// For each call, the number of tokens of the answer and of its text.
     taken: Vec<(usize, usize)>,
 }
 
@@ -30,7 +31,7 @@ impl Agent {
         answer.body
     }
 
-    /// Makes the first call of a tool that an answer suggests, with some arguments of its own.
+    /// Makes the first call to a tool that an answer suggests, with additional arguments.
     async fn follow(&mut self, answer: &Value, tool: &str, own: Value) -> Value {
         let next = suggested(answer, tool).next();
         let mut arguments = next.unwrap_or_else(|| panic!("{tool} is not suggested: {answer}")).clone();
@@ -38,7 +39,7 @@ impl Agent {
         self.call(tool, arguments).await
     }
 
-    /// From nothing to spans in full.
+    /// Goes from no knowledge to complete spans.
     async fn find(&mut self) -> Value {
         let schema = self.call("svc_filter_schema", json!({"max_tokens": 1_000})).await;
         let numbers = self.follow(&schema, "svc_trace_stats", json!({"limit": 2, "max_tokens": 1_500})).await;
@@ -50,7 +51,7 @@ impl Agent {
     }
 }
 
-/// Whether any text in a value contains this one.
+/// Whether a string anywhere in a value contains this text.
 fn says(value: &Value, wanted: &str) -> bool {
     match value {
         Value::String(text) => text.contains(wanted),
@@ -60,12 +61,12 @@ fn says(value: &Value, wanted: &str) -> bool {
     }
 }
 
-/// Puts the incident into the store in place of the one before, marks its fields, and opens what belongs to production.
+/// Replaces the table's rows by the incident, marks its fields, and grants access to the traces of production.
 async fn prepare(store: &Store, admin: &Client, incident: &Incident) {
     store.run("TRUNCATE TABLE otel.otel_traces").await;
     let rows: Vec<String> = incident.rows.iter().map(Value::to_string).collect();
     store.run(&format!("INSERT INTO otel.otel_traces FORMAT JSONEachRow\n{}", rows.join("\n"))).await;
-    // A role may not name fields that are no longer there.
+    // Policies must not name fields that no longer exist.
     let policy = |expression: &str| json!({"policies": [{"title": "Production", "expression": expression}]});
     admin.put("/roles/oncall", policy("true")).await;
     let version = admin.get("/schema").await.expect(200).headers["etag"].to_str().unwrap().to_owned();
@@ -80,7 +81,7 @@ async fn prepare(store: &Store, admin: &Client, incident: &Incident) {
 async fn service(store: &Store) -> (Service, Client, Client) {
     let service = store.service();
     let admin = service.admin().await;
-    // The exporter makes it beside its table.
+    // The exporter creates this table next to its own.
     store
         .run("CREATE TABLE IF NOT EXISTS otel.otel_traces_trace_id_ts (TraceId String, Start DateTime, End DateTime) ENGINE = MergeTree ORDER BY TraceId")
         .await;

@@ -1,4 +1,5 @@
-//! Traces that are large, deep or hostile: answers about them stay as small as was asked, lead on, and leave nothing out.
+//! Large, deep and hostile traces: answers stay within the requested size, suggest next calls, and paging covers
+//! everything.
 
 mod checked;
 mod made;
@@ -11,16 +12,16 @@ use crate::rpc::key;
 use crate::support::store::{Store, binding};
 use crate::support::{Client, Service};
 
-/// From when on all of them are.
+/// All traces begin after this time.
 const FROM: &str = "2025-12-31T00:00:00Z";
 
-/// A trace in the store.
+/// A trace in ClickHouse.
 struct Trace {
     id: String,
     spans: usize,
 }
 
-/// Somebody who may see everything, by a key.
+/// Returns a client with access to everything, with an API key.
 async fn reader(store: &Store) -> (Service, Client) {
     let service = store.service();
     let admin = service.admin().await;
@@ -51,8 +52,8 @@ async fn span_ids(store: &Store, trace: &Trace) -> Vec<String> {
     ids
 }
 
-/// Checks everything there is to check; `outlines` are sizes of pages, `full` arguments for reading all spans, if that is done.
-/// Gives what told text of hostile spans.
+/// Runs all checks; `outlines` are page sizes, `full` the arguments for reading all spans, if that is tested. Returns the
+/// tools that showed text of hostile spans.
 async fn check(store: &Store, trace: Trace, outlines: &[u64], full: Option<Value>) -> BTreeSet<String> {
     let other = made::other(store).await;
     let (_service, client) = reader(store).await;
@@ -78,7 +79,7 @@ async fn ten_thousand_spans_of_the_shop() {
 async fn ten_thousand_names() {
     let store = Store::start();
     let trace = made::unique_names(&store).await;
-    // The spans of the shop are as many.
+    // The shop's trace has as many spans, so reading all of them is tested there.
     check(&store, trace, &[20_000], None).await;
 }
 

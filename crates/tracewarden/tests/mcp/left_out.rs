@@ -1,4 +1,4 @@
-//! What an answer was not made of: spans too far from the window, and columns that the call does not name.
+//! Data that an answer does not cover: spans too far from the time range, and columns that the call does not name.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::rpc::{call, key};
 use crate::support::Client;
 use crate::support::store::{BLUE, Store, binding, two_teams};
 
-/// Calls of the tools that search a window.
+/// The tools that search a time range.
 const SEARCHES: [&str; 3] = ["svc_query_traces", "svc_trace_stats", "svc_field_values"];
 
 async fn search(agent: &Client, tool: &str) -> (Value, String) {

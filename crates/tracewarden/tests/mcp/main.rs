@@ -1,4 +1,5 @@
-//! The MCP interface over HTTP, against the program itself: by hand where the wire counts, else by the official clients.
+//! The MCP interface over HTTP, tested against the compiled program: with hand-written requests where the wire format
+//! matters, otherwise with the official clients.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

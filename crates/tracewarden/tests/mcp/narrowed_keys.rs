@@ -1,4 +1,4 @@
-//! Keys that are good for some tools, for some traces, or for a while; the same here as in the REST API.
+//! API keys with constraints on tools and traces or with an expiry, which apply as in the REST API.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -9,7 +9,7 @@ use crate::rpc::{call, key, send};
 use crate::support::Client;
 use crate::support::store::{BLUE, RED, Store, two_teams};
 
-/// Tools, each with arguments that it takes.
+/// Returns the tools, each with valid arguments.
 pub fn calls(trace: &str) -> Vec<(&'static str, Value)> {
     vec![
         ("svc_filter_schema", json!({})),
@@ -50,7 +50,7 @@ async fn each_tool_alone_opens_itself_and_no_other() {
                 assert!(text.contains("made for other tools"), "{text}");
             }
         }
-        // The REST API has five of them.
+        // The REST API has equivalents of five of them.
         let rest = [
             ("svc_query_traces", agent.post("/traces/query", json!({})).await),
             ("svc_get_trace", agent.get(&format!("/traces/{BLUE}")).await),
@@ -111,7 +111,7 @@ async fn a_policy_narrows_every_tool() {
 async fn an_expired_key_is_refused_at_the_next_call() {
     let store = Store::start();
     let (_service, _admin, ada) = two_teams(&store).await;
-    // Long enough for the calls before it.
+    // Long enough for the calls before the expiry.
     let expiry = Duration::from_secs(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() + 6);
     let at = tracewarden_model::Timestamp::from_nanos(i64::try_from(expiry.as_nanos()).unwrap());
     let agent = key(&ada, json!({"expires_at": at.to_string()})).await;
@@ -130,7 +130,7 @@ async fn what_roles_take_away_is_gone_at_the_next_call() {
     admin.patch("/users/ada", json!({"roles": []})).await.expect(200);
     call(&agent, "svc_get_trace", json!({"trace_id": BLUE})).await.failure("trace_not_found");
     assert_eq!(call(&agent, "svc_query_traces", json!({})).await.expect().body["returned"], 0);
-    // An administrator's key opens administration in the REST API, and no trace here.
+    // An administrator's API key allows administration in the REST API, and gives no access to traces here.
     let own = key(&admin, json!({})).await;
     call(&own, "svc_get_trace", json!({"trace_id": BLUE})).await.failure("trace_not_found");
 }

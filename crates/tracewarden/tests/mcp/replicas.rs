@@ -1,4 +1,4 @@
-//! Any replica answers any call: what one gave goes on at another.
+//! Any replica answers any call: paging continues on another replica.
 
 use std::sync::Arc;
 
@@ -9,9 +9,9 @@ use crate::rpc::{call, key, send};
 use crate::support::store::{self, Store, blue_policies};
 use crate::support::{Client, Service};
 
-/// Traces of the team `blue`.
+/// Number of traces of the team `blue`.
 const TRACES: u64 = 9;
-/// Spans of each: more than a small answer holds.
+/// Spans per trace: more than a small answer holds.
 const SPANS: u64 = 12;
 
 #[tokio::test]
@@ -60,18 +60,18 @@ async fn pages_go_on_at_another_replica() {
     let full = json!({"trace_id": traces[0]["trace_id"], "view": "full", "max_tokens": 1_200});
     let spans = through(&replicas, "svc_get_trace", full, "spans", "go on").await;
     assert_eq!(spans.len() as u64, SPANS);
-    // The second replica knows who the first was told calls.
+    // The second replica knows the client's name that the first received.
     let arguments = json!({"containing": "team"});
     call(&replicas[1], "svc_filter_schema", arguments.clone()).await.expect();
     let record = &admin.get("/audit?actor=ada&limit=1").await.expect(200).body["records"][0];
     let mcp = &record["detail"]["mcp"];
     assert_eq!((&mcp["client"], &mcp["arguments"]), (&json!("hopping 1"), &arguments), "{record}");
-    // And what one takes away is gone at the other.
+    // A change on one replica takes effect on the other.
     admin.delete("/roles/blue").await.expect(204);
     assert_eq!(call(&replicas[1], "svc_query_traces", json!({})).await.expect().body["returned"], 0);
 }
 
-/// Everything that the answers list, each page from the other replica.
+/// Returns all items of a list, with each page from the other replica.
 async fn through(replicas: &[Client; 2], tool: &str, arguments: Value, list: &str, to: &str) -> Vec<Value> {
     let (mut all, mut arguments) = (Vec::new(), arguments);
     for turn in 0.. {

@@ -1,11 +1,11 @@
-//! The protocol by hand: one HTTP request a call, in the revision before the newest, which needs no more than that.
+//! Hand-written MCP requests: one HTTP request per call, in the revision before the newest, which requires nothing else.
 
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::support::{Answer, Client};
 
-/// What every request says.
+/// Adds the headers of every request.
 fn headed(client: &Client) -> Client {
     client
         .with("accept", "application/json, text/event-stream")
@@ -19,28 +19,28 @@ pub async fn send(client: &Client, method: &str, params: Value) -> Answer {
     headed(client).send(Method::POST, "/mcp", Some(message)).await
 }
 
-/// What a tool answered.
+/// A tool's answer.
 #[derive(Debug)]
 pub struct Called {
-    /// Whether it failed.
+    /// Whether the call failed.
     pub failed: bool,
-    /// The text.
+    /// The text content.
     pub text: String,
-    /// The structured content; null when it failed.
+    /// The structured content; null if the call failed.
     pub body: Value,
-    /// The result as it came.
+    /// The whole result as JSON.
     pub result: String,
 }
 
 impl Called {
-    /// The answer, which must be no failure.
+    /// Returns the answer, which must not be an error.
     #[track_caller]
     pub fn expect(self) -> Self {
         assert!(!self.failed, "{}", self.text);
         self
     }
 
-    /// The text of a failure with this code.
+    /// Returns the text of an error with this code.
     #[track_caller]
     pub fn failure(self, code: &str) -> String {
         assert!(self.failed, "{}", self.text);
@@ -63,12 +63,12 @@ pub async fn call(client: &Client, tool: &str, arguments: Value) -> Called {
     }
 }
 
-/// Makes a key of this owner, and gives a client with it.
+/// Creates an API key for this owner and returns a client that uses it.
 pub async fn key(owner: &Client, narrowing: Value) -> Client {
     owner.with_key(&token(owner, narrowing).await)
 }
 
-/// Makes a key of this owner.
+/// Creates an API key for this owner.
 pub async fn token(owner: &Client, narrowing: Value) -> String {
     let mut new = json!({ "name": "agent" });
     new.as_object_mut().unwrap().extend(narrowing.as_object().unwrap().clone());

@@ -1,4 +1,4 @@
-//! The official SDKs, in both revisions of the protocol that they speak, list and call every tool.
+//! The official SDKs list and call every tool, with both revisions of the protocol that they support.
 
 use serde_json::{Value, json};
 
@@ -8,10 +8,10 @@ use crate::rpc::{call, token};
 use crate::support::Client;
 use crate::support::store::{BLUE, RED, Store, two_teams};
 
-/// Members that say when a call was made.
+/// Members that depend on the time of the call.
 const MOVING: [&str; 3] = ["window", "searched_around", "next"];
 
-/// Without what differs with the clock, and with numbers as JavaScript has them, where 0.0 is 0.
+/// Removes members that depend on the time, and converts numbers to JavaScript's form, where 0.0 is 0.
 fn timeless(structured: Value) -> Value {
     match structured {
         Value::Number(number) => json!(number.as_f64()),
@@ -76,7 +76,7 @@ async fn every_tool_is_listed_and_called_by_both_sdks_in_both_revisions() {
             assert!(
                 unreadable["isError"] == true && unreadable["text"].as_str().unwrap().contains("\"15m\"")
             );
-            // However the revision has it, the audit log knows which client it was.
+            // The audit log contains the client's name with either revision.
             assert_eq!(last_client(&admin).await, format!("{} 1.0", sdk.client_name()));
         }
     }

@@ -1,4 +1,4 @@
-//! Spans whose ids are empty or repeated, for agents.
+//! Spans with empty or repeated ids in tool answers.
 
 use serde_json::json;
 
@@ -11,7 +11,7 @@ const ID: &str = "0000000000000000000000000000000e";
 async fn spans_of_one_id_are_not_mistaken_for_each_other() {
     let store = Store::start();
     let (_service, admin, ada) = two_teams(&store).await;
-    // Six spans without an id, a second apart, and each with a message of its own.
+    // Six spans without an id, a second apart, each with a different message.
     store
         .run(&format!(
             "INSERT INTO otel.otel_traces (Timestamp, TraceId, SpanId, ParentSpanId, SpanName, ServiceName, Duration, \
@@ -46,7 +46,7 @@ async fn spans_of_one_id_are_not_mistaken_for_each_other() {
         .collect();
     assert_eq!(names, ["name-a", "name-b", "name-c", "name-d", "name-e", "name-f"], "{}", answer.body);
 
-    // Those that have all in common are each shown once, over several pages.
+    // Spans that share all these values are each listed once, over several pages.
     let alike = "000000000000000000000000000000a1";
     store
         .run(&format!(
@@ -77,7 +77,7 @@ async fn spans_of_one_id_are_not_mistaken_for_each_other() {
     }
     assert_eq!((numbers.len(), pages > 2), (12, true), "{pages} pages: {numbers:?}");
 
-    // No call that is proposed names spans by an id that names none.
+    // No suggested call refers to spans by an empty id.
     for (tool, arguments) in [
         ("svc_critical_path", json!({"trace_id": ID})),
         ("svc_get_trace", json!({"trace_id": ID, "view": "outline"})),

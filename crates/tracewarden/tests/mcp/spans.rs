@@ -1,5 +1,4 @@
-//! Spans that exporters did not mean so: numbers that are long, names and ids that are empty, durations below zero, and spans
-//! of megabytes.
+//! Unusual spans: long numbers, empty names and ids, durations below zero, and spans of megabytes.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +9,7 @@ use crate::rpc::{Called, call, key};
 use crate::support::store::{Store, binding};
 use crate::support::{Client, Service};
 
-/// A user who may see everything in `otel.spans`, a table like the exporter's with these columns too.
+/// Creates a user with access to everything in `otel.spans`, a table like the exporter's with these additional columns.
 async fn reader(store: &Store, columns: &str) -> (Service, Client) {
     store.run("CREATE TABLE otel.spans AS otel.otel_traces ENGINE = MergeTree ORDER BY TraceId").await;
     for column in columns.split(", ").filter(|column| !column.is_empty()) {
@@ -99,7 +98,7 @@ async fn a_span_without_an_id_has_no_children_and_one_without_a_name_is_called_s
     );
 }
 
-/// Of one span of megabytes, every tool and view answers about it within this time, on a machine that other tests share.
+/// Maximum time for every tool and view to answer about a span of megabytes, on a machine that other tests share.
 const SOON: Duration = Duration::from_secs(10);
 
 #[tokio::test]
@@ -107,7 +106,7 @@ async fn one_large_span_keeps_no_call_busy() {
     let store = Store::start();
     let (_service, client) = reader(&store, "").await;
     let spans = [
-        // Attributes, events, characters of an event; and attributes of an event.
+        // Attributes, events, characters of an event, and attributes of an event.
         (5_000, 20_000, 350, 1),
         (600, 20_000, 350, 1),
         (400_000, 1, 1, 1),
@@ -186,7 +185,7 @@ async fn values_that_are_empty_are_seen_in_text() {
     for value in ["(empty)", "\"(empty)\"", "\"(no name)\"", "\"  \""] {
         assert!(values.text.contains(&format!("\n| {value} (1 trace")), "{value}: {}", values.text);
     }
-    // Structured content has the values as they are.
+    // Structured content has the values unchanged.
     let listed: Vec<&Value> = list(&values.body, "values").iter().map(|value| &value["value"]).collect();
     assert!(listed.contains(&&json!("")) && listed.contains(&&json!("(empty)")), "{listed:?}");
     let outline = call(&client, "svc_get_trace", trace(json!({}))).await.expect();

@@ -1,4 +1,4 @@
-//! Tools take a trace id in any notation, and answer with the one that is stored.
+//! Tools accept a trace id in any notation, and answer with the stored one.
 
 use serde_json::json;
 

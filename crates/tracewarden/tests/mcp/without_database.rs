@@ -1,4 +1,5 @@
-//! The own database is away: no tool answers. Calls are made at once, since each waits for it.
+//! While the application database is unavailable, no tool answers. The calls run concurrently, since each waits for the
+//! database.
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use crate::support::{Client, Service};
 
 const ALL_AT_ONCE: (&str, &str) = ("TRACEWARDEN_MAX_QUERIES_PER_USER", "100");
 
-/// Whose key opens the trace `BLUE`.
+/// Returns an agent with access to the trace `BLUE`.
 async fn agent(store: &Store, service: &Service) -> Client {
     store.insert_two_traces().await;
     let admin = service.admin().await;
@@ -30,9 +31,9 @@ async fn all_answer(agent: &Client) {
     }
 }
 
-/// Who calls is known, and nothing can be recorded.
+/// The caller can be authenticated, but no record can be written.
 async fn none_answers_while_another_program_writes(service: &Service, agent: &Client) {
-    // A key's first use would be noted, and the call wait for that, too.
+    // Use the API key once before, since recording its first use would also wait for the database.
     all_answer(agent).await;
     let writer = OtherWriter::begin(service).await;
     let called = calls(BLUE).into_iter().map(|(tool, arguments)| call(agent, tool, arguments));
@@ -59,7 +60,7 @@ async fn no_tool_answers_on_postgresql() {
     let service = Service::start_on(&Arc::new(postgres::database().unwrap()), &settings);
     let agent = agent(&store, &service).await;
     none_answers_while_another_program_writes(&service, &agent).await;
-    // Nor is it known who calls.
+    // The caller cannot be authenticated either.
     service.shut_out();
     let called = calls(BLUE).into_iter().map(|(tool, arguments)| {
         let params = json!({"name": tool, "arguments": arguments});

@@ -1,4 +1,5 @@
-//! Whoever asks sees by tools what they see by REST, in random worlds: policies, traces and users.
+//! Randomised model tests: with random policies, traces and users, a caller sees the same with the tools as with the REST
+//! API.
 
 mod compared;
 mod made;
@@ -10,7 +11,7 @@ use crate::support::store::Store;
 use compared::{Caller, Compared, compare, same_schema};
 use made::Worlds;
 
-/// Worlds, unless the environment names a number.
+/// Number of random data sets, unless the environment overrides it.
 const WORLDS: usize = 20;
 
 fn number(name: &str, otherwise: u64) -> u64 {
@@ -34,7 +35,7 @@ async fn tools_open_what_rest_opens() {
         let agent = crate::rpc::key(&rest, serde_json::json!({})).await;
         callers.push(Caller { name: name.to_owned(), rest, agent });
     }
-    // Administrators see fields that others do not, and no traces by being one.
+    // Administrators see additional fields, and being one grants no access to traces.
     let agent = crate::rpc::key(&admin, serde_json::json!({})).await;
     same_schema(&Caller { name: "admin".to_owned(), rest: admin.clone(), agent }).await;
     same_schema(&callers[0]).await;
@@ -44,7 +45,7 @@ async fn tools_open_what_rest_opens() {
     for (at, world) in worlds.worlds(&store, count).await.iter().enumerate() {
         progress.at(at);
         worlds.change_roles(&admin).await;
-        // Two of the users; in every third world one of them by a narrowed key in place of the other.
+        // Two of the users; for every third data set, one of them and a scoped API key of that user.
         let [owner, other] = [&callers[at % 3], &callers[(at + 1) % 3]];
         worlds.change_user(&admin, &owner.name).await;
         let (first, second) = (worlds.chance(), worlds.chance());

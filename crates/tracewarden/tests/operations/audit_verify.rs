@@ -1,4 +1,4 @@
-//! `tracewarden audit verify`, beside a running service on either database.
+//! `tracewarden audit verify` while the service runs, with either database.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use tracewarden_testkit::wait::until;
 
 use crate::support::{Service, program};
 
-/// The status and what was printed on both outputs.
+/// Returns the exit status and the output on both streams.
 fn verify(service: &Service, arguments: &[&str]) -> (Option<i32>, String) {
     let output = service.command().args(["audit", "verify"]).args(arguments).output().unwrap();
     let printed = [output.stdout, output.stderr].concat();
@@ -39,7 +39,7 @@ async fn tampering_shows(service: Service) {
     assert_eq!(status, Some(0), "{printed}");
     assert!(printed.contains("intact: 4 records") && printed.contains("noted head 2: fits"), "{printed}");
 
-    // Whoever rewrites everything makes a chain that is intact in itself, but not the one whose head was noted.
+    // An attacker who rewrites the whole log makes a chain that is intact in itself, but does not contain the noted head.
     let noted = head(&early);
     let digits = &noted[noted.len() - 8..];
     let other = noted.replace(digits, if digits == "00000000" { "11111111" } else { "00000000" });
@@ -84,7 +84,7 @@ async fn removals_show(mut service: Service) {
     let removed =
         async || admin.get("/audit?action=audit.prune&limit=1").await.expect(200).body["records"][0].clone();
     until(removed, Value::is_object).await;
-    // Nothing more is removed while it is looked at.
+    // Stop further removals for the rest of the test.
     service.restart_with(&[("TRACEWARDEN_AUDIT_RETENTION", "unlimited")]);
     let newest =
         admin.at(&service).get("/audit?action=audit.prune&limit=1").await.expect(200).body["records"][0]
@@ -104,7 +104,7 @@ async fn removals_show(mut service: Service) {
         "{printed}"
     );
     let late = head(&printed);
-    // It may be rightful, and is said for whoever knows how old the records were.
+    // The removal may be legitimate; it is printed for operators who know how old the records were.
     let (status, printed) = verify(&service, &["--head", &early, "--head", &late]);
     let since = format!("noted head 2: older records were removed since, see {told}\n");
     assert!(printed.contains(&since) && matches!(status, Some(0 | 2)), "{status:?} {printed}");
@@ -112,7 +112,7 @@ async fn removals_show(mut service: Service) {
     assert!(printed.contains(&format!("noted head {number}: fits\n")), "{printed}");
     assert_eq!(printed.matches("removed since").count(), 1, "{printed}");
 
-    // A record that was changed stays, however old it looks, and that it does is logged and counted.
+    // A tampered record is not removed, however old its time is, and the refusal is logged and counted.
     admin.at(&service).post("/users", json!({"username": "ada"})).await.expect(201);
     run(&service, "UPDATE audit SET at = 0, target = 'eve' WHERE action = 'user.create'").await;
     service.restart_with(&[
@@ -140,7 +140,7 @@ async fn removals_show_on_postgresql() {
     removals_show(Service::start_on(&Arc::new(postgres::database().unwrap()), &[])).await;
 }
 
-/// What is missing is broken, not unavailable.
+/// Missing parts count as broken, not as unavailable.
 #[tokio::test]
 async fn a_log_without_its_end_or_its_table_is_broken() {
     for (statement, missing) in [
@@ -148,7 +148,7 @@ async fn a_log_without_its_end_or_its_table_is_broken() {
         ("DROP TABLE audit_head", "the table `audit_head` is missing"),
         ("DROP TABLE audit", "the table `audit` is missing"),
     ] {
-        // One each: of several that are missing, only the first that is looked for is said.
+        // A new service for each: if several are missing, only the first one is reported.
         for service in [Service::start(), Service::start_on(&Arc::new(postgres::database().unwrap()), &[])] {
             service.admin().await;
             sqlx::any::install_default_drivers();
@@ -179,7 +179,7 @@ fn what_cannot_be_checked_is_not_intact() {
     let (status, error) = run("sqlite:empty.db", &[]);
     assert_eq!(status, Some(2), "{error}");
     assert!(error.contains("holds no data of this service"), "{error}");
-    // Discard: nothing listens there.
+    // The discard port: no program listens on it.
     let (status, error) = run("postgres://tracewarden:hunter2@127.0.0.1:9/tracewarden", &[]);
     assert_eq!(status, Some(2), "{error}");
     assert!(error.contains("unavailable") && !error.contains("hunter2"), "{error}");

@@ -1,4 +1,4 @@
-//! `tracewarden check-config` and the surroundings that it finds.
+//! `tracewarden check-config` and its checks.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -9,8 +9,8 @@ use tracewarden_testkit::postgres;
 use crate::support::store::{Store, bound_service};
 use crate::support::{Service, program};
 
-/// A `users.xml` as the page on operation advises, in this form of ClickHouse's configuration. That its profile is the page's
-/// is tested below.
+/// A `users.xml` as the operations page recommends, in this form of ClickHouse's configuration. A test below compares its
+/// profile with the page's.
 const LIMITED: &str = "<clickhouse><profiles><default/><tracewarden><readonly>2</readonly>\
     <max_execution_time>60</max_execution_time><max_memory_usage>8000000000</max_memory_usage>\
     <constraints><max_execution_time><min>1</min><max>600</max></max_execution_time>\
@@ -19,7 +19,7 @@ const LIMITED: &str = "<clickhouse><profiles><default/><tracewarden><readonly>2<
     <profile>tracewarden</profile><quota>default</quota><grants>\
     <query>GRANT SELECT ON otel.otel_traces</query></grants></default></users></clickhouse>";
 
-/// Whether it succeeded, and the lines of findings.
+/// Returns whether it succeeded, and the findings.
 fn check(service: &Service, environment: &[(&str, &str)], arguments: &[&str]) -> (bool, Vec<String>) {
     let mut command = service.command();
     let output =
@@ -56,7 +56,7 @@ async fn the_user_of_the_trace_store() {
     let store = Store::start();
     let (service, _admin) = bound_service(&store, &[]).await;
 
-    // The engine's own user may do everything.
+    // The default user of the test server has all privileges.
     let (success, findings) = check(&service, &[], &[]);
     worst(&findings, "warning");
     assert!(success);
@@ -73,8 +73,8 @@ async fn the_user_of_the_trace_store() {
     }
     assert!(!check(&service, &[], &["--strict"]).0);
 
-    // Limited as advised, it is served, and nothing is left to say but that this engine, in which nobody can turn that off, shows
-    // everybody's statements.
+    // With the recommended limits, the only remaining warning is that this server shows all users' statements, which cannot
+    // be turned off in it.
     let store = store.restart_as(LIMITED);
     let limited = [("TRACEWARDEN_CLICKHOUSE_URL", store.url.as_str())];
     let (success, findings) = check(&service, &limited, &[]);
@@ -88,7 +88,7 @@ async fn the_user_of_the_trace_store() {
     has(&findings, "ok", "reads otel.otel_traces");
     has(&findings, "ok", "`max_execution_time` is limited to 600");
 
-    // What a maximum alone does not limit, and an older version's settings.
+    // Limits with a maximum only, and a `compatibility` setting of an older version.
     let loose = LIMITED
         .replace("<min>1</min>", "")
         .replace("<readonly>", "<compatibility>25.8</compatibility><readonly>");
@@ -114,7 +114,7 @@ async fn the_user_of_the_trace_store() {
     has(&findings, "error", "cannot read the bound table `otel.otel_traces`");
     has(&findings, "warning", "reads more than the trace source: other.*");
 
-    // Whole databases hold more than traces, and the store's own one what everybody asks.
+    // A whole database contains more than traces, and `system` contains all users' queries.
     let more = "otel.otel_traces</query><query>GRANT SELECT ON otel.*</query><query>GRANT SELECT ON system.parts</query>\
         <query>GRANT SELECT ON system.query_log";
     let store = store.restart_as(&LIMITED.replace("otel.otel_traces", more));
@@ -133,9 +133,9 @@ async fn an_absent_store_is_a_warning_and_an_absent_database_is_not() {
     let directory = tempfile::tempdir().unwrap();
     let run = |url: &str, arguments: &[&str]| {
         let mut command = program();
-        // Discard: nothing listens there.
+        // The discard port: no program listens on it.
         command.env("TRACEWARDEN_CLICKHOUSE_URL", "http://127.0.0.1:9").env("TRACEWARDEN_DATABASE_URL", url);
-        // The default port may be somebody else's.
+        // Another program may listen on the default port.
         command.env("TRACEWARDEN_LISTEN", "127.0.0.1:0");
         let output =
             command.current_dir(directory.path()).arg("check-config").args(arguments).output().unwrap();
@@ -211,7 +211,7 @@ fn files_with_secrets_are_private() {
     write("password", "hunter2\n", 0o644);
     let (_, findings) = check(&service, &[(variable, &password)], &[]);
     has(&findings, "warning", "password` holds a secret and is open to others (mode 644)");
-    // A configuration file counts when it holds one.
+    // A configuration file is checked if it contains a secret.
     let harmless = write("harmless.toml", "max_values = 7\n", 0o644);
     let (_, findings) = check(&service, &[], &["--config", &harmless]);
     assert!(!findings.iter().any(|line| line.contains("harmless.toml")), "{findings:?}");
@@ -261,7 +261,7 @@ async fn addresses_to_listen_on() {
     has(&findings, "error", &format!("`listen`: another program listens on {taken}"));
     drop(other);
     has(&check(&service, &[("TRACEWARDEN_LISTEN", &free())], &[]).1, "ok", "is free");
-    // From a range for documentation, which no machine has.
+    // An address from a documentation range, which no machine has.
     let elsewhere =
         [("TRACEWARDEN_LISTEN", "192.0.2.1:8080"), ("TRACEWARDEN_PUBLIC_URL", "https://traces.example.com")];
     has(&check(&service, &elsewhere, &[]).1, "error", "192.0.2.1:8080 is no address of this machine");
@@ -295,13 +295,13 @@ async fn the_first_password_has_a_place() {
         let (_, findings) = check(&service, &[fresh, hashed], &[]);
         assert!(!findings.iter().any(|line| line.contains("first administrator")), "{findings:?}");
     }
-    // With an administrator there is nothing to write any more.
+    // If an administrator exists, no password will be written.
     let (success, findings) = check(&service, &[unhashed, hashed], &[]);
     assert!(success);
     assert!(!findings.iter().any(|line| line.contains("first administrator")), "{findings:?}");
 }
 
-/// What a role lacks is named with the statement that gives it, and the statement does.
+/// Missing privileges are reported with the statement that grants them, and the statement does grant them.
 #[tokio::test]
 async fn rights_on_postgresql() {
     let database = Arc::new(postgres::database().unwrap());
@@ -321,7 +321,7 @@ async fn rights_on_postgresql() {
     };
     let look = || check(&service, &[("TRACEWARDEN_DATABASE_URL", &url)], &[]);
 
-    // Who may not connect is told nothing else.
+    // A role that may not connect gets no other finding.
     let name = place.rsplit('/').next().unwrap();
     database.run(&[&format!("REVOKE CONNECT ON DATABASE \"{name}\" FROM PUBLIC")]).unwrap();
     let (success, findings) = look();
@@ -335,7 +335,7 @@ async fn rights_on_postgresql() {
     given(&findings);
     assert!(look().0);
 
-    // Tables of another role: first nothing, then reading alone.
+    // Tables of another role: first without privileges, then with `SELECT` only.
     database.run(&[&format!("REVOKE CREATE ON SCHEMA public FROM \"{role}\"")]).unwrap();
     drop(Service::start_on(&database, &[]));
     let (success, findings) = look();
@@ -350,11 +350,11 @@ async fn rights_on_postgresql() {
     given(&findings);
     let (success, findings) = look();
     assert!(success, "{findings:?}");
-    // That is enough to run.
+    // These privileges suffice to run the service.
     let running = Service::start_on(&database, &[("TRACEWARDEN_DATABASE_URL", &url)]);
     running.admin().await.get("/users").await.expect(200);
     drop(running);
-    // A schema that is to be changed takes more.
+    // A schema migration needs more privileges.
     database
         .run(&["DELETE FROM schema_migrations WHERE version = (SELECT max(version) FROM schema_migrations)"])
         .unwrap();
@@ -366,7 +366,7 @@ async fn rights_on_postgresql() {
     database.run(&[&format!("DROP OWNED BY \"{role}\""), &format!("DROP ROLE \"{role}\"")]).unwrap();
 }
 
-/// The statements of each example in a section of the page on operation.
+/// Returns the statements of each example in a section of the operations page.
 fn examples(section: &str) -> Vec<Vec<String>> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operations.md");
     let page = std::fs::read_to_string(path).unwrap();
@@ -380,7 +380,7 @@ fn examples(section: &str) -> Vec<Vec<String>> {
     examples.split("```sql\n").map(of).collect()
 }
 
-/// The local engine has users from its configuration alone: what is tried there must be what the page says.
+/// The local ClickHouse reads users from its configuration only, so the tested profile must match the page's.
 #[test]
 fn the_profile_that_is_tried_is_the_one_of_the_page() {
     let statements = examples("The ClickHouse user").swap_remove(0);
@@ -402,7 +402,7 @@ fn the_profile_that_is_tried_is_the_one_of_the_page() {
     assert!(LIMITED.contains(&profile), "the page says {profile}");
 }
 
-/// The local engine makes no users, but reads the statements before it says so.
+/// The local ClickHouse cannot create users, but parses the statements before it rejects them.
 #[tokio::test]
 async fn clickhouse_understands_the_statements_for_its_user() {
     let store = Store::start();
@@ -410,7 +410,7 @@ async fn clickhouse_understands_the_statements_for_its_user() {
     assert_eq!((user.len(), catalogue.len()), (4, 6));
     for statement in user.into_iter().chain(catalogue) {
         let error = store.refused(&statement).await;
-        // ACCESS_DENIED or UNKNOWN_ROLE; a statement with a mistake would be a SYNTAX_ERROR.
+        // ACCESS_DENIED or UNKNOWN_ROLE; an invalid statement would give SYNTAX_ERROR.
         let understood = ["Code: 497.", "Code: 511."].iter().any(|code| error.starts_with(code));
         assert!(understood, "{statement}\n{error}");
     }

@@ -1,4 +1,4 @@
-//! Clients that take connections and give nothing, or little.
+//! Clients that hold connections and send nothing, or little.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,7 +17,7 @@ async fn connect(service: &Service) -> TcpStream {
     TcpStream::connect(service.base.strip_prefix("http://").unwrap()).await.unwrap()
 }
 
-/// Seconds of processor time.
+/// Returns the processor time of the service in seconds.
 fn worked(service: &Service) -> f64 {
     let stat = fs::read_to_string(format!("/proc/{}/stat", service.id())).unwrap();
     let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
@@ -33,7 +33,7 @@ async fn without_file_descriptors_it_waits_and_says_so_once() {
     let open = fs::read_dir(format!("/proc/{}/fd", service.id())).unwrap();
     let open: BTreeSet<u64> =
         open.map(|entry| entry.unwrap().file_name().to_str().unwrap().parse().unwrap()).collect();
-    // The limit is on their numbers, and it may have inherited some that are far up. Four are left.
+    // The limit applies to descriptor numbers, and the process may have inherited high ones. Four numbers stay free.
     let limit = (0..).filter(|number| !open.contains(number)).nth(4);
     let pid = Pid::from_raw(i32::try_from(service.id()).unwrap());
     prlimit(pid, Resource::Nofile, Rlimit { current: limit, maximum: limit }).unwrap();
@@ -66,7 +66,7 @@ async fn connections_are_bounded_as_configured() {
     let full = |text: &String| value(text, "tracewarden_http_connections_full_total") >= 1.0;
     let text = until(async || scrape(&service).await, full).await;
     assert_eq!(value(&text, "tracewarden_http_connections"), 10.0, "{text}");
-    // As long as the others are open, it is not answered: a moment is enough to see a limit that does not hold.
+    // It is not answered while the others are open; a short wait suffices to detect a limit that does not work.
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert!(!waiting.is_finished());
     assert_eq!(service.log().matches("as many connections are open").count(), 1, "{}", service.log());
@@ -74,7 +74,7 @@ async fn connections_are_bounded_as_configured() {
     waiting.await.unwrap().expect(200);
 }
 
-/// Half a minute, for all at once.
+/// The time-out takes half a minute, for all requests at once.
 #[tokio::test]
 async fn a_body_that_does_not_come_to_its_end_is_answered() {
     let service = Service::start();
@@ -92,7 +92,7 @@ async fn a_body_that_does_not_come_to_its_end_is_answered() {
             client.write_all(head.as_bytes()).await.unwrap();
             let mut answer = vec![0; 4096];
             while begun.elapsed() < Duration::from_secs(90) {
-                // It sends on, so that the connection is never idle.
+                // Keep sending, so that the connection is never idle.
                 if let Ok(read) = tokio::time::timeout(Duration::from_secs(1), client.read(&mut answer)).await {
                     answer.truncate(read.unwrap());
                     return (path, String::from_utf8(answer).unwrap(), begun.elapsed());
@@ -111,7 +111,7 @@ async fn a_body_that_does_not_come_to_its_end_is_answered() {
     }
 }
 
-/// Ten seconds, for both kinds of routes at once.
+/// The time-out takes ten seconds, for both kinds of routes at once.
 #[tokio::test]
 async fn large_bodies_are_bounded_together() {
     const LARGE: usize = 1 << 20;
@@ -139,7 +139,7 @@ async fn large_bodies_are_bounded_together() {
         answer.truncate(read.unwrap_or_else(|_| panic!("{path}: no answer")).unwrap());
         (path, String::from_utf8(answer).unwrap())
     };
-    // Whoever is told to go on has room: before that, nothing of a body is looked at.
+    // `100 Continue` means that the request has a memory permit: before that, none of the body is read.
     const GO_ON: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
     let mut taking = Vec::new();
     for at in 0..16 {
@@ -151,7 +151,7 @@ async fn large_bodies_are_bounded_together() {
         assert_eq!(answer, GO_ON, "{path}: {}", String::from_utf8_lossy(&answer));
         client.write_all(b"{").await.unwrap();
         taking.push(client);
-        // One user has half of it, and is told at once that there is no more.
+        // One user may use half of the memory; a further request is rejected at once.
         if at == 7 {
             for path in ["/traces/query", "/mcp"] {
                 let (_, answer) = answered(begin(&tokens[0], path, "\r\n{").await, path).await;
@@ -169,7 +169,7 @@ async fn large_bodies_are_bounded_together() {
     let agent = client
         .with("accept", "application/json, text/event-stream")
         .with("mcp-protocol-version", "2025-11-25");
-    // Small ones do not wait, by which they would be refused after ten seconds.
+    // Small requests do not wait for a permit; otherwise they would be rejected after ten seconds.
     let small = async {
         let begun = Instant::now();
         client.post("/traces/query", json!({})).await.problem(409, "not_bound");
@@ -187,7 +187,7 @@ async fn large_bodies_are_bounded_together() {
     assert!(begun.elapsed() > Duration::from_secs(9), "{:?}", begun.elapsed());
     drop(taking);
     let body = json!({"padding": "x".repeat(LARGE - 100)});
-    // It is read to its end: what it has is said, and not how large it is.
+    // The body is read completely: the error concerns its content, not its size.
     let read = client.post("/traces/query", body).await.problem(400, "invalid_request");
     assert_eq!(read.first_error()["pointer"], "/padding", "{}", read.body);
 }

@@ -1,4 +1,4 @@
-//! A flood of log-ins, from as many addresses as it likes.
+//! A flood of sign-in attempts from any number of addresses.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -62,7 +62,7 @@ async fn a_flood_of_log_ins_is_refused_and_searches_go_on() {
             })
         })
         .collect();
-    // Before that there is no flood.
+    // The flood has begun once an attempt is rejected.
     until(async || refused.load(Ordering::SeqCst), |refused| *refused).await;
     let mut slowest = Duration::ZERO;
     for _ in 0..10 {

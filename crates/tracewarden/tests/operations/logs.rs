@@ -1,4 +1,4 @@
-//! Logs: one line for each request, in either form, and never a secret.
+//! Logs: one line per request, in both formats, and no secrets.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ fn lines(log: &str) -> Vec<Value> {
     log.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}"))).collect()
 }
 
-/// The lines about answers to one request.
+/// Returns the log lines about the answer to a request.
 fn answered<'a>(lines: &'a [Value], request_id: &str) -> Vec<&'a Value> {
     let of = |line: &&Value| line["span"]["request_id"] == request_id && line["message"] == "answered";
     lines.iter().filter(of).collect()
 }
 
-/// The search that every test with a service ends with finds what is there.
+/// Checks that the search for secrets at the end of every test with a service finds a secret.
 #[test]
 fn a_secret_that_is_there_is_found() {
     secrets::keep("planted-9f2c71");
@@ -79,7 +79,7 @@ async fn each_request_leaves_one_line_and_no_secret() {
         assert_eq!(line["span"]["user_id"].as_str(), user.map(String::as_str), "{line}");
     }
 
-    // What fails must not tell more than what succeeds.
+    // Failing requests must not log more than successful ones.
     let wrong = json!({"username": "wrong-username-canary", "password": "wrong-password-canary"});
     service.anonymous().post("/login", wrong).await.expect(401);
     service.anonymous().with_key(&token.replace("twk_", "twk_x")).get("/me").await.expect(401);
@@ -156,7 +156,7 @@ async fn text_lines_say_the_same() {
     assert!(!log.contains("hunter2") && !log.contains('\u{1b}'), "{log}");
 }
 
-/// A PostgreSQL database whose password is in the address: it shows neither when that works nor when it does not.
+/// The password in the URL of a PostgreSQL database is not shown, neither on success nor on failure.
 #[tokio::test]
 async fn the_password_of_the_own_database_does_not_show() {
     let directory = tempfile::tempdir().unwrap();
@@ -174,7 +174,7 @@ async fn the_password_of_the_own_database_does_not_show() {
     let error = attempt("postgres://tracewarden:hunter2@[::1/tracewarden");
     assert!(error.contains("`TRACEWARDEN_DATABASE_URL`"), "{error}");
 
-    // As it is, `postgres://USER:PASSWORD@…`, and with a wrong password.
+    // The URL `postgres://USER:PASSWORD@…` with the right and with a wrong password.
     let database = Arc::new(postgres::database().unwrap());
     let url = database.url();
     let (user, place) = url.split_once('@').unwrap();

@@ -1,4 +1,4 @@
-//! What whoever operates the service sees of it: checks from the command line, metrics, logs, starting and stopping.
+//! Operation of the service: checks from the command line, metrics, logs, start and shutdown.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! How much memory the service keeps.
+//! Memory use of the service.
 
 use std::net::Ipv4Addr;
 
@@ -15,7 +15,7 @@ use crate::support::store::{BLUE, Store, blue_policies, bound_service};
 
 const MIB: u64 = 1 << 20;
 
-/// Password hashes at the same time, as is the default.
+/// Default number of concurrent password hashes.
 const PARALLEL: u64 = 4;
 
 #[tokio::test]
@@ -25,7 +25,7 @@ async fn a_burst_of_log_ins_leaves_no_more_than_the_hashes_that_may_run() {
     anonymous.get("/healthz").await.expect(200);
     let before = memory::resident(service.id()).unwrap();
     let attempts = (0..250_u32).map(|number| {
-        // Each from another address, or the throttle would answer instead.
+        // Each from another address, since the rate limit would reject them otherwise.
         let address = Ipv4Addr::from(u32::from(Ipv4Addr::new(198, 18, 0, 0)) + number);
         let client = anonymous.with("x-forwarded-for", &address.to_string());
         async move {
@@ -33,14 +33,15 @@ async fn a_burst_of_log_ins_leaves_no_more_than_the_hashes_that_may_run() {
             client.post("/login", wrong).await.problem(401, "invalid_credentials");
         }
     });
-    // As many as are worked on; with more, some would be refused without a hash.
+    // As many concurrent attempts as the service accepts; more would be rejected without computing a hash.
     futures::stream::iter(attempts).buffer_unordered(16).collect::<()>().await;
     let after = memory::resident(service.id()).unwrap();
     let most = before + PARALLEL * 19 * MIB + 40 * MIB;
     assert!(after <= most, "{} MiB before, {} MiB after", before / MIB, after / MIB);
 }
 
-/// What agents send is recorded as it came. Read into values, a list in a list of five bytes would take forty times that.
+/// Arguments from agents are recorded as received. Parsed into values, a nested list of five bytes would take forty times
+/// that.
 #[tokio::test]
 async fn a_page_of_the_audit_log_takes_a_few_times_its_text() {
     const RECORDS: usize = 20;
@@ -79,7 +80,7 @@ async fn a_page_of_the_audit_log_takes_a_few_times_its_text() {
     assert!(grown < 8 * text, "{} MiB for {} MiB", grown / MIB, text / MIB);
 }
 
-/// Ten thousand users may have 2.5 GB of attributes. What goes through all of them holds a few at a time.
+/// Ten thousand users may have 2.5 GB of attributes. Operations on all users keep only a few in memory at a time.
 #[tokio::test]
 async fn the_attributes_of_all_users_are_not_held_at_once() {
     const USERS: u64 = 1_200;

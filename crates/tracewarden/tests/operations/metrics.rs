@@ -1,4 +1,4 @@
-//! `/metrics`: on its own listener, as documented, and without a word that a client sent.
+//! `/metrics`: on a separate listener, as documented, and without any text from clients.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -10,7 +10,7 @@ use sqlx::Connection as _;
 use crate::support::store::{Store, bound_service};
 use crate::support::{ADMIN_PASSWORD, Client, Service, program};
 
-/// A client of the metrics' listener.
+/// Returns a client of the metrics listener.
 fn listener(service: &Service) -> Client {
     let log = service.log();
     let at = log.split_once("metrics on ").unwrap().1.split("/metrics").next().unwrap();
@@ -23,13 +23,13 @@ pub async fn scrape(service: &Service) -> String {
     String::from_utf8(answer.bytes).unwrap()
 }
 
-/// The value of a sample, 0 when it has not been counted yet.
+/// Returns the value of a sample, or 0 if there is none yet.
 pub fn value(text: &str, sample: &str) -> f64 {
     let line = text.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' '));
     line.map_or(0.0, |value| value.parse().unwrap())
 }
 
-/// Type and labels by name, as the page documents them.
+/// Returns type and labels of each metric as documented.
 fn documented() -> BTreeMap<String, (String, BTreeSet<String>)> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/metrics.md");
     let text = std::fs::read_to_string(path).unwrap();
@@ -43,7 +43,7 @@ fn documented() -> BTreeMap<String, (String, BTreeSet<String>)> {
     .collect()
 }
 
-/// The same, as it is served. A label counts when any sample has it.
+/// Returns type and labels of each metric as served. A label counts if any sample has it.
 fn served(text: &str) -> BTreeMap<String, (String, BTreeSet<String>)> {
     let mut found = BTreeMap::new();
     for line in text.lines() {
@@ -122,9 +122,9 @@ async fn what_happens_is_counted_and_nothing_that_was_sent_shows() {
     more("tracewarden_spans_returned_total", 6.0);
     more("tracewarden_logins_total{outcome=\"invalid\"}", 1.0);
     more("tracewarden_authentication_refusals_total{credential=\"api_key\"}", 1.0);
-    // Two for each read, and one for the log-in.
+    // Two for each read, and one for the sign-in.
     more("tracewarden_audit_records_total", 7.0);
-    // Other answers have bodies too, and a read takes as many statements as it needs.
+    // Other answers have bodies, too, and a read takes a varying number of statements.
     let beyond = |sample: &str, by: f64| {
         let (before, now) = (value(&before, sample), value(&text, sample));
         assert!(now - before > by, "{sample}: {before}, {now}\n{text}");
@@ -152,12 +152,12 @@ async fn failures_are_counted() {
     let ada = service.user(&admin, "ada", &["shop"]).await;
     store.kill();
     ada.post("/traces/query", json!({})).await.problem(503, "unavailable");
-    // Enough for the throttle, however many it lets through.
+    // Enough for the rate limit to reject some.
     for _ in 0..8 {
         let wrong = json!({"username": "ada", "password": "not the password"});
         service.anonymous().post("/login", wrong).await;
     }
-    // A record that cannot be kept: nothing is read, and it shows.
+    // An audit record cannot be written: nothing is read, and the failure is counted.
     sqlx::any::install_default_drivers();
     let mut database = sqlx::AnyConnection::connect(&service.database_url()).await.unwrap();
     let trigger = "CREATE TRIGGER full BEFORE INSERT ON audit BEGIN SELECT RAISE(ABORT, 'full'); END";
@@ -182,7 +182,7 @@ async fn the_listener_serves_metrics_alone_and_the_service_none() {
         (Method::GET, "/me", 404),
         (Method::POST, "/metrics", 405),
     ] {
-        // Not through `Answer`, which knows the API's document: this listener is none of the API.
+        // Not through `Answer`, which checks against the API's document: this listener is not part of the API.
         let answer = metrics.request(method, path).send().await.unwrap();
         assert_eq!(answer.status().as_u16(), status, "{path}");
         for (name, value) in [

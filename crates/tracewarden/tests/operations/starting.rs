@@ -1,4 +1,4 @@
-//! Starting: the first administrator's password, a database that is not there yet, and what is said when it does not work.
+//! Start: the first administrator's password, an application database that is not up yet, and error messages.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -24,7 +24,7 @@ fn serve(directory: &Path, environment: &[(&str, &str)]) -> Command {
     command
 }
 
-/// What a start that fails says.
+/// Returns the error output of a start that fails.
 fn refused(directory: &Path, environment: &[(&str, &str)]) -> String {
     let output = serve(directory, environment).output().unwrap();
     assert!(!output.status.success());
@@ -59,7 +59,7 @@ async fn without_a_place_for_the_password_there_is_no_administrator() {
         }
         assert!(!nowhere.exists());
         assert_eq!(std::fs::read_to_string(&taken).unwrap(), "the operator's notes\n");
-        // What a start leaves that is killed before its administrator is there.
+        // The file of a start that was killed before its administrator existed.
         let place = directory.path().join("password");
         std::fs::write(&place, "abcd-efgh-jkmn-pqrs-tuvw\n").unwrap();
         use std::os::unix::fs::PermissionsExt as _;
@@ -94,7 +94,7 @@ fn the_password_is_shown_where_somebody_types_and_nowhere_else() {
         let kept = std::fs::read_to_string(directory.path().join("tracewarden.db.initial-password")).ok();
         let kept_and_not_shown = kept.as_ref().is_some_and(|password| !shown.contains(password.trim()));
         assert_eq!(kept_and_not_shown, !typed_at, "{shown}");
-        // What is not started as a `Service` is not searched by itself.
+        // Programs that are not started as a `Service` are not searched for secrets automatically.
         let told = shown.split_once("with the password\r\n\r\n").map(|(_, told)| told.to_owned());
         let password = kept.or(told).unwrap();
         secrets::keep(password.split_whitespace().next().unwrap());
@@ -128,7 +128,7 @@ async fn a_password_of_nobody_is_taken_back() {
     service.sign_in("admin", std::fs::read_to_string(path).unwrap().trim()).await;
 }
 
-/// A server that is on its way: connections end without a word until it is up, and are passed on from then on.
+/// A database server that is starting: it closes connections until it is up, and then forwards them.
 struct Awaited {
     url: String,
     up: Arc<AtomicBool>,
@@ -160,7 +160,7 @@ fn awaited(database: &postgres::Database) -> Awaited {
     Awaited { url, up }
 }
 
-/// Starts, and returns once the log says that it waits.
+/// Starts the program and returns once its log says that it waits.
 fn waiting(directory: &Path, url: &str) -> Child {
     let log = std::fs::File::create(directory.join("log")).unwrap();
     let environment = [("TRACEWARDEN_DATABASE_URL", url)];
@@ -185,7 +185,7 @@ async fn a_server_that_comes_later_is_waited_for() {
     child.wait().unwrap();
     let log = std::fs::read_to_string(directory.path().join("log")).unwrap();
     assert!(line.starts_with("listening "), "{log}");
-    // What is not started as a `Service` is not searched by itself.
+    // Programs that are not started as a `Service` are not searched for secrets automatically.
     let password = std::fs::read_to_string(directory.path().join("tracewarden.initial-password")).unwrap();
     secrets::keep(password.trim());
     secrets::keep_setting("TRACEWARDEN_DATABASE_URL", &awaited.url);
@@ -203,7 +203,7 @@ async fn it_stops_while_it_waits() {
     assert!(child.wait().unwrap().success());
 }
 
-/// With what a start may wait for, which is half a minute.
+/// Includes the maximum wait at start, half a minute.
 #[tokio::test]
 async fn a_failed_start_names_the_setting_in_the_form_of_the_log() {
     let directory = tempfile::tempdir().unwrap();
@@ -220,7 +220,7 @@ async fn a_failed_start_names_the_setting_in_the_form_of_the_log() {
     let error = line["error"].as_str().unwrap();
     assert!(error.contains("`database_url`") && error.contains("waited 30 s"), "{error}");
 
-    // Waiting would not mend these.
+    // Waiting would not resolve these errors.
     let database = postgres::database().unwrap();
     let absent = format!("{}_absent", database.url());
     let line = last(&[("TRACEWARDEN_DATABASE_URL", &absent)]);
@@ -242,7 +242,7 @@ async fn a_failed_start_names_the_setting_in_the_form_of_the_log() {
     }
     let line = last(&[("TRACEWARDEN_DATABASE_URL", "sqlite:/missing/x")]);
     assert!(line["error"].as_str().unwrap().contains("/missing/x"), "{line}");
-    // Where the directives leave errors out, it is said all the same.
+    // The error is printed even if the directives filter out errors.
     let plain = refused(
         directory.path(),
         &[

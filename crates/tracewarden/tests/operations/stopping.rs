@@ -1,4 +1,4 @@
-//! Stopping: whoever balances the load learns of it, what runs may finish, what does not finish is broken off and says so.
+//! Shutdown: load balancers are informed, requests in flight may finish, and the remaining ones are visibly aborted.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ fn terminate(service: &Service) {
     assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
 }
 
-/// A service, and a user of it who reads a trace that is larger than all buffers on the way.
+/// Starts a service, with a user who may read a trace that is larger than all buffers.
 async fn large_trace(environment: &[(&str, &str)]) -> (Store, Service, Client) {
     let store = Store::start();
     store
@@ -49,7 +49,7 @@ async fn a_running_answer_finishes_and_nothing_new_begins() {
     let response = begin(&ada).await;
     terminate(&service);
     wait_for(&service, "running answers may finish").await;
-    // Another connection: the client's own would be closed after its answer.
+    // A new connection: the client's existing one is closed after its answer.
     let refused = Client::new(&service.base).request(Method::GET, "/healthz").send().await;
     assert!(refused.unwrap_err().is_connect());
     let rest = response.bytes().await.unwrap();
@@ -78,11 +78,11 @@ async fn an_answer_that_takes_too_long_is_broken_off_and_recorded() {
     let response = begin(&ada).await;
     let told = Instant::now();
     terminate(&service);
-    // Nobody reads on until the service has ended.
+    // The client does not read until the service has ended.
     let status = tokio::task::block_in_place(|| service.wait());
     let took = told.elapsed();
     assert!(status.success(), "{}", service.log());
-    // The grace, and what ending takes on a busy machine: much less than the grace that is the default.
+    // The grace period, and the time to end on a busy machine: much less than the default grace period.
     assert!((Duration::from_secs(1)..Duration::from_secs(10)).contains(&took), "{took:?}");
     assert!(service.log().contains("broken off"));
     assert!(response.bytes().await.is_err(), "a page that is cut must not look whole");

@@ -1,5 +1,6 @@
-//! The disk under the SQLite database fails at the n-th write or sync, or the connection to PostgreSQL at the n-th thing that
-//! is sent, for every n: what was acknowledged is there, what was refused is not, and the service goes on when they do.
+//! Fault injection: the disk of the SQLite database fails at the n-th write or sync, or the connection to PostgreSQL at the
+//! n-th message, for every n. Acknowledged changes are stored, rejected ones are not, and the service recovers with the
+//! database.
 
 mod removals;
 
@@ -20,32 +21,32 @@ use tracewarden_testkit::write_errors::{Disk, Kind, TOLD, WriteErrors};
 use crate::support::store::{Store, blue_policies, bound_service};
 use crate::support::{Answer, Client, program, secrets};
 
-/// Of so many writes, syncs or sendings, one fails in a run of its own, unless the environment says otherwise.
+/// Distance between the failing writes, syncs or messages of two runs, unless the environment overrides it.
 const WRITES: u64 = 101;
 const SYNCS: u64 = 2;
 const SENDINGS: u64 = 151;
-/// Runs beside each other where each has its turn.
+/// Number of concurrent runs if the environment sets the distance.
 const LANES: usize = 5;
 /// More than the script needs.
 const MOST: u64 = 2_000;
 
-/// What the service's own data is on, and how that fails.
+/// How the application database fails.
 enum Failing<'a> {
     Disk(&'a WriteErrors, Kind),
     Connection,
 }
 
-/// Which one fails.
+/// The operation that fails.
 #[derive(Debug, Clone, Copy)]
 struct Failure {
     number: u64,
-    /// That one only, or all from there on.
+    /// Whether only this operation fails, or all from this one on.
     once: bool,
-    /// Why it fails, where it is a disk.
+    /// The cause, for a disk.
     disk: Disk,
 }
 
-/// One run's own database with its failure.
+/// The application database of one run, with its failure.
 enum Place {
     Disk(Vec<(&'static str, String)>),
     Connection(Database, CommitProxy),
@@ -87,7 +88,7 @@ impl Place {
     }
 }
 
-/// A started program, or one whose start failed; killed when dropped, and then what it logged is searched for secrets.
+/// A started program, or one that failed to start. When dropped, it is killed, and its log is searched for secrets.
 struct Run {
     child: Child,
     client: Option<Client>,
@@ -102,7 +103,7 @@ impl Drop for Run {
             return;
         }
         secrets::keep(OWN_PASSWORD);
-        // A start that makes nobody writes none, and half of one, where that failed, is no secret.
+        // A start that creates no administrator writes no password; a partially written one is not a secret.
         let generated = std::fs::read_to_string(self.directory.join("password")).unwrap_or_default();
         generated.strip_suffix('\n').into_iter().for_each(secrets::keep);
         secrets::not_even_hashes_in("the log", log(&self.directory).as_bytes());
@@ -125,7 +126,7 @@ fn log(directory: &Path) -> String {
     std::fs::read_to_string(directory.join("log")).unwrap()
 }
 
-/// What a change was answered.
+/// The result of a change, according to the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Told {
     Done,
@@ -144,7 +145,7 @@ fn told(answer: &Answer) -> Told {
 
 const OWN_PASSWORD: &str = "a longer passphrase of the tests";
 
-/// Logs the administrator in, who has the generated password or has replaced it.
+/// Signs in as the administrator, with the generated password or the one that replaced it.
 async fn sign_in(client: &Client, directory: &Path) -> Option<Client> {
     let generated = std::fs::read_to_string(directory.join("password")).unwrap_or_default();
     for password in [OWN_PASSWORD, generated.trim()].into_iter().filter(|password| !password.is_empty()) {
@@ -163,7 +164,7 @@ async fn sign_in(client: &Client, directory: &Path) -> Option<Client> {
     panic!("nobody can log in: {}", log(directory));
 }
 
-/// Traces, and a model file that binds them and has the role `blue`, which opens some.
+/// Traces, and a model file that binds them and has the role `blue` with access to some of them.
 struct Scene {
     store: Store,
     file: Value,
@@ -180,13 +181,13 @@ impl Scene {
     }
 }
 
-/// How many searches there are.
+/// Number of searches.
 const SEARCHES: usize = 3;
 
-/// Searches; the requests that were answered with a whole page.
+/// Searches, and returns the ids of the requests whose page was complete.
 async fn searches(admin: &Client) -> Vec<String> {
     let preview = admin.put("/me/preview", json!({"roles": ["blue"]})).await;
-    // Without the model there is no such role.
+    // Without the model, the role does not exist.
     if preview.status == 422 || told(&preview) != Told::Done {
         return Vec::new();
     }
@@ -207,10 +208,11 @@ async fn searches(admin: &Client) -> Vec<String> {
     whole
 }
 
-/// How many changes there are.
+/// Number of changes.
 const CHANGES: usize = 6;
 
-/// Each makes something of its own, named like its audit record's target, or like the role that a model file brings.
+/// Makes changes that each create an object, which is named like the target of its audit record or like the role in the
+/// model file.
 async fn changes(admin: &Client, file: &Value) -> Vec<(&'static str, Told)> {
     let policy = json!({"policies": [{"title": "t", "expression": "true"}]});
     let mut done = Vec::new();
@@ -221,7 +223,7 @@ async fn changes(admin: &Client, file: &Value) -> Vec<(&'static str, Told)> {
     for role in ["three", "four"] {
         done.push((role, told(&admin.put(&format!("/roles/{role}"), policy.clone()).await)));
     }
-    // A file is the whole model: it keeps what is there.
+    // A file replaces the whole model, so it must contain the existing roles.
     let export = admin.get("/schema/export").await;
     if export.status == 200 {
         let mut whole = file.clone();
@@ -233,7 +235,7 @@ async fn changes(admin: &Client, file: &Value) -> Vec<(&'static str, Told)> {
     done
 }
 
-/// Names of everything that there is, and of everything of which a record says that it was made.
+/// Returns the names of all objects, and of all objects whose creation is recorded.
 async fn made(admin: &Client) -> (BTreeSet<String>, BTreeSet<String>) {
     let names = |body: &Value, list: &str, member: &str| -> Vec<String> {
         let items = body[list].as_array().unwrap().iter();
@@ -259,15 +261,15 @@ async fn made(admin: &Client) -> (BTreeSet<String>, BTreeSet<String>) {
     )
 }
 
-/// What a run came to.
+/// Result of a run.
 struct Outcome {
-    /// Whether something failed.
+    /// Whether an operation failed.
     is_disturbed: bool,
-    /// What the changes were answered, or what the service says of its removals.
+    /// Results of the changes, or of the removals according to the log.
     told: Vec<Told>,
 }
 
-/// One run of which something fails, unless the script ends before.
+/// Runs the script with a failure, unless the script ends before it.
 async fn run(scene: &Scene, failing: &Failing<'_>, failure: Failure) -> Outcome {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
@@ -332,7 +334,7 @@ async fn run(scene: &Scene, failing: &Failing<'_>, failure: Failure) -> Outcome 
     Outcome { is_disturbed, told: told_of }
 }
 
-/// That the audit log is intact, as an operator finds out.
+/// Checks with the command line that the audit log is intact.
 fn require_chain(directory: &Path, place: &Place, context: &str) {
     let mut verify = program();
     verify.args(["audit", "verify"]).current_dir(directory).envs(place.healthy());
@@ -340,17 +342,17 @@ fn require_chain(directory: &Path, place: &Place, context: &str) {
     assert!(verified.status.success(), "{}{context}", String::from_utf8_lossy(&verified.stdout));
 }
 
-/// What the runs came to.
+/// Summary of the runs.
 #[derive(Default)]
 struct Sum {
     runs: usize,
-    /// The first place at which nothing failed any more, of failures that come once and of those that last.
+    /// The first number at which nothing failed any more, for single and for lasting failures.
     ends: [Option<u64>; 2],
     told: BTreeMap<Told, usize>,
 }
 
-/// Runs it with a failure at each place in turn, until there is none any more. A run mostly waits: a long test has several
-/// beside each other.
+/// Runs the script with a failure at each number, until nothing fails any more. A run mostly waits, so a long test runs
+/// several concurrently.
 fn each(usual: u64, run: impl AsyncFn(Failure) -> Outcome + Sync) {
     let step = std::env::var("TRACEWARDEN_TEST_WRITE_ERROR_STEP").ok().and_then(|text| text.parse().ok());
     let lanes = if step.is_some() { LANES } else { 1 };
@@ -361,7 +363,8 @@ fn each(usual: u64, run: impl AsyncFn(Failure) -> Outcome + Sync) {
         let places = Mutex::new((step.div_ceil(2)..MOST).step_by(step as usize).enumerate());
         let next = || {
             let (place, number) = places.lock().unwrap().next()?;
-            // In turn, and the other way round for those that go on failing: whatever the step is, there are both.
+            // Alternate between the two causes, in opposite order for lasting failures: so both occur, whatever the
+            // distance.
             let disk = if place.is_multiple_of(2) == once { Disk::Broken } else { Disk::Full };
             let is_over = sum.lock().unwrap().ends[round].is_some();
             (!is_over).then_some(Failure { number, once, disk })
@@ -388,7 +391,7 @@ fn each(usual: u64, run: impl AsyncFn(Failure) -> Outcome + Sync) {
     let Sum { runs, told, .. } = sum.into_inner().unwrap();
     println!("{runs} runs, in which what was tried was answered {told:?}");
     assert!(runs > 4, "nothing failed");
-    // Else it is only shown that nothing fails, or that everything does.
+    // Otherwise the test would only show that nothing fails, or that everything does.
     let of = |one: Told| told.get(&one).copied().unwrap_or_default();
     assert!(of(Told::Done) > 0 && of(Told::NotDone) + of(Told::Unknown) > 0, "{told:?}");
 }
@@ -417,8 +420,8 @@ async fn a_connection_that_is_lost_loses_nothing_else() {
     each_of_the_script(Failing::Connection, SENDINGS).await;
 }
 
-/// A start that fails says that nobody was made, or that it is not known: the password of an administrator who is there is
-/// not taken back, whatever fails after they are.
+/// A failed start reports that no administrator was created, or that this is unknown. The password of an existing
+/// administrator is never withdrawn, whatever fails after the creation.
 #[tokio::test]
 async fn a_connection_that_is_lost_while_the_administrator_is_made_locks_nobody_out() {
     let store = Store::start();
@@ -428,7 +431,7 @@ async fn a_connection_that_is_lost_while_the_administrator_is_made_locks_nobody_
         let directory = directory.path();
         let database = postgres::database().unwrap();
         let proxy = CommitProxy::start(&database).unwrap();
-        // In the record of it, shortly before the commit.
+        // While its record is written, shortly before the commit.
         proxy.lose_sending_from("admin.create", failed + 1, true);
         let place = Place::Connection(database, proxy);
         let is_up = start(directory, &store.settings(), &place.disturbed()).client.is_some();

@@ -1,10 +1,10 @@
-//! Warnings against what the policies are, over random policies, users and spans: each is certain.
+//! Randomised model tests of warnings: with random policies, users and spans, each warning is certainly true.
 
 use tracewarden_model::Caller;
 use tracewarden_policy::{Diagnostic, FieldValue, Outcome, Span, check, evaluate};
 use tracewarden_testkit::policies::Generator;
 
-/// The text that a warning is about.
+/// Returns the text that a warning concerns.
 fn part<'a>(expression: &'a str, warning: &Diagnostic) -> &'a str {
     let line: usize = expression.split_inclusive('\n').take(warning.line as usize - 1).map(str::len).sum();
     let bytes = |text: &str, chars: u32| text.chars().take(chars as usize).map(char::len_utf8).sum::<usize>();
@@ -12,7 +12,7 @@ fn part<'a>(expression: &'a str, warning: &Diagnostic) -> &'a str {
     &expression[start..start + bytes(&expression[start..], warning.length)]
 }
 
-/// Outcomes of an expression; `None` of what means nothing alone, such as the body of a macro.
+/// Returns the outcomes of an expression; `None` if it is not valid by itself, such as the body of a macro.
 fn outcomes(expression: &str, callers: &[Caller], spans: &[Span]) -> Option<Vec<Outcome>> {
     let model = Generator::model();
     let of = |caller: &Caller| evaluate(expression, &model, caller, spans).ok();
@@ -62,7 +62,7 @@ fn warnings_agree_with_evaluation() {
                     let missing: Vec<bool> = if message.contains("is NULL") {
                         spans.iter().map(|span| span[field] == FieldValue::Null).collect()
                     } else {
-                        // The policy that is offered asks for the key by itself.
+                        // The suggested policy checks by itself whether the key is present.
                         let start = offers[1].trim_start_matches('(');
                         let Some((presence, _)) =
                             start.strip_prefix("!(").and_then(|rest| rest.split_once(") || "))

@@ -71,7 +71,7 @@ fn all_policies_of_a_file_are_checked() {
             "roles.yaml, policy `Loose`: valid, reads Nick",
         ]
     );
-    // The given model wins.
+    // The given model takes precedence.
     let ran = place.run(&["check", "--model", "other.json", "--format", "json", "roles.yaml"]);
     let results: Value = serde_json::from_str(&ran.output).unwrap();
     let valid: Vec<&Value> = results.as_array().unwrap().iter().map(|result| &result["valid"]).collect();
@@ -110,7 +110,7 @@ fn an_error_is_shown_with_its_line_of_the_file() {
     assert_eq!(origin("Nope == 'a'"), ":13, policy `One`:1:1");
     assert_eq!(origin("'true && Nope == \"a\"'"), ":13, policy `One`:1:9");
     assert_eq!(origin("|-\n\n      true\n        && Nope == \"a\""), ":16, policy `One`:3:6");
-    // The lines of these are not the file's.
+    // The lines of these texts are not lines of the file.
     assert_eq!(origin("true &&\n      Nope == 'a'"), ", policy `One`:1:9");
     assert_eq!(origin("\"true &&\\nNope == 'a'\""), ", policy `One`:2:1");
 }

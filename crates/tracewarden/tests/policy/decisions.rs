@@ -1,4 +1,5 @@
-//! What is said to have decided, against what the policies are, over random policies, users and spans.
+//! Randomised model tests of explanations: with random policies, users and spans, the parts that are said to decide are
+//! compared with their actual outcomes.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -6,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use tracewarden_policy::{Decision, Outcome, check, evaluate, explain};
 use tracewarden_testkit::policies::Generator;
 
-/// The text that a decision is about.
+/// Returns the text that a decision concerns.
 fn part<'a>(expression: &'a str, decision: &Decision) -> &'a str {
     let line: usize = expression.split_inclusive('\n').take(decision.line as usize - 1).map(str::len).sum();
     let rest = &expression[line..];
@@ -42,12 +43,12 @@ fn decisions_agree_with_evaluation() {
             let about = format!("{expression}\n{caller:?}\n{:?}\n{verdict:?}, seed {seed}", spans[at]);
             assert_eq!(kind(outcome), kind(&verdict.outcome), "{about}");
             *counts.entry(kind(outcome)).or_default() += 1;
-            // An error is one because of an error; what is none needed none.
+            // An error outcome is explained by an error, and another outcome is not.
             let errors = verdict.decided_by.iter().any(|decision| kind(&decision.outcome) == "error");
             assert_eq!(errors, kind(outcome) == "error", "{about}");
             assert!(!verdict.decided_by.is_empty(), "{about}");
             for decision in &verdict.decided_by {
-                // A part that stands for itself is, by itself, what it was said to be.
+                // A part that is an expression by itself has the reported outcome.
                 let part = part(&expression, decision);
                 let expected = kind(&decision.outcome);
                 let own = parts.entry(part).or_insert_with(|| evaluate(part, &model, &caller, &spans).ok());
@@ -56,7 +57,7 @@ fn decisions_agree_with_evaluation() {
                         assert_eq!(kind(&own[at]), expected, "{part}\n{about}");
                         alone += 1;
                     }
-                    // A value that is no condition, or a part with the variable of a macro around it.
+                    // The part is a value that is not a condition, or uses the variable of an enclosing macro.
                     None => within += 1,
                 }
             }

@@ -1,4 +1,4 @@
-//! What holds for all files.
+//! Rules for all input files.
 
 use std::fs::File;
 use std::io::Read;
@@ -100,7 +100,7 @@ fn an_expression_that_yaml_takes_for_something_else_is_told_how_to_stand_there()
     }
 }
 
-/// In YAML both of these are one line, of which CEL reads nothing after the comment.
+/// In YAML, each of these is folded into one line, so CEL would ignore everything after the comment.
 #[test]
 fn a_comment_cannot_hide_the_rest_of_an_expression() {
     let text = |sign: &str| {
@@ -138,7 +138,7 @@ fn the_standard_input_is_read_once() {
         assert_eq!((ran.status, ran.errors.as_str()), (2, told), "{arguments:?}");
     }
     assert_eq!(place.run_with(&["check", "--model", "-", "a.cel"], MODEL).status, 0);
-    // What a file calls `-` is a file.
+    // `-` in a file names a file.
     let place =
         Place::new(&[("r.yaml", "model: '-'\npolicies: [{title: a, expression: 'Nick == \"a\"'}]\n")]);
     let ran = place.run_with(&["check", "r.yaml"], MODEL);
@@ -152,7 +152,7 @@ fn a_mark_of_the_encoding_is_no_part_of_a_policy() {
     assert_eq!((ran.status, ran.output.as_str()), (0, "a.cel: valid, reads Nick\n"), "{ran:?}");
 }
 
-/// A report that is lost looks like nothing to report.
+/// A lost report would look like an empty one.
 #[test]
 fn results_that_cannot_be_written_are_no_success() {
     let directory = tempfile::tempdir().unwrap();
@@ -172,9 +172,9 @@ fn results_that_cannot_be_written_are_no_success() {
     assert_eq!(ended.status.code(), Some(2));
     let errors = String::from_utf8(ended.stderr).unwrap();
     assert!(errors.starts_with("tracewarden: the results cannot be written: "), "{errors}");
-    // Nor is there a panic where the errors cannot be written either.
+    // There is no panic either if the errors cannot be written.
     assert_eq!(run(full(), full()).wait().unwrap().code(), Some(2));
-    // Whoever stops reading has seen enough.
+    // A reader may close the pipe early.
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     let mut child = run(Stdio::from(writer), Stdio::piped());

@@ -1,4 +1,4 @@
-//! `tracewarden policy`, as it is run from a terminal or in CI.
+//! `tracewarden policy`, run as from a terminal or in CI.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -18,12 +18,12 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A directory with files, in which the program is run.
+/// A directory with files, in which the program runs.
 pub struct Place {
     directory: tempfile::TempDir,
 }
 
-/// How the program ended, and what it wrote.
+/// Exit status and output of the program.
 #[derive(Debug)]
 pub struct Ran {
     /// Exit status.
@@ -35,7 +35,7 @@ pub struct Ran {
 }
 
 impl Place {
-    /// A directory with these files.
+    /// Creates a directory with these files.
     pub fn new(files: &[(&str, &str)]) -> Self {
         let place = Self { directory: tempfile::tempdir().unwrap() };
         for (name, text) in files {
@@ -51,13 +51,13 @@ impl Place {
         self.run_with(arguments, "")
     }
 
-    /// The same with something on the standard input.
+    /// The same with a text on the standard input.
     pub fn run_with(&self, arguments: &[&str], input: &str) -> Ran {
         run_in(self.directory.path(), arguments, input)
     }
 }
 
-/// The same in a directory.
+/// The same in a given directory.
 pub fn run_in(directory: &Path, arguments: &[&str], input: &str) -> Ran {
     let mut child = Command::new(env!("CARGO_BIN_EXE_tracewarden"))
         .arg("policy")
@@ -68,7 +68,7 @@ pub fn run_in(directory: &Path, arguments: &[&str], input: &str) -> Ran {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // A program that refuses its arguments does not read its input.
+    // A program that rejects its arguments does not read its input.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     let output = child.wait_with_output().unwrap();
     Ran {
@@ -78,7 +78,7 @@ pub fn run_in(directory: &Path, arguments: &[&str], input: &str) -> Ran {
     }
 }
 
-/// The committed documentation.
+/// Returns the directory of the documentation.
 pub fn documentation() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
 }

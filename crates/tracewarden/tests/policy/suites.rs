@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{MODEL, Place, Ran, documentation, run_in};
 
-/// A file in which every test passes, for tests that change one thing.
+/// Returns a file in which every test passes, for tests that change one part of it.
 fn suite() -> String {
     format!(
         "{MODEL}roles:
@@ -130,7 +130,7 @@ fn whoever_holds_no_policy_is_told_so() {
     assert!(ran.contains("\n         `ada` has no policy: there is none in `admin`\n"), "{ran}");
 }
 
-/// The service stores such a role.
+/// The service accepts such a role.
 #[test]
 fn policies_of_a_role_may_have_one_title() {
     let ran = changed("title: Staging", "title: Own service");

@@ -1,4 +1,4 @@
-//! Two shards of two replicas each: spans of every trace are on both shards.
+//! Two shards with two replicas each; every trace has spans on both shards.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::{COLUMNS, READER, counted, insert, page, serve, settings};
 const SPANS: u64 = 40_000;
 const TRACES: usize = 100;
 
-/// Limits of another shard's server, of the kind that clamps what is sent and says nothing.
+/// Limits on another shard's server that silently override the settings of a query.
 const CLAMPING: &str = "<readonly>2</readonly><max_rows_to_read>3000</max_rows_to_read>\
     <read_overflow_mode>break</read_overflow_mode><constraints><max_rows_to_read><min>1</min><max>3000</max></max_rows_to_read>\
     <read_overflow_mode><readonly/></read_overflow_mode></constraints>";
@@ -58,7 +58,7 @@ async fn a_trace_is_whole_whatever_replica_or_shard_is_away() {
     assert_eq!(whole_page(&ada).await, (TRACES, SPANS as usize));
     service.anonymous().get("/readyz").await.expect(200);
 
-    // One replica of the other shard, and then the other one.
+    // First one replica of the other shard fails, then the other one.
     cluster.server(1, 0).stop(Stop::Kill);
     assert_eq!(whole_page(&ada).await, (TRACES, SPANS as usize));
     service.anonymous().get("/readyz").await.expect(200);
@@ -74,8 +74,7 @@ async fn a_trace_is_whole_whatever_replica_or_shard_is_away() {
     assert_eq!(whole_page(&ada).await, (TRACES, SPANS as usize));
 }
 
-/// The second shard reads no more than 3,000 rows and then ends its part without an error.
-/// The second shard reads no more than 3,000 rows and then ends its part without an error.
+/// The second shard reads at most 3,000 rows and then silently ends its part of the result.
 #[tokio::test]
 async fn limits_of_another_shard_never_shorten_an_answer() {
     let cluster = cluster(|_, _| "<readonly>2</readonly>");
@@ -87,7 +86,7 @@ async fn limits_of_another_shard_never_shorten_an_answer() {
         server.configure(&Options::default().user(READER, CLAMPING)).unwrap();
         server.resume().unwrap();
     }
-    // What the servers said is believed for a few seconds, which a restarted service has not heard.
+    // The service caches what the servers reported for a few seconds; a restarted service has an empty cache.
     let mut service = service;
     service.restart_with(&[]);
     let (admin, ada) = (admin.at(&service), ada.at(&service));
@@ -105,7 +104,7 @@ async fn limits_of_another_shard_never_shorten_an_answer() {
         "{found}"
     );
 
-    // A limit that is an error there is no reason to refuse.
+    // A limit that causes an error is no reason to reject the cluster.
     let throwing = CLAMPING.replace("<read_overflow_mode>break", "<read_overflow_mode>throw");
     for server in &cluster.servers()[2..] {
         server.stop(Stop::Graceful);
@@ -119,7 +118,7 @@ async fn limits_of_another_shard_never_shorten_an_answer() {
     assert!(one.status != 200 || counted(&one.body) == (5, 2_000), "{one:?}");
 }
 
-/// Whether servers keep what is sent can only be asked with a right of its own.
+/// Checking whether servers override settings requires an additional privilege.
 #[tokio::test]
 async fn a_user_who_may_not_ask_the_servers_is_refused_with_the_grant() {
     let cluster = cluster(|_, _| "<readonly>2</readonly>");
@@ -138,7 +137,7 @@ async fn a_user_who_may_not_ask_the_servers_is_refused_with_the_grant() {
     assert!(detail.contains("`GRANT READ ON REMOTE TO` the service's user"), "{detail}");
     cluster.run_on_all("GRANT READ ON REMOTE TO limited").unwrap();
     admin.put("/schema/binding", binding()).await.expect(200);
-    // It reaches no other servers by that.
+    // This privilege gives no access to other servers.
     let other = cluster.server(0, 1).tcp_port();
     let statement = format!("SELECT count() FROM remote('127.0.0.1:{other}', system.one)");
     let refused = cluster.server(0, 0).run_as("limited", &statement).unwrap_err();

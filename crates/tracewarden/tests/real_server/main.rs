@@ -1,5 +1,4 @@
-//! The service in front of real ClickHouse servers of the oldest version that it supports, with users, profiles, quotas and
-//! clusters of their own.
+//! The service with real ClickHouse servers of the oldest supported version, with users, profiles, quotas and clusters.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -23,17 +22,17 @@ use support::{Client, Service};
 /// The service's user in ClickHouse.
 const READER: &str = "reader";
 
-/// Columns of the exporter's table, as far as these tests need them.
+/// The columns of the exporter's table that these tests need.
 const COLUMNS: &str = "Timestamp DateTime64(9) CODEC(Delta, ZSTD(1)), TraceId String, SpanId String, ParentSpanId String, \
     SpanName LowCardinality(String), ServiceName LowCardinality(String), Duration UInt64, StatusCode LowCardinality(String), \
     SpanAttributes Map(LowCardinality(String), String)";
 
-/// The user with a profile of its own.
+/// Server options with this profile for the user.
 fn options(profile: &str) -> Options {
     Options::default().user(READER, profile)
 }
 
-/// The answer of a service at this address.
+/// Settings of a service that uses ClickHouse at this address.
 fn settings(url: &str) -> [(&str, &str); 3] {
     [
         ("TRACEWARDEN_CLICKHOUSE_URL", url),
@@ -42,7 +41,7 @@ fn settings(url: &str) -> [(&str, &str); 3] {
     ]
 }
 
-/// A server with so many spans of the team `blue`, a hundred in each trace, a minute old.
+/// Starts a server with this number of spans of the team `blue`, a hundred per trace, a minute old.
 fn server(profile: &str, spans: u64) -> Server {
     server_with(&options(profile), spans)
 }
@@ -64,7 +63,8 @@ fn insert(table: &str, spans: u64, in_each: u64) -> String {
     )
 }
 
-/// A service with the table bound, its administrator, and a user who may see the traces of the team `blue`.
+/// Starts a service with the table bound, and returns it with its administrator and a user with access to the traces of the
+/// team `blue`.
 async fn serve(url: &str, environment: &[(&str, &str)]) -> (Service, Client, Client) {
     let service = Service::start_with(&[&settings(url), environment].concat());
     let admin = service.admin().await;
@@ -74,7 +74,7 @@ async fn serve(url: &str, environment: &[(&str, &str)]) -> (Service, Client, Cli
     (service, admin, ada)
 }
 
-/// How many traces and spans a page has.
+/// Returns the number of traces and spans on a page.
 fn counted(page: &Value) -> (usize, usize) {
     let spans = page["spans"].as_array().unwrap();
     let traces: std::collections::BTreeSet<&str> =

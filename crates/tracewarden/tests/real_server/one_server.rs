@@ -1,4 +1,4 @@
-//! One server: its profiles, its quotas, its limits, its ports.
+//! A single server: profiles, quotas, limits and ports.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tracewarden_testkit::clickhouse::{Options, PASSWORD, Stop};
 use crate::support::Service;
 use crate::{counted, insert, options, page, serve, server, server_with, settings};
 
-/// The findings of `check-config` in front of this address.
+/// Returns the findings of `check-config` with this environment.
 fn check_config(service: &Service, environment: &[(&str, &str)]) -> Vec<String> {
     let output = service.command().envs(environment.iter().copied()).arg("check-config").output().unwrap();
     let printed = String::from_utf8(output.stdout).unwrap();
@@ -18,7 +18,7 @@ fn check_config(service: &Service, environment: &[(&str, &str)]) -> Vec<String> 
     findings.lines().map(str::to_owned).collect()
 }
 
-/// `limit` and `offset` of a profile cut every answer, also the one that says which settings there are.
+/// `limit` and `offset` in a profile cut every result, including the one that lists the settings.
 #[tokio::test]
 async fn limit_and_offset_of_a_profile_change_nothing() {
     let profile = "<readonly>2</readonly><limit>1</limit><offset>1</offset><max_result_rows>1</max_result_rows>\
@@ -37,11 +37,11 @@ async fn limit_and_offset_of_a_profile_change_nothing() {
     );
 }
 
-/// An exhausted quota is no fault of a query.
+/// An exhausted quota is not the fault of a query.
 #[tokio::test]
 async fn an_exhausted_quota_is_answered_with_its_end() {
     let server = server("<readonly>2</readonly>", 1_000);
-    // One that has no other quota.
+    // A user without another quota.
     let create = format!("CREATE USER quoted IDENTIFIED BY '{PASSWORD}' SETTINGS readonly = 2");
     for statement in [create.as_str(), "GRANT SELECT ON *.* TO quoted"] {
         server.run(statement).unwrap();
@@ -76,7 +76,7 @@ async fn an_exhausted_quota_is_answered_with_its_end() {
     assert_eq!(counted(&ada.post("/traces/query", page(5)).await.expect(200).body), (5, 500));
 }
 
-/// The server takes three statements at a time: the others wait for a place.
+/// The server runs three statements at a time: further ones are queued.
 #[tokio::test]
 async fn searches_wait_for_a_place() {
     let profile =
@@ -111,7 +111,7 @@ async fn a_refused_setting_and_a_wrong_password_are_said_once() {
     let service = Service::start_with(&wrong);
     let unready = service.anonymous().get("/readyz").await.expect(503);
     assert_eq!(unready.body["detail"], "ClickHouse does not let the service's user in");
-    // A failure of the store shows an administrator what it was, and others nothing of it.
+    // Administrators see details of a ClickHouse error, other users do not.
     let admin = service.admin().await;
     let told = admin.get("/schema/tables").await;
     assert_eq!(told.status, 502, "{told:?}");
@@ -140,7 +140,7 @@ async fn tls_at_a_port_without_it_is_named() {
     assert!(away.body["detail"].as_str().unwrap().contains("say `http://`"), "{}", away.body);
 }
 
-/// ClickHouse goes by the `http_send_timeout` of its profile `default`, whatever comes with a statement.
+/// ClickHouse uses the `http_send_timeout` of its profile `default`, whatever settings a statement has.
 #[tokio::test]
 async fn a_slow_reader_is_no_failure_of_the_store() {
     use futures::StreamExt as _;
@@ -183,11 +183,11 @@ async fn the_third_endpoint_is_asked_when_two_are_full() {
     }
 }
 
-/// None of those who search at the same time waits for the time limits of the others.
+/// Concurrent searches do not wait for each other's time limits.
 #[tokio::test]
 async fn searches_at_a_server_that_hangs_fail_at_the_same_time() {
     let server = server("<readonly>2</readonly>", 1_000);
-    // A column of a key makes every search read the layout.
+    // With a key column, every search reads the table's layout.
     server
         .run("ALTER TABLE otel.otel_traces ADD COLUMN team LowCardinality(Nullable(String)) MATERIALIZED \
               if(mapContains(SpanAttributes, 'team'), mapValues(SpanAttributes)[indexOf(mapKeys(SpanAttributes), 'team')], NULL)")

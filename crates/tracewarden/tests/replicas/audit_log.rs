@@ -1,4 +1,4 @@
-//! The audit log, read where it is stored.
+//! Reads the audit log directly from the database.
 
 use tokio::time::Instant;
 use tracewarden_appdb::{AppDb, AuditFilter, AuditRecord};
@@ -6,17 +6,17 @@ use tracewarden_model::Timestamp;
 
 use crate::support::Service;
 
-/// All entries, oldest first, after the whole chain was verified.
+/// Returns all records, oldest first, after verifying the whole chain.
 pub async fn verified(service: &Service) -> Vec<AuditRecord> {
     verified_at(service).await.1
 }
 
-/// The same, with a moment after the one whose entries they are. Until then a busy machine may take a while, and it may take
-/// another one until they are read.
+/// The same, with a time just after the snapshot of the records. On a busy machine, opening and reading both may take a
+/// while.
 pub async fn verified_at(service: &Service) -> (Instant, Vec<AuditRecord>) {
     let db = AppDb::open(&service.database_url(), Timestamp::from_micros(0)).await.unwrap();
     let mut tx = db.begin_read().await.unwrap();
-    // The snapshot is that of the first statement.
+    // The first statement takes the snapshot.
     tx.audit_head().await.unwrap();
     let looked = Instant::now();
     assert_eq!(tx.verify_audit(|_, _| ()).await.unwrap().err(), None);
@@ -27,7 +27,7 @@ pub async fn verified_at(service: &Service) -> (Instant, Vec<AuditRecord>) {
     (looked, records)
 }
 
-/// The place of the record that a request wrote.
+/// Returns the sequence number of a request's record.
 pub fn place(records: &[AuditRecord], request_id: &str, action: &str) -> u64 {
     let mut found =
         records.iter().filter(|record| record.request_id == request_id && record.action == action);
@@ -36,7 +36,7 @@ pub fn place(records: &[AuditRecord], request_id: &str, action: &str) -> u64 {
     record.sequence
 }
 
-/// What an operator would run says the same.
+/// Checks that the operator's command also finds the log intact.
 pub fn verified_by_command(service: &Service) {
     let output = service.command().args(["audit", "verify"]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);

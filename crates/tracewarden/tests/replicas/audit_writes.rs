@@ -1,4 +1,4 @@
-//! Where the audit cannot be written, no span is shown and nothing is changed.
+//! If the audit log cannot be written, no span is shown and nothing is changed.
 
 use serde_json::json;
 
@@ -8,7 +8,7 @@ use crate::support::refused_records::Refused;
 use crate::support::store::{BLUE, Store, bind, blue_policies};
 use crate::support::{Client, Service, USER_PASSWORD};
 
-/// A service on a database of either kind, with a reader who sees three spans.
+/// Prepares a service on either kind of database, with a reader who sees three spans.
 async fn scene(store: &Store, service: &Service) -> (Client, Client) {
     store.insert_two_traces().await;
     let admin = service.admin().await;
@@ -21,7 +21,7 @@ async fn scene(store: &Store, service: &Service) -> (Client, Client) {
     (admin, key)
 }
 
-/// No begin can be recorded.
+/// The beginning of an operation cannot be recorded.
 async fn nothing_is_shown_or_changed(admin: &Client, key: &Client) {
     for answer in [
         read_traces(key).await,
@@ -38,16 +38,16 @@ async fn nothing_is_shown_or_changed(admin: &Client, key: &Client) {
         let code = answer.body["code"].as_str().unwrap().to_owned();
         answer.problem(status, &code);
     }
-    // Reading configuration writes no record.
+    // Reading the configuration writes no record.
     admin.get("/roles/new").await.problem(404, "not_found");
     assert_eq!(admin.get("/users/ada").await.expect(200).body["roles"], json!(["blue"]));
     assert_eq!(admin.get("/me/api-keys").await.expect(200).body["api_keys"], json!([]));
 }
 
-/// The end cannot be recorded: the page is not whole, and the client can tell.
+/// The end of a read cannot be recorded: the page is visibly incomplete.
 async fn no_page_is_whole(key: &Client) {
     let sent = key.request(reqwest::Method::POST, "/traces/query").json(&json!({})).send().await;
-    // A short page may be broken off before its head has left.
+    // A short page may be aborted before its head has been sent.
     if let Ok(response) = sent {
         let status = response.status().as_u16();
         let body = response.bytes().await;

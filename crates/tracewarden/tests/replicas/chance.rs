@@ -1,22 +1,22 @@
-//! Randomness that can be had again: the seed is printed, and taken from `TRACEWARDEN_TEST_SEED`.
+//! Reproducible randomness: the seed is printed, and can be set with `TRACEWARDEN_TEST_SEED`.
 
 use std::hash::{BuildHasher as _, RandomState};
 
 use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
 
-/// The seed of this run.
+/// Returns the seed of this run.
 pub fn seed() -> u64 {
     let seed = match std::env::var("TRACEWARDEN_TEST_SEED") {
         Ok(text) => text.parse().unwrap_or_else(|_| panic!("`TRACEWARDEN_TEST_SEED` is no number: `{text}`")),
-        // The standard library seeds its hash maps from the system.
+        // The standard library seeds its hash maps from the system's randomness.
         Err(_) => RandomState::new().hash_one(0),
     };
     println!("seed {seed}: to have it again, set TRACEWARDEN_TEST_SEED");
     seed
 }
 
-/// A source of its own for each of several tasks.
+/// Returns a separate random source for each of several tasks.
 pub fn source(seed: u64, number: u64) -> ChaCha8Rng {
     ChaCha8Rng::seed_from_u64(seed.wrapping_add(number))
 }

@@ -1,4 +1,4 @@
-//! Whatever takes a right away or gives it holds at the next request, on the replica that was told and on the other.
+//! Every change of access rights takes effect with the next request, on the replica that made it and on the other.
 
 use std::pin::Pin;
 
@@ -9,19 +9,19 @@ use crate::fleet::{Fleet, add_user, new_key, read_traces, session_id, spans};
 use crate::support::store::Store;
 use crate::support::{Client, Service, USER_PASSWORD};
 
-/// The spans of the trace that the role `blue` opens.
+/// Number of spans in the trace to which the role `blue` grants access.
 const BLUE_SPANS: usize = 3;
 
-/// What a request meets.
+/// The result of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Meets {
     /// The spans of the blue trace.
     Spans,
     /// An answer without spans.
     Nothing,
-    /// The credential is none (any more).
+    /// The credential is not valid, or no longer.
     Unauthenticated,
-    /// The password must be changed first.
+    /// The user must first change the password.
     PasswordChange,
 }
 
@@ -37,23 +37,23 @@ async fn meets(client: &Client) -> Meets {
     }
 }
 
-/// What a change is made with, and on.
+/// The clients for a change, and the objects that it concerns.
 struct Scene {
-    /// The administrator, at the first replica.
+    /// The administrator, on the first replica.
     admin: Client,
-    /// A user with the role `blue`, at the first replica.
+    /// A user with the role `blue`, on the first replica.
     session: Client,
     session_id: String,
     key: Client,
     key_id: String,
-    /// The same user's other session.
+    /// Another session of the same user.
     other: Client,
     name: String,
 }
 
 type Done<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
-/// A change; what session, key and other session of the user meet after it, having met spans before.
+/// A change, and the results for the user's session, API key and other session after it; before it, all see spans.
 struct Row {
     name: &'static str,
     change: for<'a> fn(&'a Scene) -> Done<'a>,
@@ -86,7 +86,7 @@ fn policies(expression: &str) -> Value {
     json!({"policies": [{"title": "Changed", "expression": expression}]})
 }
 
-/// Users of this table hold the role `team`, which opens the traces of `user.attributes.team`, theirs being `blue`.
+/// Users in this table have the role `team`, which grants access to the traces of `user.attributes.team`; theirs is `blue`.
 fn table() -> Vec<Row> {
     vec![
         row!("role changed", [Nothing, Nothing, Nothing], |scene| scene
@@ -101,7 +101,7 @@ fn table() -> Vec<Row> {
             .expect(204)),
         row!("role deleted and made again", [Nothing, Nothing, Nothing], |scene| {
             scene.admin.delete("/roles/team").await.expect(204);
-            // The assignments went with it.
+            // Deleting the role removed its assignments.
             scene.admin.put("/roles/team", policies("true")).await.expect(201)
         }),
         row!("user's roles changed", [Nothing, Nothing, Nothing], |scene| scene
@@ -242,13 +242,13 @@ async fn what_is_given_holds_at_the_next_request_of_every_replica() {
     assert_eq!(meets(&at_b).await, Meets::Nothing);
     admin.patch("/users/ada", json!({"roles": ["blue"]})).await.expect(200);
     assert_eq!(meets(&at_b).await, Meets::Spans);
-    // A right to administer as well, and its loss.
+    // The same for administration.
     at_b.get("/users").await.problem(403, "forbidden");
     admin.patch("/users/ada", json!({"roles": ["blue", "admin"]})).await.expect(200);
     at_b.get("/users").await.expect(200);
     admin.patch("/users/ada", json!({"roles": ["blue"]})).await.expect(200);
     at_b.get("/users").await.problem(403, "forbidden");
-    // A session that was made at one replica is one at the other, and its end is.
+    // A session from one replica is valid on the other, and so is its end.
     let other = fleet.b().sign_in("ada", USER_PASSWORD).await;
     assert_eq!(meets(&other.at(fleet.a())).await, Meets::Spans);
     other.send(Method::POST, "/logout", None).await.expect(204);
@@ -271,7 +271,7 @@ async fn a_preview_holds_at_the_next_request_of_every_replica() {
         assert_eq!(meets(next).await, Meets::Nothing);
         assert_eq!(next.get("/me").await.expect(200).body["preview"], Value::Null);
     }
-    // A preview of a user follows that user.
+    // A preview of a user follows changes to that user.
     add_user(fleet.a(), &admin, "ada", &["blue"], json!({})).await;
     admin.put("/me/preview", json!({"username": "ada"})).await.expect(200);
     for (change, met) in [
@@ -290,7 +290,7 @@ async fn a_preview_holds_at_the_next_request_of_every_replica() {
     assert_eq!(meets(&both[1]).await, Meets::Nothing);
     let shown = json!({"roles": [], "attributes": {}, "username": "ada"});
     assert_eq!(both[1].get("/me").await.expect(200).body["preview"], shown);
-    // It is gone with the role `admin`, at once, and does not come back with it.
+    // Losing the role `admin` ends the preview at once; regaining the role does not restore it.
     add_user(fleet.a(), &admin, "second", &["admin"], json!({})).await;
     let second = fleet.a().sign_in("second", USER_PASSWORD).await;
     admin.put("/me/preview", preview).await.expect(200);

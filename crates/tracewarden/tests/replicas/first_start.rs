@@ -1,4 +1,4 @@
-//! Replicas that start together, and what they count together.
+//! Replicas that start concurrently, and the counters that they share.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ async fn replicas_that_start_together_create_one_administrator() {
     assert_eq!(records.iter().filter(|record| record.action == "admin.create").count(), 1);
 }
 
-/// Failed log-ins, at each replica by turns, until one is refused for their number.
+/// Fails to sign in on alternating replicas, until the rate limit rejects an attempt.
 async fn fail_until_refused(fleet: &Fleet) -> (usize, Answer) {
     let wrong = json!({"username": "admin", "password": "not the password"});
     for tries in 0..100 {
@@ -62,7 +62,7 @@ async fn failed_log_ins_are_counted_together() {
     assert_eq!(together, alone, "two replicas admit as many failures as one");
     let seconds: u64 = refused.headers["retry-after"].to_str().unwrap().parse().unwrap();
     assert!(seconds >= 1);
-    // At both, and for the right password too: it would tell that it is the right one.
+    // On both, and for the right password, too: another answer would reveal that it is right.
     for service in &fleet.replicas {
         let right = json!({"username": "admin", "password": ADMIN_PASSWORD});
         service.anonymous().post("/login", right).await.problem(429, "too_many_attempts");

@@ -8,16 +8,16 @@ use tracewarden_testkit::postgres::{self, Database};
 use crate::support::store::{self, Store, blue_policies};
 use crate::support::{ADMIN_PASSWORD, Answer, Client, Service, USER_PASSWORD};
 
-/// Replicas on one database.
+/// Replicas on one application database.
 pub struct Fleet {
-    /// The processes; each listens on a port of its own.
+    /// The processes; each listens on its own port.
     pub replicas: Vec<Service>,
-    /// What they share.
+    /// The shared database.
     _database: Arc<Database>,
 }
 
 impl Fleet {
-    /// So many replicas on a new database of the common server.
+    /// Starts this number of replicas on a new database of the common server.
     pub fn start(count: usize, environment: &[(&str, &str)]) -> Self {
         Self::start_on(Arc::new(postgres::database().unwrap()), count, environment)
     }
@@ -28,8 +28,8 @@ impl Fleet {
         Self { replicas, _database: database }
     }
 
-    /// Two replicas before this store, with its table bound, two traces in it, the role `blue` that opens one of them,
-    /// and a session of the administrator.
+    /// Starts two replicas with this ClickHouse, with its table bound, two traces in it, the role `blue` with access to one
+    /// of them, and a session of the administrator.
     pub async fn reading(store: &Store, environment: &[(&str, &str)]) -> (Self, Client) {
         store.insert_two_traces().await;
         let fleet = Self::start(2, &[&store.settings(), environment].concat());
@@ -39,12 +39,12 @@ impl Fleet {
         (fleet, admin)
     }
 
-    /// The first replica, on which changes are made.
+    /// Returns the first replica, on which changes are made.
     pub fn a(&self) -> &Service {
         &self.replicas[0]
     }
 
-    /// The second replica.
+    /// Returns the second replica.
     pub fn b(&self) -> &Service {
         &self.replicas[1]
     }
@@ -60,12 +60,12 @@ pub async fn add_user(service: &Service, admin: &Client, name: &str, roles: &[&s
     client.post("/me/password", change).await.expect(204);
 }
 
-/// A new key of the session's user: its id, and a client that uses it.
+/// Creates an API key for the session's user; returns its id and a client that uses it.
 pub async fn new_key(session: &Client) -> (String, Client) {
     created_key(session, json!({"name": "test"})).await
 }
 
-/// One that expires.
+/// The same with an expiry.
 pub async fn new_key_until(session: &Client, expires_at: &str) -> (String, Client) {
     created_key(session, json!({"name": "test", "expires_at": expires_at})).await
 }
@@ -76,24 +76,24 @@ async fn created_key(session: &Client, new: Value) -> (String, Client) {
     (created["id"].as_str().unwrap().to_owned(), key)
 }
 
-/// The id of the client's own session.
+/// Returns the id of the client's session.
 pub async fn session_id(session: &Client) -> String {
     let list = session.get("/me/sessions").await.expect(200).body;
     let own = list["sessions"].as_array().unwrap().iter().find(|session| session["current"] == true);
     own.unwrap()["id"].as_str().unwrap().to_owned()
 }
 
-/// A second session of the administrator.
+/// Opens a second session of the administrator.
 pub async fn other_admin(service: &Service) -> Client {
     service.sign_in("admin", ADMIN_PASSWORD).await
 }
 
-/// Asks for all spans of all traces that the client may see.
+/// Requests all spans of all traces that the client may see.
 pub async fn read_traces(client: &Client) -> Answer {
     client.post("/traces/query", json!({"columns": ["ServiceName"]})).await
 }
 
-/// How many spans an answer shows.
+/// Returns the number of spans in an answer.
 pub fn spans(answer: &Answer) -> usize {
     match answer.status {
         200 => answer.body["spans"].as_array().unwrap().len(),
@@ -104,7 +104,7 @@ pub fn spans(answer: &Answer) -> usize {
     }
 }
 
-/// How often something is done: by default so often, or as this environment variable says.
+/// Returns the number of repetitions: the default, or the value of this environment variable.
 pub fn count(variable: &str, default: usize) -> usize {
     match std::env::var(variable) {
         Ok(text) => text.parse().unwrap_or_else(|_| panic!("`{variable}` is no number: `{text}`")),

@@ -1,5 +1,5 @@
-//! PostgreSQL is lost while it is told to commit: nobody knows whether the change was made. The answer says so, the log
-//! does not deny a change that was made, and nothing is shown or opened.
+//! The connection to PostgreSQL is lost during a commit, so its outcome is unknown. The answer says so, the audit log does
+//! not deny a change that was made, and no access is granted and no span shown.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ impl Scene {
         (Self { service, proxy, _store: store }, admin)
     }
 
-    /// Asks, loses the database at the commit, and gives the answer with the outcomes that the log has of it.
+    /// Sends a request, loses the connection at the commit, and returns the answer with the outcomes in the audit log.
     async fn ask(
         &self,
         client: &Client,
@@ -85,7 +85,7 @@ async fn a_change_that_was_made_is_not_denied() {
         assert_eq!(keys.contains(&key), made, "{keys}");
         let attributes = admin.get("/users/ada").await.expect(200).body["attributes"].clone();
         assert_eq!(attributes, if made { json!({"made": true}) } else { json!({}) });
-        // The way back in for a user whose password nobody was told.
+        // An administrator can reset the password of a user whose initial password no client received.
         if made {
             let path = format!("/users/{user}/password");
             let rotated = admin.send(Method::POST, &path, None).await.expect(200).body;
@@ -107,7 +107,7 @@ async fn nothing_is_opened_or_shown() {
             scene.ask(&scene.service.anonymous(), (Method::POST, "/login", login), lost).await;
         let expected: &[&str] = if made { &["success"] } else { &[] };
         assert_eq!(outcomes, expected, "a log-in, {lost:?}");
-        // One whose token nobody has; its user sees it and can end it.
+        // No client has this session's token; the user sees the session and can end it.
         let after = ada.get("/me/sessions").await.expect(200).body["sessions"].as_array().unwrap().len();
         assert_eq!(after, before + usize::from(made));
 

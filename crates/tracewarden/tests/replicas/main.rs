@@ -1,4 +1,4 @@
-//! Several service processes on one PostgreSQL database, and what they do when one of them, or the database, goes away.
+//! Several service processes on one PostgreSQL database, and failures of a process or of the database.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

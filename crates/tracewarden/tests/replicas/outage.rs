@@ -1,5 +1,5 @@
-//! PostgreSQL stops and comes back, or a SQLite file is locked, while the service is busy: without it there is no span and no answer but 503, and
-//! after its return everything goes on at once.
+//! PostgreSQL stops and restarts, or a SQLite file is locked, while the service is busy: meanwhile, it shows no span and
+//! answers 503 only; afterwards, everything works again at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
@@ -23,16 +23,16 @@ const UP: u8 = 0;
 const DOWN: u8 = 1;
 const OVER: u8 = 2;
 
-/// What a busy client met.
+/// Results of a busy client.
 #[derive(Default)]
 struct Met {
-    /// Requests whose answers showed spans and were whole.
+    /// Requests whose answers showed spans and were complete.
     shown: Vec<String>,
-    /// Answers 503 to requests that began while the database was away.
+    /// Number of 503 answers to requests that began during the outage.
     away: usize,
 }
 
-/// Reads until it is over. Between the database's going and coming every answer must be the one that says so.
+/// Reads until the test is over. During the outage, every answer must be a 503.
 async fn stay_busy(client: Client, stage: Arc<AtomicU8>, away: Arc<AtomicUsize>) -> Met {
     let mut met = Met::default();
     loop {
@@ -50,7 +50,7 @@ async fn stay_busy(client: Client, stage: Arc<AtomicU8>, away: Arc<AtomicUsize>)
                 assert!(before != DOWN || after != DOWN, "a page without the database: {page}");
                 met.shown.push(request);
             }
-            // Broken off: the record of its end could not be written.
+            // Aborted: the record of its end could not be written.
             (200, Err(_)) => {
                 assert!(before != DOWN || after != DOWN, "a page was begun without the database")
             }
@@ -70,8 +70,8 @@ async fn stay_busy(client: Client, stage: Arc<AtomicU8>, away: Arc<AtomicUsize>)
     }
 }
 
-/// Everything that needs the database says that it is not there; what does not, answers. Asked all at once, since each
-/// waits a little for the database first.
+/// Checks that operations that need the database are unavailable, and others work. The requests run concurrently, since
+/// each first waits a little for the database.
 async fn is_away(service: &Service, client: &Client, admin: &Client) {
     let (client, admin, anonymous) = (client.at(service), admin.at(service), service.anonymous());
     let trace = format!("/traces/{}", store::BLUE);
@@ -140,7 +140,7 @@ async fn without_its_database_the_service_shows_nothing_and_comes_back_at_once()
         let told = away.each_ref().map(|count| count.load(Ordering::SeqCst));
         stage.store(DOWN, Ordering::SeqCst);
         join_all(fleet.replicas.iter().map(|service| is_away(service, &key, &admin))).await;
-        // Until each busy client began a request during this outage and was told.
+        // Wait until each busy client has begun a request during this outage and received its error.
         let now = async || away.each_ref().map(|count| count.load(Ordering::SeqCst));
         until(now, |now| now.iter().zip(told).all(|(now, told)| *now > told)).await;
         stage.store(UP, Ordering::SeqCst);
@@ -211,7 +211,7 @@ async fn a_file_that_another_program_has_locked_shows_nothing_until_it_is_free()
     while read_traces(&key).await.status != 200 {
         assert!(back.elapsed() < BACK_WITHIN, "it does not come back");
     }
-    // The answer itself may have been waited for.
+    // The answer itself may have taken longer.
     assert!(back.elapsed() < BACK_WITHIN, "it came back after {:?}", back.elapsed());
     admin.put("/roles/red", blue_policies()).await.expect(201);
     audit_log::verified(&service).await;

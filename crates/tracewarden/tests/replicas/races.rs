@@ -1,5 +1,5 @@
-//! Revocations raced against reads: no request that begins after a revocation was acknowledged, by whichever replica,
-//! shows a span at any replica, in whatever way; and in the audit log no read that showed spans stands after the revocation.
+//! Revocations raced against reads: no request that begins after a revocation was acknowledged by any replica shows a span
+//! on any replica, by any kind of read; and no read that showed spans is recorded in the audit log after the revocation.
 
 mod ways;
 
@@ -26,10 +26,11 @@ use ways::Way;
 
 const WORKERS: usize = 3;
 
-/// Reads and the revocation begin within this time of one another.
+/// Maximum time between the beginnings of reads and revocation.
 const SPREAD_MICROS: u64 = 15_000;
 
-/// How a right ends. Those are rarer that compute password hashes, which take their time, or that no other race may be beside.
+/// Ways to revoke access. Those that compute password hashes, which are slow, or that exclude concurrent races are used
+/// less often.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     KeyByOwner,
@@ -84,12 +85,12 @@ impl Kind {
         }
     }
 
-    /// Whether it changes what all readers' rights rest on.
+    /// Whether it changes the access of all readers.
     fn is_of_all(self) -> bool {
         matches!(self, Self::BindingChanged | Self::ModelImported | Self::ModelRestored)
     }
 
-    /// Whether a key reads, and not a session.
+    /// Whether the reader uses an API key instead of a session.
     fn is_of_a_key(self) -> bool {
         !matches!(
             self,
@@ -103,20 +104,20 @@ impl Kind {
     }
 }
 
-/// A worker's own user and role, so that races do not disturb one another.
+/// A worker with its own user and role, so that races do not affect each other.
 struct Worker {
     number: usize,
     fleet: Arc<Fleet>,
     admin: Client,
     owner: Client,
-    /// Held by races that change what all rights rest on against all others.
+    /// Locked exclusively by races that change the access of all readers.
     others: Arc<RwLock<()>>,
 }
 
-/// How long a key lives that expires: as long as a busy machine may take to read by it once.
+/// Lifetime of an expiring API key: as long as one read may take on a busy machine.
 const LIFE_NANOS: i64 = 3_000_000_000;
 
-/// What the clock shows, in nanoseconds since 1970; the replicas have the same.
+/// Returns the time in nanoseconds since 1970; the replicas use the same clock.
 fn now() -> i64 {
     i64::try_from(SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos()).unwrap()
 }
@@ -125,26 +126,26 @@ async fn sleep_until(nanos: i64) {
     tokio::time::sleep(Duration::from_nanos(u64::try_from(nanos - now()).unwrap_or(0))).await;
 }
 
-/// Where a race stands.
+/// Stages of a race.
 const GOING: u8 = 0;
 const SENT: u8 = 1;
 const ACKNOWLEDGED: u8 = 2;
 
-/// What the readers of one race met.
+/// Results of the readers of one race.
 #[derive(Default)]
 struct Met {
-    /// Answers with spans to requests that began before the revocation was sent.
+    /// Number of answers with spans to requests that began before the revocation was sent.
     before: usize,
-    /// Answers with spans to requests that began after it was sent and before it was acknowledged. They may be; that
-    /// there are some shows that requests are close enough to the edge to fall over it.
+    /// Number of answers with spans to requests that began after the revocation was sent and before it was acknowledged.
+    /// They are allowed, and show that the requests are close enough to the revocation to detect a fault.
     during: usize,
-    /// Answers without spans to requests that began after the acknowledgement.
+    /// Number of answers without spans to requests that began after the acknowledgement.
     refused: usize,
-    /// Answers with spans to those: none may be.
+    /// Answers with spans to such requests; there must be none.
     stale: Vec<String>,
     /// Requests that showed spans.
     shown: Vec<String>,
-    /// How often each way was refused after the acknowledgement.
+    /// For each kind of read, how often it was rejected after the acknowledgement.
     ways: BTreeMap<Way, usize>,
 }
 
@@ -179,7 +180,7 @@ impl Met {
     }
 }
 
-/// Reads once, after a while.
+/// Reads once, after a delay.
 async fn read_after(delay: Duration, way: Way, client: Client, stage: Arc<AtomicU8>) -> (u8, Way, Answer) {
     tokio::time::sleep(delay).await;
     let begun = stage.load(Ordering::SeqCst);
@@ -213,7 +214,7 @@ impl Worker {
         self.fleet.a().sign_in(&format!("racer{}", self.number), USER_PASSWORD).await
     }
 
-    /// Runs one race; returns what was met and the request that revoked.
+    /// Runs one race; returns the results and the id of the revoking request.
     async fn race(&mut self, kind: Kind, chance: &mut ChaCha8Rng) -> (Met, String) {
         let others = Arc::clone(&self.others);
         let (_alone, _beside) = if kind.is_of_all() {
@@ -236,7 +237,7 @@ impl Worker {
             _ if kind.is_of_a_key() => key,
             _ => self.another_session().await,
         };
-        // What is named by the request that revokes.
+        // The object that the revoking request names.
         let named = match kind {
             Kind::SessionByOwner | Kind::SessionByAdministrator => session_id(&client).await,
             Kind::ModelRestored => self.state_without_the_right().await,
@@ -258,7 +259,7 @@ impl Worker {
                 tokio::spawn(read_after(any(chance), way, at(replica), Arc::clone(&stage)))
             })
             .collect();
-        // A change is quicker than a read: a little later, it falls among all of a read's steps.
+        // A change is faster than a read: with a longer delay, it falls among all steps of the read.
         tokio::time::sleep(any(chance) * 2).await;
         stage.store(SENT, Ordering::SeqCst);
         let replica = &self.fleet.replicas[chance.random_range(0..2)];
@@ -268,7 +269,7 @@ impl Worker {
         let answer = self.revoke(kind, replica, &client, &named).await;
         assert!(matches!(answer.status, 200 | 204), "{kind:?}: {}: {}", answer.status, answer.body);
         stage.store(ACKNOWLEDGED, Ordering::SeqCst);
-        // One request at each replica begins this moment.
+        // One request on each replica begins right now.
         let at_once = [0, 1].map(|replica| (Way::any(chance, kind.is_of_a_key()), at(replica)));
         let answers = join_all(at_once.iter().map(|(way, client)| way.read(client))).await;
         at_once.iter().zip(&answers).for_each(|((way, _), answer)| met.add(ACKNOWLEDGED, *way, answer));
@@ -280,7 +281,7 @@ impl Worker {
         (met, answer.headers["x-request-id"].to_str().unwrap().to_owned())
     }
 
-    /// Takes the right away and gives it back; the number of the state between.
+    /// Revokes the access and restores it; returns the version of the model between the two.
     async fn state_without_the_right(&self) -> String {
         self.admin.put(&self.role(), policies("false")).await.expect(200);
         let file = self.admin.get("/schema/export").await.expect(200);
@@ -301,7 +302,7 @@ impl Worker {
         match kind {
             Kind::KeyByOwner => owner.delete(&format!("/me/api-keys/{named}")).await,
             Kind::KeyByAdministrator => admin.delete(&self.user(&format!("/api-keys/{named}"))).await,
-            // Time has revoked it.
+            // The API key has expired.
             Kind::KeyExpires => admin.get("/me").await,
             Kind::AllKeys => admin.delete(&self.user("/api-keys")).await,
             Kind::RoleTaken => admin.patch(&self.user(""), json!({"roles": []})).await,
@@ -337,7 +338,7 @@ impl Worker {
         }
     }
 
-    /// Gives the right back that this answer took away.
+    /// Restores the access that this answer revoked.
     async fn restore(&mut self, kind: Kind, revoked: &Answer) {
         let role = format!("team{}", self.number);
         match kind {
@@ -447,12 +448,12 @@ async fn no_span_is_shown_after_a_revocation_was_acknowledged() {
     check_log(&fleet, &revocations).await;
 }
 
-/// The order of the audit log says the same.
+/// Checks that the order of the audit log agrees.
 async fn check_log(fleet: &Fleet, revocations: &[(Kind, String, Vec<String>)]) {
     let records = audit_log::verified(fleet.a()).await;
     let mut places: HashMap<&str, u64> = HashMap::new();
     for record in &records {
-        // Of several records of one request, the first.
+        // If a request has several records, the first one counts.
         places.entry(&record.request_id).or_insert(record.sequence);
     }
     for (kind, revocation, shown) in revocations {

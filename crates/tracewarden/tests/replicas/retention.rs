@@ -1,4 +1,4 @@
-//! Replicas that remove old audit records at the same time.
+//! Replicas that remove old audit records concurrently.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -28,7 +28,7 @@ async fn replicas_prune_together_and_keep_what_is_not_old() {
             number += 1;
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
-        // The chain is whole at every moment of it.
+        // The chain is intact at all times.
         if number % 60 == 0 {
             audit_log::verified(fleet.a()).await;
         }
@@ -37,7 +37,7 @@ async fn replicas_prune_together_and_keep_what_is_not_old() {
     let pruned: Vec<_> = records.iter().filter(|record| record.action == "audit.prune").collect();
     assert!(records[0].sequence > first && !pruned.is_empty(), "nothing was removed");
     assert!(pruned.iter().all(|record| record.via == "service" && record.outcome == "success"));
-    // One run of numbers: a prefix is gone, and nothing else.
+    // The sequence numbers have no gaps: only a prefix was removed.
     let sequences: Vec<u64> = records.iter().map(|record| record.sequence).collect();
     let expected: Vec<u64> = (0..).take(sequences.len()).map(|offset| sequences[0] + offset).collect();
     assert_eq!(sequences, expected);
@@ -49,7 +49,7 @@ async fn replicas_prune_together_and_keep_what_is_not_old() {
             assert!(present.contains(request.as_str()), "a record was removed before its time");
         }
     }
-    // Of twelve seconds these are the last three and a half, however many a slow machine does in them.
+    // These are the last three and a half of twelve seconds, however many changes a slow machine makes in them.
     assert!(young > 10 && young > written.len() / 10, "{young} of {}", written.len());
     println!("{} changes, {} records kept, {} removals", written.len(), records.len(), pruned.len());
 }

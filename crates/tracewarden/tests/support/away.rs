@@ -1,4 +1,4 @@
-//! A database of the service that it cannot use for a while.
+//! Makes the application database temporarily unavailable.
 
 use std::time::{Duration, Instant};
 
@@ -7,14 +7,14 @@ use tracewarden_testkit::postgres::Database;
 
 use super::Service;
 
-/// The service's own lock, of which `crates/appdb/src/postgres.rs` has the number.
+/// The service's advisory lock; `crates/appdb/src/postgres.rs` defines its number.
 const LOCK: &str = "SELECT pg_advisory_lock(6075990604458185284)";
 const UNLOCK: &str = "SELECT pg_advisory_unlock(6075990604458185284)";
 
-/// It goes on so soon after its database does.
+/// Maximum time until the service is ready after its database is.
 const BACK_WITHIN: Duration = Duration::from_secs(2);
 
-/// Somebody else who writes to a service's own database, and lets nobody else do so. Reading goes on.
+/// Another client that holds the write lock of the application database. Reads still work.
 pub struct OtherWriter {
     connection: AnyConnection,
     end: &'static str,
@@ -39,7 +39,7 @@ impl OtherWriter {
 }
 
 impl Service {
-    /// Its server lets it into its database no more, and ends its connections there.
+    /// Makes the database server reject the service, and closes the service's connections.
     pub fn shut_out(&self) {
         let database = self.database.as_ref().unwrap();
         let others = "FROM pg_stat_activity WHERE datname = current_database() \
@@ -53,24 +53,24 @@ impl Service {
         }
     }
 
-    /// Its server lets it in again.
+    /// Makes the database server accept the service again.
     pub fn let_in(&self) {
         let database = self.database.as_ref().unwrap();
         database.run(&[&connections(database, -1)]).unwrap();
     }
 
-    /// Waits until it is ready again, which it must be soon.
+    /// Waits until the service is ready again, which must be soon.
     pub async fn comes_back(&self) {
         let begun = Instant::now();
         while self.anonymous().get("/readyz").await.status != 200 {
             assert!(begun.elapsed() < BACK_WITHIN, "it does not come back");
         }
-        // The answer itself may have been waited for.
+        // The answer itself may have taken longer.
         assert!(begun.elapsed() < BACK_WITHIN, "it came back after {:?}", begun.elapsed());
     }
 }
 
-/// Lets so many in, but for superusers; with -1 any number.
+/// Returns the statement that limits connections of non-superusers; -1 is unlimited.
 fn connections(database: &Database, number: i32) -> String {
     let url = database.url();
     let name = url.rsplit('/').next().unwrap();

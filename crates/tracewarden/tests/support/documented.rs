@@ -1,4 +1,4 @@
-//! Every answer that any test gets is one that the committed document describes.
+//! Checks that every answer in any test is described in the committed OpenAPI document.
 
 use std::sync::OnceLock;
 
@@ -21,8 +21,8 @@ fn matches(pattern: &str, path: &str) -> bool {
             .all(|(part, own)| part == own || (part.starts_with('{') && !own.is_empty()))
 }
 
-/// Checks the status of an answer to `asked`, a method and a path. Paths and methods that are not served have no
-/// operation, and 405 is an answer to those.
+/// Checks the status of the answer to `asked`, a method and a path. Unknown paths and methods have no operation, and may
+/// give 405.
 #[track_caller]
 pub fn check(asked: &str, status: u16) {
     let Some((method, path)) = asked.split_once(' ') else { return };

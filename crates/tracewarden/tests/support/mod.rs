@@ -1,4 +1,4 @@
-//! Starts the service as its users do, as a process with a database of its own on a free port, and talks to it over HTTP.
+//! Starts the service as a process with its own application database on a free port, and sends HTTP requests to it.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -29,13 +29,13 @@ pub mod terminal;
 /// The administrator's password in every test.
 pub const ADMIN_PASSWORD: &str = "seven quiet lighthouses";
 
-/// A password that is good enough for a user.
+/// A password that is acceptable for a user.
 pub const USER_PASSWORD: &str = "a rather long sentence";
 
-/// Where its own database is, as a setting.
+/// Setting with the URL of the application database.
 const DATABASE_URL: &str = "TRACEWARDEN_DATABASE_URL";
 
-/// How many services of this process are on each database of a server, by the address of what they hold of it.
+/// Number of services of this process on each database of a server, by the address of its `Arc`.
 static ON_SERVERS: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
 
 fn begun_on(database: &Arc<Database>) {
@@ -43,7 +43,7 @@ fn begun_on(database: &Arc<Database>) {
     *all.entry(Arc::as_ptr(database).addr()).or_default() += 1;
 }
 
-/// Whether no other service is on it any more.
+/// Whether no other service uses the database any more.
 fn ended_on(database: &Arc<Database>) -> bool {
     let mut all = ON_SERVERS.lock().unwrap_or_else(PoisonError::into_inner);
     let place = Arc::as_ptr(database).addr();
@@ -54,26 +54,27 @@ fn ended_on(database: &Arc<Database>) -> bool {
     left == 0
 }
 
-/// A running service; killed when dropped, and then what it has written is searched for secrets: its log, the file that is its
-/// database, or, by the last service that is on it, its database on a server.
+/// A running service. When dropped, it is killed, and everything that it has written is searched for secrets: its log and
+/// its database file, or, for the last service on it, its database on a server.
 pub struct Service {
     child: Child,
-    /// Where it listens.
+    /// URL of the service.
     pub base: String,
-    /// Its working directory, with the log `log` and, on SQLite, the database `tracewarden.db` unless a setting names another.
+    /// Working directory, with the log `log` and, for SQLite, the database `tracewarden.db` unless a setting names another.
     pub directory: tempfile::TempDir,
     environment: Vec<(String, String)>,
-    /// Its database when that is on PostgreSQL. It goes with the last who holds it, service or test.
+    /// The database, if it is on PostgreSQL. It is dropped with its last user, service or test.
     pub database: Option<Arc<Database>>,
 }
 
 impl Service {
-    /// With a trace store that does not answer.
+    /// Starts a service whose ClickHouse does not answer.
     pub fn start() -> Self {
         Self::start_with(&[])
     }
 
-    /// With further settings. On SQLite, but for test binaries that are named for running the same tests on PostgreSQL.
+    /// Starts a service with further settings. It uses SQLite, except in test binaries whose names request the same tests
+    /// on PostgreSQL.
     pub fn start_with(environment: &[(&str, &str)]) -> Self {
         if env!("CARGO_CRATE_NAME").ends_with("_on_postgresql") {
             return Self::start_on(&Arc::new(postgres::database().unwrap()), environment);
@@ -81,7 +82,7 @@ impl Service {
         Self::begin(None, environment)
     }
 
-    /// On this PostgreSQL database, as one of perhaps several replicas.
+    /// Starts a service on this PostgreSQL database, possibly as one of several replicas.
     pub fn start_on(database: &Arc<Database>, environment: &[(&str, &str)]) -> Self {
         let url = database.url();
         let mut all = vec![(DATABASE_URL, url.as_str())];
@@ -93,7 +94,7 @@ impl Service {
         let directory = tempfile::tempdir().unwrap();
         let mut all = vec![
             ("TRACEWARDEN_LISTEN".to_owned(), "127.0.0.1:0".to_owned()),
-            // Discard: nothing listens there.
+            // The discard port: no program listens on it.
             ("TRACEWARDEN_CLICKHOUSE_URL".to_owned(), "http://127.0.0.1:9".to_owned()),
             ("TRACEWARDEN_ADMIN_PASSWORD_HASH".to_owned(), admin_password_hash().to_owned()),
         ];
@@ -107,7 +108,7 @@ impl Service {
         Self { child, base, directory, environment: all, database }
     }
 
-    /// Stops the process and starts another on the same database.
+    /// Kills the process and starts another one on the same database.
     pub fn restart_with(&mut self, environment: &[(&str, &str)]) {
         self.kill();
         for (name, value) in environment {
@@ -123,7 +124,7 @@ impl Service {
         self.child.wait().unwrap()
     }
 
-    /// The address of its database, for reading it directly.
+    /// Returns the database URL, for reading the database directly.
     pub fn database_url(&self) -> String {
         match &self.database {
             Some(database) => database.url(),
@@ -131,7 +132,7 @@ impl Service {
         }
     }
 
-    /// Its database when that is a file.
+    /// Returns the database file, if there is one.
     fn file(&self) -> Option<PathBuf> {
         let mut settings = settings(&self.environment);
         let path = match settings.find(|(name, _)| *name == DATABASE_URL) {
@@ -141,34 +142,34 @@ impl Service {
         Some(self.directory.path().join(path))
     }
 
-    /// A command of the program, with the settings of this service.
+    /// Returns a command of the program, with the settings of this service.
     pub fn command(&self) -> Command {
         let mut command = program();
         command.current_dir(self.directory.path()).envs(settings(&self.environment));
         command
     }
 
-    /// The process.
+    /// Returns the process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Waits until the process ended by itself.
+    /// Waits until the process ends by itself.
     pub fn wait(&mut self) -> ExitStatus {
         self.child.wait().unwrap()
     }
 
-    /// Everything that was logged so far.
+    /// Returns the log so far.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.directory.path().join("log")).unwrap()
     }
 
-    /// A client without credentials.
+    /// Returns a client without credentials.
     pub fn anonymous(&self) -> Client {
         Client::new(&self.base)
     }
 
-    /// A client with a session of this user.
+    /// Returns a client with a session of this user.
     pub async fn sign_in(&self, username: &str, password: &str) -> Client {
         let client = self.anonymous();
         let answer =
@@ -180,12 +181,12 @@ impl Service {
         client.with("cookie", cookie)
     }
 
-    /// A client with a session of the administrator.
+    /// Returns a client with a session of the administrator.
     pub async fn admin(&self) -> Client {
         self.sign_in("admin", ADMIN_PASSWORD).await
     }
 
-    /// Creates a user with these roles and signs them in with a password of their own.
+    /// Creates a user with these roles and signs in with a changed password.
     pub async fn user(&self, admin: &Client, username: &str, roles: &[&str]) -> Client {
         let created = admin.post("/users", json!({"username": username, "roles": roles})).await.expect(201);
         let initial = created.body["initial_password"].as_str().unwrap().to_owned();
@@ -219,17 +220,17 @@ impl Drop for Service {
     }
 }
 
-/// The program under test.
+/// Returns a command for the program under test.
 pub fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tracewarden"));
-    // Settings of whoever runs the tests must not reach the program.
+    // Settings in the environment of the test run must not reach the program.
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("TRACEWARDEN_")) {
         command.env_remove(name);
     }
     command
 }
 
-/// An empty value takes a setting back.
+/// An empty value removes a setting.
 fn settings(environment: &[(String, String)]) -> impl Iterator<Item = (&str, &str)> {
     let given = environment.iter().filter(|(_, value)| !value.is_empty());
     given.map(|(name, value)| (name.as_str(), value.as_str()))
@@ -258,7 +259,7 @@ fn launch(directory: &Path, environment: &[(String, String)]) -> (Child, String)
     (child, base)
 }
 
-/// Runs `tracewarden hash-password`; once in a test process, since hashing is slow on purpose.
+/// Returns the hash of the administrator's password; computed once per test process, since hashing is slow on purpose.
 pub fn admin_password_hash() -> &'static str {
     static HASH: OnceLock<String> = OnceLock::new();
     HASH.get_or_init(|| hash_password(ADMIN_PASSWORD))
@@ -282,63 +283,63 @@ pub struct Client {
     headers: HeaderMap,
 }
 
-/// An answer, read to its end.
+/// An answer, read completely.
 #[derive(Debug)]
 pub struct Answer {
-    /// Method and path that were asked, for messages.
+    /// Method and path of the request, for messages.
     pub asked: String,
     /// Status.
     pub status: u16,
     /// Headers.
     pub headers: HeaderMap,
-    /// The body as it came.
+    /// The body as received.
     pub bytes: Vec<u8>,
-    /// The body as JSON; null when it is none.
+    /// The body as JSON; null if it is not JSON.
     pub body: Value,
 }
 
 impl Client {
-    /// A client without credentials.
+    /// Creates a client without credentials.
     pub fn new(base: &str) -> Self {
-        // The client is built without a provider of its own; a second installation in one process is refused, rightly.
+        // The client has no default provider. A second installation in the same process fails, which is ignored.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        // An answer is what was asked for, not what it leads to.
+        // Redirects are not followed: tests check the answer itself.
         let redirects = reqwest::redirect::Policy::none();
         let http = reqwest::Client::builder().no_proxy().redirect(redirects).build().unwrap();
         Self { base: base.to_owned(), http, headers: HeaderMap::new() }
     }
 
-    /// The same client with a further header.
+    /// Returns the same client with a further header.
     pub fn with(&self, name: &str, value: &str) -> Self {
         let mut client = self.clone();
         client.headers.insert(HeaderName::try_from(name).unwrap(), HeaderValue::from_str(value).unwrap());
         client
     }
 
-    /// The same client of a service that was started anew.
+    /// Returns the same client for another or restarted service.
     pub fn at(&self, service: &Service) -> Self {
         Self { base: service.base.clone(), ..self.clone() }
     }
 
-    /// The same client without a header.
+    /// Returns the same client without a header.
     pub fn without(&self, name: &str) -> Self {
         let mut client = self.clone();
         client.headers.remove(name);
         client
     }
 
-    /// The same client with an API key instead of its session.
+    /// Returns the same client with an API key instead of its session.
     pub fn with_key(&self, token: &str) -> Self {
         secrets::keep(token);
         self.without("cookie").with("authorization", &format!("Bearer {token}"))
     }
 
-    /// The client's session token.
+    /// Returns the client's session cookie.
     pub fn cookie(&self) -> &str {
         self.headers.get("cookie").unwrap().to_str().unwrap()
     }
 
-    /// A request that the caller finishes.
+    /// Returns a request that the caller completes.
     pub fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
         self.http.request(method, format!("{}{path}", self.base)).headers(self.headers.clone())
     }
@@ -353,34 +354,34 @@ impl Client {
         Answer::read(format!("{method} {path}"), request).await
     }
 
-    /// GET.
+    /// Sends a GET request.
     pub async fn get(&self, path: &str) -> Answer {
         self.send(Method::GET, path, None).await
     }
 
-    /// POST with a JSON body.
+    /// Sends a POST request with a JSON body.
     pub async fn post(&self, path: &str, body: Value) -> Answer {
         self.send(Method::POST, path, Some(body)).await
     }
 
-    /// PUT with a JSON body.
+    /// Sends a PUT request with a JSON body.
     pub async fn put(&self, path: &str, body: Value) -> Answer {
         self.send(Method::PUT, path, Some(body)).await
     }
 
-    /// PATCH with a JSON body.
+    /// Sends a PATCH request with a JSON body.
     pub async fn patch(&self, path: &str, body: Value) -> Answer {
         self.send(Method::PATCH, path, Some(body)).await
     }
 
-    /// DELETE.
+    /// Sends a DELETE request.
     pub async fn delete(&self, path: &str) -> Answer {
         self.send(Method::DELETE, path, None).await
     }
 }
 
 impl Answer {
-    /// Sends the request and reads the answer to its end.
+    /// Sends the request and reads the whole answer.
     pub async fn read(asked: String, request: reqwest::RequestBuilder) -> Self {
         let response = request.send().await.unwrap();
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
@@ -391,14 +392,14 @@ impl Answer {
         Self { asked, status, headers, bytes, body }
     }
 
-    /// The answer, which must have this status.
+    /// Returns the answer, which must have this status.
     #[track_caller]
     pub fn expect(self, status: u16) -> Self {
         assert_eq!(self.status, status, "{}: {}", self.asked, String::from_utf8_lossy(&self.bytes));
         self
     }
 
-    /// The answer, which must be problem details with this status and code, of the shape that all have.
+    /// Returns the answer, which must be problem details with this status and code and all common members.
     #[track_caller]
     pub fn problem(self, status: u16, code: &str) -> Self {
         let answer = self.expect(status);
@@ -415,7 +416,7 @@ impl Answer {
         answer
     }
 
-    /// The first of the invalid members that the problem names.
+    /// Returns the first invalid member that the problem names.
     #[track_caller]
     pub fn first_error(&self) -> &Value {
         let error = &self.body["errors"][0];
@@ -424,7 +425,7 @@ impl Answer {
     }
 }
 
-/// Where cargo puts programs of the workspace.
+/// Returns the directory of the workspace's compiled programs.
 pub fn target_directory() -> PathBuf {
     Path::new(env!("CARGO_BIN_EXE_tracewarden")).parent().unwrap().to_owned()
 }

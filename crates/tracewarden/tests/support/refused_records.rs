@@ -1,15 +1,15 @@
-//! A database of the service that takes no records, as one does whose disk is full.
+//! Makes the application database reject audit records, as with a full disk.
 
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, SqliteConnection};
 
 use super::Service;
 
-/// Which records are refused.
+/// Which records are rejected.
 #[derive(Debug, Clone, Copy)]
 pub enum Refused {
-    /// All: nothing can begin.
+    /// All records: no operation can begin.
     All,
-    /// Those that complete another: nothing can end.
+    /// Completions of records: no operation can end.
     Completions,
 }
 
@@ -23,7 +23,7 @@ impl Refused {
 }
 
 impl Service {
-    /// Records are refused from now on.
+    /// Rejects records from now on.
     pub async fn refuse_records(&self, refused: Refused) {
         let condition = refused.condition();
         match &self.database {
@@ -46,7 +46,7 @@ impl Service {
         }
     }
 
-    /// Records are taken again.
+    /// Accepts records again.
     pub async fn accept_records(&self) {
         match &self.database {
             None => self.on_sqlite("DROP TRIGGER refuse").await,

@@ -1,5 +1,5 @@
-//! Passwords and tokens of the tests: what a service writes or answers holds none of them, but for the one answer that gives
-//! them out.
+//! Passwords and tokens of the tests: the service's output and answers must not contain them, except for the one answer
+//! that returns them.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -9,34 +9,34 @@ use reqwest::header::HeaderMap;
 use serde_json::Value;
 use tracewarden_testkit::postgres::Database;
 
-/// Those that were used or given out in this process.
+/// The secrets that were used or returned in this process.
 static SECRETS: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
-/// How a stored password begins. The own database holds such, and nothing else does.
+/// Prefix of a stored password hash. Only the application database may contain one.
 const HASH: &str = "$argon2id$";
 
 pub fn keep(secret: &str) {
     SECRETS.lock().unwrap_or_else(PoisonError::into_inner).insert(secret.to_owned());
 }
 
-/// Keeps the password that a setting is, or that an address has.
+/// Adds the password in a setting's value or URL.
 pub fn keep_setting(name: &str, value: &str) {
     let of_address =
         |value: &str| Some(value.split_once("://")?.1.split_once('@')?.0.split_once(':')?.1.to_owned());
     let password = if name.ends_with("_PASSWORD") { Some(value.to_owned()) } else { of_address(value) };
-    // A shorter one, as of a test's database, stands in texts by chance.
+    // A shorter one, as for a test database, occurs in texts by chance.
     if let Some(password) = password.filter(|password| password.len() >= 8) {
         keep(&password);
     }
 }
 
-/// Keeps the passwords that a request sends, whatever becomes of it. What is too short to be one stands in texts by chance.
+/// Adds the passwords in a request, whatever its result. Values too short to be a password occur in texts by chance.
 pub fn keep_passwords(body: &Value) {
     let sent = ["password", "current_password", "new_password"].map(|name| body[name].as_str());
     sent.into_iter().flatten().filter(|password| password.len() >= 12).for_each(keep);
 }
 
-/// Searches what the own database holds, which may be hashes.
+/// Searches content of the application database, which may contain hashes.
 #[track_caller]
 pub fn none_in(place: &str, bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
@@ -45,19 +45,19 @@ pub fn none_in(place: &str, bytes: &[u8]) {
     assert!(found.is_none(), "{place} holds the secret {found:?}");
 }
 
-/// Searches what everybody sees who runs the service or calls it.
+/// Searches content that operators or callers see.
 #[track_caller]
 pub fn not_even_hashes_in(place: &str, bytes: &[u8]) {
     none_in(place, bytes);
     assert!(!String::from_utf8_lossy(bytes).contains(HASH), "{place} holds the hash of a password");
 }
 
-/// Searches a database that is a file.
+/// Searches a database file.
 #[track_caller]
 pub fn none_in_file(file: &Path) {
     let whole = std::fs::read(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     none_in("the database", &whole);
-    // There need be none of these.
+    // These files need not exist.
     for beside in ["-wal", "-journal"] {
         let path = format!("{}{beside}", file.display());
         none_in(&path, &std::fs::read(&path).unwrap_or_default());
@@ -76,7 +76,7 @@ pub fn none_in_database(database: &Database) {
     }
 }
 
-/// Searches an answer, and then keeps the secrets that it gives out.
+/// Searches an answer, and then adds the secrets that it returns.
 #[track_caller]
 pub fn answered(asked: &str, headers: &HeaderMap, bytes: &[u8], body: &Value) {
     not_even_hashes_in(&format!("the answer to {asked}"), bytes);

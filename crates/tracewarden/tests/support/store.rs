@@ -1,4 +1,4 @@
-//! A trace store: a real ClickHouse engine in a process of its own.
+//! A real ClickHouse engine in a separate process.
 
 use std::net::SocketAddr;
 
@@ -8,31 +8,30 @@ use tracewarden_testkit::local_store::LocalStore;
 
 use super::{Client, Service};
 
-/// A running store with the OpenTelemetry exporter's table `otel.otel_traces`; ends when dropped.
+/// A running ClickHouse with the OpenTelemetry exporter's table `otel.otel_traces`; stopped when dropped.
 pub struct Store {
     local: LocalStore,
-    /// Its HTTP address.
+    /// Its HTTP URL.
     pub url: String,
-    /// Where it takes spans over OTLP.
+    /// Its address for spans over OTLP.
     pub otlp: String,
 }
 
 impl Store {
-    /// Starts the program that `cargo build -p tracewarden-localstore` makes, with the engine that `cargo xtask engine`
-    /// fetches.
+    /// Starts the program of `cargo build -p tracewarden-localstore` with the engine that `cargo xtask engine` downloads.
     pub fn start() -> Self {
         let local = LocalStore::start().unwrap();
         let (url, otlp) = (local.url.clone(), local.otlp.clone());
         Self { local, url, otlp }
     }
 
-    /// The same data with the user limited as a `users.xml` says; nothing can be written then.
+    /// Restarts it with the same data and a user limited by this `users.xml`; writes are then impossible.
     pub fn restart_as(self, users: &str) -> Self {
         let local = self.local.restart_as(users).unwrap();
         Self { url: local.url.clone(), otlp: String::new(), local }
     }
 
-    /// The socket behind the HTTP address.
+    /// Returns the socket address of the URL.
     pub fn address(&self) -> SocketAddr {
         self.url.trim_start_matches("http://").parse().unwrap()
     }
@@ -44,14 +43,14 @@ impl Store {
         assert!(status.is_success(), "{statement}: {}", answer.text().await.unwrap());
     }
 
-    /// The answer to a statement.
+    /// Returns the answer to a statement.
     pub async fn ask(&self, statement: &str) -> String {
         let answer = self.send(statement).await;
         assert!(answer.status().is_success(), "{statement}: {}", answer.text().await.unwrap());
         answer.text().await.unwrap()
     }
 
-    /// What the store says to a statement that it refuses.
+    /// Returns the error for a statement that ClickHouse rejects.
     pub async fn refused(&self, statement: &str) -> String {
         let answer = self.send(statement).await;
         assert!(!answer.status().is_success(), "{statement}");
@@ -73,7 +72,7 @@ impl Store {
         .await;
     }
 
-    /// A service in front of it, with nothing bound.
+    /// Starts a service that uses it, without a bound table.
     pub fn service(&self) -> Service {
         self.service_with(&[])
     }
@@ -83,7 +82,7 @@ impl Store {
         Service::start_with(&[&self.settings(), environment].concat())
     }
 
-    /// What a service in front of it is told.
+    /// Returns the settings of a service that uses it.
     pub fn settings(&self) -> [(&str, &str); 2] {
         [("TRACEWARDEN_CLICKHOUSE_URL", &self.url), ("TRACEWARDEN_CLICKHOUSE_PASSWORD", &self.local.password)]
     }
@@ -94,18 +93,18 @@ impl Store {
     }
 }
 
-/// The exporter's table.
+/// Returns the binding of the exporter's table.
 pub fn binding() -> Value {
     json!({"database": "otel", "table": "otel_traces", "trace_id": "TraceId", "span_id": "SpanId",
         "timestamp": "Timestamp", "parent_span_id": "ParentSpanId"})
 }
 
-/// A service with the exporter's table bound and some fields marked, and its administrator.
+/// Starts a service with the exporter's table bound and some fields marked; returns it with its administrator.
 pub async fn bound_service(store: &Store, environment: &[(&str, &str)]) -> (Service, Client) {
     bound(store.service_with(environment)).await
 }
 
-/// The same, reaching the store under another address.
+/// The same with another ClickHouse URL.
 pub async fn bound_service_at(url: &str, store: &Store, environment: &[(&str, &str)]) -> (Service, Client) {
     let mut all = vec![("TRACEWARDEN_CLICKHOUSE_URL", url)];
     all.extend_from_slice(environment);
@@ -137,7 +136,7 @@ pub const BLUE: &str = "11111111111111111111111111111111";
 /// A trace of the team `red`.
 pub const RED: &str = "22222222222222222222222222222222";
 
-/// A service with two traces, and a user who may see one of them.
+/// Starts a service with two traces and a user who may see one of them.
 pub async fn two_teams(store: &Store) -> (Service, Client, Client) {
     store.insert_two_traces().await;
     let (service, admin) = bound_service(store, &[]).await;
@@ -146,7 +145,7 @@ pub async fn two_teams(store: &Store) -> (Service, Client, Client) {
     (service, admin, ada)
 }
 
-/// Policies of a role that opens the traces of the team `blue`.
+/// Returns the policies of a role with access to the traces of the team `blue`.
 pub fn blue_policies() -> Value {
     json!({"policies": [{"title": "Blue", "expression": "SpanAttributes[\"team\"] == \"blue\""}]})
 }

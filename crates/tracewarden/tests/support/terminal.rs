@@ -1,4 +1,4 @@
-//! A program as it runs on a terminal.
+//! Runs a program on a terminal.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -17,12 +17,12 @@ pub struct OnTerminal {
 }
 
 impl OnTerminal {
-    /// Somebody types there.
+    /// Starts the program on a terminal with input.
     pub fn start(command: Command) -> Self {
         Self::begin(command, true)
     }
 
-    /// Nobody types there: a container may be given such a terminal, of which only its log is left.
+    /// Starts the program on a terminal without input: a container may have one, whose output only ends up in its log.
     pub fn start_without_input(command: Command) -> Self {
         Self::begin(command, false)
     }
@@ -39,7 +39,7 @@ impl OnTerminal {
         Self { child, terminal: File::from(terminal), shown: String::new() }
     }
 
-    /// Reads until this is shown, and gives all that was.
+    /// Reads until this text is shown, and returns everything shown so far.
     pub fn wait_for(&mut self, wanted: &str) -> &str {
         let begun = Instant::now();
         let mut bytes = [0; 4096];
@@ -55,7 +55,7 @@ impl OnTerminal {
         &self.shown
     }
 
-    /// Types this, waits for the end, and gives the status and all that was shown.
+    /// Types this text, waits for the end, and returns the status and everything shown.
     pub fn answer(mut self, text: &str) -> (i32, String) {
         self.terminal.write_all(text.as_bytes()).unwrap();
         let mut bytes = [0; 4096];
@@ -64,7 +64,7 @@ impl OnTerminal {
                 Ok(0) => break,
                 Ok(read) => self.shown.push_str(&String::from_utf8_lossy(&bytes[..read])),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // How the terminal of a program that has ended is closed.
+                // Reading fails once the program has ended.
                 Err(_) => break,
             }
         }
@@ -74,7 +74,7 @@ impl OnTerminal {
 
 impl Drop for OnTerminal {
     fn drop(&mut self) {
-        // One that has ended cannot be killed.
+        // A program that has ended cannot be killed.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

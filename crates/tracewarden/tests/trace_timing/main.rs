@@ -1,4 +1,5 @@
-//! When answers leave that say "not found". A binary of its own, so that nothing else runs beside it: it measures time.
+//! Response times of "not found". This is a separate binary, so that no other test runs concurrently and disturbs the
+//! measurement.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

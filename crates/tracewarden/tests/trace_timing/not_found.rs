@@ -1,8 +1,8 @@
-//! A trace that is forbidden, small or large, one that is not there and one that cannot be there: nobody can tell by the time.
+//! A forbidden trace, small or large, an absent one and an impossible id: the response time does not reveal which it is.
 //!
-//! One of each kind is asked for in turn, in random order, so that whatever slows the machine down meets all kinds alike; then
-//! the times of each two kinds are compared by the test of Kolmogorov and Smirnov. Its statistic is how much better than by
-//! chance somebody would guess the kind from the time of one answer, by whatever time they choose as the border.
+//! The test requests one trace of each kind per group, in random order, so that disturbances affect all kinds alike, and
+//! compares the times of each pair of kinds with the Kolmogorov-Smirnov test. Its statistic is the best advantage over
+//! chance of an attacker who guesses the kind from the time of one answer, with any threshold.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -17,27 +17,27 @@ use crate::chance;
 use crate::support::Client;
 use crate::support::store::{BLUE, RED, Store, blue_policies, bound_service};
 
-/// Answers that are waited for at the same time. More would have look-ups wait for one another.
+/// Number of concurrent requests. With more, look-ups would wait for each other.
 const LANES: usize = 3;
-/// The same in a long run, which has the machine to itself.
+/// The same for a long run, which has the machine to itself.
 const MANY_LANES: usize = 8;
-/// From so many answers of each kind on.
+/// Minimum number of answers of each kind in a long run.
 const LONG_RUN: usize = 1_000;
 
-/// Answers that took longer did not leave at the first time at which one can.
+/// Answers that took longer were not sent at the first possible time.
 const FIRST: Duration = Duration::from_millis(200);
 
-/// How often kinds that do not differ may be told apart in one comparison, by accident.
+/// Probability of a false alarm per comparison.
 const ALPHA: f64 = 1e-7;
 
-/// Only a distance beyond the bound fails, and none is more than 1: where so few answers are compared that the bound is above
-/// this, hardly anything would.
+/// The test fails only if a distance exceeds the bound, and no distance exceeds 1. With so few answers that the bound is
+/// above this value, it could hardly fail.
 const HIGHEST_BOUND: f64 = 0.6;
 
-/// The forbidden trace of many spans.
+/// The forbidden trace with many spans.
 const LARGE: &str = "44444444444444444444444444444444";
 
-/// Kinds of traces, each an answer "not found".
+/// Kinds of traces, each with the answer "not found".
 const KINDS: [(&str, &str); 4] = [
     ("forbidden", RED),
     ("forbidden, 20,000 spans", LARGE),
@@ -45,7 +45,7 @@ const KINDS: [(&str, &str); 4] = [
     ("impossible", "00000000000000000000000000000000"),
 ];
 
-/// The largest distance between the distributions of two samples, of 1.
+/// Returns the largest distance between the distributions of two samples, at most 1.
 fn distance(one: &[Duration], other: &[Duration]) -> f64 {
     let below = |sample: &[Duration], at: Duration| {
         sample.partition_point(|time| *time <= at) as f64 / sample.len() as f64
@@ -54,25 +54,25 @@ fn distance(one: &[Duration], other: &[Duration]) -> f64 {
     differences.fold(0.0, f64::max)
 }
 
-/// The distance that two samples of so many from one distribution exceed with [`ALPHA`].
+/// Returns the distance that two samples of this size from one distribution exceed with probability [`ALPHA`].
 fn bound(many: usize) -> f64 {
     (-(ALPHA / 2.0).ln() / 2.0).sqrt() * (2.0 / many as f64).sqrt()
 }
 
-/// What was measured of each kind.
+/// Measurements for each kind.
 struct Measured {
-    /// Sorted times, from the groups that left at the first time.
+    /// Sorted times, from the groups that were answered at the first time.
     times: Vec<Vec<Duration>>,
-    /// How many answers left later.
+    /// Number of answers sent later.
     later: Vec<usize>,
-    /// How many answers there were.
+    /// Number of requests.
     asked: usize,
 }
 
-/// Asks until so many groups left at the first time, or twice as many were asked for.
+/// Sends requests until this number of groups was answered at the first time, or twice as many were sent.
 ///
-/// A group of which one left later is left out: on a machine, or with a store, that is so slow, kinds are told apart by which of
-/// these times they left at, as is known (`docs/security.md`).
+/// Groups with a later answer are left out: if the machine or ClickHouse is that slow, the kinds are distinguishable by the
+/// time slot in which they are answered. This limitation is documented in `docs/security.md`.
 async fn measured(way: &dyn Fn(&str) -> RequestBuilder, groups: usize, seed: u64) -> Measured {
     let (begun, in_time) = (&AtomicUsize::new(0), &AtomicUsize::new(0));
     let progress = &Progress::of(groups, "of each kind");
@@ -114,12 +114,12 @@ async fn measured(way: &dyn Fn(&str) -> RequestBuilder, groups: usize, seed: u64
     Measured { times, later, asked }
 }
 
-/// Whether all of a group left at the first time.
+/// Whether all answers of a group were sent at the first time.
 fn is_in_time(group: &[(usize, Duration)]) -> bool {
     group.iter().all(|(_, took)| *took < FIRST)
 }
 
-/// The largest distance of any two kinds, which are said.
+/// Returns the largest distance of any two kinds, with their names.
 fn furthest(apart: impl Fn(usize, usize) -> f64) -> (f64, String) {
     let pairs = (0..KINDS.len()).flat_map(|one| (0..one).map(move |other| (one, other)));
     let distances =
@@ -141,9 +141,9 @@ async fn check(name: &str, way: &dyn Fn(&str) -> RequestBuilder, groups: usize, 
             at(99)
         );
     }
-    // A kind that takes longer by itself would leave nothing to compare.
+    // If one kind took longer by itself, no group would be left to compare.
     assert!(many >= groups, "{name}: only {many} of {asked} were in time; is the machine too slow?");
-    // The difference of these shares is the distance at one place, of all answers.
+    // The difference of these shares is the distance at one point, for all answers.
     let share = |kind: usize| later[kind] as f64 / asked as f64;
     let answers = furthest(|one, other| distance(&times[one], &times[other]));
     let lateness = furthest(|one, other| (share(one) - share(other)).abs());
@@ -155,8 +155,8 @@ async fn check(name: &str, way: &dyn Fn(&str) -> RequestBuilder, groups: usize, 
     }
 }
 
-/// `TRACEWARDEN_TEST_TRACE_TIMINGS` answers of each kind by fetch, and half as many by each of the others; where that is a long
-/// run, by all tools.
+/// `TRACEWARDEN_TEST_TRACE_TIMINGS` answers of each kind by fetch, and half as many by each other operation; in a long run,
+/// by all tools.
 #[tokio::test]
 async fn forbidden_absent_and_impossible_take_the_same_time() {
     let many = std::env::var("TRACEWARDEN_TEST_TRACE_TIMINGS").map_or(100, |many| many.parse().unwrap());
@@ -210,7 +210,7 @@ fn the_distance_is_that_of_the_distributions() {
     assert_eq!(distance(&sample(&[1, 2, 3, 4]), &sample(&[1, 2, 3, 4])), 0.0);
     assert_eq!(distance(&sample(&[1, 2]), &sample(&[3, 4])), 1.0);
     assert_eq!(distance(&sample(&[1, 2, 2, 3]), &sample(&[2, 3, 3, 3])), 0.5);
-    // From tables: 1.36 at 0.05, here at 1e-7 and with 200 of each.
+    // From tables: 1.36 for 0.05; here for 1e-7 and 200 answers of each kind.
     assert!((bound(200) - 0.2899).abs() < 1e-3, "{}", bound(200));
     assert!(bound(47) < HIGHEST_BOUND && bound(46) > HIGHEST_BOUND);
 }

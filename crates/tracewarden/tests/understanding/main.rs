@@ -1,5 +1,5 @@
-//! What explanations, viewers and previews say is what reading does, and an administrator who previews a user reads what the
-//! user reads: in random worlds of policies, traces and users.
+//! Randomised model tests: explanations, viewers and previews agree with actual reads, and an administrator who previews a
+//! user reads what the user reads, with random policies, traces and users.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -25,13 +25,13 @@ use made::{ROLES, World, Worlds};
 use support::Client;
 use support::store::Store;
 
-/// Worlds, unless the environment names a number.
+/// Number of random data sets, unless the environment overrides it.
 const WORLDS: usize = 20;
-/// Requests that run at a time: what is not found is answered late on purpose.
+/// Number of concurrent requests: answers for absent traces are delayed on purpose.
 const TOGETHER: usize = 16;
-/// More pages than any of these worlds has.
+/// More pages than any of these data sets has.
 const MANY_PAGES: usize = 100;
-/// A role that one user has, who has no other.
+/// A role with a single member, who has no other role.
 const ALONE: &str = "alone";
 
 /// How much was compared.
@@ -45,15 +45,15 @@ struct Compared {
     lost: usize,
     unchanged: usize,
     named: usize,
-    /// Values of what the previewed roles open.
+    /// Number of values in traces to which the previewed roles grant access.
     shared: u64,
-    /// Traces that were listed in previews of users.
+    /// Number of traces listed in previews of users.
     as_user: usize,
-    /// Those that either such a preview or the administrator's own roles open, and not both.
+    /// Number of traces to which either such a preview or the administrator's own roles grant access, but not both.
     unlike_own: usize,
 }
 
-/// A user who reads.
+/// A user who reads traces.
 struct Reader {
     name: String,
     client: Client,
@@ -92,7 +92,7 @@ async fn what_is_told_of_access_is_what_reading_does() {
             worlds.change_user(&admin, name).await;
         }
         admin.patch(&format!("/users/{ALONE}"), json!({"roles": [ALONE]})).await.expect(200);
-        // Administrators see none by being one.
+        // Being an administrator grants no access to traces.
         let own = if at % 2 == 0 { json!(["admin", ROLES[at % 4]]) } else { json!(["admin"]) };
         admin.patch("/users/admin", json!({ "roles": own })).await.expect(200);
 
@@ -119,7 +119,7 @@ async fn store_role(admin: &Client, role: &str, expressions: &[String]) {
     admin.put(&format!("/roles/{role}"), json!({ "policies": policies })).await.expect(200);
 }
 
-/// Ids of all pages, of each reader.
+/// Returns each reader's trace ids, from all pages.
 async fn visible(readers: &[Reader], world: &World) -> BTreeMap<String, Ids> {
     let mut visible = BTreeMap::new();
     for reader in readers {
@@ -142,7 +142,7 @@ async fn listed(client: &Client, world: &World) -> Ids {
     panic!("the pages do not end");
 }
 
-/// Each trace is explained to each reader, and to the administrator about each.
+/// Checks the explanation of each trace for each reader, and for the administrator about each reader.
 async fn explained(
     admin: &Client,
     readers: &[Reader],
@@ -169,7 +169,7 @@ async fn explained(
             let spans = policy["spans"].as_array().unwrap().len();
             let satisfied = policy["satisfied_by"].as_u64().unwrap();
             assert_eq!(satisfied > 0, policy["outcome"] == "satisfied", "{about}");
-            // Spans that an exporter sent twice are named once.
+            // Spans that an exporter sent twice are listed once.
             assert!(if readable { (spans > 0) == (satisfied > 0) } else { spans == 0 }, "{about}");
             assert_eq!(policy.get("nearest").is_some(), readable && satisfied == 0, "{about}");
             assert!(readable || policy.get("decided_by").is_none(), "{about}");
@@ -197,7 +197,7 @@ async fn explained(
     }
 }
 
-/// What a preview says, and what storing the role then does; what is visible after that.
+/// Compares a preview with the effect of storing the role; returns the traces visible afterwards.
 async fn previewed(
     admin: &Client,
     readers: &[Reader],
@@ -233,7 +233,7 @@ async fn previewed(
     if role == ALONE {
         same(&told["traces"], &before[ALONE], &after[ALONE], readable, compared);
     }
-    // Counted beside the comparison, and of the stored role by itself.
+    // The collateral access is counted both for the previewed policies and for the stored role.
     let body = json!({"role": role, "from": world.from, "to": world.to, "seconds": 30});
     let shared = admin.post("/policies/overshare", body).await.expect(200).body;
     let numbers = |shared: &Value| {
@@ -250,7 +250,7 @@ async fn previewed(
     after
 }
 
-/// While the session previews a user, it lists what the user does, whatever the administrator's own roles open.
+/// Checks that a session that previews a user lists the user's traces, whatever the administrator's own roles grant.
 async fn read_as_users(
     admin: &Client,
     world: &World,
@@ -289,7 +289,7 @@ fn same(told: &Value, before: &Ids, after: &Ids, readable: &Ids, compared: &mut 
     compared.unchanged += unchanged;
 }
 
-/// An id in a path: those of other systems hold any characters.
+/// Escapes an id for a path: ids of other systems may contain any characters.
 fn path(id: &str) -> String {
     let escaped: String = id
         .bytes()

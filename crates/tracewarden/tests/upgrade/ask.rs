@@ -1,4 +1,4 @@
-//! Everything that a database is asked for.
+//! All checks of a database that an older version wrote.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap()
 }
 
-/// Whether `now` says at least what `before` said. Members may be added; the times of last use go on.
+/// Whether `now` contains everything in `before`. Members may be added; times of last use may change.
 fn holds(now: &Value, before: &Value) -> bool {
     match (now, before) {
         (Value::Object(now), Value::Object(before)) => before.iter().all(|(name, value)| {
@@ -23,11 +23,11 @@ fn holds(now: &Value, before: &Value) -> bool {
     }
 }
 
-/// Starts the service on the database and asks for everything that is known of it, then changes it.
+/// Starts the service on the database, checks everything that is known about it, then makes changes.
 pub async fn everything(copy: &Copy, facts: &Value) {
     let store = Store::start();
     store.insert_two_traces().await;
-    // The password is that of the database.
+    // The administrator's password is in the database.
     let environment = [&store.settings()[..], &[("TRACEWARDEN_ADMIN_PASSWORD_HASH", "")]].concat();
     let mut service = copy.serve(&environment);
     let session = |who: &str| service.anonymous().with("cookie", text(&facts[who]["cookie"]));
@@ -55,7 +55,7 @@ async fn answers_as_before(admin: &Client, answers: &Value) {
     for (path, before) in answers.as_object().unwrap() {
         let mut now = admin.get(path).await.expect(200).body;
         if path.starts_with("/audit") {
-            // The newest first: the start may have added some.
+            // The newest records come first: the start may have added some.
             let records = now["records"].as_array_mut().unwrap();
             let added = records.len() - before["records"].as_array().unwrap().len();
             records.drain(..added);
@@ -65,8 +65,9 @@ async fn answers_as_before(admin: &Client, answers: &Value) {
     }
 }
 
-/// An answer of 0.1.0 in today's form: the version of the access model is the number of its last change, and goes by that name
-/// alone. Before, `version` and `model_version` were numbers of binding and fields. Records of the audit log stay as they are.
+/// Converts an answer of 0.1.0 to the current form: the version of the access model is the number of its last change, and
+/// has only this name. Before, `version` and `model_version` were numbers of binding and fields. Audit records stay
+/// unchanged.
 fn told_now(path: &str, before: &Value, answers: &Value) -> Value {
     let mut before = before.clone();
     let numbered = |entry: &mut Value| {
@@ -96,7 +97,7 @@ fn verify(service: &Service, facts: &Value) {
     assert!(verified.status.success() && printed.contains(": fits"), "{printed}");
 }
 
-/// By the old sessions and keys.
+/// Reads with the old sessions and API keys.
 async fn reads_as_before(service: &Service, ada: &Client, previewing: &Client, facts: &Value) {
     let of_key = |name: &str| service.anonymous().with_key(text(&facts["ada"][name]));
     for client in [ada, &of_key("key"), previewing] {
@@ -130,13 +131,13 @@ async fn log_ins_as_before(service: &Service, facts: &Value) {
     assert_eq!(found["trace_ids"], json!([RED]), "{found}");
 }
 
-/// Changes, and the way back to what was.
+/// Makes changes, and restores the previous state.
 async fn goes_on(admin: &Client, facts: &Value) {
     let before = &facts["answers"]["/roles/blue"];
     admin.put("/roles/new", blue_policies()).await.expect(201);
     let other = json!({"policies": [{"title": "None", "expression": "false"}]});
     admin.put("/roles/blue", other).await.expect(200);
-    // A revision that nobody holds the tag of, also not of a role that is gone.
+    // A new revision differs from all earlier ones, including those of deleted roles, so that no old tag matches it.
     let now = admin.get("/roles/blue").await.expect(200);
     let now: u64 = now.headers["etag"].to_str().unwrap().trim_matches('"').parse().unwrap();
     let given = ["/roles", "/audit?limit=500"].map(|path| revisions(&facts["answers"][path]));
@@ -156,7 +157,7 @@ async fn goes_on(admin: &Client, facts: &Value) {
     assert!(records.to_string().contains("model.restore"), "{records}");
 }
 
-/// Every revision of a role that is told anywhere in an answer: alone, or what it was before and after.
+/// Returns every revision of a role in an answer: single values, and values before and after a change.
 fn revisions(answer: &Value) -> Vec<u64> {
     match answer {
         Value::Object(members) => members

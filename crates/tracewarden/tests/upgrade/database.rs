@@ -16,7 +16,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The name of the file with the database: as SQLite keeps it, or the statements that make it.
+    /// Returns the name of the database file: SQLite's own format, or SQL statements.
     pub fn data(self) -> &'static str {
         match self {
             Self::Sqlite => "sqlite.db",
@@ -24,7 +24,7 @@ impl Kind {
         }
     }
 
-    /// The name of the file with what is known of it.
+    /// Returns the name of the file with the facts about it.
     pub fn facts(self) -> &'static str {
         match self {
             Self::Sqlite => "sqlite.json",
@@ -33,7 +33,7 @@ impl Kind {
     }
 }
 
-/// A database of its own, gone when dropped.
+/// A separate database, removed when dropped.
 pub struct Copy {
     pub directory: tempfile::TempDir,
     database: Option<Arc<Database>>,
@@ -61,7 +61,7 @@ impl Copy {
         }
     }
 
-    /// A service on it.
+    /// Starts a service on it.
     pub fn serve(&self, environment: &[(&str, &str)]) -> Service {
         if let Some(database) = &self.database {
             return Service::start_on(database, environment);
@@ -78,7 +78,7 @@ impl Copy {
         connection.close().await.unwrap();
     }
 
-    /// Writes it to a file, when no service runs on it.
+    /// Writes it to a file, while no service uses it.
     pub async fn save(&self, data: &Path) {
         if self.database.is_none() {
             return self.run(&format!("VACUUM INTO '{}'", data.display())).await;
@@ -88,7 +88,7 @@ impl Copy {
         let output = dump.stdin(Stdio::null()).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let text = String::from_utf8(output.stdout).unwrap();
-        // Settings and commands of one version of the program that dumps, which others do not know.
+        // Settings and commands that depend on the version of `pg_dump`.
         let theirs = ["--", "SET ", "\\", "SELECT pg_catalog.set_config"];
         let kept = text
             .lines()

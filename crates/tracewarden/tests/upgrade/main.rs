@@ -1,5 +1,5 @@
-//! Databases that programs of released versions wrote: this program starts on a copy, and everything is there. `cargo xtask
-//! keep-database` adds that of this version, before it is released.
+//! Databases that released versions wrote: this version starts on a copy, and all data is there. `cargo xtask
+//! keep-database` adds the database of this version before its release.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -22,10 +22,10 @@ use database::{Copy, Kind};
 
 use crate::support::program;
 
-/// When it is set, a database that is written now is kept for later versions.
+/// If set, the database that this version writes is kept for later versions.
 const KEEP: &str = "TRACEWARDEN_TEST_KEEP_DATABASE";
 
-/// A folder for each version, with its database of either kind and what is known of it.
+/// Returns the directory with a folder per version, which contains a database of either kind and the facts about it.
 fn kept() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/upgrade")
 }
@@ -74,7 +74,7 @@ async fn databases_of_released_versions_serve_on_postgresql() {
     serves_as_before(Kind::PostgreSql).await;
 }
 
-/// What will be asked of this version's database by later ones holds today.
+/// Checks the database of this version with the checks that later versions will make.
 async fn is_written_whole(kind: Kind) {
     let written = tempfile::tempdir().unwrap();
     let data = written.path().join(kind.data());
@@ -82,7 +82,7 @@ async fn is_written_whole(kind: Kind) {
     if std::env::var_os(KEEP).is_some() {
         let version = kept().join(env!("CARGO_PKG_VERSION"));
         std::fs::create_dir_all(&version).unwrap();
-        // What a release wrote is not what the program would write today.
+        // A released database must not be replaced by one that the current program writes.
         assert!(!version.join(kind.data()).exists(), "`{}` is there already", version.display());
         std::fs::copy(&data, version.join(kind.data())).unwrap();
         let text = serde_json::to_string_pretty(&facts).unwrap() + "\n";
@@ -101,7 +101,7 @@ async fn what_this_version_writes_is_whole_on_postgresql() {
     is_written_whole(Kind::PostgreSql).await;
 }
 
-/// A database whose steps are not the first ones of this program's is left as it is.
+/// A database whose migrations are not the first ones of this program is left unchanged.
 async fn other_steps_are_refused(kind: Kind) {
     for version in versions() {
         for (change, words) in [

@@ -1,4 +1,4 @@
-//! Makes a database by using the service in every way that leaves something in it.
+//! Creates a database by using every operation of the service that stores data.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::database::{Copy, Kind};
 use crate::support::store::{BLUE, RED, Store, bind, blue_policies};
 use crate::support::{ADMIN_PASSWORD, Client, USER_PASSWORD};
 
-/// What is compared by later versions: each answer of the administrator's session.
+/// Requests whose answers later versions compare, in the administrator's session.
 const ANSWERS: &[&str] = &[
     "/me",
     "/me/api-keys",
@@ -34,7 +34,7 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap()
 }
 
-/// Returns what is known of it: credentials, and what is answered by whom.
+/// Creates the database and returns the facts about it: credentials, and answers by caller.
 pub async fn database(kind: Kind, data: &Path) -> Value {
     let copy = Copy::empty(kind);
     let store = Store::start();
@@ -74,7 +74,7 @@ pub async fn database(kind: Kind, data: &Path) -> Value {
     let revoked = key(&ada, json!({"name": "revoked"})).await;
     ada.delete(&format!("/me/api-keys/{}", text(&revoked["id"]))).await.expect(204);
 
-    // A file with tests, and a state to go back to.
+    // A model file with tests, and a version to restore.
     let mut file = admin.get("/schema/export").await.expect(200).body;
     file["users"] = json!([{"username": "x", "roles": ["blue"], "attributes": {}}]);
     file["traces"] = json!([{"name": "t", "spans": [{"SpanAttributes": {"team": "blue"}}]}]);
@@ -86,7 +86,7 @@ pub async fn database(kind: Kind, data: &Path) -> Value {
         .push(json!({"name": "later", "policies": blue_policies()["policies"]}));
     admin.with("if-match", "*").put("/schema/import", file).await.expect(200);
 
-    // Reads, and what was refused.
+    // Reads, and rejected requests.
     ada.get(&format!("/traces/{BLUE}")).await.expect(200);
     ada.get(&format!("/traces/{RED}")).await.problem(404, "trace_not_found");
     ada.get("/users").await.problem(403, "forbidden");
@@ -121,7 +121,7 @@ pub async fn database(kind: Kind, data: &Path) -> Value {
     facts
 }
 
-/// Records that were removed: the log begins later than at its first.
+/// Has audit records removed, so that the log does not begin with its first record.
 async fn prune(copy: &Copy, environment: &[(&str, &str)]) {
     let service = copy.serve(&[environment, &[("TRACEWARDEN_AUDIT_RETENTION", "1s")]].concat());
     let admin = service.admin().await;

@@ -1,4 +1,4 @@
-//! Differences between two access models, in groups, each with what was and what will be.
+//! Differences between two access models, grouped by kind, each with its old and new value.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -9,17 +9,17 @@ use similar::{Algorithm, ChangeTag, DiffOp, capture_diff_slices_deadline, group_
 use crate::model::answers::Difference;
 use crate::model::paint::{Paint, plain};
 
-/// Lines around a changed one that are shown with it.
+/// Unchanged lines shown before and after a changed one.
 const CONTEXT_LINES: usize = 2;
-/// How long all comparing of lines may take. Of a file of megabytes that has little in common with what is there, the shortest
-/// difference takes minutes; a longer one, which is as true, is at hand.
+/// Time limit for all comparisons of lines. For files of megabytes with little in common, the shortest difference takes
+/// minutes; a longer, equally correct one is found quickly.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// With fewer lines on both sides together, comparing them needs little stack.
+/// Below this number of lines on both sides together, the comparison needs little stack.
 const FEW_LINES: usize = 1_000;
-/// The stack for more: comparing goes as deep as there are places where the sides meet.
+/// Stack size for larger comparisons: the recursion is as deep as the number of places at which the two sides match.
 const STACK_BYTES: usize = 256 << 20;
 
-/// Kinds with what they are called, in the order in which they are shown.
+/// Kinds of differences with their headings, in the order of output.
 const KINDS: [(&str, &str); 5] = [
     ("binding", "Binding"),
     ("field", "Fields"),
@@ -28,7 +28,7 @@ const KINDS: [(&str, &str); 5] = [
     ("tests", "Tests in the file"),
 ];
 
-/// All differences.
+/// Formats all differences.
 pub(in crate::model) fn differences(changes: &[Difference], paint: Paint) -> String {
     let mut text = String::new();
     let deadline = Instant::now() + PATIENCE;
@@ -78,7 +78,7 @@ fn show(text: &mut String, found: &Difference, paint: Paint, deadline: Instant) 
     }
 }
 
-/// What of the lines differs, with some around. After the deadline, what is not compared yet is told as replaced.
+/// Formats the differing lines with some context. After the deadline, lines not yet compared are shown as replaced.
 fn show_lines(text: &mut String, before: &[String], after: &[String], paint: Paint, deadline: Instant) {
     let operations = compared(before, after, deadline);
     for (index, group) in group_diff_ops(operations, CONTEXT_LINES).iter().enumerate() {
@@ -103,14 +103,14 @@ fn compared(before: &[String], after: &[String], deadline: Instant) -> Vec<DiffO
     }
     let deep = std::thread::Builder::new().stack_size(STACK_BYTES);
     let compared = std::thread::scope(|scope| deep.spawn_scoped(scope, compare).ok()?.join().ok());
-    // Without a thread for it: all of it is another.
+    // If the thread cannot be started, everything is shown as replaced.
     let replaced =
         DiffOp::Replace { old_index: 0, old_len: before.len(), new_index: 0, new_len: after.len() };
     compared.unwrap_or_else(|| vec![replaced])
 }
 
-/// A value as lines to be read and compared: members by name, texts as they are. Members that make up the name of what it
-/// is are said already.
+/// Formats a value as lines to read and compare: members by name, strings as they are. Members that are part of the
+/// object's name are left out, since the heading shows them.
 fn lines(value: &Value, kind: &str) -> Vec<String> {
     let said: &[&str] = match kind {
         "field" => &["map", "name", "ref"],
@@ -136,7 +136,7 @@ fn member(lines: &mut Vec<String>, indentation: &str, name: &str, value: &Value)
         Value::Null => {}
         Value::String(text) if text.trim_end().contains('\n') => {
             lines.push(format!("{indentation}{name}:"));
-            // An end of line at the end shows nothing.
+            // A trailing newline would not be visible.
             lines.extend(text.trim_end().lines().map(|line| format!("{indentation}  {}", plain(line))));
         }
         Value::Array(list) if list.iter().any(|item| item.is_object() || item.is_array()) => {
@@ -151,7 +151,7 @@ fn member(lines: &mut Vec<String>, indentation: &str, name: &str, value: &Value)
     }
 }
 
-/// Members of an object, or items of a list, each item with a dash.
+/// Formats the members of an object, or the items of a list, each item with a dash.
 fn items(lines: &mut Vec<String>, indentation: &str, value: &Value) {
     match value {
         Value::Object(members) => {
@@ -173,10 +173,10 @@ fn items(lines: &mut Vec<String>, indentation: &str, value: &Value) {
     }
 }
 
-/// A value that fits on a line.
+/// Formats a value on one line.
 fn short(value: &Value) -> String {
     match value {
-        // Bare, a text at whose ends or in which nothing is would look like nothing.
+        // Without quotes, an empty string or one with surrounding whitespace could not be recognised.
         Value::String(text) if text.is_empty() || text.trim() != text.as_str() => plain(&format!("{text:?}")),
         Value::String(text) => plain(text),
         Value::Array(list) => {
@@ -261,7 +261,7 @@ weather
 
     #[test]
     fn large_files_with_little_in_common_are_compared_in_seconds() {
-        // Lines of which each is in the other file again and again, and always somewhere else: about 8 MiB a file.
+        // Every line occurs many times in the other file, always at other positions; each file has about 8 MiB.
         let lines = |seed: u64| -> Vec<String> {
             let mut state = seed;
             let mut line = || {
@@ -275,7 +275,7 @@ weather
         let text = shown(json!([{"kind": "tests", "name": "t", "change": "changed",
             "before": {"text": before.join("\n")}, "after": {"text": after.join("\n")}}]));
         assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
-        // It is a longer difference than need be, and not a wrong one.
+        // The difference may be longer than the shortest one, but it must be correct.
         let of = |sign: &str| -> Vec<&str> {
             let line = |line: &'_ str| line.trim_start().starts_with(sign);
             text.lines().filter(|text| line(text)).filter_map(|line| line.split(' ').next_back()).collect()

@@ -1,4 +1,4 @@
-//! Who would see more or less.
+//! Formats which users would see more or fewer traces.
 
 use std::fmt::Write as _;
 
@@ -6,9 +6,9 @@ use crate::model::answers::{Impact, UserImpact};
 use crate::model::paint::{Paint, plain, seconds};
 use crate::policy::report::counted;
 
-/// So many users are shown; all are in the JSON.
+/// Maximum number of users shown; the JSON output has all.
 const SHOWN_USERS: usize = 20;
-/// So many ids of traces are shown of a user.
+/// Maximum number of trace ids shown per user.
 const SHOWN_IDS: usize = 3;
 
 pub(super) fn show(text: &mut String, impact: &Impact, paint: Paint) {
@@ -69,7 +69,7 @@ fn ids(text: &mut String, sign: &str, ids: &[String]) {
     }
 }
 
-/// A part as a person says it; never all of it, since it was not.
+/// Formats a fraction as a percentage, at most 99 %: a sample is never all traces.
 fn percent(fraction: f64) -> String {
     match fraction * 100.0 {
         part if part < 0.1 => "less than 0.1 %".to_owned(),

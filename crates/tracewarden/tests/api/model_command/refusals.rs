@@ -1,4 +1,4 @@
-//! Keys and addresses that do not work, and what is said of them; and where a key never goes.
+//! Invalid API keys and addresses with their error messages, and the destinations to which an API key is never sent.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -15,7 +15,7 @@ use crate::support::{Client, Service};
 
 const FILE: &str = "{\"binding\": null, \"fields\": [], \"roles\": []}";
 
-/// Every command that needs a service.
+/// Every command that uses a service.
 const COMMANDS: [&[&str]; 6] = [
     &["export"],
     &["plan", "access.json"],
@@ -59,7 +59,7 @@ async fn where_the_key_comes_from() {
     place.write("key", &format!("{key}\n"));
     place.write("wrong", "twk_thisisnotakeyofanybody0000000000000000");
     place.write("empty", "\n");
-    // The option wins over the variable, and a variable that is empty is none.
+    // The option takes precedence over the variable, and an empty variable counts as not set.
     place.run(&["export", "--api-key-file", "key"]).ended(0);
     place.run(&["export", "--api-key-file", "wrong"]).failed(2);
     let empty = place.run(&["export", "--api-key-file", "empty"]).failed(2);
@@ -82,7 +82,7 @@ async fn where_the_key_comes_from() {
     set(&mut place, "a secret\nx: y", "");
     let wrong = place.run(&["export"]).failed(2);
     assert!(wrong.contains("a key begins with `twk_`") && !wrong.contains("secret"), "{wrong}");
-    // The service does not take the command line's variables for settings of its own that are misspelt.
+    // The service accepts the command line's variables and does not take them for misspelt settings.
     let mut command = crate::support::program();
     command.arg("check-config").envs(place.environment.iter().map(|(name, value)| (name, value)));
     let checked = command.current_dir(place.directory.path()).output().unwrap();
@@ -102,7 +102,7 @@ fn the_address_is_encrypted_or_on_this_machine() {
     let place = Place::with_key("", "twk_nobody");
     let refused = place.run(&["export"]).failed(2);
     assert!(refused.contains("`--url` or `TRACEWARDEN_URL`"), "{refused}");
-    // Discard: nothing listens there.
+    // The discard port: no program listens on it.
     let refused = place.run(&["export", "--url", "http://127.0.0.1:9"]).failed(2);
     assert!(
         refused.contains("http://127.0.0.1:9 cannot be reached: ") && refused.contains("refused"),
@@ -110,7 +110,7 @@ fn the_address_is_encrypted_or_on_this_machine() {
     );
 }
 
-/// A server that gives every connection this answer, and tells what it was sent.
+/// Starts a server that sends this answer on every connection and forwards the requests that it receives.
 fn server(answer: String) -> (String, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let base = format!("http://{}", listener.local_addr().unwrap());
@@ -183,7 +183,7 @@ fn an_answer_that_was_lost_leaves_open_whether_the_change_was_made() {
     );
 }
 
-/// TLS in front of a service, with a certificate of an authority that no system knows.
+/// Starts a TLS proxy in front of a service, with a certificate of a CA that no system trusts.
 async fn behind_tls(service: &Service) -> (String, String) {
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

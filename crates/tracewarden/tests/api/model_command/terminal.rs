@@ -1,4 +1,4 @@
-//! On a terminal: colours, the question, and what is done on each answer.
+//! Terminal use: colours, the confirmation prompt, and the effect of each answer.
 
 use serde_json::json;
 
@@ -17,7 +17,7 @@ async fn what_was_shown_is_applied_on_a_yes_and_nothing_else() {
         {"title": "Billing", "expression": "ServiceName == \"billing\""}]}));
     place.model("access.json", &model);
 
-    // Without a terminal nobody is asked, and nothing is sent.
+    // Without a terminal there is no prompt, and no request is sent.
     let silent = place.run_with(&["apply", "access.json"], "y\n").failed(2);
     assert!(silent.contains("give `--yes`"), "{silent}");
 
@@ -31,7 +31,7 @@ async fn what_was_shown_is_applied_on_a_yes_and_nothing_else() {
         assert_eq!(place.run(&["export"]).ended(0), before);
     }
 
-    // Somebody changes the model while the question stands.
+    // Another administrator changes the model while the prompt waits.
     let mut program = OnTerminal::start(place.command(&["apply", "access.json"]));
     program.wait_for("Apply? [y/N] ");
     let policies = json!({"policies": [{"title": "Other", "expression": "ServiceName == \"x\""}]});
@@ -67,7 +67,7 @@ async fn an_export_cannot_lead_the_terminal_astray() {
     let (status, shown) = program.answer("");
     assert_eq!(status, 0, "{shown}");
     assert!(!shown.contains('\u{1b}') && !shown.contains('\u{202e}'), "{shown:?}");
-    // Programs get it as it is.
+    // Programs get the text unchanged.
     let expression = place.exported()["roles"][2]["policies"][0]["expression"].clone();
     assert_eq!(expression, "ServiceName == \"\u{1b}[2J\u{202e}\"");
 }

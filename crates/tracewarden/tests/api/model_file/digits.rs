@@ -1,4 +1,4 @@
-//! Numbers in tests of a model file keep their digits.
+//! Numbers in the tests of a model file keep all their digits.
 
 use super::*;
 
@@ -46,7 +46,7 @@ async fn numbers_come_back_with_all_digits() {
         assert!(json.contains(&format!("\"{name}\": {number}")), "{name}: {json}");
         assert!(history.contains(&format!("\"{name}\":{number}")), "{name}: {history}");
     }
-    // What was exported is in force: nothing changes, and the text is the same.
+    // Importing the exported text changes nothing, and exporting it again gives the same text.
     for (kind, text) in [("application/json", &json), ("application/yaml", &exported)] {
         let answer =
             send(&admin.with("if-match", "*"), Method::PUT, "/schema/import", kind, text).await.expect(200);

@@ -1,4 +1,4 @@
-//! Who changed what, and going back to it.
+//! The history of the access model, and restoring earlier versions.
 
 use super::*;
 
@@ -17,7 +17,7 @@ async fn the_history_says_who_changed_what_and_each_change_can_be_restored() {
     files.push(export_as(&admin, "application/yaml").await);
     admin.delete("/roles/blue").await.expect(204);
     files.push(export_as(&admin, "application/yaml").await);
-    // And the first one of all, in which nothing was bound.
+    // The first version, in which no table was bound.
     files.push((
         String::from_utf8(
             admin.with("accept", "application/yaml").get("/schema/history/1").await.expect(200).bytes,
@@ -55,7 +55,7 @@ async fn the_history_says_who_changed_what_and_each_change_can_be_restored() {
     }
     assert_eq!(history["changes"][2]["target"], "blue");
 
-    // In pages it is the same.
+    // Paging returns the same changes.
     let mut cursor = String::new();
     let mut paged = Vec::new();
     loop {
@@ -71,7 +71,7 @@ async fn the_history_says_who_changed_what_and_each_change_can_be_restored() {
 
     for (text, tag) in files.iter().rev().chain(&files) {
         let change = tag.trim_matches('"');
-        // It is the file of that change.
+        // The history returns exactly the file of this version.
         let at = admin
             .with("accept", "application/yaml")
             .get(&format!("/schema/history/{change}"))
@@ -79,7 +79,7 @@ async fn the_history_says_who_changed_what_and_each_change_can_be_restored() {
             .expect(200);
         assert_eq!(String::from_utf8(at.bytes).unwrap(), *text);
         let detail = admin.get(&format!("/schema/history/{change}")).await.expect(200).body;
-        // What it is told with can be sent back as it is.
+        // The `file` in the answer can be sent back unchanged.
         admin.post("/schema/plan", detail["file"].clone()).await.expect(200);
         let (_, now) = export_as(&admin, "application/yaml").await;
         let restored = admin

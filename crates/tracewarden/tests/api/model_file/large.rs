@@ -1,4 +1,4 @@
-//! Files as large as they may be.
+//! Files of the maximum size.
 
 use super::*;
 
@@ -28,12 +28,12 @@ async fn more_tests_than_a_service_runs_are_refused_where_they_stand() {
     assert_eq!(told, (&json!("/tests/1/spans"), &json!("at most 20000 spans in all, and there are 20001")));
 }
 
-/// As many files at once as would keep every thread that serves requests busy.
+/// Sends enough files at once to keep every request thread busy.
 #[tokio::test]
 async fn large_files_keep_nobody_else_waiting() {
     let service = Service::start();
     let admin = service.admin().await;
-    // Refused at its end, after all of it was read.
+    // The error is at the end, so the whole file is read before it is rejected.
     let text = format!(
         "binding: null\nfields: []\nroles: []\ntraces:\n{}nothing: 1\n",
         "  - {name: a, spans: [{a: b, c: d}]}\n".repeat(20_000)
@@ -46,7 +46,7 @@ async fn large_files_keep_nobody_else_waiting() {
             send(&admin, Method::POST, path, "application/yaml", &text).await.problem(400, "invalid_request");
         })
     };
-    // Twice as many as would hold up every thread of requests at once.
+    // Twice as many files as there are request threads.
     let files: Vec<_> = (0..2 * threads).map(|_| send()).collect();
     let mut others = 0;
     while !files.iter().all(tokio::task::JoinHandle::is_finished) {
@@ -57,7 +57,7 @@ async fn large_files_keep_nobody_else_waiting() {
     for file in files {
         file.await.unwrap();
     }
-    // On threads of requests, one or two get in between.
+    // If the files were parsed on request threads, only one or two other requests would be answered meanwhile.
     println!("{others} others were answered meanwhile");
     assert!(others > 10, "only {others} others were answered while files were read");
 }

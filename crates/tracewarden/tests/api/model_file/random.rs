@@ -1,4 +1,4 @@
-//! Random models through export, import and restore.
+//! Export, import and restore of random models.
 
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
@@ -11,7 +11,7 @@ fn pick<'a, T>(random: &mut ChaCha8Rng, list: &'a [T]) -> &'a T {
     &list[random.random_range(0..list.len())]
 }
 
-/// Text of what notations have signs for.
+/// Returns random text with characters that are special in YAML or JSON.
 fn text(random: &mut ChaCha8Rng, parts: usize) -> String {
     const PARTS: &[&str] = &[
         "a",
@@ -52,7 +52,7 @@ fn text(random: &mut ChaCha8Rng, parts: usize) -> String {
     (0..random.random_range(1..=parts)).map(|_| *pick(random, PARTS)).collect()
 }
 
-/// The same, with line ends and what cannot be seen.
+/// Returns random text that also has line breaks and invisible characters.
 fn long_text(random: &mut ChaCha8Rng) -> String {
     const PARTS: &[&str] = &[
         "\n", "\n\n", "  ", "\t", "\r\n", " ", "\u{85}", "\u{2028}", "\u{feff}", "\u{202e}", "\u{7f}",
@@ -67,7 +67,7 @@ fn quoted(text: &str) -> String {
     serde_json::to_string(text).unwrap()
 }
 
-/// An expression over marked fields; comments and line ends stay as they are written.
+/// Returns an expression over marked fields; comments and line breaks must be preserved.
 fn expression(random: &mut ChaCha8Rng) -> String {
     let field =
         *pick(random, &["ServiceName", "SpanAttributes[\"team\"]", "SpanAttributes['it''s']", "SpanName"]);
@@ -96,7 +96,7 @@ fn model(random: &mut ChaCha8Rng) -> Value {
             json!({"map": "SpanAttributes", "name": text(random, 4), "type": "boolean", "policy": false}),
         );
     }
-    // In any order.
+    // The fields are in random order.
     for at in (1..fields.len()).rev() {
         fields.swap(at, random.random_range(0..=at));
     }
@@ -133,7 +133,7 @@ fn model(random: &mut ChaCha8Rng) -> Value {
         file["users"] = json!([{"attributes": {"team": long_text(random), "on": true, "list": ["a", ""]}, "username": long_text(random)}]);
         file["traces"] = json!([{"spans": spans, "name": long_text(random)}]);
         let (user, trace) = (file["users"][0]["username"].clone(), file["traces"][0]["name"].clone());
-        // Without roles nobody sees anything.
+        // A user without roles sees no trace.
         file["tests"] = json!([
             {"visible": false, "user": user, "trace": trace, "name": long_text(random)},
             {"visible": false, "user": user, "spans": [spans[0]], "name": "other\n"},
@@ -142,8 +142,8 @@ fn model(random: &mut ChaCha8Rng) -> Value {
     file
 }
 
-/// Whatever valid file was applied: exported and imported, it is the same text and the same model; and each state of the
-/// history comes back as it was.
+/// For every valid file: exporting and importing gives the same text and the same model, and every version of the history
+/// can be restored exactly.
 #[tokio::test]
 async fn export_import_export_is_exact() {
     let seed = std::env::var("TRACEWARDEN_TEST_SEED").map_or(0x5eed, |seed| seed.parse().unwrap());
@@ -160,14 +160,14 @@ async fn export_import_export_is_exact() {
         let (yaml, change) = export_as(&admin, "application/yaml").await;
         let (json, _) = export_as(&admin, "application/json").await;
         for (kind, text) in [("application/yaml", &yaml), ("application/json", &json)] {
-            // Put in place of another model, not only of itself.
+            // Import over another model, not only over the same one.
             let other = json!({"binding": null, "fields": [], "roles": []});
             import(&admin, &other).await.expect(200);
             send(&admin, Method::PUT, "/schema/import", kind, text).await.expect(200);
             assert_eq!(export_as(&admin, "application/yaml").await.0, yaml, "model {number}");
             assert_eq!(export_as(&admin, "application/json").await.0, json, "model {number}");
         }
-        // What was sent is what is there, as far as it was said.
+        // Everything that was sent is stored.
         let now: Value = serde_json::from_str(&json).unwrap();
         for (at, field) in model["fields"].as_array().unwrap().iter().enumerate() {
             assert_eq!(now["fields"][at]["name"], field["name"]);

@@ -1,9 +1,9 @@
-//! What is refused of a file: everything that the requests for its parts refuse, with pointers into the file, and nothing
-//! of it is in force.
+//! Rejected files: every error that the resources for the parts reject is reported with a pointer into the file, and no
+//! part of the file is applied.
 
 use super::*;
 
-/// A bound service with a role, and its file.
+/// Returns a bound service with a role, and its model file.
 async fn bound(store: &Store) -> (Service, Client, Value) {
     let (service, admin) = bound_service(store, &[]).await;
     admin.put("/roles/blue", blue_policies()).await.expect(201);
@@ -70,7 +70,7 @@ async fn every_refusal_of_a_part_is_one_of_the_file() {
             "invalid_value",
             "/fields/1/name",
         ),
-        // The field is one of a policy that stays.
+        // The field is used by a policy that stays.
         ("/fields", json!([]), "policy_invalid", "/roles/1/policies/0/expression"),
         ("/roles", json!([role("-Blue", valid.clone())]), "invalid_value", "/roles/0/name"),
         (
@@ -131,8 +131,7 @@ async fn every_refusal_of_a_part_is_one_of_the_file() {
         let refused = import(&admin, &wrong).await.problem(422, code);
         assert_eq!(refused.body["errors"], planned.body["errors"]);
         let record = last_record(&admin).await;
-        // What the file itself cannot say never gets as far as the use case.
-        // What the file's own reader finds never gets as far as the use case.
+        // Errors that the parser of the file finds do not reach the use case.
         let by_reader = ["/fields/0/ref", "/roles/1/name"].contains(&pointer);
         let action = if by_reader { "administration" } else { "model.import" };
         assert_eq!(record["action"], action, "{pointer}: {record}");
@@ -189,7 +188,7 @@ async fn a_file_says_all_of_the_model() {
         "{}",
         refused.body
     );
-    // The role that is built in cannot be removed: without policies it is as it was.
+    // The built-in role cannot be removed; without policies it has its initial state.
     admin.put("/roles/admin", json!({"policies": [{"title": "t", "expression": "true"}]})).await.expect(200);
     let imported = import(&admin, &json!({"binding": null, "fields": [], "roles": []})).await.expect(200);
     assert_eq!(imported.body["changes"][0]["name"], "admin / t", "{}", imported.body);
@@ -217,13 +216,13 @@ async fn yaml_that_can_be_read_in_two_ways_is_refused_at_its_place() {
             assert!(refused.body["detail"].as_str().unwrap().starts_with(place), "{text}: {}", refused.body);
         }
     }
-    // A comment in lines that become one would take conditions with it.
+    // Folding joins the lines, so the comment would swallow the condition after it.
     let joined = "roles:\n  - name: a\n    policies:\n      - title: t\n        expression: >\n          true // all\n          && false\n";
     let refused =
         send(&admin, Method::PUT, "/schema/import", "application/yaml", &format!("{head}{joined}")).await;
     let refused = refused.problem(422, "invalid_value");
     assert_eq!(refused.first_error()["pointer"], "/roles/0/policies/0/expression");
-    // Text that says that it is JSON has to be.
+    // A body declared as JSON must be JSON.
     let yaml = format!("{head}roles: []\n");
     send(&admin, Method::PUT, "/schema/import", "application/json", &yaml)
         .await
@@ -256,7 +255,7 @@ async fn only_these_two_routes_take_yaml_and_large_bodies() {
     send(&admin, Method::PUT, "/schema/import", "application/yaml", &comment(8 << 20))
         .await
         .problem(413, "payload_too_large");
-    // A file that could not be imported again once it was exported.
+    // A file that would exceed the size limit when exported and imported again.
     let with_names = |names: Vec<&str>| {
         json!({"binding": null, "fields": [], "roles": [], "users": [{"username": "a"}],
             "tests": [{"name": "n", "user": "a", "spans": [{"names": names}], "visible": false}]})
@@ -267,7 +266,7 @@ async fn only_these_two_routes_take_yaml_and_large_bodies() {
     send(&admin, Method::PUT, "/schema/import", "application/json", &text)
         .await
         .problem(413, "payload_too_large");
-    // One that takes far more memory than it has bytes.
+    // A file whose parsed form would need far more memory than its size.
     let text = with_names(vec!["a"; 500_000]);
     assert!(text.len() < 3 << 20);
     for kind in ["application/json", "application/yaml"] {

@@ -1,18 +1,18 @@
-//! Each field of the table with policies and conditions over it, and the traces that they find.
+//! Each field of the table with policies and conditions on it, and the traces that they match.
 
 use serde_json::{Value, json};
 
 use super::ID;
 
-/// What is expected of a field.
+/// Expected results for a field.
 pub struct Case {
     /// `map` and `name`.
     pub field: (Option<&'static str>, &'static str),
-    /// The type that is asked for; the natural one when absent.
+    /// The requested type; `None` for the natural one.
     pub logical: Option<&'static str>,
-    /// The type that it gets.
+    /// The resulting type.
     pub becomes: &'static str,
-    /// Policies, each with the traces that it opens.
+    /// Policies, each with the traces to which it grants access.
     pub policies: &'static [(&'static str, &'static str)],
     /// Conditions, each with the traces that match.
     pub conditions: Vec<(Value, &'static str)>,
@@ -37,7 +37,7 @@ fn op(op: &str, value: impl Into<Value>) -> Value {
     }
 }
 
-/// All operators of strings; `x` is the value of trace `a` alone.
+/// All string operators; `x` is the value of trace `a` only.
 fn strings(
     x: &str,
     ne: &'static str,

@@ -1,4 +1,4 @@
-//! The official SDKs of MCP as clients, each in a program of its own. What they print is described in `python_sdk.py`.
+//! The official MCP SDKs as clients, each in a separate program. Their output is described in `python_sdk.py`.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use tracewarden_testkit::node::prepared_node;
 use tracewarden_testkit::python::prepared_python;
 
-/// A revision of the protocol.
+/// A revision of the MCP protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Revision {
-    /// Without sessions: `server/discover`, and in every request who asks.
+    /// Stateless: `server/discover`, and client information in every request.
     Newest,
     /// With `initialize`.
     Previous,
@@ -20,7 +20,7 @@ pub enum Revision {
 impl Revision {
     pub const ALL: [Self; 2] = [Self::Newest, Self::Previous];
 
-    /// As the protocol names it.
+    /// Returns the protocol's name of the revision.
     pub fn date(self) -> &'static str {
         match self {
             Self::Newest => "2026-07-28",
@@ -39,7 +39,7 @@ pub enum Sdk {
 impl Sdk {
     pub const ALL: [Self; 2] = [Self::Python, Self::TypeScript];
 
-    /// The `clientInfo` that it sends, whose version is `1.0`.
+    /// Returns the name in the SDK's `clientInfo`; the version is `1.0`.
     pub fn client_name(self) -> &'static str {
         match self {
             Self::Python => "python-sdk-test",
@@ -47,12 +47,13 @@ impl Sdk {
         }
     }
 
-    /// Lists the tools and makes these calls, `[{"name": …, "arguments": {…}}, …]`, in one conversation. Blocks, for a
-    /// minute at most.
+    /// Lists the tools and makes these calls, `[{"name": …, "arguments": {…}}, …]`, in one conversation. Blocks for at most
+    /// a minute.
     ///
     /// # Errors
-    /// What the SDK raised: an object with `type`, `message` and, where it tells them, `code`, `data` and the HTTP
-    /// `status`. That nothing listened or nothing came is among it: a test of a refusal has to look at which it was.
+    /// The error that the SDK raised: an object with `type`, `message` and, if the SDK reports them, `code`, `data` and the
+    /// HTTP `status`. A failed connection or a missing answer is also reported this way: a test of a rejection must check
+    /// which error it was.
     pub fn ask(self, revision: Revision, url: &str, key: &str, calls: &Value) -> Result<Value, Value> {
         let directory = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/mcp/clients"));
         let mut command = match self {
@@ -77,7 +78,7 @@ impl Sdk {
         let printed = serde_json::from_slice::<Value>(&output.stdout);
         match (output.status.code(), printed) {
             (Some(0), Ok(document)) => {
-                // An SDK that falls back would leave the revision that was meant untried.
+                // An SDK that falls back to another revision would leave the intended one untested.
                 assert_eq!(document["protocol"], revision.date(), "{self:?}: {document}");
                 Ok(document)
             }
@@ -91,13 +92,13 @@ impl Sdk {
     }
 }
 
-/// What the Python SDK got, without a complaint.
+/// Returns the Python SDK's result, which must have no error.
 #[track_caller]
 pub fn python(revision: Revision, url: &str, key: &str, calls: &Value) -> Value {
     fine(Sdk::Python, revision, Sdk::Python.ask(revision, url, key, calls))
 }
 
-/// What the TypeScript SDK got, without a complaint.
+/// Returns the TypeScript SDK's result, which must have no error.
 #[track_caller]
 pub fn typescript(revision: Revision, url: &str, key: &str, calls: &Value) -> Value {
     fine(Sdk::TypeScript, revision, Sdk::TypeScript.ask(revision, url, key, calls))

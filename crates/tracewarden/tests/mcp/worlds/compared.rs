@@ -1,4 +1,4 @@
-//! What the tools answer a caller, against what REST answers the same caller.
+//! Compares the tools' answers to a caller with the REST API's answers to the same caller.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,23 +13,23 @@ use crate::answers::{list, number, suggested, text};
 use crate::rpc::{Called, call};
 use crate::support::Client;
 
-/// Requests of a caller that run at a time: what is not found is answered late on purpose.
+/// Number of concurrent requests of a caller: answers for absent traces are delayed on purpose.
 const TOGETHER: usize = 8;
-/// More pages than any of these worlds has.
+/// More pages than any of these data sets has.
 const MANY_PAGES: usize = 100;
-/// Enough for whatever a world holds.
+/// Token limit that holds a whole data set.
 const MUCH: u64 = 20_000;
 
-/// Ways to look at a trace: views, spans, the critical path, a comparison.
+/// Number of ways to read a trace: views, spans, the critical path, a comparison.
 const LOOKS: usize = 7;
 const VIEWS: [&str; 4] = ["outline", "errors", "slowest", "full"];
-/// All ids that spans of these worlds have, and one that none has.
+/// All span ids of these data sets, and one that does not occur.
 const WANTED: [&str; 5] =
     ["0000000000000000", "0000000000000001", "0000000000000002", "0000000000000003", "ffff"];
 
-/// Who asks, and in both ways.
+/// A caller, with both clients.
 pub struct Caller {
-    /// For messages.
+    /// Name for messages.
     pub name: String,
     pub rest: Client,
     pub agent: Client,
@@ -40,7 +40,7 @@ pub struct Caller {
 pub struct Compared {
     pub open: usize,
     pub closed: usize,
-    /// Traces found by a condition, and not found by one.
+    /// Number of traces that match a condition, and of those that do not.
     pub matched: usize,
     pub unmatched: usize,
     pub groups: usize,
@@ -58,13 +58,13 @@ impl Compared {
     }
 }
 
-/// The visible traces of a world: ids as they are listed, and spans.
+/// The visible traces of a data set: ids in the order of the list, and spans.
 struct Visible {
     ids: Vec<String>,
     spans: BTreeMap<String, Vec<Value>>,
 }
 
-/// Compares everything.
+/// Runs all comparisons.
 pub async fn compare(
     caller: &Caller,
     world: &World,
@@ -101,7 +101,7 @@ pub async fn compare(
     compared
 }
 
-/// Ids of all pages, in their order.
+/// Returns the ids of all pages, in order.
 async fn listed_by_rest(caller: &Caller, window: &Value, conditions: &Value) -> Vec<String> {
     let mut ids: Vec<String> = Vec::new();
     let mut query = json!({"view": "ids", "limit": 4, "filter": {"conditions": conditions}});
@@ -132,7 +132,7 @@ async fn spans(caller: &Caller, window: &Value) -> BTreeMap<String, Vec<Value>> 
     spans
 }
 
-/// All pages, each as the one before suggests it.
+/// Returns the ids of all pages, each requested as the previous page suggests.
 async fn listed_by_tool(caller: &Caller, first: Value) -> Vec<String> {
     let mut ids: Vec<String> = Vec::new();
     let mut arguments = first;
@@ -140,7 +140,7 @@ async fn listed_by_tool(caller: &Caller, first: Value) -> Vec<String> {
         let page = call(&caller.agent, "svc_query_traces", arguments.clone()).await.expect().body;
         for trace in list(&page, "traces") {
             let id = text(trace, "trace_id").to_owned();
-            // A page that did not fit is asked for again, in smaller parts.
+            // A page that did not fit is requested again, in smaller parts.
             if !ids.contains(&id) {
                 ids.push(id);
             }
@@ -156,7 +156,7 @@ async fn listed_by_tool(caller: &Caller, first: Value) -> Vec<String> {
     panic!("the pages do not end: {arguments}");
 }
 
-/// A condition finds and counts what REST finds by it.
+/// Checks that a condition finds and counts the same traces as in the REST API.
 async fn found_by_condition(
     caller: &Caller,
     window: &Value,
@@ -173,7 +173,7 @@ async fn found_by_condition(
         condition[name] = value.into();
     }
     let by_rest = listed_by_rest(caller, window, &json!([condition])).await;
-    // By the reference in place of map and name.
+    // The reference takes the place of map and name.
     let condition = json!({"ref": field.reference, "op": operator, "value": value});
     let mut arguments = window.clone();
     arguments["conditions"] = json!([condition]);
@@ -184,7 +184,7 @@ async fn found_by_condition(
     compared.unmatched += visible.ids.len() - by_rest.len();
 }
 
-/// A value that some span has, and its field.
+/// Returns a field and a value that some span has.
 fn some_value<'a>(
     fields: &'a [TextField],
     visible: &Visible,
@@ -197,7 +197,7 @@ fn some_value<'a>(
     (field, value.unwrap_or_else(|| "prod".to_owned()))
 }
 
-/// Traces, spans and errors of each group, worked out from the spans that REST gave.
+/// Computes traces, spans and errors of each group from the REST API's spans.
 fn groups(fields: &[&TextField], per: &str, visible: &Visible) -> BTreeMap<Vec<String>, [u64; 3]> {
     let mut groups: BTreeMap<Vec<String>, BTreeMap<&String, [u64; 2]>> = BTreeMap::new();
     for (id, spans) in &visible.spans {
@@ -218,7 +218,7 @@ fn groups(fields: &[&TextField], per: &str, visible: &Visible) -> BTreeMap<Vec<S
         let sum = each.fold([0, 0], |[spans, errors], [more, failed]| [spans + more, errors + failed]);
         [traces.len() as u64, sum[0], sum[1]]
     };
-    // What is no text is counted, and never listed; REST shows it with this character.
+    // Values that are not valid text are counted but not listed; the REST API shows them with this character.
     let listable = |values: &Vec<String>| !values.iter().any(|value| value.contains('\u{fffd}'));
     groups
         .into_iter()
@@ -240,7 +240,7 @@ fn failed(span: &Value) -> bool {
     ["Error", "STATUS_CODE_ERROR", "ERROR"].contains(&text(span, "StatusCode"))
 }
 
-/// Numbers, over all and by one field or two, are those of the spans that REST gave.
+/// Checks that the numbers, overall and grouped by one or two fields, match the REST API's spans.
 async fn counted(
     caller: &Caller,
     window: &Value,
@@ -280,7 +280,7 @@ async fn counted(
     compared.groups += found.len();
 }
 
-/// Values of a field are listed as REST lists them.
+/// Checks that a field's values are listed as in the REST API.
 async fn same_values(
     caller: &Caller,
     window: &Value,
@@ -305,7 +305,7 @@ async fn same_values(
     compared.values += list(&by_tool, "values").len();
 }
 
-/// Fields are named the same to a caller, and of the same type.
+/// Checks that a caller gets the same fields with the same types.
 pub async fn same_schema(caller: &Caller) {
     let by_rest = caller.rest.get("/filter/schema").await.expect(200).body;
     let by_tool = call(&caller.agent, "svc_filter_schema", json!({"max_tokens": MUCH})).await.expect().body;
@@ -322,7 +322,7 @@ pub async fn same_schema(caller: &Caller) {
     }
 }
 
-/// What answers about one trace does, or says nothing of it: REST, and one of the tools in turn.
+/// Checks that the REST API and one of the tools in turn agree on a trace, or reveal nothing of it.
 async fn one_trace(
     caller: &Caller,
     world: &World,
@@ -358,7 +358,7 @@ async fn one_trace(
     );
     let Some(spans) = visible.spans.get(id) else {
         by_rest.problem(404, "trace_not_found");
-        // Of two that are not there, the first is named.
+        // If both traces are absent, the error names the first.
         let argument = match tool {
             "svc_compare_traces" if visible.spans.contains_key(first) => "second_trace_id: ",
             "svc_compare_traces" => "first_trace_id: ",
@@ -399,7 +399,7 @@ async fn one_trace(
     }
 }
 
-/// An open trace is opened by something: a policy of a role that the caller has, and spans that the trace has.
+/// Checks the reason for access to a trace: a policy of one of the caller's roles, and spans of the trace.
 #[track_caller]
 fn opened(body: &Value, spans: &[Value], ids: &BTreeSet<&str>, context: &str) {
     let (trace, roles) = (&body["trace"], list(&body["user"], "roles"));
@@ -413,12 +413,12 @@ fn opened(body: &Value, spans: &[Value], ids: &BTreeSet<&str>, context: &str) {
         let count = number(policy, "count");
         assert!(known && !first.is_empty() && count <= spans.len() as u64, "{context}: {body}");
     }
-    // What the caller's own key asks for is named wherever it has one.
+    // The constraint of a scoped API key is always named.
     let restricted = body["key"].get("must_satisfy").is_some();
     assert_eq!(by.iter().any(|policy| policy["role"].is_null()), restricted, "{context}: {body}");
 }
 
-/// Says nothing of the trace, and nothing of whether there is one.
+/// Checks that the error reveals neither the trace nor whether it exists.
 #[track_caller]
 fn not_found(answer: Called, argument: &str, id: &str) {
     let text = answer.failure("trace_not_found");
@@ -426,7 +426,7 @@ fn not_found(answer: Called, argument: &str, id: &str) {
     assert!(!text.contains(id) || id.len() < 8, "{text}");
 }
 
-/// Id, spans and errors.
+/// Returns id, number of spans and number of errors.
 fn totals(spans: &[Value], id: &str) -> (String, u64, u64) {
     (id.to_owned(), spans.len() as u64, spans.iter().filter(|span| failed(span)).count() as u64)
 }
@@ -442,7 +442,7 @@ fn span_ids(spans: &[Value]) -> Vec<&str> {
     ids
 }
 
-/// What a view says is of this trace's spans, and of all of them.
+/// Checks that a view consists of this trace's spans, and covers all of them.
 async fn look(agent: &Client, body: &Value, spans: &[Value], context: &str) {
     let stands_for =
         |entries: &[Value]| entries.iter().map(|entry| entry["count"].as_u64().unwrap_or(1)).sum::<u64>();

@@ -1,4 +1,4 @@
-//! Random worlds: traces in days of their own, in a table with columns of every type, and who may see which of them.
+//! Random data sets: traces on separate days, in a table with columns of every type, and random access to them.
 
 use std::collections::BTreeSet;
 
@@ -15,24 +15,24 @@ use crate::support::store::Store;
 const SECOND: i64 = 1_000_000_000;
 const HOUR: i64 = 3_600 * SECOND;
 const NOON: i64 = 1_790_000_000 * SECOND;
-/// Between the beginnings of two worlds' days: so many that no search for one looks at spans of another.
+/// Distance between the days of two data sets: large enough that no search for one reads spans of another.
 const APART: i64 = 96 * HOUR;
 const STATUSES: [&str; 6] = ["Error", "Ok", "STATUS_CODE_ERROR", "Unset", "ERROR", "error"];
 const PARENTS: [&str; 3] = ["0000000000000000", "", "0000000000000001"];
 /// Roles that generated callers can have.
 pub const ROLES: [&str; 4] = ["a", "b", "dev", "oncall"];
-/// Of fields that are marked, every so manieth is for policies only.
+/// Every so many marked fields, one is usable in policies only.
 const POLICY_ONLY: usize = 9;
 
 /// The traces of a day.
 pub struct World {
-    /// Ids of all traces, whoever may see them.
+    /// Ids of all traces, whether visible or not.
     pub ids: Vec<String>,
     pub from: String,
     pub to: String,
 }
 
-/// Makes one world after the other.
+/// Generates the data sets, one after the other.
 pub struct Worlds {
     random: ChaCha8Rng,
     generator: Generator,
@@ -40,7 +40,7 @@ pub struct Worlds {
     made: i64,
 }
 
-/// The fields that are marked: a key without a name cannot be.
+/// Returns the marked fields: a key with an empty name cannot be marked.
 fn model() -> AccessModel {
     let mut model = Generator::model();
     model.fields.retain(|marked| !marked.field.name.is_empty());
@@ -50,7 +50,7 @@ fn model() -> AccessModel {
     model
 }
 
-/// Creates the table that all worlds lie in, binds it and marks its fields.
+/// Creates the table of all data sets, binds it and marks its fields.
 pub async fn bind(store: &Store, admin: &Client) {
     store
         .run(&format!(
@@ -90,12 +90,12 @@ impl Worlds {
         Self { random, generator, model: model(), made: 0 }
     }
 
-    /// Randomness for what is done with a world.
+    /// Returns a random source for the comparisons of a data set.
     pub fn chance(&mut self) -> ChaCha8Rng {
         ChaCha8Rng::seed_from_u64(self.random.random())
     }
 
-    /// Puts the traces of so many worlds into the store, in one piece: many small parts would be merged all the while.
+    /// Inserts the traces of all data sets in one statement: ClickHouse would keep merging many small parts.
     pub async fn worlds(&mut self, store: &Store, count: usize) -> Vec<World> {
         let mut rows = Vec::new();
         let worlds = (0..count).map(|_| self.world(&mut rows)).collect();
@@ -132,7 +132,7 @@ impl Worlds {
         }
     }
 
-    /// Rows of a trace that has a span in the day, and perhaps others before it or after it.
+    /// Returns the rows of a trace with a span on that day, and possibly others before or after it.
     fn rows(&mut self, id: &str, begin: i64) -> Vec<String> {
         let random = &mut self.random;
         let first = begin + random.random_range(0..24) * HOUR + random.random_range(0..3) * 600 * SECOND;
@@ -148,7 +148,7 @@ impl Worlds {
                 [0, 1, 1_000, 5_000_000, u64::MAX].choose(random).unwrap(),
                 literals::row(COLUMNS, &each_key_once(self.generator.span())),
             );
-            // Exporters repeat a batch when its acknowledgement is lost.
+            // Exporters repeat a batch if its acknowledgement is lost.
             if random.random_bool(0.1) {
                 rows.push(row.clone());
             }
@@ -157,7 +157,7 @@ impl Worlds {
         rows
     }
 
-    /// A policy over fields that are marked.
+    /// Returns a policy on marked fields.
     pub fn expression(&mut self) -> String {
         loop {
             let text = self.generator.expression();
@@ -167,7 +167,7 @@ impl Worlds {
         }
     }
 
-    /// Gives every role other policies.
+    /// Replaces the policies of every role.
     pub async fn change_roles(&mut self, admin: &Client) {
         for role in ROLES {
             let policies = json!([{"title": "One", "expression": self.expression()}]);
@@ -175,7 +175,7 @@ impl Worlds {
         }
     }
 
-    /// Gives a user other roles and attributes.
+    /// Replaces a user's roles and attributes.
     pub async fn change_user(&mut self, admin: &Client, username: &str) {
         let caller = loop {
             let caller = self.generator.caller();
@@ -199,14 +199,14 @@ impl Worlds {
         admin.patch(&format!("/users/{username}"), change).await.expect(200);
     }
 
-    /// Makes a key with a policy of its own; gives its id and a client with it.
+    /// Creates an API key with a policy; returns its id and a client that uses it.
     pub async fn narrowed_key(&mut self, owner: &Client) -> (String, Client) {
         loop {
-            // Several of them, since most traces satisfy few.
+            // Several expressions, since most traces match few of them.
             let expressions: Vec<String> = (0..4).map(|_| format!("({})", self.expression())).collect();
             let policy = expressions.join(" || ");
             let made = owner.post("/me/api-keys", json!({"name": "narrowed", "policy": policy})).await;
-            // A policy that names what only roles' policies may name is refused.
+            // A policy is rejected if it names a field that only policies of roles may use.
             if made.status == 422 {
                 continue;
             }
@@ -216,7 +216,7 @@ impl Worlds {
     }
 }
 
-/// No text of the service's own database holds U+0000.
+/// Whether the attributes can be stored: no string in the application database may contain U+0000.
 fn is_storable(caller: &Caller) -> bool {
     caller.attributes.values().all(|value| match value {
         AttributeValue::String(text) => !text.contains('\0'),
@@ -225,7 +225,8 @@ fn is_storable(caller: &Caller) -> bool {
     })
 }
 
-/// Of a key that a map holds twice the first value counts, and of an object's member that it has twice the last.
+/// Removes duplicate keys: of a duplicate key in a map the first value counts, but of a duplicate member in a JSON object
+/// the last.
 fn each_key_once(mut span: Span) -> Span {
     for value in span.values_mut() {
         if let FieldValue::Map(entries) = value {
@@ -236,25 +237,25 @@ fn each_key_once(mut span: Span) -> Span {
     span
 }
 
-/// A field of text: how tools and filters name it, and how to find it in a span as REST gives it.
+/// A string field: its names for tools and filters, and how to find it in a span of the REST API.
 #[derive(Debug, Clone)]
 pub struct TextField {
     pub reference: String,
     map: Option<String>,
     name: String,
-    /// Of a fixed length, filled up with zeros.
+    /// Whether the values have a fixed length, padded with zero bytes.
     fixed: bool,
     pub is_list: bool,
 }
 
-/// Fields of text that filters may name, and whose values stand in spans as they are.
+/// Returns the searchable string fields whose values occur unchanged in spans.
 pub fn text_fields() -> Vec<TextField> {
     const MAPS: [&str; 3] = ["SpanAttributes", "ResourceAttributes", "Baggage"];
     let fields = model().fields.into_iter();
     fields
         .filter(|marked| {
             let text = marked.logical == LogicalType::String;
-            // What a map holds as an array is text there.
+            // An array in a map is stored as text.
             let list = marked.logical == LogicalType::StringArray && marked.field.map.is_none();
             let plain = marked.field.map.as_deref().is_none_or(|map| MAPS.contains(&map));
             marked.filterable && plain && (text || list) && !marked.field.name.contains("Links")
@@ -278,13 +279,13 @@ fn is_fixed(column_type: &ColumnType) -> bool {
 }
 
 impl TextField {
-    /// As conditions of REST name it.
+    /// Returns map and name, as conditions of the REST API use them.
     pub fn named(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let map = self.map.as_deref().map(|map| ("map", map));
         map.into_iter().chain([("name", self.name.as_str())])
     }
 
-    /// The values that a span has, each once.
+    /// Returns the distinct values of a span.
     pub fn values(&self, span: &Value) -> Vec<String> {
         let value = match &self.map {
             Some(map) => span[map].get(&self.name),
@@ -293,7 +294,7 @@ impl TextField {
         let own = |text: &str| if self.fixed { text.trim_end_matches('\0') } else { text }.to_owned();
         let mut values = match value {
             Some(Value::String(text)) => vec![own(text)],
-            // One that is NULL spoils all.
+            // An array with a NULL counts as having no values.
             Some(Value::Array(list)) => {
                 let texts: Option<Vec<&str>> = list.iter().map(Value::as_str).collect();
                 texts.unwrap_or_default().into_iter().map(own).collect()

@@ -1,5 +1,5 @@
-//! The same while the service removes audit records beyond their retention: they go with a record of it, or all stay and are
-//! removed later; nothing that is not old goes, and the chain is whole at any time.
+//! The same while the service removes old audit records: they are removed together with a record of it, or all stay and are
+//! removed later; records within the retention stay, and the chain is always intact.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -12,32 +12,32 @@ use tracewarden_testkit::write_errors::{Kind, WriteErrors};
 use super::{Failing, Failure, Outcome, Place, Told, each, log, require_chain, start};
 use crate::support::admin_password_hash;
 
-/// As in the other script; here there is less to be written.
+/// As in the other script, but with fewer writes.
 const WRITES: u64 = 13;
 const SYNCS: u64 = 1;
 const SENDINGS: u64 = 11;
 
-/// So many records are old, and so many after them are not. The service removes that many in one transaction.
+/// Number of old records, and of newer records after them. The service removes that many in one transaction.
 const OLD: u64 = 200;
 const YOUNG: u64 = 3;
 
 const LONG_AGO: Timestamp = Timestamp::from_micros(0);
 
-/// In the year 2100. Nothing goes that stands behind these, however long a run takes.
+/// In the year 2100. Records after these are never removed, however long a run takes.
 const NOT_YET: Timestamp = Timestamp::from_micros(4_102_444_800_000_000);
 
-/// Nothing listens there.
+/// No server listens there.
 const NO_STORE: (&str, &str) = ("TRACEWARDEN_CLICKHOUSE_URL", "http://127.0.0.1:9");
 
-/// So short that the service looks for old records every second.
+/// So short that the service searches for old records every second.
 const RETENTION: (&str, &str) = ("TRACEWARDEN_AUDIT_RETENTION", "1s");
 
 const FILE: &str = "tracewarden.db";
 
-/// What a removal reads first, and a start does not.
+/// The first table that a removal reads, and a start does not.
 const BEGINNING: &str = "audit_anchor";
 
-/// Makes a database in which somebody administers, so that a start makes nobody, and which has old records.
+/// Creates a database with an administrator, so that the start creates none, and with old records.
 async fn fill(url: &str) {
     let db = AppDb::open(url, LONG_AGO).await.unwrap();
     let mut tx = db.begin_write().await.unwrap();
@@ -78,17 +78,17 @@ fn address(directory: &Path) -> String {
     format!("sqlite:{}", directory.join(FILE).display())
 }
 
-/// The database as a file, with all that a first start writes besides.
+/// Creates the database file, with everything that a first start writes.
 async fn template(directory: &Path) -> PathBuf {
     let url = address(directory);
     fill(&url).await;
     assert!(start(directory, &[NO_STORE], &[]).client.is_some(), "{}", log(directory));
-    // Closing writes what is in the log of writes into the file.
+    // Closing copies the write-ahead log into the file.
     AppDb::open_existing(&url).await.unwrap().close().await;
     directory.join(FILE)
 }
 
-/// What became of each attempt to remove old records, by the log of the service.
+/// Returns the result of each attempt to remove old records, according to the service's log.
 fn attempts(directory: &Path) -> Vec<Told> {
     let told = |line: &str| {
         if line.contains("old audit records removed") {
@@ -101,7 +101,8 @@ fn attempts(directory: &Path) -> Vec<Told> {
     log(directory).lines().filter_map(told).collect()
 }
 
-/// Whether the old records are gone. They are with a record of it, or all there without one; all others are there.
+/// Whether the old records are removed. They must be removed with a record of it, or all exist without one; all others must
+/// exist.
 async fn are_gone(url: &str, context: &str) -> bool {
     let db = AppDb::open_existing(url).await.unwrap();
     let mut tx = db.begin_read().await.unwrap();
@@ -122,7 +123,7 @@ async fn are_gone(url: &str, context: &str) -> bool {
     gone
 }
 
-/// One run of which something fails, unless the removal is done before.
+/// Runs the removal with a failure, unless the removal ends before it.
 async fn run(failing: &Failing<'_>, template: Option<&Path>, failure: Failure) -> Outcome {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
@@ -134,14 +135,14 @@ async fn run(failing: &Failing<'_>, template: Option<&Path>, failure: Failure) -
         }
         Place::Connection(database, proxy) => {
             fill(&database.url()).await;
-            // Not in the start, which waits long for its server.
+            // Not during the start, which waits long for its server.
             proxy.lose_sending_from(BEGINNING, failure.number, failure.once);
             database.url()
         }
     };
     let context = || format!("{failure:?}\n{}", log(directory));
     let disturbed = start(directory, &[NO_STORE, RETENTION], &place.disturbed());
-    // What failed once is made up for soon, by the same process.
+    // The same process retries soon after a single failure.
     let is_through = || {
         let told = attempts(directory);
         if failure.once { told.contains(&Told::Done) } else { !told.is_empty() }

@@ -1,5 +1,5 @@
-//! The password and the sessions of one user: they change together. The state has the password as far as it is known, whether
-//! it must be changed first, and the sessions by the mark of their log-in, each with id and cookie as far as these are known.
+//! The password and the sessions of a user, which change together. The state has the password if known, whether it must be
+//! changed first, and the sessions by the marker of their sign-in, each with its id and cookie if known.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ pub fn change(name: &str, state: &Value, choice: u32, mark: &str) -> Change {
     if choice.is_multiple_of(8) {
         return rotate(name);
     }
-    // The cookie of a log-in that was not answered is lost.
+    // The cookie of a sign-in without an answer is lost.
     let Some((own, session)) = with_known("cookie") else { return log_in(name, state, mark) };
     let cookie = session["cookie"].as_str().unwrap();
     if state["pending"] == true {
@@ -57,7 +57,7 @@ fn log_in(name: &str, state: &Value, mark: &str) -> Change {
     Change::new("login", Method::POST, "/login".to_owned(), Some(body), Some(to))
 }
 
-/// By the user; all sessions end but the one that asks.
+/// The user changes the password; all other sessions end.
 fn change_password(state: &Value, own: &str, cookie: &str, mark: &str) -> Change {
     let new = format!("what {mark} chose");
     let body = json!({"current_password": state["password"], "new_password": new});
@@ -66,13 +66,13 @@ fn change_password(state: &Value, own: &str, cookie: &str, mark: &str) -> Change
     Change::new("password.change", Method::POST, "/me/password".to_owned(), Some(body), Some(to)).by(cookie)
 }
 
-/// By the administrator; all sessions end, and only the answer tells the password.
+/// The administrator resets the password; all sessions end, and only the answer contains the new password.
 fn rotate(name: &str) -> Change {
     let to = json!({"password": null, "pending": true, "sessions": {}});
     Change::new("user.rotate_password", Method::POST, format!("/users/{name}/password"), None, Some(to))
 }
 
-/// Takes what the answer to a change told.
+/// Adds what the answer to a change contains.
 pub fn learn(to: &mut Value, mark: &str, answered: &Value) {
     if to["password"].is_null() {
         to["password"] = answered["initial_password"].clone();
@@ -82,13 +82,13 @@ pub fn learn(to: &mut Value, mark: &str, answered: &Value) {
     }
 }
 
-/// What of a state is compared with another.
+/// Returns the part of a state that is compared.
 pub fn shown(state: &Value) -> Value {
     json!({"password": state["password"], "pending": state["pending"], "sessions": names(&state["sessions"])})
 }
 
-/// The state that an administrator sees, with the password and the cookies that were known. Those of sessions that are gone
-/// must open nothing.
+/// Returns the state as an administrator sees it, with the known password and cookies. Cookies of ended sessions must be
+/// rejected.
 pub async fn state(admin: &Client, name: &str, known: &Value) -> Value {
     let user = admin.get(&format!("/users/{name}")).await.expect(200).body;
     let list = admin.get(&format!("/users/{name}/sessions")).await.expect(200).body;
@@ -107,7 +107,7 @@ pub async fn state(admin: &Client, name: &str, known: &Value) -> Value {
     json!({"password": known["password"], "pending": user["must_change_password"], "sessions": sessions})
 }
 
-/// The one password that opens a session, of those that these states name; null for another one.
+/// Returns the one valid password among those in these states; null if none of them is valid. At most one may be valid.
 pub async fn password(stranger: &Client, name: &str, states: [Option<&Value>; 2]) -> Value {
     let named = states.into_iter().flatten().filter_map(|state| state["password"].as_str());
     let named: BTreeSet<&str> = named.collect();
@@ -121,8 +121,8 @@ pub async fn password(stranger: &Client, name: &str, states: [Option<&Value>; 2]
     json!(opening.first())
 }
 
-/// Logs in, and out again. The session is not kept among the secrets, for which every later answer would be searched: in a
-/// long run there are thousands.
+/// Signs in, and out again. The session is not added to the secrets, for which every later answer would be searched: a long
+/// run has thousands.
 async fn opens(stranger: &Client, name: &str, password: &str) -> bool {
     let login = json!({"username": name, "password": password});
     let response = stranger.request(Method::POST, "/login").json(&login).send().await.unwrap();
@@ -135,7 +135,7 @@ async fn opens(stranger: &Client, name: &str, password: &str) -> bool {
     true
 }
 
-/// A password that is known again, after one that nobody was told.
+/// Resets the password and returns the new one, after a password that no client received.
 pub async fn new_password(admin: &Client, name: &str) -> Value {
     let path = format!("/users/{name}/password");
     admin.send(Method::POST, &path, None).await.expect(200).body["initial_password"].clone()

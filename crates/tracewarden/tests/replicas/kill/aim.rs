@@ -1,13 +1,13 @@
-//! When to kill what takes a while and counts at one moment of it.
+//! Chooses when to kill an operation that takes a while and takes effect at one moment, its commit.
 
 use std::time::Duration;
 
 use rand::RngExt as _;
 use rand_chacha::ChaCha8Rng;
 
-/// Half of the kills are anywhere in the time until the commit, as far as that is known; the others look for the moment of
-/// the commit: later when the last of them was before it, earlier when it was after, and more so each time that it is on the same
-/// side, since the machine may have been busier when the commit was timed.
+/// Half of the kills are at a random time before the estimated commit. The others search for the time of the commit: later
+/// if the last one was before it, earlier if it was after. The step grows while the last kills were on the same side, since
+/// the machine may have been busier when the commit was timed.
 pub struct Aim {
     commit: Duration,
     aimed: bool,
@@ -15,11 +15,11 @@ pub struct Aim {
     was_committed: Option<bool>,
 }
 
-/// The smallest part of the time by which it is moved, and the largest.
+/// Minimum and maximum step, relative to the time.
 const STEPS: [f64; 2] = [0.06, 0.5];
 
 impl Aim {
-    /// At a commit that comes about so late.
+    /// Starts with a commit at about this time.
     pub fn at(commit: Duration) -> Self {
         Self { commit, aimed: false, step: STEPS[0], was_committed: None }
     }

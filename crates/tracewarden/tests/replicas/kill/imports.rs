@@ -1,6 +1,6 @@
-//! `kill -9` of the service while it puts a whole access model in force, from a file or as it was at an earlier change: 200
-//! roles with 1,000 policies, other fields, other tests. Afterwards the old model is in force or the new one, in full; the
-//! history and the audit log tell which.
+//! `kill -9` of the service while it replaces the whole access model, by an import or a restore: 200 roles with 1,000
+//! policies, other fields, other tests. Afterwards, the old or the new model is current, in full, and the history and the
+//! audit log agree.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,8 +24,8 @@ use crate::support::{Client, Service};
 const ROLES: usize = 200;
 const POLICIES_OF_A_ROLE: usize = 5;
 
-/// The model to put in force: 200 roles from number `first` on. Each model has another share of roles in common with the
-/// other, all of them with other policies, and other fields and tests.
+/// Returns a model file with 200 roles from number `first` on. Two models share some roles, all with different policies,
+/// and have different fields and tests.
 fn file(stored: &Value, first: usize) -> Value {
     let policy = |role: usize, number: usize| {
         let expression = match number {
@@ -55,24 +55,24 @@ fn file(stored: &Value, first: usize) -> Value {
     })
 }
 
-/// The model in force: the number of its change, and the file as it came.
+/// Returns the current model: its version, and the exported file.
 async fn export(admin: &Client) -> (u64, Vec<u8>) {
     let answer = admin.get("/schema/export").await.expect(200);
     let tag = answer.headers["etag"].to_str().unwrap().trim_matches('"').to_owned();
     (tag.parse().unwrap(), answer.bytes)
 }
 
-/// A model that is put in force.
+/// A model that is made current.
 #[derive(Clone)]
 struct Model {
     file: Value,
-    /// The change that put it in force first.
+    /// The version that it had first.
     change: u64,
-    /// As it is exported.
+    /// The exported file.
     text: Vec<u8>,
 }
 
-/// How a model is put in force.
+/// How a model is made current.
 #[derive(Debug, Clone, Copy)]
 enum Way {
     Import,
@@ -82,7 +82,7 @@ enum Way {
 impl Way {
     const ALL: [Self; 2] = [Self::Import, Self::Restore];
 
-    /// As the history and the audit log say it.
+    /// Name of the action in the history and the audit log.
     fn action(self) -> &'static str {
         match self {
             Self::Import => "model.import",
@@ -90,7 +90,7 @@ impl Way {
         }
     }
 
-    /// Puts a model in force in place of that of the change `last`; `None` when it was not answered.
+    /// Replaces the model of the version `last`; `None` if there was no answer.
     async fn put(self, admin: &Client, last: u64, model: &Model) -> Option<()> {
         let admin = admin.with("if-match", &format!("\"{last}\""));
         let request = match self {
@@ -107,8 +107,8 @@ impl Way {
     }
 }
 
-/// Two models, and when each way of putting one in force commits, if nothing is killed: both are imported, and the first one is
-/// restored.
+/// Returns two models, and the time of the commit of each way to replace one, measured without kills: both are imported,
+/// then the first is restored.
 async fn undisturbed(admin: &Client) -> ([Model; 2], [Aim; 2]) {
     let (before, stored) = export(admin).await;
     let stored: Value = serde_json::from_slice(&stored).unwrap();
@@ -131,7 +131,7 @@ async fn undisturbed(admin: &Client) -> ([Model; 2], [Aim; 2]) {
     (models, aims)
 }
 
-/// What the database itself says: the history agrees with the tables and the records with the history.
+/// Checks in the database that the history agrees with the tables, and the audit records with the history.
 async fn history_and_records_agree(service: &Service, change: u64) {
     let db = AppDb::open(&service.database_url(), Timestamp::from_micros(0)).await.unwrap();
     let mut tx = db.begin_read().await.unwrap();
@@ -161,7 +161,7 @@ async fn history_and_records_agree(service: &Service, change: u64) {
     db.close().await;
 }
 
-/// When the kills came.
+/// When the kills occurred.
 #[derive(Default)]
 struct Sum {
     before: usize,
@@ -242,7 +242,7 @@ async fn kills(mut victim: Service, mut chance: ChaCha8Rng, database: &str) {
     assert!(before < rounds, "no model was committed");
 }
 
-/// Both databases at once: an import is mostly the work of one core.
+/// Tests both databases concurrently: an import mostly uses one core.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_model_is_the_old_or_the_new_one() {
     let store = Store::start();

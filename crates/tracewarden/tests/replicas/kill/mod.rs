@@ -1,5 +1,5 @@
-//! `kill -9` of the service at random moments of administrative writes, on both databases. Afterwards: what was
-//! acknowledged is there, nothing is half done, each change has its record and each record its change.
+//! `kill -9` of the service at random moments of administrative writes, on both databases. Afterwards, every acknowledged
+//! change is stored, no change is partially applied, each change has its audit record and each record its change.
 
 mod accounts;
 mod aim;
@@ -36,29 +36,29 @@ use writers::{Attempt, Writer};
 
 const WRITERS: usize = 4;
 
-/// Writers say which addresses they come from.
+/// Trusts the forwarded addresses that the writers send.
 const PROXY: (&str, &str) = ("TRACEWARDEN_TRUSTED_PROXIES", "127.0.0.1/32");
 
-/// What the killed process calls itself at PostgreSQL.
+/// Application name of the killed process in PostgreSQL.
 const VICTIM: &str = "victim";
 
-/// What the second replica's own writes call themselves.
+/// User agent of the second replica's own writes.
 const BYSTANDER: &str = "bystander";
 
-/// With fewer rounds, what is done rarely may never be under way at a kill.
+/// With fewer rounds, rare actions may never be in progress at a kill.
 const MANY_ROUNDS: usize = 500;
 
-/// An address to come from. A log-in that fails or is cut off stays counted there: from one address, hundreds would be too
-/// many.
+/// Returns an address to send requests from. A failed or interrupted sign-in still counts against its address, so hundreds
+/// from one address would exceed the rate limit.
 fn address(block: usize, number: usize) -> String {
     let [.., high, low] = number.to_be_bytes();
     format!("10.{block}.{high}.{low}")
 }
 
-/// The service's own data, beside the service.
+/// The application database, read independently of the service.
 struct Log {
     db: AppDb,
-    /// The last record that was looked at.
+    /// Sequence number of the last record that was read.
     seen: u64,
 }
 
@@ -69,7 +69,7 @@ impl Log {
         Self { db, seen }
     }
 
-    /// Entries of the audit log since the last time, newest first.
+    /// Returns the audit records since the last call, newest first.
     async fn news(&mut self) -> Vec<AuditRecord> {
         let mut tx = self.db.begin_read().await.unwrap();
         let seen = std::mem::replace(&mut self.seen, tx.audit_head().await.unwrap().0);
@@ -77,7 +77,7 @@ impl Log {
         records.into_iter().filter(|record| record.sequence > seen).collect()
     }
 
-    /// The history tells the access model that is in force.
+    /// Checks that the history contains the current access model.
     async fn history_agrees(&self) {
         let mut tx = self.db.begin_read().await.unwrap();
         let last = tx.change_number().await.unwrap();
@@ -86,18 +86,18 @@ impl Log {
     }
 }
 
-/// What a run came to.
+/// Summary of a run.
 #[derive(Default)]
 struct Sum {
     rounds: usize,
-    /// Of each action, how many changes were acknowledged, and how many cut off.
+    /// For each action, the number of acknowledged and of interrupted changes.
     actions: BTreeMap<&'static str, [usize; 2]>,
     applied_without_answer: usize,
     bystander: usize,
 }
 
 impl Sum {
-    /// Every success in the log is a change that was seen, and the other way round.
+    /// Checks that every success in the log matches an observed change, and vice versa.
     fn check(&mut self, round: usize, attempts: &[Attempt], news: &[AuditRecord]) {
         nothing_is_done_and_not_done(round, news);
         let mut records: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -112,7 +112,7 @@ impl Sum {
             self.actions.entry(attempt.action).or_default()[usize::from(!attempt.acknowledged)] += 1;
             self.applied_without_answer += usize::from(attempt.applied && !attempt.acknowledged);
         }
-        // The service itself has none, and tests sign in without a name.
+        // Records of the service itself, and of sign-ins by tests without a user agent.
         records.remove("");
         assert!(records.is_empty(), "round {round}: records without a change: {records:?}");
     }
@@ -125,7 +125,7 @@ impl Sum {
         self.actions.values().map(|[_, cut_off]| cut_off).sum()
     }
 
-    /// Prints what was done, and checks that it was enough.
+    /// Prints a summary, and checks that enough changes were made.
     fn conclude(&self, database: &str, begun: Instant) {
         println!(
             "{database}: {} rounds in {:.0} s: {} changes acknowledged and kept, {} cut off, {} of them done; nothing lost, \
@@ -152,7 +152,7 @@ fn nothing_is_done_and_not_done(round: usize, news: &[AuditRecord]) {
     for record in news {
         outcomes.entry(&record.request_id).or_default().insert(&record.outcome);
     }
-    // What the service does by itself has no request.
+    // Records of the service itself have no request id.
     outcomes.remove("");
     for (request, outcomes) in outcomes {
         assert!(
@@ -162,7 +162,7 @@ fn nothing_is_done_and_not_done(round: usize, news: &[AuditRecord]) {
     }
 }
 
-/// Has all writers write, and kills the victim at a random moment of that.
+/// Runs all writers, and kills the victim at a random moment.
 async fn write_until_killed(
     round: usize,
     writers: Vec<Writer>,
@@ -176,7 +176,7 @@ async fn write_until_killed(
         let (admin, acknowledged) = (admin.at(victim), Arc::clone(&acknowledged));
         tasks.push(tokio::spawn(writer.write_until_cut_off(round, admin, acknowledged)));
     }
-    // Another number of changes in each round, and a little time that is no multiple of one change.
+    // A random number of changes per round, and a short time that is not a multiple of one change.
     let wanted = chance.random_range(1..20);
     while acknowledged.load(Ordering::SeqCst) < wanted {
         assert!(!tasks.iter().any(tokio::task::JoinHandle::is_finished), "the service went away by itself");
@@ -207,7 +207,8 @@ async fn rounds(mut victim: Service, bystander: Option<Service>, database: &str)
     for round in 0..rounds {
         progress.at(round);
         writers = write_until_killed(round, writers, &mut victim, &admin, &mut chance).await;
-        // The other replica, where there is one, tells at once; else the same database under a new process does.
+        // The other replica, if there is one, can be queried at once; otherwise a new process on the same database is
+        // queried.
         match &bystander {
             Some(bystander) => {
                 wait_until_the_last_statement_ended(bystander.database.as_ref().unwrap()).await
@@ -240,7 +241,7 @@ async fn rounds(mut victim: Service, bystander: Option<Service>, database: &str)
     sum.conclude(database, begun);
 }
 
-/// What the killed process had sent, the server still does: a COMMIT that was on its way takes effect after the kill.
+/// PostgreSQL still executes statements that the killed process had sent: a COMMIT in transit takes effect after the kill.
 async fn wait_until_the_last_statement_ended(database: &Database) {
     // Other tests have victims on the same server.
     let left = format!(
@@ -250,7 +251,7 @@ async fn wait_until_the_last_statement_ended(database: &Database) {
     until(async || database.run(&[&left]).unwrap(), |left| left == "0").await;
 }
 
-/// The second replica goes on, whatever lock the killed one held.
+/// The second replica continues to work, whatever lock the killed one held.
 async fn go_on(admin: Client, stop: Arc<AtomicBool>) -> usize {
     let mut answers = 0;
     while !stop.load(Ordering::SeqCst) {
@@ -264,7 +265,7 @@ async fn go_on(admin: Client, stop: Arc<AtomicBool>) -> usize {
     answers
 }
 
-/// A trace store with two tables that can be bound.
+/// Starts ClickHouse with two tables that can be bound.
 async fn store_with_two_tables() -> Store {
     let store = Store::start();
     store.run(&format!("CREATE TABLE otel.{} AS otel.{}", TABLES[1], TABLES[0])).await;

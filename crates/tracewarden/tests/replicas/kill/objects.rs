@@ -1,4 +1,4 @@
-//! What is changed, and by which requests.
+//! The changed objects, and the requests that change them.
 
 use std::collections::BTreeSet;
 
@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 
 use super::accounts;
 
-/// Roles that stay, for users and previews to hold.
+/// Roles that are never deleted, for users and previews.
 pub const BASE_ROLES: [&str; 3] = ["base0", "base1", "base2"];
 
 /// Tables that are bound in turn.
 pub const TABLES: [&str; 2] = ["otel_traces", "otel_traces_other"];
 
-/// Everything that is done here, as audit records say it.
+/// All actions of these tests, as in audit records.
 pub const ACTIONS: [&str; 18] = [
     "login",
     "logout",
@@ -35,19 +35,19 @@ pub const ACTIONS: [&str; 18] = [
     "schema.put_fields",
 ];
 
-/// Something that one writer alone changes.
+/// An object that only one writer changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Object {
     User(String),
     Role(String),
-    /// All API keys of a user; the state is their ids by name. The cookie is of a session of theirs that nothing ends.
+    /// All API keys of a user; the state is their ids by name. The cookie belongs to a session of the user that never ends.
     Keys {
         owner: String,
         cookie: String,
     },
     /// The password and all sessions of a user.
     Account(String),
-    /// The preview of an administrator's session that nothing ends.
+    /// The preview of an administrator's session that never ends.
     Preview {
         cookie: String,
     },
@@ -55,15 +55,15 @@ pub enum Object {
     Source,
 }
 
-/// A request that changes an object, and the state that it leads to.
+/// A request that changes an object, and the resulting state.
 pub struct Change {
-    /// As its audit record says it.
+    /// The action in its audit record.
     pub action: &'static str,
     pub method: Method,
     pub path: String,
     pub body: Option<Value>,
     pub if_match: Option<String>,
-    /// Of the session that asks; `None` for that of the writer.
+    /// Cookie of the session for the request; `None` for the writer's session.
     pub cookie: Option<String>,
     pub to: Option<Value>,
 }
@@ -79,14 +79,14 @@ impl Change {
         Self { action, method, path, body, if_match: None, cookie: None, to }
     }
 
-    /// The same, asked for in another session.
+    /// Returns the same change for another session.
     pub fn by(self, cookie: &str) -> Self {
         Self { cookie: Some(cookie.to_owned()), ..self }
     }
 }
 
 impl Object {
-    /// The next change from this state. `choice` is random; `mark` makes the new state differ from every other.
+    /// Returns the next change from this state. `choice` is random; `mark` makes the new state differ from all others.
     pub fn change(&self, state: Option<&Value>, choice: u32, mark: &str) -> Change {
         match self {
             Self::User(name) => change_user(name, state, choice, mark),
@@ -98,7 +98,7 @@ impl Object {
         }
     }
 
-    /// The state that an acknowledged change led to, with what its answer told.
+    /// Returns the state after an acknowledged change, with the values in its answer.
     pub fn learned(&self, to: Option<Value>, mark: &str, answered: &Value) -> Option<Value> {
         let mut to = to?;
         match self {
@@ -113,7 +113,7 @@ impl Object {
         Some(to)
     }
 
-    /// What of a state is compared with another: ids and cookies are for whoever has them.
+    /// Returns the part of a state that is compared: ids and cookies are known only to clients that received them.
     pub fn shown(&self, state: Option<&Value>) -> Option<Value> {
         let state = state?;
         Some(match self {
@@ -124,7 +124,7 @@ impl Object {
     }
 }
 
-/// The names of members, in order.
+/// Returns the names of members, in order.
 pub fn names(object: &Value) -> Value {
     let names: BTreeSet<&String> = object.as_object().unwrap().keys().collect();
     json!(names)
@@ -201,8 +201,8 @@ fn change_preview(state: Option<&Value>, choice: u32, mark: &str) -> Change {
     Change::new("preview.begin", Method::PUT, path, Some(preview.clone()), Some(preview))
 }
 
-/// Each change makes a new entity tag, by which its state differs from every other. Fields that are marked already would make
-/// none: another table is bound instead.
+/// Each change makes a new entity tag, so its state differs from all others. Marking the same fields again would make none,
+/// so in that case another table is bound.
 fn change_source(state: &Value, choice: u32) -> Change {
     let tag = state["tag"].as_str().unwrap().to_owned();
     let mut to = state.clone();
@@ -221,7 +221,7 @@ fn change_source(state: &Value, choice: u32) -> Change {
     Change { if_match: Some(tag), ..change }
 }
 
-/// Fields as they are sent, and by name as they are compared.
+/// Returns fields as they are sent, and by name for comparison.
 fn some_fields(choice: u32) -> (Vec<Value>, Value) {
     let (mut marks, mut fields) = (Vec::new(), json!({}));
     for (number, name) in ["ServiceName", "SpanName", "StatusCode", "SpanKind"].into_iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What of the changed objects can be seen from outside.
+//! The state of the changed objects, as seen through the API.
 
 use std::collections::BTreeSet;
 
@@ -8,10 +8,10 @@ use super::objects::Object;
 use super::{accounts, address};
 use crate::support::Client;
 
-/// Addresses of those who try passwords; writers have the lower ones.
+/// Block of addresses for trying passwords; writers use lower ones.
 const STRANGERS: usize = 255;
 
-/// Reads through the API what is there.
+/// Reads objects through the API.
 pub struct Observer {
     admin: Client,
     stranger: Client,
@@ -23,7 +23,7 @@ impl Observer {
         Self { admin, stranger }
     }
 
-    /// The state of an object. Of an account, the password and the cookies are those that were known.
+    /// Returns the state of an object. For an account, password and cookies are taken from the known state.
     pub async fn state(&self, object: &Object, known: Option<&Value>) -> Option<Value> {
         match object {
             Object::User(name) => self.user(name).await,
@@ -81,17 +81,17 @@ impl Observer {
         json!({"tag": answer.headers["etag"].to_str().unwrap(), "binding": model["binding"], "fields": fields})
     }
 
-    /// The one password of an account that opens a session, of those that these states name; null for another one.
+    /// Returns the one valid password of an account among those in these states; null if none of them is valid.
     pub async fn password(&self, name: &str, states: [Option<&Value>; 2]) -> Value {
         accounts::password(&self.stranger, name, states).await
     }
 
-    /// A password that is known again.
+    /// Resets the password and returns the new one.
     pub async fn new_password(&self, name: &str) -> Value {
         accounts::new_password(&self.admin, name).await
     }
 
-    /// Users and roles agree about who holds what.
+    /// Checks that users and roles agree on the assignments.
     pub async fn nothing_is_half_done(&self) {
         let mut held: BTreeSet<(String, String)> = BTreeSet::new();
         let users = self.admin.get("/users?limit=200").await.expect(200).body;

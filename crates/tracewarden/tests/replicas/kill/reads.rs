@@ -1,4 +1,4 @@
-//! `kill -9` while answers stream to slow readers: nobody says afterwards that they came to their end.
+//! `kill -9` while answers stream to slow readers: afterwards, no audit record says that they were complete.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::audit_log;
 use crate::support::store::{self, BLUE, Store, blue_policies};
 use crate::support::{Client, Service};
 
-/// Outcomes of the last reads, as administrators are told, by request.
+/// Returns the audited outcomes of the last reads, by request id.
 async fn outcomes(admin: &Client) -> BTreeMap<String, String> {
     let records = admin.get("/audit?limit=100").await.expect(200).body;
     let text = |value: &Value| value.as_str().unwrap().to_owned();
@@ -24,7 +24,7 @@ async fn outcomes(admin: &Client) -> BTreeMap<String, String> {
 }
 
 async fn killed_while_streaming(mut victim: Service, other: Option<Service>, store: &Store) {
-    // Larger than all buffers on the way.
+    // Larger than all buffers.
     store
         .run(
             "INSERT INTO otel.otel_traces (Timestamp, TraceId, SpanId, SpanName, ServiceName, SpanAttributes) \
@@ -52,7 +52,7 @@ async fn killed_while_streaming(mut victim: Service, other: Option<Service>, sto
         expected.insert(answer.headers()["x-request-id"].to_str().unwrap().to_owned(), "unknown".to_owned());
         streams.push(answer);
     }
-    // One that came to its end, beside them.
+    // In addition, an answer that was complete.
     let whole = ada.post("/traces/query", json!({"view": "summary"})).await.expect(200);
     expected.insert(whole.headers["x-request-id"].to_str().unwrap().to_owned(), "success".to_owned());
     victim.kill();

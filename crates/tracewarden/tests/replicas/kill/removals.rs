@@ -1,5 +1,5 @@
-//! `kill -9` of the service while it removes audit records beyond their retention, and a role is written beside it.
-//! Afterwards the chain holds, the old records are gone with a record of that or all there, nothing younger is gone, and each
+//! `kill -9` of the service while it removes old audit records and writes a role concurrently. Afterwards, the chain is
+//! intact, the old records are removed together with a record of it or all exist, no newer record is removed, and each
 //! write has its record.
 
 use std::sync::Arc;
@@ -23,28 +23,28 @@ use crate::chance;
 use crate::fleet::count;
 use crate::support::{Client, Service};
 
-/// Fewer than the service removes in one transaction, so that they go at once or not at all.
+/// Fewer than the service removes in one transaction, so they are removed together or not at all.
 const OLD_RECORDS: usize = 400;
 
-/// Nothing that a run writes becomes so old.
+/// Records that a run writes never become that old.
 const RETENTION: (&str, &str) = ("TRACEWARDEN_AUDIT_RETENTION", "1d");
 
 const LONG_AGO: Timestamp = Timestamp::from_micros(0);
 
 const ROLE: &str = "beside";
 
-/// Of so many kills one is after a write was acknowledged, however long that takes. The removal comes first and keeps writes
-/// waiting, so that around its end there may never be one.
+/// Every n-th kill waits until a write is acknowledged, however long that takes. The removal runs first and blocks writes,
+/// so there might otherwise never be one before its end.
 const WRITTEN_BEFORE: usize = 5;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Old records, which are all that the log holds.
+/// The old records, which are the whole log.
 #[derive(Clone, Copy)]
 struct Old {
-    /// The last record that was removed before.
+    /// Sequence number of the last record removed before.
     anchor: u64,
-    /// The last of them.
+    /// Sequence number of the last old record.
     last: u64,
 }
 
@@ -70,8 +70,8 @@ fn old_record<'a>(action: &'a str, detail: &'a str) -> NewAuditRecord<'a> {
     }
 }
 
-/// Has old records take the place of the log. What was there goes as the service removes records; the record of that is old,
-/// too, since nothing goes that stands behind a younger one.
+/// Replaces the log by old records. The existing ones are removed as the service does it; the record of that removal is
+/// old, too, since records after a newer one are never removed.
 async fn age(service: &Service) -> Old {
     let db = open(service).await;
     let mut tx = db.begin_write().await.unwrap();
@@ -87,7 +87,7 @@ async fn age(service: &Service) -> Old {
     Old { anchor: pruned.through, last }
 }
 
-/// Writes the role until a write is not answered, and counts those that were.
+/// Writes the role until a write is not answered, and counts the acknowledged writes.
 async fn write_until_cut_off(admin: Client, round: usize, acknowledged: Arc<AtomicUsize>) {
     for number in 1.. {
         let policies = json!({"policies": [{"title": title(round, number), "expression": "true"}]});
@@ -107,7 +107,7 @@ fn title(round: usize, write: usize) -> String {
     format!("{round}.{write}")
 }
 
-/// Kills the process, and waits for what the database still does for it.
+/// Kills the process, and waits until the database has finished its statements.
 async fn kill(victim: &mut Service) {
     victim.kill();
     if let Some(database) = &victim.database {
@@ -115,7 +115,7 @@ async fn kill(victim: &mut Service) {
     }
 }
 
-/// How long it takes until old records are gone from when the service listens, if nothing kills it before.
+/// Returns the time from the start of the service until the old records are removed, without a kill.
 async fn undisturbed(victim: &mut Service, admin: &Client) -> Duration {
     kill(victim).await;
     let old = age(victim).await;
@@ -134,7 +134,8 @@ async fn undisturbed(victim: &mut Service, admin: &Client) -> Duration {
     taken
 }
 
-/// Whether the old records are gone. They are with a record of it, or all there without one; the chain after them is whole.
+/// Whether the old records are removed. They must be removed with a record of it, or all exist without one; the chain after
+/// them must be intact.
 async fn are_gone(tx: &mut ReadTx, old: Old, round: usize) -> bool {
     let log = tx.verify_audit(|_, _| ()).await.unwrap().unwrap();
     let newest = log.newest_removal.unwrap();
@@ -150,8 +151,8 @@ async fn are_gone(tx: &mut ReadTx, old: Old, round: usize) -> bool {
     gone
 }
 
-/// Each change since this one has its record and each record its change, and the role is as the last of them left it; how many
-/// there are.
+/// Checks that each change since this one has its record and each record its change, and that the role has the state of the
+/// last change. Returns the number of changes.
 async fn writes_are_whole(tx: &mut ReadTx, since: u64, round: usize, acknowledged: usize) -> usize {
     let changes = tx.changes(None, 1_000).await.unwrap();
     let made: Vec<u64> =
@@ -228,7 +229,7 @@ async fn kills(mut victim: Service, mut chance: ChaCha8Rng, database: &str) {
     assert!(written > 0, "no write was acknowledged before a kill");
 }
 
-/// Both databases at once: the service starts anew for most of the time.
+/// Tests both databases concurrently: the service is starting most of the time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn old_records_go_with_a_record_of_it_or_stay() {
     let seed = chance::seed();

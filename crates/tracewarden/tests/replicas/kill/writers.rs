@@ -1,4 +1,4 @@
-//! Clients that change one object after another until the service is gone.
+//! Clients that change one object after another until the service is killed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,19 +13,19 @@ use super::observer::Observer;
 use crate::fleet::add_user;
 use crate::support::{Client, Service, USER_PASSWORD};
 
-/// A change that was asked for.
+/// A requested change.
 #[derive(Debug)]
 pub struct Attempt {
-    /// The user agent that its record bears.
+    /// User agent in its audit record.
     pub mark: String,
-    /// The action that its record names.
+    /// Action in its audit record.
     pub action: &'static str,
     pub acknowledged: bool,
-    /// Whether it was found done.
+    /// Whether the change was found to be applied.
     pub applied: bool,
 }
 
-/// A change that was not answered.
+/// A change without an answer.
 struct InFlight {
     mark: String,
     action: &'static str,
@@ -33,21 +33,21 @@ struct InFlight {
     to: Option<Value>,
 }
 
-/// An object as far as its writer knows.
+/// An object with its state as the writer knows it.
 struct Slot {
     object: Object,
     state: Option<Value>,
-    /// Whether a change was asked for since it was last looked at.
+    /// Whether a change was requested since the last check.
     written: bool,
     in_flight: Option<InFlight>,
 }
 
 impl Slot {
-    /// Compares what is there with what was acknowledged and attempted.
+    /// Compares the actual state with the acknowledged and the attempted one.
     async fn settle(&mut self, observer: &Observer) -> Option<Attempt> {
         let in_flight = self.in_flight.take();
         let mut found = observer.state(&self.object, self.state.as_ref()).await;
-        // A log-in computes a hash: those are tried whose password may have changed.
+        // A sign-in computes a hash, so passwords are only tried if they may have changed.
         if let (Object::Account(name), Some(found)) = (&self.object, &mut found)
             && std::mem::take(&mut self.written)
         {
@@ -80,12 +80,12 @@ impl Slot {
     }
 }
 
-/// One client with objects of its own.
+/// A client with its own objects.
 pub struct Writer {
     number: usize,
     slots: Vec<Slot>,
     chance: ChaCha8Rng,
-    /// Acknowledged in this round.
+    /// Acknowledged changes of this round.
     acknowledged: Vec<Attempt>,
     changes: usize,
     written: usize,
@@ -108,7 +108,7 @@ impl Writer {
         Self { number, slots, chance, acknowledged: Vec::new(), changes: 0, written: 0 }
     }
 
-    /// How many changes were acknowledged so far.
+    /// Returns the number of changes acknowledged so far.
     pub fn written(&self) -> usize {
         self.written
     }
@@ -143,7 +143,7 @@ impl Writer {
         }
     }
 
-    /// What became of everything that was asked for in this round.
+    /// Returns the results of all requests of this round.
     pub async fn settle(&mut self, observer: &Observer) -> Vec<Attempt> {
         let mut attempts = std::mem::take(&mut self.acknowledged);
         for slot in &mut self.slots {
@@ -153,11 +153,12 @@ impl Writer {
     }
 }
 
-/// What one writer changes. Of the two users who stay, one has password and sessions changed, and one a session that stays.
+/// Returns the objects of one writer. Of its two permanent users, one has its password and sessions changed, and the other
+/// has a session that never ends.
 async fn objects(number: usize, service: &Service, admin: &Client) -> Vec<Object> {
     let (sitter, deputy) = (format!("sitter{number}"), format!("deputy{number}"));
     add_user(service, admin, &sitter, &[], json!({})).await;
-    // Those of its making have no mark.
+    // The sessions from its creation have no marker.
     admin.delete(&format!("/users/{sitter}/sessions")).await.expect(204);
     let cookie = service.user(admin, &deputy, &["admin"]).await.cookie().to_owned();
     let mut objects: Vec<Object> = (0..2)
@@ -169,14 +170,15 @@ async fn objects(number: usize, service: &Service, admin: &Client) -> Vec<Object
     objects.push(Object::Account(sitter));
     objects.push(Object::Keys { owner: deputy, cookie: cookie.clone() });
     objects.push(Object::Preview { cookie });
-    // The access model is one: whoever changed it second would be refused.
+    // There is only one access model, so the second of two concurrent changes would be rejected.
     if number == 0 {
         objects.push(Object::Source);
     }
     objects
 }
 
-/// What the answer gave to go on with: the id of a key, the cookie of a session, a password. `None` when there was no answer.
+/// Sends a change and returns the values in its answer: the id of an API key, the cookie of a session, a password. `None`
+/// if there was no answer.
 async fn send(client: &Client, change: &Change) -> Option<Value> {
     let mut client = client.clone();
     if let Some(tag) = &change.if_match {
@@ -192,7 +194,7 @@ async fn send(client: &Client, change: &Change) -> Option<Value> {
     let response = request.send().await.ok()?;
     let status = response.status();
     let cookie = response.headers().get("set-cookie").map(|cookie| cookie.to_str().unwrap().to_owned());
-    // The status is the acknowledgement, but what comes after it may be needed.
+    // The status is the acknowledgement, but later changes may need the body.
     let body: Value = match response.bytes().await {
         Ok(bytes) => serde_json::from_slice(&bytes).unwrap_or(Value::Null),
         Err(_) => return None,

@@ -1,4 +1,4 @@
-//! The ways to read a trace, by each of which a right that has ended must not be had any more.
+//! The ways to read a trace; revoked access must be rejected by each of them.
 
 use rand::RngExt as _;
 use rand_chacha::ChaCha8Rng;
@@ -27,7 +27,7 @@ pub enum Way {
     ToolComparison,
 }
 
-/// Those of sessions, and behind them those that need a key.
+/// The ways for sessions first, then those that need an API key.
 const WAYS: [Way; 13] = [
     Way::Search,
     Way::Lines,
@@ -46,7 +46,7 @@ const WAYS: [Way; 13] = [
 const OF_SESSIONS: usize = 5;
 
 impl Way {
-    /// Any of them, or, for a session, any that a session has.
+    /// Returns a random way; for a session, one that sessions can use.
     pub fn any(chance: &mut ChaCha8Rng, is_key: bool) -> Self {
         WAYS[chance.random_range(0..if is_key { WAYS.len() } else { OF_SESSIONS })]
     }
@@ -75,7 +75,7 @@ impl Way {
         }
     }
 
-    /// Whether an answer shows something of the trace. What does not must be what somebody gets who may not read it.
+    /// Whether an answer shows data of the trace. Any other answer must be the one for a caller without access.
     pub fn shows(self, answer: &Answer) -> bool {
         match (self, answer.status) {
             (_, 401) => false,
@@ -101,7 +101,7 @@ impl Way {
         !WAYS[..OF_SESSIONS].contains(&self)
     }
 
-    /// Whether one trace is named, which then is not found.
+    /// Whether the request names a trace, which is then reported as not found.
     fn names_a_trace(self) -> bool {
         !matches!(self, Self::ToolSearch | Self::ToolStatistics | Self::ToolValues)
     }
@@ -110,7 +110,7 @@ impl Way {
         let result = &answer.body["result"];
         let content = &result["structuredContent"];
         match self {
-            // Whoever was let in may have been revoked before the read began.
+            // Access may have been revoked after authentication and before the read began.
             _ if result["isError"] == true => {
                 let text = result["content"][0]["text"].as_str().unwrap();
                 let code = text.strip_prefix("error ").and_then(|text| text.split(':').next()).unwrap();
