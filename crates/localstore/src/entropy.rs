@@ -1,9 +1,8 @@
-//! Random names: query ids and exception tags. This crate stands apart from the service, so it may ask the
-//! system itself.
+//! Random names: query ids and exception tags. This crate is independent of the service, so it may call the operating
+//! system directly.
 
-/// Random bytes from the operating system. If it has none, the name is not random, which only costs its
-/// uniqueness.
-#[allow(clippy::disallowed_methods)] // The one place of this crate that needs randomness.
+/// Returns random bytes from the operating system. If it has none, the names are not random and may not be unique.
+#[allow(clippy::disallowed_methods)] // The only place in this crate that needs randomness.
 fn random_bytes<const N: usize>() -> [u8; N] {
     let mut bytes = [0_u8; N];
     if let Err(error) = getrandom::fill(&mut bytes) {
@@ -12,7 +11,7 @@ fn random_bytes<const N: usize>() -> [u8; N] {
     bytes
 }
 
-/// A random UUID (version 4) as text.
+/// Returns a random UUID (version 4) as text.
 pub fn uuid() -> String {
     let mut bytes = random_bytes::<16>();
     bytes[6] = (bytes[6] & 0x0f) | 0x40;
@@ -22,7 +21,7 @@ pub fn uuid() -> String {
     [part(0..8), part(8..12), part(12..16), part(16..20), part(20..32)].join("-")
 }
 
-/// Sixteen random lower-case letters, which data cannot contain but by chance.
+/// Returns sixteen random lower-case letters, which data contain only by coincidence.
 pub fn exception_tag() -> String {
     random_bytes::<16>().iter().map(|byte| char::from(b'a' + byte % 26)).collect()
 }

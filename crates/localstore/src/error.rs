@@ -1,6 +1,6 @@
-//! Errors as ClickHouse has them: a number and a text that begins with `Code: <number>. DB::Exception: `.
+//! Errors in ClickHouse's form: a number, and a text that begins with `Code: <number>. DB::Exception: `.
 
-/// ClickHouse's error codes that this crate itself raises or looks at.
+/// ClickHouse's error codes that this crate raises or checks.
 pub mod code {
     #![allow(missing_docs)] // The names are ClickHouse's own.
     pub const UNSUPPORTED_METHOD: i32 = 1;
@@ -23,31 +23,31 @@ pub mod code {
     pub const STD_EXCEPTION: i32 = 1001;
 }
 
-/// An error of the engine, or one that this crate words as the engine would.
+/// An error of the engine, or an error of this crate in the engine's form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct EngineError {
-    /// ClickHouse's number of the error.
+    /// ClickHouse's error code.
     pub code: i32,
     /// `Code: <number>. DB::Exception: <text>. (<NAME>)`
     pub message: String,
 }
 
 impl EngineError {
-    /// An error in ClickHouse's form. `text` ends without a period.
+    /// Creates an error in ClickHouse's form. `text` ends without a period.
     pub fn new(code: i32, name: &str, text: impl std::fmt::Display) -> Self {
         Self { code, message: format!("Code: {code}. DB::Exception: {text}. ({name})") }
     }
 
-    /// An error that has nothing to do with a statement.
+    /// Creates an error that is unrelated to a statement.
     pub fn local(text: impl std::fmt::Display) -> Self {
         Self::new(code::STD_EXCEPTION, "STD_EXCEPTION", text)
     }
 
-    /// Reads the engine's message.
+    /// Parses the engine's message.
     ///
-    /// The engine checks the `SETTINGS` clause twice and wraps the first error in a second one with the
-    /// same code; only the inner one is kept.
+    /// The engine checks the `SETTINGS` clause twice and wraps the first error in a second one with the same code; only
+    /// the inner error is kept.
     pub fn from_message(message: &str) -> Self {
         let message = message.trim_end();
         let Some(code) = leading_code(message) else {
@@ -66,7 +66,7 @@ impl EngineError {
         Self { code, message: text.to_owned() }
     }
 
-    /// The HTTP status that ClickHouse sends for this error.
+    /// Returns the HTTP status that ClickHouse sends for this error.
     pub fn http_status(&self) -> u16 {
         match self.code {
             194 => 401,
@@ -74,7 +74,7 @@ impl EngineError {
             // Malformed statements and values.
             6 | 8 | 15 | 25 | 26 | 27 | 36 | 37 | 38 | 41 | 44 | 53 | 62 | 72 | 117 | 123 | 167 | 168
             | 223 | 321 | 376 | 427 | 441 | 675 | 676 => 400,
-            // Something that is named does not exist.
+            // A named object does not exist.
             46 | 47 | 50 | 56 | 60 | 63 | 73 | 78 | 81 | 115 | 152 | 336 | 511 => 404,
             code::QUERY_IS_TOO_LARGE => 413,
             48 => 501,
@@ -87,7 +87,7 @@ impl EngineError {
     }
 }
 
-/// The number in a leading `Code: <number>.`
+/// Returns the number in a leading `Code: <number>.`
 fn leading_code(message: &str) -> Option<i32> {
     message.strip_prefix("Code: ")?.split('.').next()?.parse().ok()
 }

@@ -1,5 +1,5 @@
-//! Runs one statement, from the bytes of the request to the bytes of the answer. Blocks; runs on a thread
-//! of its own.
+//! Runs one statement, from the bytes of the request to the bytes of the response. Blocks, so it runs on its own
+//! thread.
 
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;
@@ -17,40 +17,40 @@ use crate::running::{self, Entry, MARK_COLUMN, PROCESSES_VIEW, Registry, Running
 use crate::session::{Checkout, Sessions};
 use crate::statement::{self, Analysis, InsertHeader, MAX_INSERT_HEADER_BYTES, Shape};
 
-/// The most bytes of a statement that is no `INSERT` with data.
+/// Maximum length of a statement other than an `INSERT` with data.
 const MAX_STATEMENT_BYTES: usize = 64 << 20;
 const INSERT_PART_BYTES: usize = 256 << 10;
-/// What a pipe holds.
+/// Capacity of a pipe.
 const ANSWER_PART_BYTES: usize = 64 << 10;
-/// Where a process finds its own open files by number; the same on Linux and macOS.
+/// Directory where a process finds its own open files by number; the same on Linux and macOS.
 pub const PIPE_DIRECTORY: &str = "/dev/fd/";
-/// Words that make the engine's built-in command line client end instead of parsing a statement.
+/// Words at which the engine's built-in command-line client exits instead of parsing a statement.
 const CLIENT_WORDS: [&str; 12] =
     ["exit", "quit", "logout", "учшеж", "йгше", "дщпщгеж", "exit;", "quit;", "logout;", "q", "й", "\\q"];
 
-/// One statement with everything that it needs.
+/// A statement with everything needed to run it.
 pub struct Job {
-    /// What the request says.
+    /// The parsed request.
     pub request: Request,
-    /// The body as it came.
+    /// The undecoded body.
     pub body: BodyReader,
     /// The sessions of the process.
     pub sessions: Arc<Sessions>,
     /// The running queries of the process.
     pub registry: Arc<Registry>,
-    /// The statement's own entry there.
+    /// The registry entry of this statement.
     pub entry: Entry,
 }
 
 impl Job {
-    /// Runs the statement; errors go into the output as well.
+    /// Runs the statement and writes its result, or its error, to the output.
     pub fn run(mut self, mut output: Output) {
         let result = match self.decoded_body() {
             Ok(mut body) => self.execute(&mut *body, &mut output),
             Err(error) => Err(body_error(&error)),
         };
         let stopped = self.entry.running.stopped();
-        // A client that reads the end may use the same query id again.
+        // Releases the query id first: a client that has read the end may use the id again.
         drop(self);
         match stopped.map_or(result, Err) {
             Ok(progress) => output.finish(progress),
@@ -58,7 +58,7 @@ impl Job {
         }
     }
 
-    /// The body without its encodings. Reads from it already, so it belongs on this thread.
+    /// Returns the decoded body. This already reads from the body, so it must run on this thread.
     fn decoded_body(&mut self) -> io::Result<Box<dyn Read + Send>> {
         let raw = std::mem::replace(&mut self.body, BodyReader::complete(Bytes::new()));
         let decoded = self.request.content_encoding.decode(raw)?;
@@ -66,7 +66,7 @@ impl Job {
     }
 
     fn execute(&mut self, body: &mut dyn Read, output: &mut Output) -> Result<Progress, EngineError> {
-        // Clients put the text of an `INSERT` into the URL; it can begin before its data comes.
+        // Clients put the text of an `INSERT` into the URL; it can begin before its data arrives.
         let in_url = matches!(statement::analyse(&self.request.query).shape, Shape::InsertData(_));
         let limit = if in_url { 0 } else { MAX_INSERT_HEADER_BYTES };
         let (text, complete) = self.read_statement(body, limit)?;
@@ -96,8 +96,8 @@ impl Job {
         }
     }
 
-    /// The text of the query parameter and the body, up to `limit` bytes of the body, and whether the body
-    /// ended there.
+    /// Reads the text of the query parameter and at most `limit` bytes of the body. Returns whether the body ended
+    /// there.
     fn read_statement(
         &mut self,
         source: &mut dyn Read,
@@ -114,7 +114,7 @@ impl Job {
         Ok((text, complete))
     }
 
-    /// What the engine's built-in command line client would do and a server does not.
+    /// Rejects features of the engine's built-in command-line client that a server does not have.
     fn refuse_client_features(&self, text: &[u8], analysis: &Analysis) -> Result<(), EngineError> {
         if let Some(clause) = analysis.file_clause {
             return Err(file_clause_refused(clause));
@@ -139,13 +139,13 @@ impl Job {
         Ok(())
     }
 
-    /// The request's settings, before them those that make the engine behave as a server does.
+    /// Returns the settings: first those that make the engine behave like a server, then those of the request.
     fn settings(&self) -> Vec<(String, Vec<u8>)> {
         let comment = self.request.setting("log_comment").unwrap_or_default();
         let mut settings = vec![
             ("implicit_select".to_owned(), b"0".to_vec()),
             ("allow_introspection_functions".to_owned(), b"0".to_vec()),
-            // Each of its threads holds whole blocks of the answer in memory.
+            // Each formatting thread would hold whole blocks of the result in memory.
             ("output_format_parallel_formatting".to_owned(), b"0".to_vec()),
             ("log_comment".to_owned(), running::log_comment(&self.entry.running, comment)),
         ];
@@ -185,10 +185,10 @@ impl Job {
         Ok(progress)
     }
 
-    /// Lets the engine write the answer into a pipe. Its own streaming interface makes every part a document of its own,
-    /// with the format's header and footer each time; here the format's writer sees the answer as a whole, and a full
-    /// pipe holds the engine back. `None`: the query is written in a
-    /// way that [`statement`] does not understand.
+    /// Lets the engine write the result into a pipe. The engine's own streaming interface formats every part as a
+    /// separate document, each with the header and footer of the format. Here the format sees the result as a whole,
+    /// and a full pipe slows the engine down. Returns `None` if [`statement`] does not understand the text of the
+    /// query.
     fn select(
         &self,
         checkout: &mut Checkout,
@@ -201,7 +201,7 @@ impl Job {
         let text = statement::with_outfile(text, &path, self.format());
         let query = Query { text: &text, format: self.format(), params: &self.request.params };
         let connection = checkout.connection()?;
-        // Its parser decides whether the clause is where it belongs.
+        // The engine's parser decides whether the clause is in a valid position.
         if connection.classify(&text)? != Class::Controls {
             return Ok(None);
         }
@@ -209,7 +209,7 @@ impl Job {
         std::thread::scope(|scope| {
             let engine = scope.spawn(move || {
                 let answer = connection.query(query).map(|answer| answer.progress());
-                // The reader sees the end when no writer is left.
+                // The reader reaches the end when the last writer is closed.
                 drop(writer);
                 answer
             });
@@ -218,7 +218,7 @@ impl Job {
             drop(reader);
             let progress =
                 engine.join().map_err(|_| EngineError::local("the statement's thread has ended"))?;
-            // A stopped query may end without an error, so this is asked before the end is believed.
+            // A stopped query may end without an error, so the stop is checked before the result counts as complete.
             running.stopped().map_or(Ok(()), Err)?;
             let progress = progress?;
             copied.map_err(|error| EngineError::local(format_args!("cannot read the answer: {error}")))?;
@@ -243,7 +243,7 @@ impl Job {
         let mut accepted = insert.append(text.get(header.data_start..).unwrap_or_default());
         let mut part = vec![0_u8; INSERT_PART_BYTES];
         while accepted {
-            // A body that breaks off must not be taken for one that ended: dropping the insert cancels it.
+            // A truncated body must not be treated as complete: dropping the insert cancels it.
             let read = fill(body, &mut part).map_err(|error| body_error(&error))?;
             if read == 0 {
                 break;
@@ -256,7 +256,7 @@ impl Job {
         insert.finish()
     }
 
-    /// Answers with the queries that are stopped, as ClickHouse does, and stops them.
+    /// Writes the list of matching queries to the output, as ClickHouse does, and stops them.
     fn kill(
         &self,
         checkout: &mut Checkout,
@@ -301,7 +301,7 @@ impl Job {
     }
 }
 
-/// Forwards an answer until its end, or until nobody wants it any more.
+/// Copies a result to the output until its end, or until the query is stopped or the client disconnects.
 fn copy_answer(reader: &mut io::PipeReader, output: &mut Output, running: &Running) -> io::Result<()> {
     loop {
         let mut part = vec![0_u8; ANSWER_PART_BYTES];

@@ -1,4 +1,4 @@
-//! What the local store is sent, of any bytes.
+//! Fuzz targets for the input of the local store.
 
 #[path = "../../testkit/src/fuzzing.rs"]
 mod fuzzing;
@@ -30,7 +30,7 @@ use crate::otlp::request::{Encoding as OtlpEncoding, decode};
 use crate::otlp::rows::write;
 use crate::statement::{Shape, analyse, kill_condition, replace_processes_table, with_outfile};
 
-/// More of what a body unpacks to is not looked at.
+/// Limit on the decoded bytes that are checked.
 const MAX_UNPACKED: u64 = 8 << 20;
 
 #[test]
@@ -47,7 +47,7 @@ fn statements() {
                 header.header_length < header.data_start && header.data_start <= text.len(),
                 "{header:?}"
             );
-            // What follows is data, which tells nothing of the statement.
+            // The data after the header must not affect the analysis of the statement.
             let again = analyse(&[&text[..header.data_start], b" FORMAT CSV INTO OUTFILE 'x'"].concat());
             let Shape::InsertData(same) = &again.shape else { panic!("{again:?}") };
             assert_eq!((same.header_length, again.file_clause), (header.header_length, analysis.file_clause));
@@ -58,7 +58,7 @@ fn statements() {
             assert!(condition.is_empty() || text.windows(condition.len()).any(|part| part == condition));
         }
         if let Some(replaced) = soon(|| replace_processes_table(text, "numbers")) {
-            // There is nothing left to replace.
+            // Nothing is left to replace.
             assert_eq!(replace_processes_table(&replaced, "numbers"), None);
         }
     };
@@ -136,7 +136,7 @@ fn requests() {
     target!(seeds, check);
 }
 
-/// ClickHouse's block around these bytes, with a checksum that holds.
+/// Builds a ClickHouse block with these bytes and a valid checksum.
 fn block(method: u8, size: u32, data: &[u8]) -> Vec<u8> {
     let compressed = u32::try_from(data.len() + 9).unwrap();
     let block = [&[method][..], &compressed.to_le_bytes(), &size.to_le_bytes(), data].concat();
@@ -160,7 +160,7 @@ fn bodies() {
     }
     let check = |body: &[u8]| {
         for encoding in ALL {
-            // The first byte says which of them it is taken for; each is tried with what it packs itself.
+            // The first byte selects the encoding for decoding. Every encoding is also tested in a round trip.
             if body.first().is_some_and(|first| usize::from(*first) % ALL.len() == encoding as usize) {
                 let _ = unpacked(encoding, &body[1..]);
             }
@@ -254,7 +254,7 @@ fn exports() {
                 }
             }
         }
-        // What the official types read, this reads as well, with as many spans.
+        // A request that the official types decode must also decode here, with the same number of spans.
         if let Ok(request) = ExportTraceServiceRequest::decode(body) {
             let spans = request.resource_spans.iter().flat_map(|resource| &resource.scope_spans);
             let spans: usize = spans.map(|scope| scope.spans.len()).sum();

@@ -1,7 +1,7 @@
-//! ClickHouse's tokens, as far as it takes to tell statements apart. The engine's parser has the last
-//! word; nothing here decides what may run, only how it is handed over.
+//! Lexer for ClickHouse's tokens, as far as needed to distinguish statements. The engine's parser is authoritative:
+//! this lexer decides only how a statement is passed on, not whether it may run.
 
-/// What a token is.
+/// Kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A keyword, identifier or number.
@@ -12,10 +12,10 @@ pub enum Kind {
     Punctuation(u8),
 }
 
-/// A token with its place in the text.
+/// A token with its position in the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Token {
-    /// What it is.
+    /// The kind.
     pub kind: Kind,
     /// Offset of its first byte.
     pub start: usize,
@@ -32,7 +32,7 @@ impl Token {
                 .is_some_and(|word| word.eq_ignore_ascii_case(keyword.as_bytes()))
     }
 
-    /// The text of a word or of an unescaped quoted identifier.
+    /// Returns the text of a word or of a quoted identifier without escapes.
     pub fn name<'a>(&self, text: &'a [u8]) -> Option<&'a str> {
         let (start, end) = match self.kind {
             Kind::Word => (self.start, self.end),
@@ -43,8 +43,7 @@ impl Token {
     }
 }
 
-/// Iterates over the tokens of a text, leaving out blanks and comments. An unclosed quote or comment
-/// reaches to the end.
+/// Iterates over the tokens of a text and skips blanks and comments. An unclosed quote or comment extends to the end.
 #[derive(Debug, Clone)]
 pub struct Lexer<'a> {
     text: &'a [u8],
@@ -65,7 +64,7 @@ impl<'a> Lexer<'a> {
         self.text.get(self.at..).unwrap_or_default()
     }
 
-    /// Moves behind the next occurrence of `needle`, or to the end.
+    /// Advances past the next occurrence of `needle`, or to the end.
     fn skip_past(&mut self, needle: &[u8]) {
         let found = self.rest().windows(needle.len().max(1)).position(|window| window == needle);
         self.at = found.map_or(self.text.len(), |offset| self.at + offset + needle.len());
@@ -85,7 +84,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Moves behind a quoted token; a backslash or a doubled quote keeps it open.
+    /// Advances past a quoted token; a backslash or a doubled quote does not end it.
     fn skip_quoted(&mut self, quote: u8) {
         self.at += 1;
         while let Some(byte) = self.peek(0) {
@@ -104,7 +103,7 @@ impl<'a> Lexer<'a> {
         self.at = self.text.len();
     }
 
-    /// The opening tag of a heredoc here: `$$` or `$name$`.
+    /// Returns the opening tag of a heredoc at this position: `$$` or `$name$`.
     fn heredoc_tag(&self) -> Option<&'a [u8]> {
         let rest = self.rest();
         let length = rest.iter().skip(1).position(|byte| *byte == b'$')?;

@@ -1,4 +1,4 @@
-//! A ClickHouse engine in its own process, speaking ClickHouse's HTTP protocol, with an OTLP receiver.
+//! A ClickHouse engine in its own process that speaks ClickHouse's HTTP protocol, with an OTLP receiver.
 
 pub mod engine;
 pub mod entropy;

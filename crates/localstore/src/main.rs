@@ -1,4 +1,4 @@
-//! Starts the local trace store.
+//! Starts the local store.
 
 use std::process::ExitCode;
 

@@ -1,32 +1,32 @@
-//! The command line.
+//! Command-line options.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// The engine's version, which is also the name of its directory in the cache.
+/// Version of the engine, which is also the name of its directory in the cache.
 pub const ENGINE_VERSION: &str = "26.7.3-stable.1";
 
-/// A ClickHouse engine in its own process, speaking ClickHouse's HTTP protocol.
+/// A ClickHouse engine in its own process that speaks ClickHouse's HTTP protocol.
 #[derive(Debug, clap::Parser)]
 #[command(name = "tracewarden-localstore", version)]
 pub struct Options {
-    /// Directory of the data; created if missing. One process at a time may use it.
+    /// Data directory; created if missing. Only one process at a time can use it.
     #[arg(long, value_name = "DIR")]
     pub data: PathBuf,
-    /// Address for ClickHouse's HTTP protocol. Port 0 takes a free one.
+    /// Address for ClickHouse's HTTP protocol. Port 0 selects a free port.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8123")]
     pub listen: SocketAddr,
-    /// Address for OTLP over HTTP (`/v1/traces`); off by default. Port 0 takes a free one.
+    /// Address for OTLP over HTTP (`/v1/traces`); off by default. Port 0 selects a free port.
     #[arg(long, value_name = "ADDRESS")]
     pub otlp: Option<SocketAddr>,
     /// Database of the table `otel_traces` that the OTLP receiver writes.
     #[arg(long, value_name = "NAME", default_value = "otel")]
     pub otlp_database: String,
-    /// User name that requests must give.
+    /// Required user name.
     #[arg(long, value_name = "NAME", default_value = "default")]
     pub user: String,
-    /// Password that requests must give; other users of this machine can see it here, so prefer the
-    /// environment.
+    /// Required password. Other users of this machine can see it on the command line, so prefer the environment
+    /// variable.
     #[arg(
         long,
         value_name = "PASSWORD",
@@ -36,25 +36,25 @@ pub struct Options {
         hide_default_value = true
     )]
     pub password: String,
-    /// Memory for all queries together, in bytes; 0 leaves it to the engine (most of the machine's).
+    /// Memory limit for all queries together, in bytes; 0 leaves it to the engine (most of the machine's memory).
     #[arg(long, value_name = "BYTES", default_value_t = 4 << 30)]
     pub memory_limit: u64,
-    /// Queries that may run at once.
+    /// Maximum number of concurrent queries.
     #[arg(long, value_name = "NUMBER", default_value_t = 64)]
     pub max_queries: usize,
     /// Path of `libchdb.so`.
     #[arg(long, value_name = "PATH", env = "TRACEWARDEN_LIBCHDB")]
     pub engine: Option<PathBuf>,
-    /// End when this process has ended.
+    /// Exit when the process with this id has ended.
     #[arg(long, value_name = "PID")]
     pub parent_pid: Option<u32>,
-    /// End when standard input is closed.
+    /// Exit when standard input is closed.
     #[arg(long)]
     pub exit_with_stdin: bool,
 }
 
 impl Options {
-    /// The path of the engine's library: as given, or where `cargo xtask engine` puts it.
+    /// Returns the path of the engine's library: the given path, or the one where `cargo xtask engine` stores it.
     pub fn engine_path(&self) -> Result<PathBuf, String> {
         let (path, origin) = match &self.engine {
             Some(path) => (path.clone(), "as asked for"),

@@ -1,8 +1,8 @@
-//! The queries that run now: their names, and how they are stopped.
+//! The registry of running queries, which can stop them.
 //!
-//! The engine names its queries itself, so each gets a mark in its setting `log_comment`, by which it is
-//! found in `system.processes` and killed. A killed `SELECT` may end like a finished one. So whoever reads
-//! it looks at the reason kept here before it says "end".
+//! The engine assigns its own query ids, so each query gets a mark in its setting `log_comment`. With the mark, the
+//! query is found in `system.processes` and killed. A killed `SELECT` may end like a completed one. Its reader must
+//! therefore check the stop reason in this registry before it reports completion.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -16,8 +16,7 @@ use crate::error::{EngineError, code};
 
 const MARK_PREFIX: &str = "tracewarden:";
 
-/// The `log_comment` under which a query runs: the mark, the client's query id, and the client's own
-/// comment.
+/// Returns the `log_comment` of a query: the mark, the client's query id, and the client's own comment.
 pub fn log_comment(running: &Running, comment: &[u8]) -> Vec<u8> {
     let mut marked =
         format!("{MARK_PREFIX}{}:{}:", running.mark, hex::encode(&running.query_id)).into_bytes();
@@ -30,39 +29,39 @@ pub const PROCESSES_VIEW: &str = "(SELECT * REPLACE (if(startsWith(Settings['log
      unhex(splitByChar(':', Settings['log_comment'])[3]), query_id) AS query_id, \
      replaceRegexpOne(query, ' INTO OUTFILE ./dev/fd/[0-9]+. APPEND ', ' ') AS query) FROM system.processes)";
 
-/// The mark in a row of [`PROCESSES_VIEW`], empty for what the engine runs for itself.
+/// The mark in a row of [`PROCESSES_VIEW`]; empty for the engine's own queries.
 pub const MARK_COLUMN: &str = "if(startsWith(Settings['log_comment'], 'tracewarden:'), splitByChar(':', Settings['log_comment'])[2], '')";
 
-/// Why a query was stopped.
+/// Reason why a query was stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Stop {
-    /// `KILL QUERY`, or the client went away.
+    /// `KILL QUERY`, or the client disconnected.
     Cancelled = 1,
-    /// It ran longer than `max_execution_time`.
+    /// The query ran longer than `max_execution_time`.
     TimedOut = 2,
 }
 
-/// One running query.
+/// A running query.
 #[derive(Debug)]
 pub struct Running {
-    /// The client's name for it.
+    /// The client's query id.
     pub query_id: String,
-    /// Our mark.
+    /// Mark of the query.
     pub mark: String,
-    /// Start, for the running time.
+    /// Start time, for the running time.
     pub started: Instant,
     stop: AtomicU8,
     stop_signal: Notify,
 }
 
 impl Running {
-    /// Returns once the query is stopped. One task at a time may wait.
+    /// Waits until the query is stopped. Only one task at a time may wait.
     pub async fn wait_for_stop(&self) {
         self.stop_signal.notified().await;
     }
 
-    /// The error that the query must end with, if it was stopped.
+    /// Returns the error with which the query must end if it was stopped.
     pub fn stopped(&self) -> Option<EngineError> {
         match self.stop.load(Ordering::SeqCst) {
             0 => None,
@@ -89,7 +88,7 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// `limit` is the number of queries that may run at once.
+    /// Creates a registry; `limit` is the maximum number of concurrent queries.
     pub fn new(engine: Arc<Engine>, limit: usize) -> Arc<Self> {
         Arc::new(Self { engine, limit, next_mark: AtomicU64::new(1), queries: Mutex::default() })
     }
@@ -98,7 +97,7 @@ impl Registry {
         self.queries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Enters a query. Errors: its id is in use (216), or too many run already (202).
+    /// Registers a query. Errors: its id is in use (216), or too many queries are running (202).
     pub fn enter(self: &Arc<Self>, query_id: &str) -> Result<Entry, EngineError> {
         let mut queries = self.lock();
         if queries.values().any(|running| running.query_id == query_id) {
@@ -127,12 +126,12 @@ impl Registry {
         Ok(Entry { registry: Arc::clone(self), running })
     }
 
-    /// Whether the query with this mark has not left yet.
+    /// Whether the query with this mark is still registered.
     pub fn is_running(&self, mark: &str) -> bool {
         self.lock().contains_key(mark)
     }
 
-    /// Stops the queries with these marks. Returns at once; a thread insists until they are gone.
+    /// Stops the queries with these marks. Returns immediately; a thread retries until they have ended.
     pub fn stop(self: &Arc<Self>, marks: &[String], reason: Stop) {
         let found: Vec<Arc<Running>> = {
             let queries = self.lock();
@@ -142,7 +141,7 @@ impl Registry {
             return;
         }
         for running in &found {
-            // The first reason stays.
+            // The first reason is kept.
             let _ = running.stop.compare_exchange(0, reason as u8, Ordering::SeqCst, Ordering::SeqCst);
             running.stop_signal.notify_one();
         }
@@ -150,14 +149,14 @@ impl Registry {
         std::thread::spawn(move || registry.insist(&found));
     }
 
-    /// Stops everything, for the end of the process.
+    /// Stops all queries, for shutdown.
     pub fn stop_all(self: &Arc<Self>) {
         let marks: Vec<String> = self.lock().keys().cloned().collect();
         self.stop(&marks, Stop::Cancelled);
     }
 
-    /// A query that has not reached the engine's list yet cannot be killed, so this repeats until it has
-    /// left ours.
+    /// Kills queries repeatedly until they have left this registry: a query that is not yet in the engine's list cannot
+    /// be killed.
     fn insist(&self, queries: &[Arc<Running>]) {
         loop {
             let marks: Vec<&str> = queries
@@ -183,7 +182,7 @@ impl Registry {
     }
 }
 
-/// A query's place in the registry, given up on drop.
+/// A query's entry in the registry, removed on drop.
 pub struct Entry {
     registry: Arc<Registry>,
     /// The query.

@@ -1,4 +1,4 @@
-//! The process: data directory, engine, ports, and when it ends.
+//! Runs the process: data directory, engine, ports and shutdown.
 
 use std::fs::File;
 use std::io::Write;
@@ -20,18 +20,18 @@ use crate::otlp::{self, Receiver, commit::Committer};
 use crate::running::Registry;
 use crate::session::Sessions;
 
-/// Requests get this long to finish after the signal to end, and again after they were stopped.
+/// Time for requests to complete after the shutdown signal, and again after their queries were stopped.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
 const PARENT_CHECK: Duration = Duration::from_millis(500);
 
-/// Why the process cannot run.
+/// Error that prevents the process from starting.
 pub type StartError = Box<dyn std::error::Error>;
 
-/// Runs until a signal, the end of standard input, or the end of the parent, as the options say.
+/// Runs until a signal, the end of standard input, or the end of the parent process, depending on the options.
 pub fn run(options: &Options) -> Result<(), StartError> {
     let library = options.engine_path()?;
     let _lock = lock_data_directory(&options.data)?;
-    // With a relative path the engine looks for some of its files below the path twice.
+    // With a relative path the engine would append the path twice for some of its files.
     let data = options
         .data
         .canonicalize()
@@ -47,7 +47,7 @@ pub fn run(options: &Options) -> Result<(), StartError> {
     result
 }
 
-/// Takes the directory for this process. The lock ends with the process, however it ends.
+/// Locks the directory for this process. The lock ends with the process, even after a crash.
 fn lock_data_directory(data: &Path) -> Result<File, StartError> {
     std::fs::create_dir_all(data)
         .map_err(|error| format!("cannot create the data directory {}: {error}", data.display()))?;
@@ -100,7 +100,7 @@ async fn serve(options: &Options, engine: &Arc<Engine>) -> Result<(), StartError
             Some(address)
         }
     };
-    // Read by whoever started this process; everything else goes to standard error.
+    // The parent process reads these lines; all other output goes to standard error.
     println!("listening http://{address}");
     if let Some(address) = otlp_address {
         println!("otlp http://{address}/v1/traces");
@@ -111,7 +111,7 @@ async fn serve(options: &Options, engine: &Arc<Engine>) -> Result<(), StartError
         Some(ended) = ports.join_next() => ended??,
     }
     let _ = stop.send(true);
-    // What runs may finish, then it is stopped, then it is left behind.
+    // Running requests first may complete, then are stopped, then are abandoned.
     for _ in 0..2 {
         let ended = async { while ports.join_next().await.is_some() {} };
         if tokio::time::timeout(SHUTDOWN_GRACE, ended).await.is_ok() {
@@ -139,7 +139,7 @@ async fn serve_port(
         .await
 }
 
-/// Waits for whatever ends the process first.
+/// Waits for the first event that ends the process.
 async fn told_to_end(options: &Options) {
     tokio::select! {
         () = signalled(SignalKind::terminate()) => {}
@@ -162,7 +162,7 @@ async fn signalled(kind: SignalKind) {
 }
 
 async fn stdin_closed() {
-    // A thread of its own: a blocking read cannot be cancelled, and the process must not wait for it.
+    // On its own thread: a blocking read cannot be cancelled, and the process must not wait for it.
     let (sender, receiver) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || {
         let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
@@ -183,8 +183,7 @@ async fn parent_gone(pid: Option<u32>) {
 
 fn is_running(pid: u32) -> bool {
     if Path::new("/proc/self").exists() {
-        // A process that has ended but was not waited for still has its directory; its command line is
-        // then empty.
+        // A process that has ended but has not been waited for still has its directory; its command line is then empty.
         return std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| !line.is_empty());
     }
     let ps = std::process::Command::new("ps").args(["-o", "stat=", "-p", &pid.to_string()]).output();

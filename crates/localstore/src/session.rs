@@ -1,7 +1,8 @@
-//! The connection that a statement runs on: a fresh one, or that of the client's session (`session_id`).
+//! Provides the connection of a statement: a new one, or that of the client's session (`session_id`).
 //!
-//! Settings in a request's URL hold for that request only. On a fresh connection they vanish with it. On a
-//! session's connection they are read before and put back after, and the session is closed if that fails.
+//! Settings in a request's URL apply to that request only. With a new connection they are discarded with it. On a
+//! session's connection, the previous settings are read first and restored afterwards; if that fails, the session is
+//! closed.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,14 +13,14 @@ use crate::error::{EngineError, code};
 
 /// ClickHouse's default for `session_timeout`.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
-/// ClickHouse's default for its limit.
+/// ClickHouse's default for the maximum of `session_timeout`.
 const MAX_TIMEOUT: Duration = Duration::from_secs(3600);
 const MAX_SESSIONS: usize = 1024;
 
-/// The database of a session that has not said `USE`.
+/// The database of a session before any `USE`.
 const DEFAULT_DATABASE: &str = "default";
 
-/// Which session a request wants.
+/// The session of a request.
 #[derive(Debug, Clone)]
 pub struct SessionRequest {
     /// `session_id`
@@ -37,7 +38,7 @@ struct Kept {
     timeout: Duration,
 }
 
-/// The sessions that are kept between requests.
+/// The sessions kept between requests.
 pub struct Sessions {
     engine: Arc<Engine>,
     /// `None` while a request uses the session.
@@ -45,7 +46,7 @@ pub struct Sessions {
 }
 
 impl Sessions {
-    /// No sessions yet.
+    /// Creates an empty registry of sessions.
     pub fn new(engine: Arc<Engine>) -> Arc<Self> {
         Arc::new(Self { engine, kept: Mutex::default() })
     }
@@ -54,7 +55,7 @@ impl Sessions {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Closes the sessions whose time is over.
+    /// Closes expired sessions.
     pub fn close_expired(&self) {
         self.lock()
             .retain(|_, kept| kept.as_ref().is_none_or(|kept| kept.unused_since.elapsed() < kept.timeout));
@@ -65,7 +66,7 @@ impl Sessions {
         self.lock().clear();
     }
 
-    /// A connection for one statement. Errors: the session is in use (373) or does not exist (372).
+    /// Returns a connection for one statement. Errors: the session is in use (373) or does not exist (372).
     pub fn checkout(self: &Arc<Self>, request: Option<&SessionRequest>) -> Result<Checkout, EngineError> {
         let Some(request) = request else {
             return Ok(Checkout {
@@ -126,23 +127,23 @@ struct Home {
     timeout: Duration,
 }
 
-/// A connection in use. On drop, a session's connection goes back with its settings as they were.
+/// A connection in use. On drop, a session's connection is returned with its settings restored.
 pub struct Checkout {
     connection: Option<Connection>,
     database: String,
     home: Option<Home>,
-    /// Statements that put a session's settings back.
+    /// Statements that restore the session's settings.
     settings: Vec<Vec<u8>>,
 }
 
 impl Checkout {
-    /// The connection.
+    /// Returns the connection.
     pub fn connection(&mut self) -> Result<&mut Connection, EngineError> {
         self.connection.as_mut().ok_or_else(|| EngineError::local("the connection is closed"))
     }
 
-    /// Applies a request's settings and database. The settings' names must have been checked to be plain
-    /// words.
+    /// Applies the settings and the database of a request. The caller must have checked that the names of the settings
+    /// are plain words.
     pub fn prepare(
         &mut self,
         settings: &[(String, Vec<u8>)],
@@ -174,7 +175,7 @@ impl Checkout {
         Ok(())
     }
 
-    /// Notes a `USE` of the client's, which holds for the rest of the session.
+    /// Records a `USE` of the client, which applies for the rest of the session.
     pub fn used(&mut self) -> Result<(), EngineError> {
         if self.home.is_some() {
             let current = self.connection()?.run("SELECT currentDatabase() FORMAT TSVRaw")?;
@@ -196,14 +197,14 @@ impl Checkout {
             .map(drop)
     }
 
-    /// Reads what the settings are now, so that they can be put back.
+    /// Reads the current settings, so that they can be restored.
     fn remember(&mut self, settings: &[(String, Vec<u8>)]) -> Result<(), EngineError> {
         if settings.is_empty() {
             return Ok(());
         }
         let names: Vec<String> = settings.iter().map(|(name, _)| format!("'{name}'")).collect();
-        // `readonly` first: the others cannot be changed before it is back. Unknown names are left out;
-        // applying them will fail.
+        // `readonly` comes first: the others cannot be changed until it is restored. Unknown names are left out here;
+        // applying them fails later.
         let query = format!(
             "SELECT name, changed, hex(value) FROM system.settings WHERE name IN ({}) ORDER BY name != 'readonly' FORMAT TSV",
             names.join(", ")
@@ -253,12 +254,12 @@ impl Drop for Checkout {
     }
 }
 
-/// Appends a string literal that the engine reads back byte for byte.
+/// Appends a string literal that the engine parses back to the same bytes.
 fn quote_string(out: &mut Vec<u8>, value: &[u8]) {
     quote(out, value, b'\'');
 }
 
-/// Appends an identifier that the engine reads back as it is.
+/// Appends an identifier that the engine parses back unchanged.
 pub fn quote_identifier(out: &mut Vec<u8>, name: &str) {
     quote(out, name.as_bytes(), b'`');
 }

@@ -1,13 +1,13 @@
-//! What kind of statement a text is, and where an `INSERT`'s own text ends and its data begins.
+//! Determines the kind of a statement, and where the text of an `INSERT` ends and its data begins.
 
 use crate::lexer::{Kind, Lexer, Token};
 
-/// How a statement is handed to the engine.
+/// How a statement is passed to the engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Shape {
     /// Returns rows and may be long: streamed.
     Select,
-    /// `INSERT` with data behind it.
+    /// `INSERT` followed by data.
     InsertData(InsertHeader),
     /// `KILL QUERY WHERE ...`.
     KillQuery,
@@ -26,24 +26,24 @@ pub struct InsertHeader {
     pub data_start: usize,
 }
 
-/// What could be read off a text.
+/// Properties of a statement's text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Analysis {
-    /// How to run it.
+    /// How to run the statement.
     pub shape: Shape,
     /// The format named in a trailing `FORMAT` clause.
     pub format: Option<String>,
     /// The first keyword, in upper case.
     pub first_keyword: String,
-    /// `INTO OUTFILE` or `FROM INFILE`, which make the engine write or read any file on this machine.
+    /// `INTO OUTFILE` or `FROM INFILE`, with which the engine could write or read any file on this machine.
     pub file_clause: Option<&'static str>,
 }
 
-/// The first bytes of a request that can hold the text of an `INSERT` before its data (ClickHouse's
+/// Maximum number of leading bytes of a request that can contain the text of an `INSERT` before its data (ClickHouse's
 /// `max_query_size`).
 pub const MAX_INSERT_HEADER_BYTES: usize = 262_144;
 
-/// Looks at a whole statement, or at the beginning of an `INSERT`.
+/// Analyses a whole statement or the beginning of an `INSERT`.
 pub fn analyse(text: &[u8]) -> Analysis {
     let mut tokens = Lexer::new(text).skip_while(|token| token.kind == Kind::Punctuation(b'('));
     let first = tokens.next();
@@ -84,7 +84,7 @@ fn file_clause(text: &[u8]) -> Option<&'static str> {
     None
 }
 
-/// The place and the name of a `FORMAT` clause: outside brackets, with nothing but settings behind it.
+/// Returns position and name of a `FORMAT` clause: outside brackets, and followed only by settings.
 fn trailing_format(text: &[u8]) -> Option<(usize, String)> {
     let mut depth = 0_i64;
     let mut format = None;
@@ -110,7 +110,8 @@ fn trailing_format(text: &[u8]) -> Option<(usize, String)> {
     format
 }
 
-/// A query whose answer the engine writes to a file, in the format that the query names or else in `default_format`.
+/// Returns the query with a clause that makes the engine write the result to a file, in the format of the query or else
+/// in `default_format`.
 pub fn with_outfile(text: &[u8], path: &str, default_format: &str) -> Vec<u8> {
     let clause = format!(" INTO OUTFILE '{path}' APPEND ");
     let (before, after) = match trailing_format(text) {
@@ -124,11 +125,11 @@ pub fn with_outfile(text: &[u8], path: &str, default_format: &str) -> Vec<u8> {
     [before, clause.as_bytes(), &after].concat()
 }
 
-/// Finds `FORMAT <name>` or `VALUES` of an `INSERT`; `None` for `INSERT ... SELECT` and for a text that
-/// does not go that far.
+/// Finds `FORMAT <name>` or `VALUES` of an `INSERT`; `None` for `INSERT ... SELECT` and for a text that ends before
+/// either.
 fn insert_header(text: &[u8]) -> Option<InsertHeader> {
     let mut depth = 0_i64;
-    // The word after `INTO`, `TABLE`, `FUNCTION` or a dot is a name, whatever it looks like.
+    // The word after `INTO`, `TABLE`, `FUNCTION` or a dot is a name, even if it looks like a keyword.
     let mut name_follows = false;
     let mut opened = false;
     let mut tokens = Lexer::new(text).skip(1);
@@ -174,7 +175,7 @@ fn insert_header(text: &[u8]) -> Option<InsertHeader> {
     None
 }
 
-/// The data begins after the blanks behind the format's name and at most one line break.
+/// Returns the start of the data: after the blanks that follow the format's name and at most one line break.
 fn data_start(text: &[u8], after_format: usize) -> usize {
     let mut at = after_format;
     while matches!(text.get(at), Some(b' ' | b'\t' | 0x0c)) {
@@ -189,8 +190,8 @@ fn data_start(text: &[u8], after_format: usize) -> usize {
     at
 }
 
-/// The condition of `KILL QUERY WHERE <condition> [SYNC|ASYNC|TEST] [FORMAT name]` and whether it only
-/// tests.
+/// Returns the condition of `KILL QUERY WHERE <condition> [SYNC|ASYNC|TEST] [FORMAT name]`, and whether the statement
+/// is only a test.
 pub fn kill_condition(text: &[u8]) -> Option<(&[u8], bool)> {
     let tokens: Vec<Token> = Lexer::new(text).collect();
     let position = tokens.iter().position(|token| token.is(text, "WHERE"))?;
@@ -203,7 +204,7 @@ pub fn kill_condition(text: &[u8]) -> Option<(&[u8], bool)> {
     Some((condition, tail.is_some_and(|token| token.is(text, "TEST"))))
 }
 
-/// Replaces every table name `system.processes` by `replacement`.
+/// Replaces every table name `system.processes` with `replacement`.
 pub fn replace_processes_table(text: &[u8], replacement: &str) -> Option<Vec<u8>> {
     let tokens: Vec<Token> = Lexer::new(text).collect();
     let mut out = Vec::with_capacity(text.len());

@@ -1,6 +1,6 @@
-//! How the process starts and ends.
+//! Start and end of the process.
 
-// Also in the helpers of tests.
+// Applies to test helpers, too.
 #![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
 mod support;
@@ -62,7 +62,7 @@ fn the_data_directory_may_be_relative() {
     let directory = tempfile::tempdir().expect("a directory");
     for path in ["./spans", "spans", "spans/../others"] {
         let store = Store::start_in(directory.path(), path.as_ref(), &["--otlp", "127.0.0.1:0"]);
-        // This table syncs its directories, by their paths.
+        // This table syncs its directories, using their paths.
         let answer =
             store.post("", "INSERT INTO otel.otel_traces (Timestamp, TraceId) VALUES (now64(9), 'a')");
         assert_eq!(answer.status, 200, "{path}: {}", answer.text());
@@ -74,7 +74,7 @@ fn the_data_directory_may_be_relative() {
 #[test]
 fn it_ends_when_told() {
     let mut by_signal = Store::start();
-    // A running query does not hold it up.
+    // A running query must not delay the end.
     let _client = support::raw::send(
         &by_signal.address,
         "POST",

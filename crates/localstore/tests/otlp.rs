@@ -1,6 +1,6 @@
 //! The OTLP receiver.
 
-// Also in the helpers of tests.
+// Applies to test helpers, too.
 #![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
 mod support;
@@ -201,7 +201,7 @@ fn legal_json_and_text_that_is_not_unicode_are_stored() {
     assert_eq!((answer.status, &*answer.text()), (200, expected));
     assert_eq!(count(&store), "1");
 
-    // Text in protobuf that is not UTF-8.
+    // Protobuf text that is not UTF-8.
     let mut body = export(vec![span(0), Span { attributes: vec![attribute("~k", "caf~")], ..span(1) }]);
     let marks = body.iter_mut().filter(|byte| **byte == b'~').map(|byte| *byte = 0xe9).count();
     let answer = send(&store, &[PROTOBUF], &body);

@@ -1,6 +1,6 @@
 //! ClickHouse's HTTP protocol in detail.
 
-// Also in the helpers of tests.
+// Applies to test helpers, too.
 #![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
 mod support;
@@ -92,7 +92,7 @@ fn the_query_may_be_in_the_url_the_body_or_a_form() {
                 Content-Disposition: form-data; name=\"param_a\"\r\n\r\nin a form\r\n--b--\r\n";
     let answer = with_headers(&store, &[("Content-Type", "multipart/form-data; boundary=b")], form);
     assert_eq!((answer.status, answer.text().as_str()), (200, "in a form\n"));
-    // Parts of the same name are put together; none may be longer than 128 KiB.
+    // Parts with the same name are concatenated. Each may have at most 128 KiB.
     let parts = |second: &str| {
         let part =
             |text: &str| format!("--b\r\nContent-Disposition: form-data; name=\"query\"\r\n\r\n{text}\r\n");
@@ -114,13 +114,13 @@ fn the_query_may_be_in_the_url_the_body_or_a_form() {
     assert_eq!(named.text(), "0,\"system\"\n");
 }
 
-/// Begins an insert whose data come in chunks.
+/// Begins an insert whose data arrive in chunks.
 fn begin_insert(store: &Store, id: &str, statement: &str) -> TcpStream {
     let target = format!("/?query_id={id}&query={}", encode(statement));
     support::raw::send(&store.address, "POST", &target, &[("Transfer-Encoding", "chunked")], b"")
 }
 
-/// Sends one part so many times and the end, and checks how many rows were written.
+/// Sends a part the given number of times and the end, and checks the number of rows written.
 fn insert_all(mut stream: TcpStream, part: &str, times: u32, rows: u32) {
     for _ in 0..times {
         write!(stream, "{:x}\r\n{part}\r\n", part.len()).expect("a chunk");
@@ -136,8 +136,8 @@ fn insert_all(mut stream: TcpStream, part: &str, times: u32, rows: u32) {
 fn a_large_insert_holds_the_client_back_and_not_the_memory() {
     let store = Store::start();
     store.text("CREATE TABLE t (a UInt64) ENGINE = MergeTree ORDER BY a");
-    // Nearly all of it is a member that the engine skips: the blocks that the engine gathers before it writes a part may be as
-    // large as they like, and are not what is measured.
+    // Nearly all bytes belong to a member that the engine skips. The blocks that the engine collects before it writes a
+    // part have no limit here, and this test does not measure them.
     let filler = "x".repeat(1000);
     let part: String =
         (0..1000).map(|number| format!("{{\"a\":{number},\"skipped\":\"{filler}\"}}\n")).collect();
@@ -154,7 +154,7 @@ fn a_large_insert_holds_the_client_back_and_not_the_memory() {
 fn inserts_stream_and_broken_ones_leave_nothing() {
     let store = Store::start();
     store.text("CREATE TABLE t (a UInt64, s String) ENGINE = MergeTree ORDER BY a");
-    // Four times the size of what may be in flight anywhere, in chunks.
+    // Four times the amount that the buffers can hold, in chunks.
     let filler = "x".repeat(1000);
     let part: String = (0..1000).map(|number| format!("{number}\t{filler}\n")).collect();
     insert_all(begin_insert(&store, "whole", "INSERT INTO t FORMAT TSV"), &part, 300, 300_000);
@@ -164,7 +164,7 @@ fn inserts_stream_and_broken_ones_leave_nothing() {
     let mut stream = begin_insert(&store, "broken", "INSERT INTO t FORMAT TSV");
     write!(stream, "{:x}\r\n{part}\r\n", part.len()).expect("a chunk");
     let running = "SELECT count() FROM system.processes WHERE query_id = 'broken'";
-    // One that has not begun would leave nothing either.
+    // An insert that has not begun would leave no rows either.
     store.wait_for(running, "1", Duration::from_secs(10));
     drop(stream);
     store.wait_for(running, "0", Duration::from_secs(2));
@@ -350,7 +350,7 @@ fn every_format_is_one_document() {
         "SELECT 1 FORMAT TSV SETTINGS max_threads = 1",
         "FROM numbers(1) SELECT number + 1",
         "SELECT 1 UNION DISTINCT SELECT 1",
-        // Quotes and comments that this crate's reading of the text does not know.
+        // Quotes and comments that the lexer of this crate does not know.
         "SELECT 1 WHERE \u{2018}'\u{2019} != 'FORMAT x'",
         "SELECT 1 WHERE '' != \u{2018}' FORMAT TSV\u{2019}",
         "SELECT 1 WHERE '\u{2018}' != '' FORMAT TSV",

@@ -1,6 +1,6 @@
 //! The official Python client, unchanged.
 
-// Also in the helpers of tests.
+// Applies to test helpers, too.
 #![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
 mod support;

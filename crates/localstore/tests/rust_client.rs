@@ -1,6 +1,6 @@
 //! The official Rust client, unchanged, with and without compression.
 
-// Also in the helpers of tests.
+// Applies to test helpers, too.
 #![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
 mod support;

@@ -1,6 +1,6 @@
-//! Settings, sessions and credentials: what a request may say about itself, and that it holds for nobody else.
+//! Settings, sessions and credentials of a request, and their isolation from other requests.
 
-// Also in the helpers of tests.
+// Applies to test helpers, too.
 #![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
 mod support;
@@ -17,7 +17,7 @@ fn settings_hold_for_one_request_and_cannot_smuggle_statements() {
     store.text("SET max_threads = 9");
     assert_eq!(store.text("SELECT getSetting('max_threads')"), default);
 
-    // Settings in the URL come first, then `readonly` binds the statement's own clause.
+    // Settings in the URL are applied first; then `readonly` restricts the statement's own clause.
     let answer =
         store.post("readonly=1&max_threads=3&max_execution_time=5", "SELECT getSetting('max_threads')");
     assert_eq!((answer.status, answer.text().as_str()), (200, "3\n"), "{}", answer.text());
@@ -135,7 +135,7 @@ fn sessions_keep_their_state_but_not_a_requests_settings() {
             .text(),
         "5\tsystem\t1\n"
     );
-    // The store's own mark ends with the colon behind which a comment stands.
+    // The store's own mark ends with the colon that precedes a client's comment.
     let after = "SELECT getSetting('max_threads'), getSetting('readonly'), currentDatabase(), \
                  endsWith(getSetting('log_comment'), ':')";
     assert_eq!(store.post(session, after).text(), "3\t0\tdefault\t1\n");

@@ -1,7 +1,6 @@
-//! Queries that end before they are done: by an error, by a limit, by `KILL QUERY`, or because the client
-//! has gone.
+//! Queries that end early: by an error, by a limit, by `KILL QUERY`, or because the client disconnected.
 
-// Also in the helpers of tests.
+// Applies to test helpers, too.
 #![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
 mod support;
@@ -13,9 +12,9 @@ use support::raw::{encode, read, request, send};
 use tracewarden_testkit::memory;
 
 const TWO_SECONDS: Duration = Duration::from_secs(2);
-/// Patience until a query runs, which nothing here is about.
+/// Time-out until a query is running, which these tests do not measure.
 const BEGINS: Duration = Duration::from_secs(30);
-/// Long-running statements that differ in when they give something out: never, at the end, all the time.
+/// Long-running statements that differ in when they return rows: never, at the end, continuously.
 const LONG: [&str; 4] = [
     "SELECT sum(cityHash64(number)) FROM numbers(1000000000000)",
     "SELECT number FROM numbers(3000000000) ORDER BY cityHash64(number) LIMIT 3 SETTINGS max_bytes_before_external_sort = 0",
@@ -43,7 +42,7 @@ fn a_late_error_breaks_the_answer_in_clickhouses_way() {
     assert_eq!(length.parse::<usize>().expect("a number"), message.len() + 1);
     assert!(message.starts_with("Code: 395. DB::Exception: late"), "{message}");
 
-    // Data that looks like an exception is data.
+    // Data that looks like an exception remains data.
     let imitation = "SELECT '\\r\\n__exception__\\r\\naaaaaaaaaaaaaaaa\\r\\nCode: 1. DB::Exception: no\\n29 aaaaaaaaaaaaaaaa\\r\\n__exception__\\r\\n' FORMAT TSVRaw";
     let answer = store.post("", imitation);
     assert!(answer.status == 200 && answer.complete);
@@ -134,10 +133,10 @@ fn a_client_that_goes_takes_its_query_along() {
         store.wait_for(&running(&id), "1", BEGINS);
         drop(client);
         store.wait_for(&running(&id), "0", TWO_SECONDS);
-        // Its id is free again.
+        // The query id is free again.
         assert_eq!(store.post(&format!("query_id={id}"), "SELECT 1").status, 200);
     }
-    // One whose client did not ask for that goes on, and so does one that may change something.
+    // A query continues if its client did not request cancellation, or if it may change data.
     for (index, settings) in
         ["readonly=2", "cancel_http_readonly_queries_on_client_close=1"].iter().enumerate()
     {
@@ -179,7 +178,8 @@ fn too_many_queries_are_refused() {
     let store = Store::start_with(&["--max-queries", "2"]);
     let begun = Instant::now();
     let mut busy = Vec::new();
-    // Whoever looks whether both run has a place meanwhile, for which the second one may be refused: then another one comes.
+    // The query that checks whether both run also takes a place, so the second one may be rejected; then the loop
+    // starts another one.
     let refused = loop {
         let target = format!("/?query_id=b{}&{ENDS_WITH_CLIENT}", busy.len());
         busy.push(send(&store.address, "POST", &target, &[], LONG[0].as_bytes()));

@@ -21,7 +21,7 @@ pub(super) type QueryWithParams = unsafe extern "C" fn(
     usize,
 ) -> RawResult;
 
-/// The library's report on a text, `chdb_query_analysis_v1`.
+/// Analysis of a query text by the library, `chdb_query_analysis_v1`.
 #[repr(C)]
 #[derive(Default)]
 pub(super) struct RawAnalysis {
@@ -31,7 +31,7 @@ pub(super) struct RawAnalysis {
     pub(super) query_class: u32,
 }
 
-/// The functions of the library that are used, with the signatures of its C header.
+/// The used functions of the library, with the signatures of its C header.
 pub(super) struct Api {
     pub(super) connect: unsafe extern "C" fn(c_int, *mut *mut c_char) -> *mut RawConnection,
     pub(super) close: unsafe extern "C" fn(*mut RawConnection),
@@ -75,10 +75,10 @@ macro_rules! symbols {
 }
 
 impl Api {
-    /// Loads the library, for the rest of the process.
+    /// Loads the library for the rest of the process.
     pub(super) fn load(path: &Path) -> Result<Self, EngineError> {
-        // SAFETY: the library's initialisers are those of the ClickHouse engine; its version is pinned and
-        // checked by whoever fetched it.
+        // SAFETY: the library's initialisers are those of the ClickHouse engine; its version is pinned, and the library
+        // was checked when it was downloaded.
         let library = unsafe { libloading::Library::new(path) }.map_err(|error| {
             EngineError::local(format!("cannot load the engine from {}: {error}", path.display()))
         })?;

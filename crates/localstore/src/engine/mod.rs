@@ -1,15 +1,15 @@
 //! The ClickHouse engine: `libchdb.so`, loaded at run time, behind safe types.
 //!
-//! Invariants that this module keeps, so that nobody else has to know them:
-//! - signal handlers of the engine are switched off before its first connection, so that ours stay;
+//! Invariants of this module, on which its callers can rely:
+//! - the engine's signal handlers are disabled before its first connection, so that the handlers of this process
+//!   remain;
 //! - connections are opened and closed under one lock;
 //! - a connection runs one statement at a time (`&mut self`);
-//! - the error of *every* result is looked at, also of an empty one: a query that fails late has no other sign;
-//! - one connection is kept open for as long as the engine lives, because closing the last one stops the
-//!   engine.
+//! - the error of *every* result is checked, also of an empty one: a query that fails late has no other sign of
+//!   failure;
+//! - one connection is kept open for the lifetime of the engine, because closing the last one stops the engine.
 //!
-//! A further connection costs about 0.2 ms, which is why every statement gets a fresh one: settings cannot
-//! leak.
+//! A further connection costs about 0.2 ms. Every statement therefore gets a new one, so that settings cannot leak.
 #![allow(unsafe_code)] // The engine is a C library; this is the only module that calls it.
 
 mod library;
@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use self::library::{Api, QueryWithParams, RawAnalysis, RawConnection, RawInsert, RawResult};
 use crate::error::{EngineError, code};
 
-/// What a statement has read, written and returned so far.
+/// Counters of a statement: rows and bytes read, written and returned so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Rows and uncompressed bytes read from tables.
@@ -32,14 +32,14 @@ pub struct Progress {
     pub written_rows: u64,
     /// See `written_rows`.
     pub written_bytes: u64,
-    /// Rows and bytes (in the engine's memory format) of the answer.
+    /// Rows and bytes (in the engine's memory format) of the result.
     pub result_rows: u64,
     /// See `result_rows`.
     pub result_bytes: u64,
 }
 
 impl Progress {
-    /// Adds another part of the same statement.
+    /// Adds the counters of another part of the same statement.
     pub fn add(&mut self, other: Self) {
         self.read_rows = self.read_rows.saturating_add(other.read_rows);
         self.read_bytes = self.read_bytes.saturating_add(other.read_bytes);
@@ -50,25 +50,25 @@ impl Progress {
     }
 }
 
-/// One result of the engine, freed on drop. Its bytes stay in the engine's memory.
+/// A result of the engine, freed on drop. Its bytes remain in the engine's memory.
 pub struct Chunk {
     raw: RawResult,
     api: &'static Api,
 }
 
-// SAFETY: a result is immutable once returned and tied to no thread; only `drop` changes it.
+// SAFETY: a result is immutable once returned and not bound to a thread; only `drop` changes it.
 unsafe impl Send for Chunk {}
 // SAFETY: as above.
 unsafe impl Sync for Chunk {}
 
 impl Chunk {
-    /// Takes over a result, and turns one that carries an error into that error.
+    /// Takes ownership of a result; converts a result with an error into that error.
     fn checked(raw: RawResult, api: &'static Api) -> Result<Self, EngineError> {
         if raw.is_null() {
             return Err(EngineError::local("the engine returned no result"));
         }
         let chunk = Self { raw, api };
-        // SAFETY: `raw` is a live result; the message lives as long as it.
+        // SAFETY: `raw` is a live result, and the message lives as long as the result.
         let message = unsafe { (api.result_error)(raw) };
         if message.is_null() {
             return Ok(chunk);
@@ -81,7 +81,7 @@ impl Chunk {
         Err(EngineError::from_message(&message.to_string_lossy()))
     }
 
-    /// The counters of this part.
+    /// Returns the counters of this part.
     pub fn progress(&self) -> Progress {
         // SAFETY: `raw` is a live result.
         unsafe {
@@ -119,12 +119,12 @@ impl Drop for Chunk {
     }
 }
 
-/// A statement's text with what is bound to its `{name:Type}` placeholders.
+/// A statement's text with the values of its `{name:Type}` placeholders.
 #[derive(Debug, Clone, Copy)]
 pub struct Query<'a> {
-    /// The statement; need not be UTF-8.
+    /// The statement; not necessarily UTF-8.
     pub text: &'a [u8],
-    /// Output or input format that holds if the text names none.
+    /// Output or input format if the text names none.
     pub format: &'a str,
     /// Names (without `param_`) and values in ClickHouse's escaped text form.
     pub params: &'a [(String, Vec<u8>)],
@@ -154,11 +154,11 @@ impl Query<'_> {
     }
 }
 
-/// The running engine. There is one per process, with one data directory.
+/// The running engine. A process has one engine with one data directory.
 pub struct Engine {
     api: &'static Api,
     arguments: Vec<CString>,
-    /// Opening and closing connections is not safe at the same time; the kept connection is inside.
+    /// Connections must not be opened and closed concurrently. Contains the connection that is kept open.
     gate: Mutex<Option<RawKept>>,
 }
 
@@ -169,10 +169,10 @@ unsafe impl Send for RawKept {}
 impl Engine {
     /// Loads the library and starts the engine on a data directory.
     ///
-    /// `memory_limit` is in bytes and holds for all queries together; 0 leaves it to the engine.
+    /// `memory_limit` is in bytes and applies to all queries together; 0 leaves it to the engine.
     pub fn start(library: &Path, data: &Path, memory_limit: u64) -> Result<Arc<Self>, EngineError> {
         let api: &'static Api = Box::leak(Box::new(Api::load(library)?));
-        // SAFETY: called before the first connection, as the header asks.
+        // SAFETY: called before the first connection, as the header requires.
         unsafe { (api.set_signal_handlers)(0) };
         let data =
             data.to_str().ok_or_else(|| EngineError::local("the data directory's path is not UTF-8"))?;
@@ -212,21 +212,21 @@ impl Engine {
         let count = c_int::try_from(pointers.len()).unwrap_or(0);
         // SAFETY: `count` NUL-terminated strings that outlive the call; the engine does not write to them.
         let raw = unsafe { (self.api.connect)(count, pointers.as_mut_ptr()) };
-        // SAFETY: a non-null answer points to a connection handle.
+        // SAFETY: a non-null result points to a connection handle.
         if raw.is_null() || unsafe { *raw }.is_null() {
             return Err(EngineError::local("the engine refused a connection"));
         }
         Ok(raw)
     }
 
-    /// Opens a connection: a session of its own with default settings and the database `default`.
+    /// Opens a connection with its own session, default settings and the database `default`.
     pub fn connect(self: &Arc<Self>) -> Result<Connection, EngineError> {
         let raw = self.connect_raw(&mut self.lock())?;
         Ok(Connection { raw, engine: Arc::clone(self) })
     }
 
-    /// Closes the kept connection and stops the engine's threads, so that the tables are closed in order.
-    /// Does nothing while another connection is open.
+    /// Closes the kept connection and stops the engine's threads, so that tables are closed in order. Does nothing
+    /// while another connection is open.
     pub fn shutdown(&self) {
         let mut gate = self.lock();
         if let Some(RawKept(raw)) = gate.take() {
@@ -239,13 +239,13 @@ impl Engine {
     }
 }
 
-/// One session of the engine. Closed on drop, which also stops what still runs in it.
+/// A session of the engine. Closed on drop, which also stops its running statements.
 pub struct Connection {
     raw: *mut RawConnection,
     engine: Arc<Engine>,
 }
 
-// SAFETY: the engine lets any thread use a connection, one at a time, which `&mut self` ensures.
+// SAFETY: any thread may use a connection, one at a time; `&mut self` ensures that.
 unsafe impl Send for Connection {}
 
 impl Connection {
@@ -254,17 +254,17 @@ impl Connection {
         unsafe { *self.raw }
     }
 
-    /// Runs one or several statements to their end and returns the whole output.
+    /// Runs one or several statements to completion and returns the whole output.
     pub fn query(&mut self, query: Query<'_>) -> Result<Chunk, EngineError> {
         Chunk::checked(query.call(self.engine.api.query, self.handle()), self.engine.api)
     }
 
-    /// As [`Self::query`], for a statement of ours without parameters.
+    /// As [`Self::query`], for an internal statement without parameters.
     pub fn run(&mut self, text: &str) -> Result<Chunk, EngineError> {
         self.query(Query { text: text.as_bytes(), format: "TabSeparated", params: &[] })
     }
 
-    /// What the engine's parser finds in a text, without running it.
+    /// Analyses a text with the engine's parser, without running it.
     pub fn classify(&mut self, text: &[u8]) -> Result<Class, EngineError> {
         let size = u32::try_from(size_of::<RawAnalysis>()).unwrap_or(0);
         let mut analysis = RawAnalysis { struct_size: size, ..RawAnalysis::default() };
@@ -291,8 +291,8 @@ impl Connection {
         })
     }
 
-    /// The error that a text of [`Class::NotOneStatement`] deserves. The engine parses a statement whose answer is to
-    /// be streamed on its own, and runs none that is not exactly one.
+    /// Returns the error for a text of [`Class::NotOneStatement`]. The engine's streaming call parses the text first
+    /// and runs it only if it is exactly one statement.
     pub fn parse_error(&mut self, query: Query<'_>) -> EngineError {
         let api = self.engine.api;
         match Chunk::checked(query.call(api.stream_query, self.handle()), api) {
@@ -301,7 +301,7 @@ impl Connection {
         }
     }
 
-    /// Starts an `INSERT` (without its `FORMAT` clause) whose data follows in parts.
+    /// Starts an `INSERT` (without its `FORMAT` clause); its data follows in parts.
     pub fn insert(&mut self, query: Query<'_>) -> Result<Insert<'_>, EngineError> {
         let api = self.engine.api;
         let raw = query.call(api.stream_insert, self.handle());
@@ -328,20 +328,20 @@ impl Drop for Connection {
     }
 }
 
-/// What kind of text it is, as the engine's own parser says.
+/// Class of a text according to the engine's parser.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
-    /// One statement that changes nothing.
+    /// One statement that changes no data.
     Reads,
     /// One statement that changes data.
     Writes,
     /// One statement about the session, the process or files: `SET`, `USE`, `KILL`, `SYSTEM`, `INTO OUTFILE`.
     Controls,
-    /// None, several, or something that does not parse.
+    /// No statement, several statements, or a syntax error.
     NotOneStatement,
 }
 
-/// An `INSERT` that is being fed. Dropping it without [`Insert::finish`] cancels it.
+/// A running `INSERT`. Dropping it without [`Insert::finish`] cancels it.
 pub struct Insert<'a> {
     raw: RawInsert,
     api: &'static Api,
@@ -349,14 +349,14 @@ pub struct Insert<'a> {
 }
 
 impl Insert<'_> {
-    /// Hands over a part of the data, blocking while the engine is behind. False means that the insert has
-    /// failed; `finish` says why.
+    /// Appends a part of the data; blocks while the engine is behind. Returns false if the insert has failed; `finish`
+    /// returns the error.
     pub fn append(&mut self, data: &[u8]) -> bool {
         // SAFETY: the engine copies `data` during the call.
         unsafe { (self.api.stream_append)(self.raw, data.as_ptr().cast(), data.len()) == 0 }
     }
 
-    /// Says that the data is complete, waits until it is written and returns the counters.
+    /// Ends the data, waits until it is written and returns the counters.
     pub fn finish(self) -> Result<Progress, EngineError> {
         // SAFETY: `raw` is live until `drop`, which runs after this.
         let raw = unsafe { (self.api.stream_done)(self.raw) };
@@ -366,7 +366,7 @@ impl Insert<'_> {
 
 impl Drop for Insert<'_> {
     fn drop(&mut self) {
-        // SAFETY: destroyed exactly once; cancels first if it was not finished.
+        // SAFETY: destroyed exactly once; an unfinished insert is cancelled first.
         unsafe { (self.api.destroy_insert)(self.raw) }
     }
 }

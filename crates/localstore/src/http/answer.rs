@@ -1,5 +1,5 @@
-//! Turns the frames of an answer into an HTTP answer: status and headers as late as possible, and a broken
-//! connection after a late error.
+//! Converts the frames of a response into an HTTP response. Status and headers are sent as late as possible; a later
+//! error aborts the connection.
 
 use std::time::Duration;
 
@@ -15,12 +15,12 @@ use super::connection::Flushes;
 use super::output::{Frame, State, exception_text};
 use crate::error::EngineError;
 
-/// An answer begins when this much of it is there, so that an early error still gets its own status ...
+/// The response starts when this number of bytes is available; until then an error still gets its own status ...
 const HOLD_BACK_BYTES: usize = 1 << 20;
-/// ... or when its first part has waited this long.
+/// ... or when its first part has waited for this time.
 const HOLD_BACK_TIME: Duration = Duration::from_millis(50);
 
-/// What the headers need to know beforehand.
+/// Values that the response headers need.
 #[derive(Debug, Clone)]
 pub struct Head {
     /// `X-ClickHouse-Query-Id`
@@ -31,18 +31,18 @@ pub struct Head {
     pub version: String,
     /// `X-ClickHouse-Timezone`
     pub timezone: String,
-    /// `Content-Encoding` of a successful answer.
+    /// `Content-Encoding` of a successful response.
     pub content_encoding: Option<&'static str>,
-    /// Bytes to hold back; `None` for the default, which also has a time limit.
+    /// Number of bytes to hold back; `None` for the default, which also has a time limit.
     pub buffer_size: Option<usize>,
-    /// The answer is already complete when its first frame comes.
+    /// Whether the response is complete when its first frame arrives.
     pub waited: bool,
-    /// The running time, for the summary.
+    /// Start of the request, for the running time in the summary.
     pub started: std::time::Instant,
 }
 
-/// Waits for the beginning of the answer. `guard` is dropped when the client has the whole answer or has
-/// gone.
+/// Waits for the first part of the response. `guard` is dropped when the client has received the whole response or has
+/// disconnected.
 pub async fn answer<G: Send + 'static>(
     mut frames: mpsc::Receiver<Frame>,
     head: Head,
@@ -158,7 +158,7 @@ fn with_headers(body: Body, head: &Head, state: &State) -> Response {
     response
 }
 
-/// An answer that is an error from the start.
+/// Builds a response that consists of an error.
 pub fn failure(error: &EngineError, head: &Head) -> Response {
     let mut response = Response::new(Body::from(exception_text(error, &head.version)));
     *response.status_mut() =

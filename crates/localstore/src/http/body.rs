@@ -1,4 +1,4 @@
-//! The way of a request's body from the connection to the thread that runs the statement.
+//! Transfers a request's body from the connection to the thread that runs the statement.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use tokio::sync::mpsc;
 
 use crate::running::Running;
 
-/// Parts of a body on their way; the connection waits when the engine is behind.
+/// Maximum number of buffered parts of a body; the connection waits when the engine is behind.
 const PARTS: usize = 8;
 
-/// Reads a body that arrives through a channel. The end must be said: a channel that just closes is a body
-/// that broke off.
+/// Reads a body that arrives through a channel. The end must be explicit: if the channel closes without it, the body
+/// was truncated.
 pub struct BodyReader {
     parts: mpsc::Receiver<io::Result<Option<Bytes>>>,
     current: Bytes,
@@ -22,14 +22,14 @@ pub struct BodyReader {
 }
 
 impl BodyReader {
-    /// A body of these bytes.
+    /// Creates a reader of these bytes.
     pub fn complete(bytes: Bytes) -> Self {
         let (_, parts) = mpsc::channel(1);
         Self { parts, current: bytes, ended: true }
     }
 }
 
-/// Begins to read the body of a query. The task ends with the body, when the query is stopped, or when the
+/// Starts a task that reads the body of a query. The task ends with the body, when the query is stopped, or when the
 /// reader is dropped.
 pub fn receive(body: Body, running: Arc<Running>) -> BodyReader {
     let (sender, parts) = mpsc::channel(PARTS);

@@ -1,8 +1,7 @@
-//! Compression of bodies: HTTP's content encodings, and ClickHouse's own blocks (`compress=1`,
-//! `decompress=1`).
+//! Compression of bodies: HTTP's content encodings, and ClickHouse's own blocks (`compress=1`, `decompress=1`).
 //!
-//! A block is: CityHash128 (its old variant) of what follows, a method byte, the compressed size with
-//! these nine bytes, the uncompressed size, and the data; all numbers little-endian.
+//! A block consists of the CityHash128 (its old variant) of the rest, a method byte, the compressed size including
+//! these nine bytes, the uncompressed size, and the data. All numbers are little-endian.
 
 use std::io::{self, Read, Write};
 
@@ -17,10 +16,10 @@ const METHOD_ZSTD: u8 = 0x90;
 const MAX_BLOCK_BYTES: usize = 128 << 20;
 const WRITE_BLOCK_BYTES: usize = 1 << 20;
 
-/// An encoding of a request's or an answer's body.
+/// The encoding of a request's or a response's body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
-    /// As it is.
+    /// No encoding.
     Identity,
     /// RFC 1952.
     Gzip,
@@ -35,7 +34,7 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// The encoding with this name in `Content-Encoding`.
+    /// Returns the encoding with this name in `Content-Encoding`.
     pub fn named(name: &str) -> Option<Self> {
         Some(match name.trim().to_ascii_lowercase().as_str() {
             "" | "identity" => Self::Identity,
@@ -47,7 +46,7 @@ impl Encoding {
         })
     }
 
-    /// The first encoding of an `Accept-Encoding` header that is known here.
+    /// Returns the first encoding of an `Accept-Encoding` header that is supported.
     pub fn accepted(header: &str) -> Self {
         header
             .split(',')
@@ -57,7 +56,7 @@ impl Encoding {
             .unwrap_or(Self::Identity)
     }
 
-    /// The value for `Content-Encoding`.
+    /// Returns the value for `Content-Encoding`.
     pub fn header(self) -> Option<&'static str> {
         match self {
             Self::Identity | Self::Native => None,
@@ -81,9 +80,9 @@ impl Encoding {
     }
 }
 
-/// Encodes an answer part by part; what is ready is taken out after each step.
+/// Encodes a response part by part. Each step returns the bytes encoded so far.
 pub enum Encoder {
-    /// Nothing is done.
+    /// No encoding.
     Identity(Vec<u8>),
     /// RFC 1952.
     Gzip(flate2::write::GzEncoder<Vec<u8>>),
@@ -98,7 +97,7 @@ pub enum Encoder {
 }
 
 impl Encoder {
-    /// An encoder that writes into memory.
+    /// Creates an encoder that writes into memory.
     pub fn new(encoding: Encoding) -> io::Result<Self> {
         Ok(match encoding {
             Encoding::Identity => Self::Identity(Vec::new()),
@@ -114,7 +113,7 @@ impl Encoder {
         })
     }
 
-    /// Encodes `data` so that the reader can decode all of it from what this returns and what came before.
+    /// Encodes `data`. The reader can decode all of it from the returned bytes and the previous ones.
     pub fn push(&mut self, data: &[u8]) -> io::Result<Vec<u8>> {
         match self {
             Self::Identity(out) => out.extend_from_slice(data),
@@ -141,7 +140,7 @@ impl Encoder {
         }
     }
 
-    /// The bytes that end the encoding.
+    /// Returns the bytes that end the encoding.
     pub fn finish(self) -> io::Result<Vec<u8>> {
         match self {
             Self::Identity(out) | Self::Native(out) => Ok(out),
@@ -179,7 +178,7 @@ struct NativeReader<R> {
 }
 
 impl<R: Read> NativeReader<R> {
-    /// Reads the next block; false at the end of the stream.
+    /// Reads the next block. Returns false at the end of the stream.
     fn next_block(&mut self) -> io::Result<bool> {
         let mut checksum = [0_u8; CHECKSUM_BYTES];
         let mut filled = 0;
@@ -206,7 +205,7 @@ impl<R: Read> NativeReader<R> {
                 "a compressed block has an impossible size",
             ));
         }
-        // What the block says of itself takes no memory before it is there.
+        // Memory grows with the received bytes, not with the size that the block claims.
         let rest = (compressed - HEADER_BYTES) as u64;
         self.inner.by_ref().take(rest).read_to_end(&mut block)?;
         if block.len() != compressed {

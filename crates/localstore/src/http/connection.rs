@@ -1,8 +1,8 @@
-//! Connections that know when everything written to them has left this process.
+//! Connections that signal when all written bytes have left this process.
 //!
-//! A late error must break the connection, but only after the text of the error is out. The HTTP library
-//! throws away what it has buffered when an answer's body fails; it flushes the socket only when its
-//! buffer is empty, so a flush is the sign to wait for.
+//! A late error must abort the connection, but only after the text of the error has been sent. The HTTP library
+//! discards its buffer when the body of a response fails. It flushes the socket only when its buffer is empty, so a
+//! flush is the signal to wait for.
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
-/// Counts how often a connection was flushed.
+/// Counts the flushes of a connection.
 #[derive(Debug, Clone, Default)]
 pub struct Flushes(Arc<Inner>);
 
@@ -55,7 +55,7 @@ impl Listener for WatchedListener {
 
     async fn accept(&mut self) -> (WatchedStream, SocketAddr) {
         let (stream, address) = Listener::accept(&mut self.0).await;
-        // Answers are written in few pieces, so waiting for more only costs the client time.
+        // Responses are written in few pieces, so delaying them only costs the client time.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "cannot switch off Nagle's algorithm");
         }

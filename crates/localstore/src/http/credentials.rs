@@ -1,4 +1,4 @@
-//! Who may send statements: one user with one password, given in one of ClickHouse's three ways.
+//! Authentication: one user with one password, sent in one of ClickHouse's three ways.
 
 use axum::http::{HeaderMap, header};
 use base64::Engine as _;
@@ -10,7 +10,7 @@ use crate::error::{EngineError, code};
 /// The configured user.
 #[derive(Clone)]
 pub struct Credentials {
-    /// Name; ClickHouse's default is `default`.
+    /// User name; ClickHouse's default is `default`.
     pub user: String,
     /// Password; ClickHouse's default is empty.
     pub password: String,
@@ -23,7 +23,8 @@ impl std::fmt::Debug for Credentials {
 }
 
 impl Credentials {
-    /// Checks what a request brings: headers, basic authentication, or URL parameters, but not two of them.
+    /// Checks the credentials of a request, which are in headers, basic authentication or URL parameters, but only in
+    /// one of them.
     pub fn check(&self, headers: &HeaderMap, parameters: &[Parameter]) -> Result<(), EngineError> {
         let header = |name: &str| headers.get(name).map(axum::http::HeaderValue::as_bytes);
         let parameter = |name: &str| {

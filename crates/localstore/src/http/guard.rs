@@ -1,5 +1,5 @@
-//! Refuses requests that a web page on another site could make: a browser on this machine reaches loopback
-//! too, and DNS can point any name there.
+//! Rejects requests that a web page of another site could cause: a browser on this machine can reach loopback, and DNS
+//! can resolve any name to it.
 
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
@@ -10,7 +10,7 @@ use axum::http::{HeaderMap, HeaderName, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-/// Middleware for both ports. The state is the address that was asked for.
+/// Middleware for both ports. The state is the configured listen address.
 pub async fn refuse_browsers(State(listen): State<SocketAddr>, request: Request, next: Next) -> Response {
     match refusal(request.headers(), request.uri(), listen.ip()) {
         Some(reason) => (StatusCode::FORBIDDEN, format!("{reason}\n")).into_response(),
@@ -35,17 +35,17 @@ pub(crate) fn refusal(headers: &HeaderMap, uri: &Uri, listen: IpAddr) -> Option<
         },
         (Some(_), Some(_)) => return Some("there are several `Host` headers"),
     };
-    // Without a name (HTTP/1.0) there is no name that could be foreign.
+    // A request without a host name (HTTP/1.0) cannot have a foreign one.
     if named.is_some_and(|authority| !is_own_host(authority.host(), listen)) {
         return Some("the `Host` header names neither this machine's loopback nor the listen address");
     }
     None
 }
 
-/// A host with or without a port, and nothing else.
+/// Parses a host with an optional port, and nothing else.
 fn plain_authority(host: &str) -> Option<Authority> {
     let authority = Authority::from_str(host).ok()?;
-    // What the parser lets stand between a bracket and a port is no part of either.
+    // The parser accepts characters between a bracket and the port, which belong to neither.
     let rest = authority.as_str().strip_prefix(authority.host())?;
     let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok();
     (rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port)).then_some(authority)

@@ -34,19 +34,19 @@ use crate::execute::Job;
 use crate::running::{Registry, Stop};
 use crate::session::Sessions;
 
-/// The longest field of a form: ClickHouse's default of `http_max_field_value_size`, which a server takes from its default
-/// profile and from no request.
+/// Maximum length of a form field: ClickHouse's default of `http_max_field_value_size`, which a server takes from its
+/// default profile and never from a request.
 const MAX_FIELD_BYTES: usize = 128 << 10;
-/// The most bytes of a form with a query and its parameters.
+/// Maximum length of a form with a query and its parameters.
 const MAX_FORM_BYTES: usize = 64 << 20;
-/// Parts of an answer on their way; the engine waits when the client is behind.
+/// Maximum number of buffered parts of a response; the engine waits when the client is behind.
 const ANSWER_PARTS: usize = 4;
-/// The engine stops a query at `max_execution_time` itself; this much later we do.
+/// The engine stops a query at `max_execution_time` itself; this process does so after this additional time.
 const TIMEOUT_GRACE: Duration = Duration::from_millis(500);
 
-/// What every request needs.
+/// State shared by all requests.
 pub struct Server {
-    /// Who may send statements.
+    /// The accepted credentials.
     pub credentials: Credentials,
     /// Sessions that are kept between requests.
     pub sessions: Arc<Sessions>,
@@ -58,7 +58,7 @@ pub struct Server {
     pub timezone: String,
 }
 
-/// The routes of the ClickHouse port.
+/// Returns the routes of the ClickHouse port.
 pub fn router(server: Arc<Server>, listen: SocketAddr) -> Router {
     Router::new()
         .route("/ping", any(ping))
@@ -100,7 +100,7 @@ async fn statement(
     if parts.method != Method::POST && !parameters.iter().any(|(name, _)| name == "query") {
         return "Ok.\n".into_response();
     }
-    // Before the body is looked at: a stranger's bytes are not worth parsing.
+    // Checked before the body: bodies of unauthenticated clients are not parsed.
     if let Err(error) = server.credentials.check(&parts.headers, &parameters) {
         return answer::failure(&error, &head);
     }
@@ -170,7 +170,7 @@ fn start(
     Ok((frames, guard))
 }
 
-/// Stops a query that the engine itself does not stop in time.
+/// Stops a query that the engine does not stop in time.
 fn watch_time(registry: &Arc<Registry>, mark: String, limit: Option<&[u8]>) -> Option<AbortHandle> {
     let seconds: f64 = std::str::from_utf8(limit?).ok()?.trim().parse().ok()?;
     let limit = Duration::try_from_secs_f64(seconds).ok().filter(|limit| !limit.is_zero())?;
@@ -182,9 +182,11 @@ fn watch_time(registry: &Arc<Registry>, mark: String, limit: Option<&[u8]>) -> O
     Some(watch.abort_handle())
 }
 
-/// Stops the query when the client has gone and had asked for that: the connection's task drops this with the answer.
+/// Cancels the query when the client disconnects, if the client requested that. The task of the connection drops this
+/// with the response.
 struct CancelOnDrop {
-    /// As in ClickHouse, a query that may change something goes on, and so does one whose client did not ask.
+    /// False for a query that may change data, and for a client that did not request it. As in ClickHouse, such queries
+    /// continue.
     cancels: bool,
     registry: Arc<Registry>,
     marks: Vec<String>,
@@ -210,7 +212,7 @@ async fn form_parameters(request: axum::extract::Request) -> Result<Vec<Paramete
     let (parts, body) = request.into_parts();
     let limited = Body::new(http_body_util::Limited::new(body, MAX_FORM_BYTES));
     let mut request = axum::extract::Request::from_parts(parts, limited);
-    // The limit above is the one that counts: the extractor's own, 2 MB, is far below what ClickHouse takes.
+    // Only the limit above applies: the extractor's own limit of 2 MB is far below that of ClickHouse.
     axum::extract::DefaultBodyLimit::disable().apply(&mut request);
     let mut form = Multipart::from_request(request, &()).await.map_err(|error| bad(error.body_text()))?;
     let mut parameters = Vec::new();

@@ -1,4 +1,4 @@
-//! The way of an answer from the thread that runs the statement to the connection.
+//! Transfers a response from the thread that runs the statement to the connection.
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
@@ -9,27 +9,27 @@ use super::compression::{Encoder, Encoding};
 use crate::engine::Progress;
 use crate::error::EngineError;
 
-/// With `wait_end_of_query`, this much of an answer is held in memory before it goes to a temporary file.
+/// With `wait_end_of_query`, maximum bytes of a response in memory; more are written to a temporary file.
 const SPOOL_MEMORY_BYTES: usize = 32 << 20;
 const SPOOL_PART_BYTES: usize = 1 << 20;
 
-/// A part of an answer.
+/// A part of a response.
 #[derive(Debug)]
 pub enum Frame {
-    /// Encoded bytes, with the format that the answer has and what was read so far.
+    /// Encoded bytes, with the format of the response and the counters so far.
     Data(Bytes, State),
-    /// The answer is complete.
+    /// The response is complete.
     End(State),
-    /// The statement failed; `tail` is the exception block for an answer that has begun.
+    /// The statement failed. `tail` is the exception block for a response that has already started.
     Failed {
         /// The error.
         error: EngineError,
-        /// Encoded, so that it can follow the data.
+        /// The exception block, encoded so that it can follow the data.
         tail: Bytes,
     },
 }
 
-/// What the headers say about an answer.
+/// Response properties that the headers contain.
 #[derive(Debug, Clone, Default)]
 pub struct State {
     /// The output format, if the statement or the request names one.
@@ -51,7 +51,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// `tag` is that of the answer's `X-ClickHouse-Exception-Tag`, `server` the engine's version.
+    /// `tag` is the value of the response's `X-ClickHouse-Exception-Tag`, and `server` the engine's version.
     pub fn new(
         frames: mpsc::Sender<Frame>,
         encoding: Encoding,
@@ -72,17 +72,17 @@ impl Output {
         })
     }
 
-    /// The format for `X-ClickHouse-Format`.
+    /// Sets the format for `X-ClickHouse-Format`.
     pub fn set_format(&mut self, format: Option<String>) {
         self.state.format = format;
     }
 
-    /// The counters for `X-ClickHouse-Summary`.
+    /// Sets the counters for `X-ClickHouse-Summary`.
     pub fn set_progress(&mut self, progress: Progress) {
         self.state.progress = progress;
     }
 
-    /// Sends a part. False means that nobody reads any more.
+    /// Sends a part. Returns false if writing failed or the client has disconnected.
     pub fn write(&mut self, data: &[u8]) -> bool {
         if data.is_empty() {
             return true;
@@ -95,7 +95,7 @@ impl Output {
         self.send(Bytes::from(encoded))
     }
 
-    /// As [`Self::write`], without a copy where nothing is encoded.
+    /// As [`Self::write`], without a copy if the response is not encoded.
     pub fn write_owned(&mut self, data: Vec<u8>) -> bool {
         if self.encoding == Encoding::Identity {
             return self.send(Bytes::from(data));
@@ -121,7 +121,7 @@ impl Output {
         false
     }
 
-    /// Ends the answer.
+    /// Ends the response.
     pub fn finish(mut self, progress: Progress) {
         if let Some(error) = self.broken.take() {
             return self.fail(error);
@@ -158,7 +158,7 @@ impl Output {
         }
     }
 
-    /// Ends the answer with an error.
+    /// Ends the response with an error.
     pub fn fail(mut self, error: EngineError) {
         let error = self.broken.take().unwrap_or(error);
         let block = exception_block(&self.tag, &exception_text(&error, &self.server));
@@ -168,13 +168,13 @@ impl Output {
     }
 }
 
-/// An error's text as ClickHouse sends it, with the version and a line break.
+/// Returns the text of an error as ClickHouse sends it, with the version and a line break.
 pub fn exception_text(error: &EngineError, server: &str) -> String {
     format!("{} (version {server} (embedded engine))\n", error.message.replace(['\0', '\r'], " "))
 }
 
-/// What follows the data of an answer that fails after it has begun, since ClickHouse 25.11. The length
-/// counts the message with its line break.
+/// Returns the block that follows the data of a response that fails after it has started (since ClickHouse 25.11). The
+/// length includes the line break of the message.
 pub fn exception_block(tag: &str, text: &str) -> String {
     format!("\r\n__exception__\r\n{tag}\r\n{text}{} {tag}\r\n__exception__\r\n", text.len())
 }

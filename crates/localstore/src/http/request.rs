@@ -1,4 +1,4 @@
-//! What a request says: its parameters, settings and headers, in ClickHouse's terms.
+//! Parses the parameters, settings and headers of a request.
 
 use axum::http::{HeaderMap, Method, Uri};
 use percent_encoding::percent_decode;
@@ -7,16 +7,16 @@ use super::compression::Encoding;
 use crate::error::{EngineError, code};
 use crate::session::SessionRequest;
 
-/// Everything of a request but its body and its credentials.
+/// A request without its body and credentials.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// `query` of the URL or of a form; what is in the body follows it.
+    /// `query` of the URL or of a form, to which the body is appended.
     pub query: Vec<u8>,
     /// `query_id`, or a generated one.
     pub query_id: String,
     /// `database` or `X-ClickHouse-Database`.
     pub database: Option<String>,
-    /// The output format if the text names none.
+    /// The output format if the text of the query names none.
     pub default_format: Option<String>,
     /// `param_<name>`
     pub params: Vec<(String, Vec<u8>)>,
@@ -24,24 +24,24 @@ pub struct Request {
     pub settings: Vec<(String, Vec<u8>)>,
     /// `role`
     pub roles: Vec<String>,
-    /// `session_id` and what belongs to it.
+    /// `session_id` with the other session parameters.
     pub session: Option<SessionRequest>,
-    /// Answer only when the query is done.
+    /// Whether to respond only after the query has completed.
     pub wait_end_of_query: bool,
-    /// Hold back this many bytes before the answer begins.
+    /// Number of bytes to hold back before the response starts.
     pub buffer_size: Option<usize>,
-    /// The encoding of the body.
+    /// The encoding of the request body.
     pub content_encoding: Encoding,
-    /// ClickHouse's own blocks inside the body (`decompress=1`).
+    /// Whether the body contains ClickHouse's own blocks (`decompress=1`).
     pub native_blocks: bool,
-    /// The encoding of the answer.
+    /// The encoding of the response.
     pub accept_encoding: Encoding,
 }
 
 /// A decoded URL parameter.
 pub type Parameter = (String, Vec<u8>);
 
-/// The parameters of a URL, in order. Names that are not UTF-8 become unknown settings.
+/// Returns the parameters of a URL, in order. Names that are not UTF-8 become unknown settings.
 pub fn url_parameters(uri: &Uri) -> Vec<Parameter> {
     let decode = |text: &str| -> Vec<u8> { percent_decode(text.replace('+', " ").as_bytes()).collect() };
     uri.query()
@@ -56,7 +56,7 @@ pub fn url_parameters(uri: &Uri) -> Vec<Parameter> {
 }
 
 impl Request {
-    /// Sorts the parameters. Errors are those that ClickHouse gives.
+    /// Assigns the parameters. Errors are those of ClickHouse.
     pub fn read(
         method: &Method,
         headers: &HeaderMap,
@@ -83,7 +83,7 @@ impl Request {
         for (name, value) in parameters {
             let text = || String::from_utf8_lossy(&value).into_owned();
             match name.as_str() {
-                // Of a form all that are called so, one after the other, as ClickHouse does.
+                // All `query` fields of a form are concatenated, as in ClickHouse.
                 "query" => request.query.extend(value),
                 "query_id" => request.query_id = text(),
                 "database" => request.database = Some(text()),
@@ -96,8 +96,8 @@ impl Request {
                 "buffer_size" => request.buffer_size = text().parse().ok(),
                 "compress" => compress = is_on(&value),
                 "decompress" => request.native_blocks = is_on(&value),
-                // Credentials were checked before; the protocol version only adds block details that
-                // clients do without.
+                // Credentials were checked before. The protocol version only adds details of blocks that clients do not
+                // need.
                 "user"
                 | "password"
                 | "quota_key"
@@ -151,21 +151,21 @@ impl Request {
         Ok(request)
     }
 
-    /// `GET` reads only; `readonly` goes last, because it forbids changing the others.
+    /// `GET` is read-only; `readonly` is last, because it forbids changing the others.
     fn finish_settings(&mut self, method: &Method) {
         if *method == Method::GET && self.setting("readonly").is_none_or(|value| value == b"0") {
             self.settings.push(("readonly".to_owned(), b"2".to_vec()));
         }
         self.settings.sort_by_key(|(name, _)| name == "readonly");
-        // The last of several readonly values wins, as with any other setting.
+        // If `readonly` occurs several times, the last value applies, as for any other setting.
     }
 
-    /// The value of a setting of this request.
+    /// Returns the value of a setting of this request.
     pub fn setting(&self, name: &str) -> Option<&[u8]> {
         self.settings.iter().rev().find(|(found, _)| found == name).map(|(_, value)| value.as_slice())
     }
 
-    /// Whether it ends when its client has gone.
+    /// Whether the query is cancelled when its client disconnects.
     pub fn cancels_for_leavers(&self) -> bool {
         let reads = self.setting("readonly").is_some_and(|value| matches!(value, b"1" | b"2"));
         reads && self.setting("cancel_http_readonly_queries_on_client_close").is_some_and(is_on)
@@ -176,7 +176,7 @@ fn is_on(value: &[u8]) -> bool {
     matches!(value, b"1" | b"true")
 }
 
-/// A setting's name goes into a statement, so it must be a plain word; ClickHouse has no others.
+/// Checks the name of a setting. It becomes part of a statement, so it must be a plain word; ClickHouse has no others.
 fn checked_setting_name(name: String) -> Result<String, EngineError> {
     let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
         && name.bytes().next().is_some_and(|byte| !byte.is_ascii_digit())

@@ -1,4 +1,4 @@
-//! Attribute values as text, as the Collector's ClickHouse exporter writes them.
+//! Converts attribute values to text as the Collector's ClickHouse exporter does.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::messages::{AnyValue, KeyValue, Value, text};
 
-/// What the exporter stores for a double that JSON cannot hold.
+/// Returns the text that the exporter stores for a double that JSON cannot represent.
 pub fn unsupported_double(value: f64) -> String {
     let name = if value.is_nan() {
         "NaN"
@@ -20,8 +20,8 @@ pub fn unsupported_double(value: f64) -> String {
     format!("json: unsupported value: {name}")
 }
 
-/// A value as text: strings as they are, numbers and truth values as in JSON, bytes as base64, lists and
-/// maps as JSON.
+/// Converts a value to text: strings unchanged, numbers and booleans as in JSON, bytes as base64, lists and maps as
+/// JSON.
 pub fn as_text(value: Option<&AnyValue>) -> String {
     match value.and_then(|value| value.value.as_ref()) {
         None => String::new(),
@@ -31,7 +31,7 @@ pub fn as_text(value: Option<&AnyValue>) -> String {
         Some(Value::Double(value)) if value.is_finite() => number(*value),
         Some(Value::Double(value)) => unsupported_double(*value),
         Some(Value::Bytes(bytes)) => STANDARD.encode(bytes),
-        // JSON cannot say NaN: the exporter then writes nothing at all.
+        // JSON cannot represent NaN; the exporter then writes an empty text.
         Some(value @ (Value::Array(_) | Value::Map(_))) => {
             let mut out = String::new();
             if write_json(&mut out, Some(value)).is_some() { out } else { String::new() }
@@ -39,7 +39,7 @@ pub fn as_text(value: Option<&AnyValue>) -> String {
     }
 }
 
-/// Appends a value as JSON; `None` if it holds a number that JSON does not have.
+/// Appends a value as JSON; returns `None` if it contains a number that JSON cannot represent.
 fn write_json(out: &mut String, value: Option<&Value>) -> Option<()> {
     match value {
         None => out.push_str("null"),
@@ -59,7 +59,7 @@ fn write_json(out: &mut String, value: Option<&Value>) -> Option<()> {
             out.push(']');
         }
         Some(Value::Map(list)) => {
-            // Sorted, and the last of several values for a key.
+            // Sorted by key; of several values for a key, the last one remains.
             let entries: BTreeMap<Cow<'_, str>, Option<&Value>> = list
                 .values
                 .iter()
@@ -80,7 +80,7 @@ fn write_json(out: &mut String, value: Option<&Value>) -> Option<()> {
     Some(())
 }
 
-/// A number as ECMAScript writes it.
+/// Formats a number as ECMAScript does.
 fn number(value: f64) -> String {
     let magnitude = value.abs();
     if magnitude != 0.0 && !(1e-6..1e21).contains(&magnitude) {
@@ -93,7 +93,7 @@ fn number(value: f64) -> String {
     value.to_string()
 }
 
-/// A JSON string with the escapes of Go's encoder, which is the exporter's.
+/// Appends a JSON string with the escapes of Go's encoder, which the exporter uses.
 fn write_json_string(out: &mut String, text: &str) {
     out.push('"');
     for character in text.chars() {
@@ -114,9 +114,9 @@ fn write_json_string(out: &mut String, text: &str) {
     out.push('"');
 }
 
-/// The attributes in order; the last value for a key takes the place of the first.
+/// Returns the attributes in order. The last value for a key replaces the first one, in its position.
 pub fn deduplicated(attributes: &[KeyValue]) -> Vec<&KeyValue> {
-    // By the text that is stored: two keys that are not UTF-8 may be one there.
+    // Compares the stored texts: two keys that are not UTF-8 may become equal.
     let mut places: HashMap<Cow<'_, str>, usize> = HashMap::with_capacity(attributes.len());
     let mut kept: Vec<&KeyValue> = Vec::with_capacity(attributes.len());
     for attribute in attributes {

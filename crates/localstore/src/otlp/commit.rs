@@ -1,5 +1,5 @@
-//! Group commit: the rows of requests that come at about the same time go into one insert, so that many
-//! small requests do not make many parts.
+//! Group commit: rows of requests that arrive at about the same time are written by one insert, so that many small
+//! requests do not create many parts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,9 +11,9 @@ use super::table;
 use crate::engine::{Engine, Query};
 use crate::error::EngineError;
 
-/// How long a small request waits for others.
+/// Time that a small request waits for others.
 const GATHER_TIME: Duration = Duration::from_millis(20);
-/// An insert of this size does not wait for more rows.
+/// Size from which an insert does not wait for more rows.
 const ENOUGH_BYTES: usize = 512 << 10;
 const QUEUED_REQUESTS: usize = 64;
 
@@ -29,14 +29,14 @@ pub struct Committer {
 }
 
 impl Committer {
-    /// Starts the task that writes, which ends when the last clone is dropped.
+    /// Starts the writing task, which ends when the last clone is dropped.
     pub fn start(engine: Arc<Engine>, database: &str) -> Self {
         let (queue, requests) = mpsc::channel(QUEUED_REQUESTS);
         tokio::spawn(write_groups(engine, table::insert_statement(database), requests));
         Self { queue }
     }
 
-    /// Returns when the rows are on disk.
+    /// Writes rows; returns when they are on disk.
     pub async fn commit(&self, data: Vec<u8>) -> Result<(), EngineError> {
         let (done, written) = oneshot::channel();
         let ended = || EngineError::local("the store is shutting down");
@@ -66,7 +66,7 @@ async fn write_groups(engine: Arc<Engine>, statement: String, mut requests: mpsc
             tracing::warn!(%error, "cannot write spans");
         }
         for done in waiting {
-            // Nobody waits any more if the client has gone; its rows are written all the same.
+            // The receiver is gone if the client has disconnected; its rows are written anyway.
             let _ = done.send(written.clone());
         }
     }
@@ -74,7 +74,7 @@ async fn write_groups(engine: Arc<Engine>, statement: String, mut requests: mpsc
 
 fn insert(engine: &Arc<Engine>, statement: &str, parts: &[Vec<u8>]) -> Result<(), EngineError> {
     let mut connection = engine.connect()?;
-    // Spans of many days may come together; each day is a partition.
+    // Spans of many days may arrive together; each day is a partition.
     connection.run("SET max_partitions_per_insert_block = 0, async_insert = 0")?;
     let mut insert =
         connection.insert(Query { text: statement.as_bytes(), format: "RowBinary", params: &[] })?;

@@ -1,14 +1,14 @@
 //! The OTLP trace messages, as far as the exporter's table stores them.
 //!
-//! Text fields are bytes here, which protobuf encodes like strings: a sender's text that is not UTF-8 must not cost the
-//! request. [`text`] reads them. Fields that are not stored count as unknown, and are skipped.
+//! Text fields have the type bytes, which protobuf encodes like strings: a text that is not UTF-8 must not fail the
+//! whole request. [`text`] converts them. Fields that are not stored are skipped like unknown ones.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use bytes::Bytes;
 
-/// Text as it is stored: what is not UTF-8 becomes U+FFFD.
+/// Converts text to its stored form: bytes that are not UTF-8 become U+FFFD.
 pub fn text(bytes: &Bytes) -> Cow<'_, str> {
     String::from_utf8_lossy(bytes)
 }
@@ -16,7 +16,7 @@ pub fn text(bytes: &Bytes) -> Cow<'_, str> {
 /// A name and a value.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct KeyValue {
-    /// Empty where the sender left it out.
+    /// Empty if the sender omitted it.
     #[prost(bytes = "bytes", tag = "1")]
     pub key: Bytes,
     /// Absent for a null.
@@ -24,7 +24,7 @@ pub struct KeyValue {
     pub value: Option<AnyValue>,
 }
 
-/// A value of any type, or none.
+/// A value of any type, or null.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct AnyValue {
     /// Absent for a null.
@@ -32,19 +32,19 @@ pub struct AnyValue {
     pub value: Option<Value>,
 }
 
-/// A value of a type.
+/// A value that is not null.
 #[derive(Clone, PartialEq, prost::Oneof)]
 pub enum Value {
-    /// Text.
+    /// A string.
     #[prost(bytes = "bytes", tag = "1")]
     String(Bytes),
-    /// A truth value.
+    /// A boolean.
     #[prost(bool, tag = "2")]
     Bool(bool),
     /// An integer.
     #[prost(int64, tag = "3")]
     Int(i64),
-    /// A double, NaN and the infinities among them.
+    /// A double, including NaN and the infinities.
     #[prost(double, tag = "4")]
     Double(f64),
     /// A list.
@@ -53,7 +53,7 @@ pub enum Value {
     /// A map.
     #[prost(message, tag = "6")]
     Map(KeyValueList),
-    /// Bytes that are no text.
+    /// Bytes.
     #[prost(bytes = "bytes", tag = "7")]
     Bytes(Bytes),
 }
@@ -74,7 +74,7 @@ pub struct KeyValueList {
     pub values: Vec<KeyValue>,
 }
 
-/// The program that sent spans.
+/// The resource that sent spans.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Resource {
     /// In the sender's order; keys may repeat.
@@ -82,7 +82,7 @@ pub struct Resource {
     pub attributes: Vec<KeyValue>,
 }
 
-/// The library that made spans.
+/// The instrumentation scope that created spans.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Scope {
     /// Its name.
@@ -111,7 +111,7 @@ pub struct Span {
     /// Its name.
     #[prost(bytes = "bytes", tag = "5")]
     pub name: Bytes,
-    /// A place in [`SPAN_KINDS`], or a kind of a later version.
+    /// Index into [`SPAN_KINDS`], or a kind of a later version.
     #[prost(int32, tag = "6")]
     pub kind: i32,
     /// Nanoseconds since 1970.
@@ -129,12 +129,12 @@ pub struct Span {
     /// In the sender's order.
     #[prost(message, repeated, tag = "13")]
     pub links: Vec<Link>,
-    /// Unset where it is absent.
+    /// Absent means unset.
     #[prost(message, optional, tag = "15")]
     pub status: Option<Status>,
 }
 
-/// Something that happened during a span.
+/// An event of a span.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Event {
     /// Nanoseconds since 1970.
@@ -148,16 +148,16 @@ pub struct Event {
     pub attributes: Vec<KeyValue>,
 }
 
-/// A span that another one refers to.
+/// A reference to another span.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Link {
-    /// Of the other span.
+    /// Trace id of the other span.
     #[prost(bytes = "bytes", tag = "1")]
     pub trace_id: Bytes,
-    /// Of the other span.
+    /// Span id of the other span.
     #[prost(bytes = "bytes", tag = "2")]
     pub span_id: Bytes,
-    /// Of the other span.
+    /// Trace state of the other span.
     #[prost(bytes = "bytes", tag = "3")]
     pub trace_state: Bytes,
     /// In the sender's order; keys may repeat.
@@ -165,18 +165,18 @@ pub struct Link {
     pub attributes: Vec<KeyValue>,
 }
 
-/// How a span ended.
+/// The status of a span.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Status {
-    /// For people.
+    /// Message for users.
     #[prost(bytes = "bytes", tag = "2")]
     pub message: Bytes,
-    /// A place in [`STATUS_CODES`], or a code of a later version.
+    /// Index into [`STATUS_CODES`], or a code of a later version.
     #[prost(int32, tag = "3")]
     pub code: i32,
 }
 
-/// The kinds of spans by their numbers: OTLP's name and the exporter's.
+/// Span kinds by number: names in OTLP and in the exporter.
 pub const SPAN_KINDS: [(&str, &str); 6] = [
     ("SPAN_KIND_UNSPECIFIED", "Unspecified"),
     ("SPAN_KIND_INTERNAL", "Internal"),
@@ -186,23 +186,23 @@ pub const SPAN_KINDS: [(&str, &str); 6] = [
     ("SPAN_KIND_CONSUMER", "Consumer"),
 ];
 
-/// The codes of a status by their numbers: OTLP's name and the exporter's.
+/// Status codes by number: names in OTLP and in the exporter.
 pub const STATUS_CODES: [(&str, &str); 3] =
     [("STATUS_CODE_UNSET", "Unset"), ("STATUS_CODE_OK", "Ok"), ("STATUS_CODE_ERROR", "Error")];
 
-/// The spans of a request that can be stored, and how many cannot.
+/// The spans of a request that can be stored, and the number of rejected ones.
 #[derive(Debug, Default)]
 pub struct Batch {
     /// In the sender's order.
     pub resources: Vec<ResourceSpans>,
-    /// What was left out.
+    /// The rejected spans.
     pub rejected: Rejected,
 }
 
 /// The spans of one resource.
 #[derive(Debug, Default)]
 pub struct ResourceSpans {
-    /// What sent them.
+    /// The resource that sent them.
     pub resource: Resource,
     /// In the sender's order.
     pub scopes: Vec<ScopeSpans>,
@@ -211,37 +211,37 @@ pub struct ResourceSpans {
 /// The spans of one scope.
 #[derive(Debug, Default)]
 pub struct ScopeSpans {
-    /// What made them.
+    /// The scope that created them.
     pub scope: Scope,
-    /// In the sender's order. Each passed [`Span::check`].
+    /// In the sender's order. Each span has passed [`Span::check`].
     pub spans: Vec<Span>,
 }
 
-/// What was left out of a request.
+/// The rejected spans of a request.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Rejected {
-    /// How many spans. A list of spans that cannot be read counts as one.
+    /// Number of spans. An unreadable list of spans counts as one.
     pub spans: i64,
-    /// Where the first was, and why it was left out.
+    /// Position of the first rejected span, and the reason.
     pub reason: Option<String>,
 }
 
 impl Rejected {
-    /// Counts spans that are left out.
+    /// Counts rejected spans.
     pub fn add(&mut self, spans: usize, place: &Place, reason: &impl fmt::Display) {
         self.spans = self.spans.saturating_add(i64::try_from(spans).unwrap_or(i64::MAX));
         self.reason.get_or_insert_with(|| format!("{place}: {reason}"));
     }
 }
 
-/// A place in a request, counted from 0 as in a path into its JSON.
+/// A position in a request, with indexes from 0 as in a path into its JSON.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Place {
-    /// Which resource.
+    /// Index of the resource.
     pub resource: usize,
-    /// Which of its scopes.
+    /// Index of the scope within the resource.
     pub scope: Option<usize>,
-    /// Which of the scope's spans.
+    /// Index of the span within the scope.
     pub span: Option<usize>,
 }
 
@@ -256,10 +256,10 @@ impl fmt::Display for Place {
 }
 
 impl Span {
-    /// Whether the span can be stored.
+    /// Checks that the span can be stored.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why it cannot.
     pub fn check(&self) -> Result<(), &'static str> {
         let valid = |id: &[u8], length: usize| id.len() == length && id.iter().any(|byte| *byte != 0);
         if !valid(&self.trace_id, 16) {
@@ -271,7 +271,7 @@ impl Span {
         if !matches!(self.parent_span_id.len(), 0 | 8) {
             return Err("a parent span id must be empty or 8 bytes");
         }
-        // The column counts nanoseconds in 64 bits with a sign.
+        // The column stores nanoseconds as signed 64-bit integers.
         let times = [self.start_time_unix_nano, self.end_time_unix_nano]
             .into_iter()
             .chain(self.events.iter().map(|event| event.time_unix_nano));

@@ -30,23 +30,23 @@ use self::messages::Rejected;
 use self::request::{Encoding, Refusal};
 use crate::http::guard;
 
-/// Requests that are decoded at once; the others wait.
+/// Maximum number of requests that are decoded concurrently; others wait.
 const DECODED_AT_ONCE: usize = 8;
 
-/// What every request needs.
+/// State shared by all requests.
 pub struct Receiver {
     committer: Committer,
     decoding: Semaphore,
 }
 
 impl Receiver {
-    /// Writes through `committer`.
+    /// Creates a receiver that writes through `committer`.
     pub fn new(committer: Committer) -> Arc<Self> {
         Arc::new(Self { committer, decoding: Semaphore::new(DECODED_AT_ONCE) })
     }
 }
 
-/// The routes of the OTLP port.
+/// Returns the routes of the OTLP port.
 pub fn router(receiver: Arc<Receiver>, listen: SocketAddr) -> Router {
     Router::new()
         .route("/v1/traces", post(receive))
@@ -92,7 +92,7 @@ async fn store(
     })??;
     drop(permit);
     if rows.count > 0 {
-        // Senders repeat after this status.
+        // Senders retry after this status.
         receiver
             .committer
             .commit(rows.data)
@@ -132,7 +132,7 @@ fn encode_success(encoding: Encoding, rejected: Rejected) -> Vec<u8> {
     }
 }
 
-/// An error's body, as OTLP asks for: `google.rpc.Status`.
+/// Body of an error response, as OTLP requires: `google.rpc.Status`.
 #[derive(Clone, PartialEq, Message)]
 struct RpcStatus {
     #[prost(int32, tag = "1")]

@@ -1,4 +1,5 @@
-//! Random requests: every legal way to write one gives the same rows, and a span that cannot be read costs no other.
+//! Property tests with random requests: all legal encodings of a request give the same rows, and an unreadable span
+//! does not affect other spans.
 
 use bytes::Bytes;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
@@ -20,10 +21,10 @@ mod json_writer;
 
 const REQUESTS: u64 = 400;
 
-/// Stands for text that is no Unicode; nothing else in a request holds these bytes.
+/// Placeholder for text that is not valid Unicode; no other part of a request contains these bytes.
 const MARK: &str = "BAD!";
 
-/// A seeded source of choices: SplitMix64.
+/// Random number generator with a seed: SplitMix64.
 struct Random(u64);
 
 impl Random {
@@ -147,7 +148,7 @@ fn read_json(body: &[u8]) -> (Rows, Rejected) {
     (rows::write(&batch), batch.rejected)
 }
 
-/// `body` with other bytes for each [`MARK`].
+/// Returns `body` with each [`MARK`] replaced by other bytes.
 fn marked(body: &[u8], other: &[u8]) -> Vec<u8> {
     let mut parts = Vec::new();
     let mut rest = body;
@@ -160,7 +161,7 @@ fn marked(body: &[u8], other: &[u8]) -> Vec<u8> {
     parts
 }
 
-/// The request with other text for each [`MARK`], by way of plain JSON.
+/// Returns the request as plain JSON with each [`MARK`] replaced by other text.
 fn with_text(request: &ExportTraceServiceRequest, other: &str) -> Vec<u8> {
     let mut writer = Writer::new(Random(0));
     writer.plain = true;
@@ -203,7 +204,7 @@ fn text_that_is_not_unicode_costs_nothing_else() {
     }
 }
 
-/// Members that no span can have, each with a part of what is said of it.
+/// Members that are invalid in a span, each with a part of its error message.
 const BAD_MEMBERS: [(&str, &str); 22] = [
     (r#""traceId":"xyz""#, "traceId must be hexadecimal, not \"xyz\""),
     (r#""traceId":"""#, "a trace id must be 16 bytes"),
@@ -256,7 +257,7 @@ fn a_bad_span_is_left_out_alone() {
 #[test]
 fn a_bad_span_in_protobuf_is_left_out_alone() {
     let mut random = Random(2);
-    // A field of another wire type, a length beyond the end, a varint without an end, field 0, a list that is cut.
+    // A field with another wire type, a length beyond the end, a varint without an end, field 0, a truncated list.
     let endings: [&[u8]; 5] =
         [&[0x28, 5], &[0x2a, 100, b'x'], &[0x30, 0xff], &[2, 0], &[0x4a, 4, 0x0a, 9, b'k', 0]];
     for ending in (0..10).flat_map(|_| endings) {
@@ -271,7 +272,7 @@ fn a_bad_span_in_protobuf_is_left_out_alone() {
     }
 }
 
-/// A request in protobuf that holds these spans, and perhaps bytes in place of another.
+/// Encodes a request in protobuf with these spans and optionally other bytes as a further span.
 fn spans_request(spans: &[Span], bad: Option<(usize, &[u8])>) -> Vec<u8> {
     let mut encoded: Vec<Vec<u8>> = spans.iter().map(Message::encode_to_vec).collect();
     if let Some((place, bytes)) = bad {
@@ -281,7 +282,7 @@ fn spans_request(spans: &[Span], bad: Option<(usize, &[u8])>) -> Vec<u8> {
     delimited(1, &delimited(2, &spans))
 }
 
-/// A field of protobuf that has a length.
+/// Encodes a length-delimited protobuf field.
 fn delimited(number: u8, bytes: &[u8]) -> Vec<u8> {
     let mut field = vec![number << 3 | 2];
     prost::encoding::encode_varint(bytes.len().try_into().unwrap(), &mut field);
@@ -315,7 +316,7 @@ fn what_cannot_hold_spans_costs_its_own_spans() {
         assert_eq!((&rows, left_out.spans), (&expected.0, rejected), "{other}");
         assert!(left_out.reason.unwrap_or_default().contains(reason), "{other}");
     }
-    // The same in protobuf: a scope, a resource and a list that cannot be taken apart.
+    // The same in protobuf: a scope, a resource and a list that cannot be split.
     let span = delimited(2, &good.encode_to_vec());
     let bad = delimited(1, &[0x0a, 100]);
     for (other, rejected) in [

@@ -1,5 +1,5 @@
-//! Requests in protobuf. The lists of resources, scopes and spans are taken apart first, and each span is decoded by
-//! itself: one that cannot be decoded costs no other.
+//! Requests in protobuf. The lists of resources, scopes and spans are split first, and each span is decoded separately:
+//! a span that cannot be decoded does not affect the others.
 
 use bytes::Bytes;
 use prost::{DecodeError, Message};
@@ -28,10 +28,10 @@ struct ScopeFrame {
     spans: Vec<Bytes>,
 }
 
-/// Reads an `ExportTraceServiceRequest`.
+/// Decodes an `ExportTraceServiceRequest`.
 ///
 /// # Errors
-/// Where the list of resources cannot be taken apart.
+/// When the list of resources cannot be split.
 pub fn read(body: Bytes) -> Result<Batch, DecodeError> {
     let mut batch = Batch::default();
     for (resource, bytes) in RequestFrame::decode(body)?.resource_spans.into_iter().enumerate() {
@@ -55,7 +55,7 @@ fn read_resource(batch: &mut Batch, place: Place, bytes: Bytes) {
         let scope = framed.and_then(|()| merged::<Scope>(frame.scope));
         match (&resource, scope) {
             (Ok(_), Ok(scope)) => scopes.push(read_spans(batch, place, scope, frame.spans)),
-            // These spans have lost what they belong to.
+            // The spans cannot be stored without their resource.
             (Err(error), _) => batch.rejected.add(spans, &place, error),
             (_, Err(error)) => batch.rejected.add(spans.max(1), &place, &error),
         }
@@ -78,7 +78,7 @@ fn read_spans(batch: &mut Batch, place: Place, scope: Scope, encoded: Vec<Bytes>
     ScopeSpans { scope, spans }
 }
 
-/// A message that came in several parts is their sum, as protobuf defines it.
+/// Merges a message that arrived in several parts, as protobuf defines.
 fn merged<M: Message + Default>(parts: Vec<Bytes>) -> Result<M, DecodeError> {
     let mut message = M::default();
     parts.into_iter().try_for_each(|part| message.merge(part))?;

@@ -1,4 +1,4 @@
-//! Decoding of OTLP requests.
+//! Decodes OTLP requests.
 
 use std::io::Read;
 
@@ -8,12 +8,12 @@ use bytes::Bytes;
 use super::messages::Batch;
 use super::{json, protobuf};
 
-/// The most bytes of a body as it is sent.
+/// Maximum length of a body as sent.
 pub const MAX_BODY_BYTES: usize = 32 << 20;
-/// The most bytes of a body after decompression.
+/// Maximum length of a body after decompression.
 pub const MAX_DECODED_BYTES: usize = 128 << 20;
 
-/// The encoding of a request and of its answer.
+/// The encoding of a request and of its response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
     /// `application/x-protobuf`
@@ -22,29 +22,29 @@ pub enum Encoding {
     Json,
 }
 
-/// Why a request is refused.
+/// Reason why a request is rejected.
 #[derive(Debug)]
 pub struct Refusal {
     /// The HTTP status.
     pub status: StatusCode,
-    /// For the sender's log.
+    /// Message for the sender's log.
     pub message: String,
 }
 
 impl Refusal {
-    /// A refusal with this status.
+    /// Creates a refusal with this status.
     pub fn new(status: StatusCode, message: impl Into<String>) -> Self {
         Self { status, message: message.into() }
     }
 
-    /// The body is too large.
+    /// Creates a refusal for a body that is too large.
     pub fn too_large() -> Self {
         let text =
             format!("a body may have {MAX_BODY_BYTES} bytes, and {MAX_DECODED_BYTES} after decompression");
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, text)
     }
 
-    /// The number for `google.rpc.Status`.
+    /// Returns the number for `google.rpc.Status`.
     pub fn rpc_code(&self) -> i32 {
         match self.status {
             StatusCode::SERVICE_UNAVAILABLE => 14,
@@ -56,7 +56,7 @@ impl Refusal {
 }
 
 impl Encoding {
-    /// What the request's `Content-Type` says.
+    /// Returns the encoding in the request's `Content-Type`.
     pub fn of_request(headers: &HeaderMap) -> Result<Self, Refusal> {
         let value =
             headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -70,7 +70,7 @@ impl Encoding {
         }
     }
 
-    /// The answer's `Content-Type`.
+    /// Returns the response's `Content-Type`.
     pub fn content_type(self) -> &'static str {
         match self {
             Self::Protobuf => "application/x-protobuf",
@@ -91,10 +91,10 @@ pub fn is_gzip(headers: &HeaderMap) -> Result<bool, Refusal> {
     }
 }
 
-/// Decodes a body. Spans that cannot be read are counted in what it returns.
+/// Decodes a body. The result counts the spans that cannot be read.
 ///
 /// # Errors
-/// When the body is too large, or no `ExportTraceServiceRequest`.
+/// When the body is too large, or not an `ExportTraceServiceRequest`.
 pub fn decode(encoding: Encoding, gzip: bool, body: Bytes) -> Result<Batch, Refusal> {
     let invalid = |text: String| Refusal::new(StatusCode::BAD_REQUEST, text);
     let body = if gzip {

@@ -1,4 +1,4 @@
-//! Spans as rows of the exporter's table, in ClickHouse's `RowBinary`.
+//! Converts spans to rows of the exporter's table, in ClickHouse's `RowBinary`.
 
 use bytes::Bytes;
 
@@ -8,13 +8,13 @@ use super::messages::{Batch, Event, KeyValue, Link, SPAN_KINDS, STATUS_CODES, Sp
 /// The spans of a request as rows.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Rows {
-    /// `RowBinary`.
+    /// The rows in `RowBinary`.
     pub data: Vec<u8>,
-    /// How many rows they are.
+    /// Number of rows.
     pub count: u64,
 }
 
-/// Writes the spans of a request.
+/// Converts the spans of a request.
 pub fn write(batch: &Batch) -> Rows {
     let mut rows = Rows::default();
     let mut resource_map = Vec::new();
@@ -72,7 +72,7 @@ fn write_span(out: &mut Vec<u8>, span: &Span, context: &Context<'_>) {
     write_links(out, &span.links);
 }
 
-/// A nested column is one list for each of its fields.
+/// A nested column consists of one list per field.
 fn write_events(out: &mut Vec<u8>, events: &[Event]) {
     write_length(out, events.len());
     events.iter().for_each(|event| write_time(out, event.time_unix_nano));
@@ -93,7 +93,7 @@ fn write_links(out: &mut Vec<u8>, links: &[Link]) {
     links.iter().for_each(|link| write_map(out, &link.attributes));
 }
 
-/// The exporter's name for an enumeration's number; nothing for one of a later version.
+/// Returns the exporter's name for an enumeration's number; empty for a number of a later version.
 fn name(names: &[(&str, &'static str)], number: i32) -> &'static str {
     usize::try_from(number).ok().and_then(|number| names.get(number)).map_or("", |(_, name)| name)
 }
@@ -116,7 +116,7 @@ fn write_text(out: &mut Vec<u8>, bytes: &Bytes) {
     write_string(out, text(bytes).as_bytes());
 }
 
-/// An id in lower-case hexadecimal, an absent one (empty or all zero) as an empty string.
+/// Writes an id in lower-case hexadecimal; an absent one (empty or all zero) as an empty string.
 fn write_id(out: &mut Vec<u8>, id: &[u8]) {
     if id.iter().all(|byte| *byte == 0) {
         write_string(out, b"");
@@ -125,7 +125,7 @@ fn write_id(out: &mut Vec<u8>, id: &[u8]) {
     }
 }
 
-/// Nanoseconds since 1970; [`Span::check`] has checked the range.
+/// Writes nanoseconds since 1970; [`Span::check`] has checked the range.
 fn write_time(out: &mut Vec<u8>, nanoseconds: u64) {
     out.extend_from_slice(&i64::try_from(nanoseconds).unwrap_or(i64::MAX).to_le_bytes());
 }

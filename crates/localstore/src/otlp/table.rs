@@ -1,23 +1,23 @@
-//! The tables of the OpenTelemetry Collector's ClickHouse exporter, without a time to live.
+//! The tables of the OpenTelemetry Collector's ClickHouse exporter, without a TTL.
 
 use std::sync::Arc;
 
 use crate::engine::Engine;
 use crate::error::EngineError;
 
-/// The table of spans.
+/// Name of the spans table.
 pub const TABLE: &str = "otel_traces";
 
-/// An acknowledged span must survive: parts are synced when they are written, and when a merge replaces
-/// them.
+/// Table settings. Acknowledged spans must survive a crash: parts are synced when they are written and when a merge
+/// replaces them.
 const DURABLE: &str = "fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1";
 
-/// A quoted identifier.
+/// Returns a quoted identifier.
 pub fn quoted(name: &str) -> String {
     format!("`{}`", name.replace('\\', "\\\\").replace('`', "\\`"))
 }
 
-/// Creates what is missing. A table that exists keeps its columns, but is made durable.
+/// Creates the missing objects. An existing table keeps its columns, but is made durable.
 pub fn create(engine: &Arc<Engine>, database: &str) -> Result<(), EngineError> {
     let database = quoted(database);
     let mut connection = engine.connect()?;
@@ -98,7 +98,7 @@ fn trace_index_view(database: &str) -> String {
     )
 }
 
-/// The statement whose data [`super::rows`] writes, without its format.
+/// Returns the statement for the data that [`super::rows`] writes, without a `FORMAT` clause.
 pub fn insert_statement(database: &str) -> String {
     format!(
         "INSERT INTO {}.{TABLE} (Timestamp, TraceId, SpanId, ParentSpanId, TraceState, SpanName, SpanKind, ServiceName, ResourceAttributes, \

@@ -1,4 +1,4 @@
-//! Starts the real binary for a test and talks to it.
+//! Starts the real binary for a test and sends requests to it.
 #![allow(dead_code)] // Each test file uses a part.
 
 pub mod raw;
@@ -12,8 +12,8 @@ use tracewarden_testkit::python::prepared_python;
 
 pub use raw::Answer;
 
-/// A running store with a data directory of its own. Ends with the test, also when that panics or is
-/// killed: its standard input closes.
+/// A running store with its own data directory. It ends with the test, also if the test panics or is killed, because
+/// its standard input is closed.
 pub struct Store {
     child: Child,
     pub data: PathBuf,
@@ -22,7 +22,7 @@ pub struct Store {
     _directory: Option<tempfile::TempDir>,
 }
 
-/// Where the password is taken from that no argument gives.
+/// Environment variable for a password that is not given as an argument.
 pub const PASSWORD_VARIABLE: &str = "TRACEWARDEN_LOCALSTORE_PASSWORD";
 
 pub fn binary() -> Command {
@@ -41,12 +41,12 @@ impl Store {
         store
     }
 
-    /// Starts on a directory that the caller keeps.
+    /// Starts on a directory that the caller owns.
     pub fn start_on(data: &Path, arguments: &[&str]) -> Self {
         Self::start_in(Path::new("."), data, arguments)
     }
 
-    /// Starts in a working directory, from which `data` may be relative.
+    /// Starts in a working directory, to which `data` may be relative.
     pub fn start_in(working: &Path, data: &Path, arguments: &[&str]) -> Self {
         let mut command = binary();
         command.current_dir(working).env_remove(PASSWORD_VARIABLE);
@@ -88,7 +88,7 @@ impl Store {
                     let _ = child.kill();
                     let mut text = String::new();
                     let _ = child.stderr.take().expect("stderr").read_to_string(&mut text);
-                    // Without the engine, this text says to run `cargo xtask engine`.
+                    // If the engine is missing, this text says to run `cargo xtask engine`.
                     panic!("the store did not start: {text}");
                 }
             }
@@ -117,14 +117,14 @@ impl Store {
         raw::request(&self.address, "POST", &format!("/?{parameters}"), &[], body.as_ref())
     }
 
-    /// The text of a successful answer, without the last line break.
+    /// Returns the text of a successful response, without the last line break.
     pub fn text(&self, statement: &str) -> String {
         let answer = self.post("", statement);
         assert_eq!(answer.status, 200, "{statement}: {}", answer.text());
         answer.text().trim_end_matches('\n').to_owned()
     }
 
-    /// `kill -9`
+    /// Kills the process with `SIGKILL`.
     pub fn kill(&mut self) {
         self.child.kill().expect("kill");
         self.child.wait().expect("wait");
@@ -140,7 +140,7 @@ impl Store {
         drop(self.child.stdin.take());
     }
 
-    /// Waits for the process to end by itself.
+    /// Waits for the process to exit by itself.
     pub fn wait(&mut self, limit: Duration) -> std::process::ExitStatus {
         let start = Instant::now();
         loop {
@@ -152,7 +152,7 @@ impl Store {
         }
     }
 
-    /// Waits until a statement answers `expected`, for at most `limit`; returns how long it took.
+    /// Waits at most `limit` until a statement returns `expected`. Returns the elapsed time.
     pub fn wait_for(&self, statement: &str, expected: &str, limit: Duration) -> Duration {
         let start = Instant::now();
         while self.text(statement) != expected {
@@ -170,7 +170,7 @@ impl Drop for Store {
     }
 }
 
-/// Runs a script of `tests/python` and fails with its output.
+/// Runs a script of `tests/python`; on failure, panics with its output.
 pub fn run_python(script: &str, arguments: &[&str]) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python").join(script);
     let output = Command::new(prepared_python().expect("Python is prepared"))

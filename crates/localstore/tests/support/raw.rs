@@ -1,17 +1,17 @@
-//! HTTP/1.1 by hand, because the tests look at what a client library hides: broken connections, chunks,
+//! A minimal HTTP/1.1 client, because the tests check details that a client library hides: aborted connections, chunks,
 //! headers.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// An answer as it came over the wire.
+/// A response as received.
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
-    /// Whether the body ended as its framing says; false if the connection broke before.
+    /// Whether the body ended as its framing specifies; false if the connection was aborted before.
     pub complete: bool,
 }
 
@@ -33,7 +33,7 @@ impl Answer {
     }
 }
 
-/// Connects and sends a request without reading the answer.
+/// Connects and sends a request without reading the response.
 pub fn send(address: &str, method: &str, target: &str, headers: &[(&str, &str)], body: &[u8]) -> TcpStream {
     let mut stream = TcpStream::connect(address).expect("connect");
     stream.set_read_timeout(Some(Duration::from_secs(60))).expect("timeout");
@@ -49,7 +49,7 @@ pub fn send(address: &str, method: &str, target: &str, headers: &[(&str, &str)],
     }
     head.push_str("\r\n");
     let sent = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body));
-    // A refused request may be answered and closed before its body is read.
+    // The server may reject a request and close the connection before it reads the body.
     drop(sent);
     stream
 }

@@ -1,8 +1,8 @@
-//! Requests in protobuf's JSON, with ids in hexadecimal as OTLP has them.
+//! Requests in protobuf's JSON, with hexadecimal ids as OTLP requires.
 //!
-//! It takes all that the mapping allows: names in lowerCamelCase or as in the schema, `null` and absence for a default,
-//! integers as text and with a fraction or exponent, enumerations by name or number, both alphabets of base64, unknown
-//! members. A span that holds something else is left out by itself.
+//! Accepts everything that the mapping allows: names in lowerCamelCase or as in the schema, `null` or absence for a
+//! default, integers as text and with a fraction or exponent, enumerations by name or number, both alphabets of base64,
+//! unknown members. A span with an invalid value is left out without affecting the other spans.
 
 mod numbers;
 mod reader;
@@ -20,10 +20,11 @@ use super::messages::{
     SPAN_KINDS, STATUS_CODES, Scope, ScopeSpans, Span, Status, Value,
 };
 
-/// Lists and maps within each other in one attribute. The decoder of protobuf allows as many, and writing them recurses.
+/// Maximum nesting of lists and maps in one attribute. The protobuf decoder has the same limit; writing them is
+/// recursive.
 const MAX_DEPTH: usize = 49;
 
-/// Base64 as protobuf's JSON takes it; the URL's alphabet is translated before.
+/// Base64 as protobuf's JSON accepts it. The URL-safe alphabet is translated before decoding.
 const LENIENT_BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new()
@@ -31,10 +32,10 @@ const LENIENT_BASE64: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true),
 );
 
-/// Reads an `ExportTraceServiceRequest`.
+/// Parses an `ExportTraceServiceRequest`.
 ///
 /// # Errors
-/// Where the text is no JSON, no object, or holds no list of resources.
+/// When the text is not JSON, not an object, or `resourceSpans` is not a list.
 pub fn read(text: &[u8]) -> Result<Batch, String> {
     serde_json::from_slice::<IgnoredAny>(text).map_err(|error| error.to_string())?;
     let mut batch = Batch::default();
@@ -57,7 +58,7 @@ fn ignore(json: &mut Reader<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Reads a resource with its spans. Faults below it cost the spans that they concern.
+/// Reads a resource with its spans. An error inside it affects only the spans that it concerns.
 fn read_resource_spans(json: &mut Reader<'_>, batch: &mut Batch, place: Place) {
     let mut resource = Ok(Resource::default());
     let mut scopes = Vec::new();
@@ -81,7 +82,7 @@ fn read_resource_spans(json: &mut Reader<'_>, batch: &mut Batch, place: Place) {
     }
     match resource {
         Ok(resource) => batch.resources.push(ResourceSpans { resource, scopes }),
-        // These spans have lost what they belong to.
+        // The spans cannot be stored without their resource.
         Err(fault) => {
             let spans = scopes.iter().map(|scope| scope.spans.len()).sum();
             batch.rejected.add(spans, &place, &format_args!("resource: {fault}"));
@@ -260,7 +261,7 @@ fn read_value(json: &mut Reader<'_>, depth: usize) -> Result<AnyValue, Fault> {
 fn read_list(json: &mut Reader<'_>, depth: usize) -> Result<ArrayValue, Fault> {
     let mut values = Vec::new();
     json.members(|json, name| match name {
-        // A null keeps its place.
+        // A null remains as an element.
         "values" => json.elements(|json, _| {
             values.push(if json.null() { AnyValue::default() } else { read_value(json, depth)? });
             Ok(())
@@ -309,7 +310,7 @@ fn read_double(json: &mut Reader<'_>) -> Result<f64, Fault> {
     parse_double(&text).ok_or_else(|| not_a("a number of 64 bits, NaN, Infinity or -Infinity", &text))
 }
 
-/// By name or number. A number of a later version is kept.
+/// Reads an enumeration by name or number. Numbers of later versions are kept.
 fn read_enumeration(json: &mut Reader<'_>, names: &[(&str, &str)]) -> Result<i32, Fault> {
     let expected = || {
         let all: Vec<&str> = names.iter().map(|(name, _)| *name).collect();

@@ -1,6 +1,7 @@
-//! Numbers of protobuf's JSON, exact where they are integers.
+//! Numbers of protobuf's JSON; integers are exact.
 
-/// An integer in decimal notation: `5`, `5.0`, `5e0`, `50e-1`, `1.7e18`. `None` for all else, and for more than 38 digits.
+/// Parses an integer in decimal notation: `5`, `5.0`, `5e0`, `50e-1`, `1.7e18`. Returns `None` for other texts and for
+/// more than 38 digits.
 pub fn parse_integer(text: &str) -> Option<i128> {
     let (negative, number) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -20,7 +21,7 @@ pub fn parse_integer(text: &str) -> Option<i128> {
     if significant.is_empty() {
         return Some(0);
     }
-    // How many zeros follow the significant digits; below 0, some of these are behind the point.
+    // Number of zeros after the significant digits; if negative, some of these digits are after the decimal point.
     let dropped = i64::try_from(digits.len() - significant.len()).ok()?;
     let zeros = exponent.checked_add(dropped)?.checked_sub(i64::try_from(fraction.len()).ok()?)?;
     let scale = 10_i128.checked_pow(u32::try_from(zeros).ok()?)?;
@@ -28,14 +29,15 @@ pub fn parse_integer(text: &str) -> Option<i128> {
     Some(if negative { -magnitude } else { magnitude })
 }
 
-/// A double in decimal notation, `NaN`, `Infinity` or `-Infinity`. `None` for what exceeds a double, and for all else.
+/// Parses a double in decimal notation, `NaN`, `Infinity` or `-Infinity`. Returns `None` for other texts and for
+/// numbers out of range.
 pub fn parse_double(text: &str) -> Option<f64> {
     match text {
         "NaN" => Some(f64::NAN),
         "Infinity" => Some(f64::INFINITY),
         "-Infinity" => Some(f64::NEG_INFINITY),
         _ => {
-            // Rust's parser knows other names of these.
+            // Rust's parser accepts other spellings of these values.
             let decimal = text.bytes().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte));
             text.parse().ok().filter(|value: &f64| decimal && value.is_finite())
         }

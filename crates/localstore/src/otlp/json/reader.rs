@@ -1,24 +1,24 @@
-//! JSON read member by member, straight from text that is known to be JSON.
+//! Reads JSON member by member, directly from text that is known to be valid JSON.
 //!
-//! A parser of ordinary JSON cannot do this work: it refuses strings that hold half a surrogate pair, rounds integers
-//! that are written as `1.7e18`, and cannot go on behind a value of the wrong type.
+//! An ordinary JSON parser is not suitable: it rejects strings with half a surrogate pair, rounds integers written as
+//! `1.7e18`, and cannot continue after a value of the wrong type.
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// The longest part of a value that a message repeats.
+/// Maximum number of characters of a value that an error message quotes.
 const MAX_SHOWN_CHARS: usize = 40;
 
-/// Why a value cannot be read.
+/// Reason why a value cannot be read.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// The path to the value from where reading began.
+    /// Path to the value from the start of reading.
     path: String,
     message: String,
 }
 
 impl Fault {
-    /// A value must be something else.
+    /// Creates a fault for a value that must be something else.
     pub fn new(message: impl Into<String>) -> Self {
         Self { path: String::new(), message: message.into() }
     }
@@ -36,7 +36,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// A place in the text.
+/// A position in the text.
 #[derive(Debug, Clone)]
 pub struct Reader<'a> {
     text: &'a [u8],
@@ -44,13 +44,13 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Begins with a text that `serde_json` has taken for JSON; strings in it may hold halves of surrogate pairs and
-    /// bytes that are not UTF-8.
+    /// Starts at the beginning of a text that `serde_json` accepts as JSON. Its strings may contain half surrogate
+    /// pairs and bytes that are not UTF-8.
     pub fn new(text: &'a [u8]) -> Self {
         Self { text, at: 0 }
     }
 
-    /// The next byte that is no white space.
+    /// Skips white space and returns the next byte without consuming it; 0 at the end.
     fn peek(&mut self) -> u8 {
         while let Some(byte) = self.text.get(self.at) {
             if !byte.is_ascii_whitespace() {
@@ -67,7 +67,8 @@ impl<'a> Reader<'a> {
         found
     }
 
-    /// The text of the next token, which is no bracket: a string with its quotes, a number or a word.
+    /// Consumes the next token, which is not a bracket, and returns its text: a string with its quotes, a number or a
+    /// word.
     fn token(&mut self) -> &'a [u8] {
         let first = self.peek();
         let start = self.at;
@@ -89,7 +90,7 @@ impl<'a> Reader<'a> {
         self.text.get(start..self.at).unwrap_or_default()
     }
 
-    /// Passes over a value, however deep it is.
+    /// Skips a value of any depth.
     pub fn skip(&mut self) {
         let mut depth = 0_usize;
         loop {
@@ -107,7 +108,7 @@ impl<'a> Reader<'a> {
                     self.at += 1;
                     continue;
                 }
-                // Always further, whatever stands here.
+                // Advances in any case, whatever the byte is.
                 _ if self.token().is_empty() => self.at += 1,
                 _ => {}
             }
@@ -117,7 +118,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Whether a null stands here, which is passed over.
+    /// Whether the next value is null; if so, skips it.
     pub fn null(&mut self) -> bool {
         let found = self.peek() == b'n';
         if found {
@@ -126,10 +127,10 @@ impl<'a> Reader<'a> {
         found
     }
 
-    /// Reads a value; where that fails, passes over it.
+    /// Reads a value; skips it if that fails.
     ///
     /// # Errors
-    /// Those of `read`.
+    /// Errors of `read`.
     pub fn attempt<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, Fault>) -> Result<T, Fault> {
         let start = self.at;
         let result = read(self);
@@ -140,10 +141,10 @@ impl<'a> Reader<'a> {
         result
     }
 
-    /// Reads an object: `each` is given the name of every member that is not null, and must read or skip its value.
+    /// Reads an object. `each` receives the name of every member that is not null and must read or skip its value.
     ///
     /// # Errors
-    /// When it is no object; those of `each`.
+    /// When the value is not an object; errors of `each`.
     pub fn members(
         &mut self,
         mut each: impl FnMut(&mut Self, &str) -> Result<(), Fault>,
@@ -160,10 +161,10 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Reads a list: `each` is given the place of every element, and must read or skip it.
+    /// Reads a list. `each` receives the index of every element and must read or skip it.
     ///
     /// # Errors
-    /// When it is no list; those of `each`.
+    /// When the value is not a list; errors of `each`.
     pub fn elements(
         &mut self,
         mut each: impl FnMut(&mut Self, usize) -> Result<(), Fault>,
@@ -178,10 +179,10 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Reads a list of messages, in which a null stands for nothing.
+    /// Reads a list of messages; nulls are ignored.
     ///
     /// # Errors
-    /// When it is no list; those of `read`.
+    /// When the value is not a list; errors of `read`.
     pub fn messages<T>(
         &mut self,
         mut read: impl FnMut(&mut Self) -> Result<T, Fault>,
@@ -196,10 +197,10 @@ impl<'a> Reader<'a> {
         Ok(messages)
     }
 
-    /// Reads a string: what is not Unicode in it becomes U+FFFD.
+    /// Reads a string; invalid Unicode becomes U+FFFD.
     ///
     /// # Errors
-    /// When it is no string.
+    /// When the value is not a string.
     pub fn string(&mut self) -> Result<String, Fault> {
         match self.peek() {
             b'"' => Ok(unescaped(self.token()).into_owned()),
@@ -210,7 +211,7 @@ impl<'a> Reader<'a> {
     /// Reads `true` or `false`.
     ///
     /// # Errors
-    /// When it is something else.
+    /// When the value is something else.
     pub fn boolean(&mut self) -> Result<bool, Fault> {
         match self.peek() {
             byte @ (b't' | b'f') => {
@@ -221,10 +222,10 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads a number, or a string in place of one, as its text. `expected` names what should stand here.
+    /// Returns the text of a number, or of a string in its place. `expected` names the expected value.
     ///
     /// # Errors
-    /// When it is something else.
+    /// When the value is something else.
     pub fn number(&mut self, expected: &str) -> Result<Cow<'a, str>, Fault> {
         match self.peek() {
             b'"' | b'-' | b'0'..=b'9' => Ok(unescaped(self.token())),
@@ -249,7 +250,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A fault that repeats the value.
+/// Creates a fault that quotes the value.
 pub fn not_a(expected: &str, found: &str) -> Fault {
     let mut shown: String = found.chars().take(MAX_SHOWN_CHARS).collect();
     if shown.len() < found.len() {
@@ -258,7 +259,7 @@ pub fn not_a(expected: &str, found: &str) -> Fault {
     Fault::new(format!("must be {expected}, not {shown:?}"))
 }
 
-/// The text of a token: of a string without its quotes and escapes, with U+FFFD for what is not Unicode.
+/// Returns the text of a token: strings without quotes and escapes, with U+FFFD for invalid Unicode.
 fn unescaped(token: &[u8]) -> Cow<'_, str> {
     let inner = token.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\"")).unwrap_or(token);
     if !inner.contains(&b'\\') {
@@ -289,7 +290,7 @@ fn unescaped(token: &[u8]) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
-/// The character whose `\u` stands before this text, and how much of the text belongs to it.
+/// Returns the character of the `\u` escape before this text, and the number of bytes of the text that belong to it.
 fn code_point(text: &[u8]) -> (char, usize) {
     let unit = |digits: Option<&[u8]>| {
         digits

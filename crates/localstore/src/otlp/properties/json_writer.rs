@@ -1,4 +1,4 @@
-//! A request in JSON, in one of the many forms that protobuf's mapping allows.
+//! Writes a request as JSON, in one of the many forms that protobuf's mapping allows.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
@@ -13,7 +13,7 @@ use super::{MARK, Random};
 
 pub(super) struct Writer {
     random: Random,
-    /// Whether nothing is chosen: the form that OTLP's documents show.
+    /// Whether the writer makes no random choices and uses the form in OTLP's documentation.
     pub(super) plain: bool,
 }
 
@@ -26,7 +26,7 @@ impl Writer {
         !self.plain && self.random.once_in(times)
     }
 
-    /// Members as name, whether the value is the default, value.
+    /// Writes an object; a member is its name, whether its value is the default, and its value.
     fn object(&mut self, members: Vec<(&str, bool, String)>) -> String {
         let mut written = Vec::new();
         for (name, is_default, value) in members {
@@ -54,7 +54,7 @@ impl Writer {
         format!("{{{space}{}{space}}}", written.join(&format!("{space},{space}")))
     }
 
-    /// A list of messages, among which a null may stand.
+    /// Writes a list of messages, which may contain nulls.
     fn list<T>(&mut self, items: &[T], mut write: impl FnMut(&mut Self, &T) -> String) -> String {
         let mut written = Vec::new();
         for item in items {
