@@ -1,4 +1,4 @@
-//! A TCP proxy that fails on purpose: answers pass until the fault that is set, and then no further.
+//! A TCP proxy for fault injection: it forwards responses up to the configured fault.
 
 mod remembering;
 mod rewriting;
@@ -12,51 +12,52 @@ use std::time::Duration;
 use remembering::Memory;
 pub use rewriting::{End, Rewriting, TAG};
 
-/// What happens to answers from now on.
+/// The fault to inject into responses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// Nothing.
+    /// No fault.
     None,
-    /// After so many bytes, counted over all connections, everything is broken off.
+    /// After this number of bytes, counted over all connections, all connections are closed.
     CutAfter(u64),
-    /// The same, but that signs of life pass: the store lives, and only its answers break off.
+    /// As [`Self::CutAfter`], but health checks pass: the server is healthy, and only its responses are cut off.
     CutAnswersAfter(u64),
     /// As [`Self::CutAfter`], with connections reset instead of closed.
     ResetAfter(u64),
-    /// After so many bytes, counted over all connections, nothing comes for this long, once.
+    /// After this number of bytes, counted over all connections, there is one pause of this duration.
     PauseAfter(u64, Duration),
-    /// After so many bytes, counted over all connections, nothing more comes, and connections stay open.
+    /// After this number of bytes, counted over all connections, no more bytes are forwarded, and connections stay open.
     SilenceAfter(u64),
-    /// Connections are closed as soon as they are made.
+    /// Connections are closed as soon as they are accepted.
     Refuse,
-    /// Answers come a byte at a time, with a pause after each.
+    /// Responses are forwarded one byte at a time, with a pause after each.
     Drip(Duration),
-    /// Connections are made, and nothing comes back.
+    /// Connections are accepted, and no response is sent.
     Silence,
-    /// This is the answer, whatever is asked: head and body.
+    /// Every request gets this response: head and body.
     Answer(&'static str),
-    /// Answers to statements come whole, and then as this says.
+    /// Responses to statements are read completely and then rewritten like this.
     Rewritten(Rewriting),
 }
 
 struct State {
     fault: Fault,
-    /// Bytes of answers that passed since the fault was set, to statements: signs of life are asked for at any time.
+    /// Bytes of responses to statements that were forwarded since the fault was set. Health checks are not counted, because they
+    /// occur at any time.
     passed: u64,
-    /// Whether anything of them was held back.
+    /// Whether any of these bytes were held back.
     held_back: bool,
-    /// Whether the pause of this fault has been made.
+    /// Whether the pause of this fault is over.
     paused: bool,
-    /// Bodies of the answers to statements, before they were written anew.
+    /// Bodies of the responses to statements, before rewriting.
     bodies: Vec<Vec<u8>>,
-    /// How many of them were changed.
+    /// Number of rewritten responses whose body was changed.
     changed: usize,
-    /// Counts the faults, so that a connection of an earlier one neither passes nor counts anything any more.
+    /// Number of the current fault. Connections of earlier faults neither forward nor count bytes.
     generation: u64,
     open: Vec<TcpStream>,
 }
 
-/// The proxy; stops accepting when dropped.
+/// The proxy; dropping it stops it.
 pub struct ChaosProxy {
     address: SocketAddr,
     state: Arc<Mutex<State>>,
@@ -64,10 +65,10 @@ pub struct ChaosProxy {
 }
 
 impl ChaosProxy {
-    /// Listens on a free port of the loopback interface and passes on to `upstream`.
+    /// Listens on a free port of the loopback interface and forwards to `upstream`.
     ///
     /// # Errors
-    /// When no port can be had.
+    /// When no port is available.
     pub fn start(upstream: SocketAddr) -> std::io::Result<Self> {
         Self::start_with(upstream, Arc::default())
     }
@@ -106,27 +107,27 @@ impl ChaosProxy {
         Ok(Self { address, state, memory })
     }
 
-    /// The same, and a statement that was passed on before has the answer that it had then.
+    /// Starts a proxy that also repeats the first response to a statement whenever the statement is sent again.
     ///
     /// # Errors
-    /// When no port can be had.
+    /// When no port is available.
     pub fn remembering(upstream: SocketAddr) -> std::io::Result<Self> {
         let memory = Arc::default();
         let relay = remembering::start(upstream, Arc::clone(&memory))?;
         Self::start_with(relay, memory)
     }
 
-    /// How many statements had the answer of an earlier one.
+    /// Returns the number of statements that got a repeated response.
     pub fn repeated(&self) -> usize {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner).repeated
     }
 
-    /// The address to use instead of the upstream's.
+    /// Returns the URL to use instead of the upstream's.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Sets what happens from now on, and closes the connections that are open.
+    /// Sets the fault for all later connections, and closes the open ones.
     pub fn set(&self, fault: Fault) {
         let mut state = lock(&self.state);
         state.fault = fault;
@@ -139,22 +140,23 @@ impl ChaosProxy {
         state.open.drain(..).for_each(|stream| drop(stream.shutdown(Shutdown::Both)));
     }
 
-    /// Bytes of answers to statements that passed since the fault was set; signs of life are not counted.
+    /// Returns the number of bytes of responses to statements that were forwarded since the fault was set. Health checks are not
+    /// counted.
     pub fn passed(&self) -> u64 {
         lock(&self.state).passed
     }
 
-    /// Whether the fault has held back anything of an answer to a statement.
+    /// Whether the fault held back any bytes of a response to a statement.
     pub fn has_held_back(&self) -> bool {
         lock(&self.state).held_back
     }
 
-    /// Bodies of the answers to statements since [`Fault::Rewritten`] was set, as the store made them.
+    /// Returns the bodies of the responses to statements since [`Fault::Rewritten`] was set, as ClickHouse sent them.
     pub fn bodies(&self) -> Vec<Vec<u8>> {
         lock(&self.state).bodies.clone()
     }
 
-    /// How many of them were changed.
+    /// Returns the number of these bodies that were changed.
     pub fn changed(&self) -> usize {
         lock(&self.state).changed
     }
@@ -163,7 +165,7 @@ impl ChaosProxy {
 impl Drop for ChaosProxy {
     fn drop(&mut self) {
         self.set(Fault::Refuse);
-        // The listener's thread sees that nobody is left when it next accepts.
+        // The listener's thread notices that the proxy was dropped when it accepts the next connection.
         let _ = TcpStream::connect(self.address);
     }
 }
@@ -179,7 +181,7 @@ fn pass(client: TcpStream, server: TcpStream, state: &Arc<Mutex<State>>) {
         state.open.extend([client.try_clone(), server.try_clone()].into_iter().flatten());
         state.generation
     };
-    // One request is answered before the next is sent.
+    // A response is complete before the next request is sent.
     let sign_of_life = Arc::new(AtomicBool::new(false));
     let asked = Arc::clone(&sign_of_life);
     std::thread::spawn(move || {
@@ -214,7 +216,7 @@ enum Ending {
     Reset,
 }
 
-/// Has the connection reset when the last that holds it lets it go, and makes the others do so.
+/// Makes the last holder of the connection reset it, and makes the other holders close it.
 fn reset(client: &TcpStream, state: &Mutex<State>) {
     let peer = client.peer_addr().ok();
     let _ = socket2::SockRef::from(client).set_linger(Some(Duration::ZERO));
@@ -222,7 +224,8 @@ fn reset(client: &TcpStream, state: &Mutex<State>) {
     let _ = client.shutdown(Shutdown::Read);
 }
 
-/// Answers whatever comes, once nothing more of it does: closing a connection with bytes unread would take back the answer.
+/// Sends the response once no more bytes of the request arrive: closing a connection with unread bytes would discard the
+/// response.
 fn answer(mut client: TcpStream, text: &str) {
     const QUIET: Duration = Duration::from_millis(30);
     if client.set_read_timeout(Some(Duration::from_secs(5))).is_err() {
@@ -236,7 +239,7 @@ fn answer(mut client: TcpStream, text: &str) {
     }
     let _ = client.write_all(text.as_bytes());
     let _ = client.shutdown(Shutdown::Write);
-    // Until the client has gone.
+    // Until the client disconnects.
     let _ = client.set_read_timeout(Some(Duration::from_secs(5)));
     while let Ok(1..) = client.read(&mut buffer) {}
 }
@@ -249,7 +252,7 @@ fn answers(
     sign_of_life: &AtomicBool,
 ) -> Ending {
     let (Some(mut server), Some(mut client)) = (server, client) else { return Ending::Closed };
-    // The same as long as the connection is: another one closes it.
+    // The fault does not change during the connection: setting another one closes it.
     let fault = lock(state).fault;
     let limit = match fault {
         Fault::CutAfter(limit)
@@ -305,7 +308,7 @@ fn answers(
             }
             _ => client.write_all(part),
         };
-        // Both ends stay open, so that nobody is told anything.
+        // Both ends stay open, so that neither notices the fault.
         if matches!(fault, Fault::Silence | Fault::SilenceAfter(_)) {
             continue;
         }

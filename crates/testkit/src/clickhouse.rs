@@ -1,5 +1,5 @@
-//! A real ClickHouse server for tests, of the oldest version that the service supports, in a temporary folder on free
-//! loopback ports; and clusters of such servers.
+//! A real ClickHouse server for tests, of the oldest supported version, in a temporary folder on free loopback ports; and
+//! clusters of such servers.
 
 mod cluster;
 mod http;
@@ -18,19 +18,19 @@ pub use zookeeper::{JAR, ZooKeeper};
 use crate::kept_process::{KeptProcess, last_lines, new_directory};
 use crate::ports::ReservedPorts;
 
-/// Names the shared library that holds the server, in place of the one in the user's cache.
+/// Environment variable with the path of the shared library that contains the server, instead of the one in the user's cache.
 pub const LIBRARY: &str = "TRACEWARDEN_CLICKHOUSE_SERVER";
 
-/// The PyPI package that holds the server, and its version.
+/// The PyPI package that contains the server, and its version.
 pub const PACKAGE: (&str, &str) = ("chdb", "3.7.2");
 
-/// The server's version, as it says it, up to the part that packagers count.
+/// Version that the server reports, without the packager's suffix.
 pub const VERSION: &str = "25.8.2";
 
-/// The password of the administrator, `default`, and of users that [`Options::user`] adds: a canary that must never be logged.
+/// Password of the administrator `default` and of users that [`Options::user`] adds. It is a canary that must never be logged.
 pub const PASSWORD: &str = "canary-of-the-clickhouse-password";
 
-/// The package's library exports the entry point of ClickHouse's server.
+/// Starts the server. The package's library exports the entry point of ClickHouse's server.
 const LAUNCH: &str = r#"
 import ctypes, sys
 entry = ctypes.CDLL(sys.argv[1], mode=ctypes.RTLD_GLOBAL)["_Z25mainEntryClickHouseServeriPPc"]
@@ -40,7 +40,7 @@ sys.exit(entry(len(arguments), (ctypes.c_char_p * (len(arguments) + 1))(*argumen
 
 const STARTS_WITHIN: Duration = Duration::from_secs(60);
 
-/// Small pools and caches: several servers run at once on a small machine.
+/// Small pools and caches, because several servers run at once on a small machine.
 const SMALL: &str = "<mark_cache_size>67108864</mark_cache_size><uncompressed_cache_size>0</uncompressed_cache_size>\
     <index_mark_cache_size>16777216</index_mark_cache_size><primary_index_cache_size>16777216</primary_index_cache_size>\
     <max_server_memory_usage>2000000000</max_server_memory_usage>\
@@ -57,26 +57,26 @@ const SMALL: &str = "<mark_cache_size>67108864</mark_cache_size><uncompressed_ca
     <number_of_free_entries_in_pool_to_execute_optimize_entire_partition>1\
     </number_of_free_entries_in_pool_to_execute_optimize_entire_partition></merge_tree>";
 
-/// What a server has besides its administrator, as XML.
+/// Configuration of a server in addition to its administrator, as XML.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Settings of the profile `default`, which the administrator and the server itself have.
+    /// Settings of the profile `default`, which the administrator and the server itself use.
     pub defaults: String,
-    /// Elements of `<profiles>` beside `<default/>`, each a profile.
+    /// Elements of `<profiles>` in addition to `<default/>`, each a profile.
     pub profiles: String,
-    /// Elements of `<users>` beside the administrator.
+    /// Elements of `<users>` in addition to the administrator.
     pub users: String,
-    /// Elements of `<quotas>` beside `<default/>`.
+    /// Elements of `<quotas>` in addition to `<default/>`.
     pub quotas: String,
     /// Sections of the server's `config.xml`.
     pub sections: String,
-    /// The pools, caches and memory that ClickHouse takes by default, for measurements. Otherwise they are small.
+    /// Whether to use ClickHouse's default sizes of pools, caches and memory, for measurements. Otherwise they are small.
     pub default_sizes: bool,
 }
 
 impl Options {
     /// Adds a user with [`PASSWORD`] and a profile of the same name with these settings and constraints, such as
-    /// `<readonly>2</readonly><constraints>…</constraints>`. It has the quota `default` and may read everything.
+    /// `<readonly>2</readonly><constraints>…</constraints>`. The user has the quota `default` and may read everything.
     #[must_use]
     pub fn user(mut self, name: &str, settings: &str) -> Self {
         self.profiles.push_str(&format!("<{name}>{settings}</{name}>"));
@@ -92,32 +92,32 @@ impl Options {
     }
 }
 
-/// How a server ends.
+/// How to stop a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
-    /// Statements are ended, connections closed.
+    /// The server ends statements and closes connections.
     Graceful,
-    /// At once, as in a crash.
+    /// The server is killed, as in a crash.
     Kill,
 }
 
-/// A running server with data of its own. It ends, and its folder is removed, when this is dropped and also when this
-/// process is killed.
+/// A running server with its own data. When it is dropped, and also when this process is killed, the server is stopped and its
+/// folder is removed.
 pub struct Server {
     directory: PathBuf,
     library: PathBuf,
     ports: Ports,
-    /// Empty for the servers of a cluster, which holds the ports of all.
+    /// `None` for the servers of a cluster, which holds the ports of all its servers.
     #[allow(dead_code, reason = "held for its locks")]
     reserved: Option<ReservedPorts<3>>,
     process: Mutex<Option<KeptProcess>>,
     /// Sections of its `config.xml`.
     sections: String,
-    /// Base address of ClickHouse's HTTP protocol.
+    /// Base URL of ClickHouse's HTTP interface.
     pub url: String,
 }
 
-/// Of HTTP, ClickHouse's own protocol, and between replicas.
+/// Ports for HTTP, the native protocol, and replication.
 #[derive(Debug, Clone, Copy)]
 struct Ports {
     http: u16,
@@ -126,10 +126,10 @@ struct Ports {
 }
 
 impl Server {
-    /// Starts a server and waits until it answers.
+    /// Starts a server and waits until it responds.
     ///
     /// # Errors
-    /// When it is not installed or does not start; with what to do about it, or its log.
+    /// When the server is not installed or does not start. The message says what to do, or contains the server's log.
     pub fn start(options: &Options) -> Result<Self, String> {
         let reserved = ReservedPorts::new()?;
         let [http, tcp, interserver] = reserved.ports;
@@ -151,7 +151,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Gives a stopped server other users, profiles and quotas, for its next start. Its sections stay.
+    /// Replaces users, profiles and quotas of a stopped server, for its next start. Its sections stay.
     ///
     /// # Errors
     /// When the files cannot be written.
@@ -181,10 +181,10 @@ impl Server {
             .map_err(|error| format!("cannot write to `{path}`: {error}"))
     }
 
-    /// Starts a stopped server again, on the same ports and data. Does nothing when it runs.
+    /// Starts a stopped server again, on the same ports and data. Does nothing if it is running.
     ///
     /// # Errors
-    /// When it does not start; with its log.
+    /// When the server does not start; the message contains its log.
     pub fn resume(&self) -> Result<(), String> {
         let mut running = self.process();
         if running.is_some() {
@@ -205,7 +205,7 @@ impl Server {
         Err(format!("the ClickHouse server did not start: {}", last_lines(&log, 20)))
     }
 
-    /// Ends the server and waits until it has ended. Data, ports and address stay for [`Server::resume`].
+    /// Stops the server and waits until it has exited. Data, ports and URL are kept for [`Server::resume`].
     pub fn stop(&self, how: Stop) {
         if let Some(process) = self.process().take() {
             process.stop(match how {
@@ -215,18 +215,18 @@ impl Server {
         }
     }
 
-    /// Stops it from running without ending it: connections stay open and nothing is answered, until it is thawed.
+    /// Suspends the server process: connections stay open and get no response until [`Server::thaw`].
     ///
     /// # Errors
-    /// When it does not run.
+    /// When the server is not running.
     pub fn freeze(&self) -> Result<(), String> {
         self.signal("STOP")
     }
 
-    /// Lets a frozen server go on.
+    /// Resumes a suspended server process.
     ///
     /// # Errors
-    /// When it does not run.
+    /// When the server is not running.
     pub fn thaw(&self) -> Result<(), String> {
         self.signal("CONT")
     }
@@ -241,28 +241,28 @@ impl Server {
         }
     }
 
-    /// Runs a statement as the administrator and returns what it prints.
+    /// Runs a statement as the administrator and returns its output.
     ///
     /// # Errors
-    /// What ClickHouse answers in place of success.
+    /// The error that ClickHouse returns.
     pub fn run(&self, statement: &str) -> Result<String, String> {
         self.run_as("default", statement)
     }
 
-    /// The same as another user, with [`PASSWORD`].
+    /// Runs a statement as another user, with [`PASSWORD`].
     ///
     /// # Errors
-    /// What ClickHouse answers in place of success.
+    /// The error that ClickHouse returns.
     pub fn run_as(&self, user: &str, statement: &str) -> Result<String, String> {
         http::post(self.ports.http, user, PASSWORD, statement.as_bytes())
     }
 
-    /// What the server wrote to its log.
+    /// Returns the server's log.
     pub fn log(&self) -> String {
         String::from_utf8_lossy(&fs::read(self.directory.join("log")).unwrap_or_default()).into_owned()
     }
 
-    /// The port of ClickHouse's own protocol.
+    /// Returns the port of ClickHouse's native protocol.
     pub fn tcp_port(&self) -> u16 {
         self.ports.tcp
     }
@@ -281,7 +281,7 @@ impl Drop for Server {
     }
 }
 
-/// A log without the lines of stack traces, which begin with their numbers.
+/// Removes the lines of stack traces, which begin with a frame number.
 fn without_stack_traces(log: &str) -> String {
     let is_frame = |line: &str| {
         let rest = line.trim_start_matches(|first: char| first.is_ascii_digit());
@@ -297,10 +297,11 @@ fn user(name: &str, profile: &str, more: &str) -> String {
     )
 }
 
-/// The library that holds the server: as [`LIBRARY`] says, or where `cargo xtask test` keeps it in the user's cache.
+/// Returns the library that contains the server: the one in [`LIBRARY`], or the one that `cargo xtask test` keeps in the user's
+/// cache.
 ///
 /// # Errors
-/// When it is not there; with the command that fetches it.
+/// When the library does not exist; the message contains the command that downloads it.
 pub fn library() -> Result<PathBuf, String> {
     let path = match std::env::var_os(LIBRARY).filter(|path| !path.is_empty()) {
         Some(path) => PathBuf::from(path),
@@ -318,15 +319,15 @@ pub fn library() -> Result<PathBuf, String> {
     ))
 }
 
-/// Where the library is in the folder that the package is installed into.
+/// Returns the path of the library in the folder of the installed package.
 pub fn library_in(package: &Path) -> PathBuf {
     package.join("chdb/_chdb.abi3.so")
 }
 
-/// The version that the server in a library says it has.
+/// Returns the version that the server in a library reports.
 ///
 /// # Errors
-/// When it does not run.
+/// When the server does not run.
 pub fn version_of(library: &Path) -> Result<String, String> {
     let output = Command::new("python3")
         .args(["-c", LAUNCH])

@@ -1,5 +1,6 @@
-//! A proxy before PostgreSQL that loses connections: that of one transaction at its `COMMIT`, on the way there, so that nothing
-//! is kept, or on the way back, so that everything is, which whoever sent it cannot tell; or at the n-th thing that is sent.
+//! A proxy in front of PostgreSQL that loses connections. It can lose the connection of one transaction at its `COMMIT`: before
+//! the `COMMIT` arrives, so that the server rolls back, or before the response arrives, so that the client does not know that the
+//! server committed. It can also lose the connection at the n-th message.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -8,35 +9,35 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::postgres::Database;
 
-/// What gets lost, with the connection.
+/// The message that is lost together with the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lost {
     /// The `COMMIT`: the server rolls back.
     Commit,
-    /// The answer to it: the server has committed.
+    /// The response to the `COMMIT`: the server has committed.
     Answer,
 }
 
-/// What is waited for.
+/// The condition for losing a connection.
 #[derive(Debug, Default)]
 enum Trap {
     #[default]
     Nothing,
-    /// The `COMMIT` of a transaction with this text among its values.
+    /// The `COMMIT` of a transaction with this text in its messages.
     Commit(Vec<u8>, Lost),
-    /// So many sendings from now on, of all connections together; then one connection is lost, or each that sends.
+    /// The message after `left` more, counted over all connections. Then one connection is lost, or every connection that sends.
     Sending { left: u64, once: bool },
-    /// The first sending with this text in it, from which on they are counted.
+    /// The first message with this text starts the count of [`Self::Sending`].
     From { text: Vec<u8>, left: u64, once: bool },
-    /// Each connection that sends is lost.
+    /// Every connection that sends is lost.
     Everything,
 }
 
 impl Trap {
-    /// What becomes of something that is sent.
+    /// Decides whether to lose the connection of a message.
     fn catch(&mut self, sent: &[u8], transaction: &[u8]) -> Option<Lost> {
         match self {
-            // Sent alone, since its answer is waited for; so that it comes in one piece.
+            // The client sends `COMMIT` alone and waits for the response, so it arrives in one piece.
             Self::Commit(text, lost) if contains(sent, COMMIT) && contains(transaction, text) => {
                 let lost = *lost;
                 *self = Self::Nothing;
@@ -61,10 +62,10 @@ impl Trap {
     }
 }
 
-/// `COMMIT` as a simple query: its type, the length of what follows, the text.
+/// `COMMIT` as a simple query: message type, length of the rest, text.
 const COMMIT: &[u8] = b"Q\0\0\0\x0bCOMMIT\0";
 
-/// The proxy; stops accepting when dropped.
+/// The proxy; dropping it stops it.
 pub struct CommitProxy {
     address: SocketAddr,
     url: String,
@@ -75,7 +76,7 @@ impl CommitProxy {
     /// Listens on a free port of the loopback interface, for this database.
     ///
     /// # Errors
-    /// When no port can be had, or the database's address is not `HOST:PORT`.
+    /// When no port is available, or the database's URL does not contain `HOST:PORT`.
     pub fn start(database: &Database) -> Result<Self, String> {
         let url = database.url();
         let upstream = url.rsplit_once('@').and_then(|(_, rest)| rest.split_once('/')).map(|(host, _)| host);
@@ -97,29 +98,29 @@ impl CommitProxy {
         Ok(Self { address, url, trap })
     }
 
-    /// The address to use instead of the database's.
+    /// Returns the URL to use instead of the database's.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Loses the connection of the next transaction that commits with this text among its values.
+    /// Loses the connection of the next transaction that commits with this text in its messages.
     pub fn lose(&self, text: &str, lost: Lost) {
         *lock(&self.trap) = Trap::Commit(text.as_bytes().to_vec(), lost);
     }
 
-    /// Loses the connection over which the `number`-th thing is sent from now on, counted from 1, before that arrives; that one
-    /// only, or everyone's from there on.
+    /// Loses the connection of the `number`-th message from now on, counted from 1, before the message arrives. With `once`, only
+    /// that connection is lost; otherwise every connection that sends from then on.
     pub fn lose_sending(&self, number: u64, once: bool) {
         *lock(&self.trap) = Trap::Sending { left: number.saturating_sub(1), once };
     }
 
-    /// The same, counted from the next thing with this text in it, which is the first.
+    /// As [`Self::lose_sending`], counted from the next message with this text, which is the first.
     pub fn lose_sending_from(&self, text: &str, number: u64, once: bool) {
         let text = text.as_bytes().to_vec();
         *lock(&self.trap) = Trap::From { text, left: number.saturating_sub(1), once };
     }
 
-    /// Whether that has happened.
+    /// Whether a connection was lost.
     pub fn has_lost(&self) -> bool {
         matches!(*lock(&self.trap), Trap::Nothing | Trap::Everything)
     }
@@ -128,7 +129,7 @@ impl CommitProxy {
 impl Drop for CommitProxy {
     fn drop(&mut self) {
         self.trap = Arc::default();
-        // The listener's thread sees that nobody is left when it next accepts.
+        // The listener's thread notices that the proxy was dropped when it accepts the next connection.
         let _ = TcpStream::connect(self.address);
     }
 }
@@ -180,7 +181,7 @@ fn pass_statements(mut client: TcpStream, mut server: TcpStream, trap: &Mutex<Tr
 fn pass_answers(mut server: TcpStream, mut client: TcpStream, silent: &AtomicBool) {
     let mut buffer = [0_u8; 16 * 1024];
     while let Ok(length @ 1..) = server.read(&mut buffer) {
-        // The server answers a `COMMIT` when it is durable.
+        // The server responds to a `COMMIT` once it is durable.
         if silent.load(Ordering::SeqCst)
             || client.write_all(buffer.get(..length).unwrap_or_default()).is_err()
         {

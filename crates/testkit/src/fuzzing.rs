@@ -1,8 +1,8 @@
-//! What fuzz targets share. No module of this crate: each crate with targets includes it by its path, since the crates
-//! below this one cannot depend on it.
+//! Shared code of fuzz targets. It is not a module of this crate: each crate with targets includes it by its path, because the
+//! crates that this one depends on cannot depend on it.
 //!
-//! A target is an ordinary test over bytes. In an ordinary run it is given what is kept of it, its seeds, and edits of
-//! these; under `cargo xtask soak fuzz` the fuzzer edits them, by which code they reach.
+//! A target is an ordinary test over bytes. In an ordinary run, its inputs are stored failures, seeds, and mutations of both.
+//! Under `cargo xtask soak fuzz`, the fuzzer mutates them, guided by code coverage.
 #![allow(dead_code, reason = "not every crate needs all of it")]
 #![allow(clippy::disallowed_methods, reason = "nothing here runs in the service")]
 
@@ -14,17 +14,17 @@ use std::time::Instant;
 
 use bolero::{Driver, ValueGenerator};
 
-/// Inputs in an ordinary run, besides the seeds as they are. `BOLERO_RANDOM_ITERATIONS` is heard where there are none
-/// given.
+/// Number of inputs in an ordinary run, in addition to the unchanged seeds. `BOLERO_RANDOM_ITERATIONS` has an effect only where
+/// no number is set.
 pub(crate) const ITERATIONS: usize = 1_000;
 
-/// Where a guided run has its seeds written.
+/// Environment variable with the folder into which a guided run writes its seeds.
 const SEEDS: &str = "TRACEWARDEN_FUZZ_SEEDS";
 
-/// Longest that anything may take for an input of a few kilobytes, without optimisation.
+/// Maximum time for an input of a few kilobytes, in a build without optimisation.
 const MAX_SECONDS: f64 = 2.0;
 
-/// What parsers like least.
+/// Fragments that are difficult for parsers.
 const PIECES: [&[u8]; 34] = [
     b"\0",
     b"\"",
@@ -62,7 +62,7 @@ const PIECES: [&[u8]; 34] = [
     b"NaN",
 ];
 
-/// Says what was tried when that fails.
+/// Prints the seed when the test panics.
 struct Tried<'a>(&'a [u8]);
 
 impl Drop for Tried<'_> {
@@ -73,7 +73,7 @@ impl Drop for Tried<'_> {
     }
 }
 
-/// An input, shown as text.
+/// An input, whose `Debug` output is readable text.
 pub(crate) struct Input(pub(crate) Vec<u8>);
 
 impl fmt::Debug for Input {
@@ -82,14 +82,15 @@ impl fmt::Debug for Input {
     }
 }
 
-/// Seeds with a few edits each.
+/// Seeds, to which a few mutations are applied.
 #[derive(Debug)]
 pub(crate) struct Edited(Vec<Vec<u8>>);
 
 impl Edited {
-    /// These seeds and what is kept below `fuzz/TARGET` of the crate: inputs that once failed. Tries each as it is.
+    /// Creates the list from these seeds and from the inputs below `fuzz/TARGET` of the crate, which once failed. Tests each of
+    /// them unchanged.
     pub(crate) fn new(manifest: &str, test: &str, seeds: Vec<Vec<u8>>, property: impl Fn(&[u8])) -> Self {
-        // It ends with the name of a function within the test.
+        // The name of the test ends with the name of a function inside it.
         let target = test.rsplit("::").nth(1).unwrap_or(test);
         let mut all = kept(&Path::new(manifest).join("fuzz").join(target));
         all.extend(seeds);
@@ -104,7 +105,7 @@ impl Edited {
         Self(all)
     }
 
-    /// Writes the seeds where the fuzzer begins with them.
+    /// Writes the seeds to the folder where the fuzzer expects them.
     pub(crate) fn keep(&self) {
         let Some(directory) = std::env::var_os(SEEDS).map(PathBuf::from) else { return };
         for (at, seed) in self.0.iter().enumerate() {
@@ -124,7 +125,7 @@ fn kept(directory: &Path) -> Vec<Vec<u8>> {
     paths.iter().map(|path| fs::read(path).unwrap()).collect()
 }
 
-/// Whether the fuzzer chooses the inputs.
+/// Whether the fuzzer selects the inputs.
 pub(crate) fn is_guided() -> bool {
     static GUIDED: OnceLock<bool> = OnceLock::new();
     *GUIDED.get_or_init(|| std::env::var_os("BOLERO_LIBFUZZER_ARGS").is_some())
@@ -172,8 +173,8 @@ impl ValueGenerator for Edited {
     }
 }
 
-/// Does it, and fails when it took too long: of the clock and of the processor, so that a busy machine does not matter.
-/// The fuzzer has a limit of its own.
+/// Runs `work` and fails if it took too long. The limit applies to the smaller of elapsed time and processor time, so a busy
+/// machine does not matter. The fuzzer has its own limit.
 pub(crate) fn soon<T>(work: impl FnOnce() -> T) -> T {
     if is_guided() {
         return work();
@@ -186,25 +187,25 @@ pub(crate) fn soon<T>(work: impl FnOnce() -> T) -> T {
 }
 
 fn processor_seconds() -> f64 {
-    // In ticks, of which there are a hundred a second. The name before them may hold spaces.
+    // In ticks, a hundred per second. The program name before these fields may contain spaces.
     let stat = fs::read_to_string("/proc/self/stat").unwrap();
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
     (fields[11].parse::<f64>().unwrap() + fields[12].parse::<f64>().unwrap()) / 100.0
 }
 
-/// The parts of an input between zero bytes, for what reads several texts at once.
+/// Splits an input at zero bytes, for targets that read several texts at once.
 pub(crate) fn parts<const N: usize>(input: &[u8]) -> [&[u8]; N] {
     let mut parts = input.splitn(N, |byte| *byte == 0);
     std::array::from_fn(|_| parts.next().unwrap_or_default())
 }
 
-/// Texts as seeds.
+/// Converts texts to seeds.
 pub(crate) fn texts<T: AsRef<[u8]>>(texts: impl IntoIterator<Item = T>) -> Vec<Vec<u8>> {
     texts.into_iter().map(|text| text.as_ref().to_vec()).collect()
 }
 
-/// Runs a target: its seeds, its property, perhaps how many inputs an ordinary run tries. The fuzzer needs to know the
-/// test by its name, so this stands in the test itself.
+/// Runs a target with its seeds, its property and optionally the number of inputs of an ordinary run. It is a macro because the
+/// fuzzer needs the name of the test itself.
 macro_rules! target {
     ($seeds:expr, $property:expr) => {
         target!($seeds, $property, fuzzing::ITERATIONS)

@@ -1,4 +1,5 @@
-//! A server that ends with the process that started it, also when that process is killed, and whose folder goes with it.
+//! A server process that ends with the process that started it, also when that process is killed, and whose folder is then
+//! removed.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -10,8 +11,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Runs the server until a line arrives, which names the signal to end it by, or until the pipe closes because its owner
-/// has ended, in whatever way: then the folder is removed too. The server's process number is left in a file.
+/// Runs the server until a line arrives with the signal to stop it, or until the pipe closes because its owner exited for any
+/// reason. In the latter case the folder is removed too. The server's process id is written to a file.
 const KEEPER: &str = r#"
 directory=$1; orphaned=$2; shift 2
 trap '' INT TERM HUP
@@ -22,7 +23,7 @@ if read -r signal; then kill "-$signal" "$server"; wait "$server"
 else kill "-$orphaned" "$server"; wait "$server"; rm -rf "$directory"; fi
 "#;
 
-/// How often a starting server is asked whether it is ready.
+/// Interval of the readiness checks while a server starts.
 const POLL: Duration = Duration::from_millis(5);
 
 /// A running server.
@@ -33,8 +34,8 @@ pub(crate) struct KeptProcess {
 }
 
 impl KeptProcess {
-    /// Starts `program` with its arguments. `shell` is `sh`, with the environment and user that the server gets. Its output
-    /// is appended to `log` in `directory`. If this process ends without stopping it, it gets the signal `orphaned`.
+    /// Starts `program` with its arguments. `shell` is `sh`, with the environment and user for the server. The server's output is
+    /// appended to `log` in `directory`. If this process ends without stopping the server, the server gets the signal `orphaned`.
     ///
     /// # Errors
     /// When the shell cannot be started.
@@ -44,17 +45,17 @@ impl KeptProcess {
         orphaned: &str,
         program: &[&OsStr],
     ) -> Result<Self, String> {
-        // Left by a crash; its process has ended, since its keeper was waited for.
+        // A crash may have left this file. That server has exited, because its keeper was waited for.
         let _ = fs::remove_file(directory.join("server"));
         shell.args(["-c", KEEPER, "sh"]).arg(directory).arg(orphaned).args(program);
-        // In a group of its own: Ctrl-C ends the tests, and their end the server.
+        // In its own process group: Ctrl-C ends the tests, and their end stops the server.
         shell.process_group(0).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut keeper = shell.spawn().map_err(|error| format!("cannot start `sh`: {error}"))?;
         let stdin = keeper.stdin.take().ok_or("no pipe to `sh`")?;
         Ok(Self { keeper, stdin, directory: directory.to_owned() })
     }
 
-    /// Waits until `ready`; false when the server ends first or takes longer than `within`.
+    /// Waits until `ready` returns true. Returns false if the server exits first or takes longer than `within`.
     pub(crate) fn wait_until(&mut self, within: Duration, mut ready: impl FnMut() -> bool) -> bool {
         let begun = Instant::now();
         while begun.elapsed() < within {
@@ -69,8 +70,8 @@ impl KeptProcess {
         false
     }
 
-    /// Whether the server has ended by itself, such as for a port that is taken. Its keeper, which waits for a line, leaves
-    /// it a zombie.
+    /// Whether the server exited by itself, for example because a port was taken. It is then a zombie, because its keeper still
+    /// waits for a line.
     fn has_ended(&mut self) -> bool {
         if !matches!(self.keeper.try_wait(), Ok(None)) {
             return true;
@@ -81,42 +82,42 @@ impl KeptProcess {
         state.is_none_or(|state| state == 'Z')
     }
 
-    /// The server's process number, once it is written.
+    /// Returns the server's process id, once it is written.
     pub(crate) fn process(&self) -> Option<u32> {
         let number = fs::read_to_string(self.directory.join("server")).ok()?;
-        // Without the end of its line it is not written yet.
+        // Without a line end, the file is not written completely.
         number.strip_suffix('\n')?.parse().ok()
     }
 
-    /// Ends the server with a signal (`TERM`, `KILL`) and waits until it has ended.
+    /// Stops the server with a signal (`TERM`, `KILL`) and waits until it has exited.
     pub(crate) fn stop(mut self, signal: &str) {
         let _ = writeln!(self.stdin, "{signal}");
         let _ = self.keeper.wait();
     }
 
-    /// As when this process ends: the server gets the signal for that, and its folder is removed.
+    /// Does the same as the end of this process: the server gets the signal for that, and its folder is removed.
     pub(crate) fn abandon(mut self) {
         drop(self.stdin);
         let _ = self.keeper.wait();
     }
 }
 
-/// An empty folder for a server of this name.
+/// Creates an empty folder for a server of this name.
 ///
 /// # Errors
-/// When it cannot be made.
+/// When the folder cannot be created.
 pub(crate) fn new_directory(name: &str) -> Result<PathBuf, String> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
     let directory = std::env::temp_dir().join(format!("tracewarden-{name}-{}-{number}", std::process::id()));
-    // A process of the same number may have left one behind.
+    // An earlier process with the same id may have left one behind.
     let _ = fs::remove_dir_all(&directory);
     fs::create_dir(&directory)
         .map_err(|error| format!("cannot create `{}`: {error}", directory.display()))?;
     Ok(directory)
 }
 
-/// The last lines of a text.
+/// Returns the last lines of a text.
 pub(crate) fn last_lines(text: &str, count: usize) -> String {
     let mut lines: Vec<&str> = text.lines().rev().take(count).collect();
     lines.reverse();

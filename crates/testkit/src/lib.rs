@@ -1,4 +1,4 @@
-//! Generators, sample traces, real servers, a fault-injecting proxy. Development only.
+//! Generators, sample traces, real servers, and proxies for fault injection. For development only.
 
 pub mod chaos_proxy;
 pub mod clickhouse;

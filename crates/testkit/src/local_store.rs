@@ -1,39 +1,39 @@
-//! A real `tracewarden-localstore` process on free ports, with a data directory of its own that goes with it.
+//! A real `tracewarden-localstore` process on free ports, with its own data directory, which is removed with it.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The running process; ends when dropped, and also when this process ends without dropping it.
+/// The running process. It is stopped when dropped, and also when this process ends without dropping it.
 pub struct LocalStore {
     child: Child,
     directory: PathBuf,
-    /// Base address of ClickHouse's HTTP protocol.
+    /// Base URL of ClickHouse's HTTP interface.
     pub url: String,
-    /// Address for OTLP traces.
+    /// URL for OTLP traces.
     pub otlp: String,
-    /// The user's password; the user is `default`.
+    /// Password of the user `default`.
     pub password: String,
 }
 
 impl LocalStore {
-    /// Starts the binary that was built beside the current one and waits until it answers.
+    /// Starts the binary that was built next to the current one and waits until it responds.
     ///
     /// # Errors
-    /// When it is not built or does not start; with what to do about it.
+    /// When the binary does not exist or does not start; the message says what to do.
     pub fn start() -> Result<Self, String> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let directory =
             std::env::temp_dir().join(format!("tracewarden-test-{}-{number}", std::process::id()));
-        // A process of the same number may have left one behind.
+        // An earlier process with the same id may have left one behind.
         let _ = std::fs::remove_dir_all(&directory);
         Self::launch(directory, None)
     }
 
-    /// Starts anew on the same data, with the engine's user as a `users.xml` describes it: the settings of its profile, its
-    /// grants. There is no receiver of spans then, since it writes as that user.
+    /// Restarts the process on the same data, with the engine's user (settings, grants) as `users` defines it in the format of
+    /// `users.xml`. There is no OTLP receiver then, because it writes as that user.
     ///
     /// # Errors
     /// When the files cannot be written or the process does not start.
@@ -61,7 +61,7 @@ impl LocalStore {
         Self::launch(directory, Some(&configuration))
     }
 
-    /// The engine reads `config.xml` in its working directory, if there is one.
+    /// Starts the process. The engine reads `config.xml` in its working directory, if there is one.
     fn launch(directory: PathBuf, configuration: Option<&Path>) -> Result<Self, String> {
         let binary = sibling_binary("tracewarden-localstore")?;
         let password = "a password, with 'quotes'".to_owned();
@@ -90,12 +90,12 @@ impl LocalStore {
                 store.otlp = url.to_owned();
             }
         }
-        // Keeps the pipe open, so that the process never fails to write.
+        // Keeps the pipe open, so that the process can always write its output.
         std::thread::spawn(move || lines.for_each(drop));
         Ok(store)
     }
 
-    /// Kills the process; its ports are then closed.
+    /// Kills the process, which closes its ports.
     pub fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -111,10 +111,10 @@ impl Drop for LocalStore {
     }
 }
 
-/// The path of another binary of this workspace, built into the same directory as the current one.
+/// Returns the path of another binary of this workspace in the directory of the current one.
 ///
 /// # Errors
-/// When it is not there; with the command that builds it.
+/// When the binary does not exist; the message contains the command that builds it.
 pub fn sibling_binary(name: &str) -> Result<PathBuf, String> {
     let current =
         std::env::current_exe().map_err(|error| format!("the current binary is unknown: {error}"))?;

@@ -1,19 +1,19 @@
-//! How much memory a process has, as Linux says in `/proc`.
+//! Memory usage of a process, from Linux's `/proc`.
 
 use std::io::{Error, ErrorKind, Result};
 
-/// Bytes that it has now.
+/// Returns the current resident memory in bytes.
 ///
 /// # Errors
-/// When there is no such process, or none that runs.
+/// When there is no such running process.
 pub fn resident(process: u32) -> Result<u64> {
     bytes(process, "VmRSS:")
 }
 
-/// The most bytes that it ever had.
+/// Returns the peak resident memory in bytes.
 ///
 /// # Errors
-/// When there is no such process, or none that runs.
+/// When there is no such running process.
 pub fn peak(process: u32) -> Result<u64> {
     bytes(process, "VmHWM:")
 }
@@ -22,6 +22,6 @@ fn bytes(process: u32, name: &str) -> Result<u64> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
     let kibibytes =
         status.lines().find_map(|line| line.strip_prefix(name)?.trim().strip_suffix(" kB")?.parse().ok());
-    // A process that has ended, and that nobody has waited for yet, has no memory.
+    // A zombie process has no memory.
     kibibytes.map(|kibibytes: u64| kibibytes * 1024).ok_or_else(|| Error::new(ErrorKind::NotFound, name))
 }

@@ -1,20 +1,20 @@
-//! Node, and the packages of programs that tests run with it.
+//! Node, and the packages of the programs that tests run with it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Whether what the directory's `package-lock.json` lists is installed beside it.
+/// Whether the packages in the directory's `package-lock.json` are installed in the directory.
 pub fn is_installed(directory: &Path) -> bool {
     let modified = |name: &str| fs::metadata(directory.join(name)).and_then(|file| file.modified());
     let Ok(wanted) = modified("package-lock.json") else { return false };
-    // npm writes it at the end, so that an interrupted installation does not count.
+    // npm writes this file last, so an interrupted installation does not count.
     modified("node_modules/.package-lock.json").is_ok_and(|installed| installed >= wanted)
 }
 
-/// The interpreter, for programs in this directory with the packages that `cargo xtask test` installs there.
+/// Returns the Node interpreter, for programs in this directory with the packages that `cargo xtask test` installs there.
 ///
 /// # Errors
-/// When either is not there; with the command that prepares them or says how to.
+/// When Node or the packages are missing; the message contains the command that prepares them.
 pub fn prepared_node(directory: &Path) -> Result<PathBuf, String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let node = std::env::split_paths(&path).map(|entry| entry.join("node")).find(|program| program.is_file());
@@ -31,7 +31,7 @@ mod tests {
     #[test]
     fn an_installation_counts_until_the_lock_changes() {
         let directory = std::env::temp_dir().join(format!("tracewarden-node-{}", std::process::id()));
-        // A process of the same number may have left one behind.
+        // An earlier process with the same id may have left one behind.
         let _ = fs::remove_dir_all(&directory);
         fs::create_dir_all(directory.join("node_modules")).unwrap();
         let write = |name: &str, seconds: u64| {

@@ -1,16 +1,16 @@
-//! Ports for the servers of tests, each kept for one server as long as it lives, also while it is stopped.
+//! Ports for the servers of tests. Each is reserved for one server until it is dropped, also while it is stopped.
 
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::atomic::{AtomicU16, Ordering};
 
-/// Below those that Linux gives to outgoing connections and to listeners that ask for any port: nothing takes one of
-/// these by accident while its server starts or is stopped.
+/// Below the range from which Linux assigns ports to outgoing connections and to listeners on port 0, so no other program takes
+/// one of these ports by accident while its server starts or is stopped.
 const FIRST: u16 = 20_000;
 const COUNT: u16 = 10_000;
 
-/// Ports of the loopback interface that no other server of a test gets until this is dropped, in whatever process. Without
-/// that, the answer of another test's server would count as the one of a server that has not started.
+/// Ports of the loopback interface that are reserved, across processes, until this is dropped. Otherwise a response from another
+/// test's server could be mistaken for one from a server that has not started.
 #[derive(Debug)]
 pub(crate) struct ReservedPorts<const N: usize> {
     pub(crate) ports: [u16; N],
@@ -19,16 +19,16 @@ pub(crate) struct ReservedPorts<const N: usize> {
 }
 
 impl<const N: usize> ReservedPorts<N> {
-    /// Different ports on which nothing listens.
+    /// Reserves different ports on which no program listens.
     ///
     /// # Errors
-    /// When there are not enough, or the folder of the locks cannot be made.
+    /// When there are not enough ports, or the folder of the locks cannot be created.
     pub(crate) fn new() -> Result<Self, String> {
         static NEXT: AtomicU16 = AtomicU16::new(0);
         let directory = std::env::temp_dir().join("tracewarden-test-ports");
         fs::create_dir_all(&directory)
             .map_err(|error| format!("cannot create `{}`: {error}", directory.display()))?;
-        // Test processes have numbers one after the other: they begin far from each other.
+        // Test processes have consecutive ids, so their first ports are spread out.
         let begin = (std::process::id() % u32::from(COUNT)) as u16;
         let mut ports = [0; N];
         let mut locks = Vec::with_capacity(N);

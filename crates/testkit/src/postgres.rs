@@ -13,23 +13,23 @@ use std::time::Duration;
 use crate::kept_process::{KeptProcess, last_lines, new_directory};
 use crate::ports::ReservedPorts;
 
-/// The address, as superuser, of the server that `cargo xtask test` started for all tests of a run.
+/// Environment variable with the superuser's URL of the server that `cargo xtask test` started for all tests of a run.
 pub const SERVER_URL: &str = "TRACEWARDEN_TEST_POSTGRES_URL";
 
-/// The role that owns the databases of tests. No superuser, as in an installation, so that grants mean something.
+/// The role that owns the databases of tests. It is not a superuser, as in an installation, so that grants have an effect.
 pub const ROLE: &str = "tracewarden";
 
-/// The password of [`ROLE`]: a canary that must never be logged. It has no character that an address would encode.
+/// Password of [`ROLE`]. It is a canary that must never be logged, and contains no character that a URL would encode.
 pub const PASSWORD: &str = "canary-of-the-postgres-password";
 
 const SUPERUSER: &str = "postgres";
 const STARTS_WITHIN: Duration = Duration::from_secs(60);
 
-/// What the tests need of an installation.
+/// Programs that an installation must have.
 const PROGRAMS: &[&str] = &["initdb", "postgres", "psql"];
 
-/// Crashes in tests are those of the service. What the server acknowledged is then in the kernel's memory at least, and
-/// survives the server's own immediate stop as well: only a machine that loses power would need `fsync`.
+/// Settings for tests. Tests crash the service, not the machine: committed data is at least in the kernel's memory, which
+/// survives an immediate stop of the server. Only a power failure would require `fsync`.
 const SETTINGS: &[&str] = &[
     "listen_addresses=127.0.0.1",
     "unix_socket_directories=",
@@ -42,12 +42,12 @@ const SETTINGS: &[&str] = &[
     "timezone=UTC",
 ];
 
-/// How a server ends.
+/// How to stop a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
-    /// Connections are cut off, open transactions rolled back, data written out.
+    /// The server closes connections, rolls back open transactions and writes out its data.
     Fast,
-    /// At once, as in a crash: the next start recovers from the log.
+    /// The server stops at once, as in a crash: the next start recovers from the log.
     Immediate,
 }
 
@@ -56,10 +56,10 @@ pub enum Stop {
 pub struct Programs(PathBuf);
 
 impl Programs {
-    /// Looks where `pg_config` says, where Debian keeps them (the newest version first), and in `PATH`.
+    /// Searches the directory from `pg_config`, Debian's directories (the newest version first), and `PATH`.
     ///
     /// # Errors
-    /// When there are none; with what to install.
+    /// When there is no installation; the message says what to install.
     pub fn find() -> Result<Self, String> {
         let configured = Command::new("pg_config").arg("--bindir").output().ok().and_then(|output| {
             let text = String::from_utf8(output.stdout).ok()?;
@@ -88,7 +88,7 @@ impl Programs {
             })
     }
 
-    /// The directory that holds them.
+    /// Returns the directory of the programs.
     pub fn directory(&self) -> &Path {
         &self.0
     }
@@ -103,7 +103,8 @@ impl Programs {
     fn psql(&self, url: &str, statements: &[&str]) -> Result<String, String> {
         let mut command = Command::new(self.0.join("psql"));
         command.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-d", url]);
-        // One each: several in one argument would be one transaction, in which no database can be created.
+        // One argument for each: several statements in one argument would run in one transaction, in which no database can be
+        // created.
         for statement in statements {
             command.args(["-c", statement]);
         }
@@ -111,8 +112,8 @@ impl Programs {
     }
 }
 
-/// A running server with a data directory of its own. It ends, and the folder goes, when this is dropped and also when
-/// this process is killed.
+/// A running server with its own data directory. When it is dropped, and also when this process is killed, the server is stopped
+/// and its folder is removed.
 pub struct Server {
     programs: Programs,
     directory: PathBuf,
@@ -121,11 +122,11 @@ pub struct Server {
 }
 
 impl Server {
-    /// Makes a data directory and starts a server on it. PostgreSQL refuses to run as root: then it is run as the user
+    /// Creates a data directory and starts a server on it. PostgreSQL refuses to run as root: in that case it runs as the user
     /// `postgres`, or else `nobody`.
     ///
     /// # Errors
-    /// When PostgreSQL is not installed or does not start; with what to do about it.
+    /// When PostgreSQL is not installed or does not start; the message says what to do.
     pub fn start() -> Result<Self, String> {
         let programs = Programs::find()?;
         let directory = new_directory("postgres")?;
@@ -150,27 +151,27 @@ impl Server {
         let mut command = self.command("initdb")?;
         command.args(["--username", SUPERUSER, "--auth", "password", "--pwfile"]).arg(password);
         command.args(["--encoding", "UTF8", "--locale", "C", "--no-sync", "--no-instructions"]);
-        // An order of text that is not that of the bytes, so that whatever relies on it by mistake shows.
+        // A collation that differs from byte order, so that code that relies on byte order by mistake fails.
         if self.programs.major_version()? >= 15 {
             command.args(["--locale-provider", "icu", "--icu-locale", "en-US"]);
         }
         output_of(command.arg("--pgdata").arg(self.data())).map(drop)
     }
 
-    /// Address as superuser.
+    /// Returns the superuser's URL.
     pub fn url(&self) -> String {
         format!("postgres://{SUPERUSER}:{PASSWORD}@127.0.0.1:{}/postgres", self.port())
     }
 
-    /// Starts the server again, on the same port and data. Does nothing when it runs.
+    /// Starts the server again, on the same port and data. Does nothing if it is running.
     ///
     /// # Errors
-    /// When it does not start; with its log.
+    /// When the server does not start; the message contains its log.
     pub fn resume(&mut self) -> Result<(), String> {
         if self.process.is_some() {
             return Ok(());
         }
-        // Left by a crash; its process has ended, since its keeper was waited for.
+        // A crash may have left this file. That server has exited, because its keeper was waited for.
         let lock = self.data().join("postmaster.pid");
         let _ = fs::remove_file(&lock);
         let (postgres, data) = (self.programs.0.join("postgres"), self.data());
@@ -179,7 +180,7 @@ impl Server {
         program.extend(["-p".as_ref(), OsStr::new(&port)]);
         program.extend(SETTINGS.iter().flat_map(|setting| ["-c", setting].map(OsStr::new)));
         let mut process = KeptProcess::start(self.command("sh")?, &self.directory, "QUIT", &program)?;
-        // The eighth line of this file is what `pg_ctl` waits for.
+        // `pg_ctl` waits for the eighth line of this file too.
         let state = |text: String| text.lines().nth(7).map(|line| line.trim().to_owned());
         let ready = process.wait_until(STARTS_WITHIN, || {
             fs::read_to_string(&lock).ok().and_then(state).as_deref() == Some("ready")
@@ -193,7 +194,7 @@ impl Server {
         Err(format!("PostgreSQL did not start: {}", last_lines(&log, 10)))
     }
 
-    /// Ends the server and waits until it is gone. Data, port and addresses stay for [`Server::resume`].
+    /// Stops the server and waits until it has exited. Data, port and URLs are kept for [`Server::resume`].
     pub fn stop(&mut self, how: Stop) {
         let Some(process) = self.process.take() else { return };
         process.stop(match how {
@@ -202,7 +203,7 @@ impl Server {
         });
     }
 
-    /// Ends the server and starts it again.
+    /// Stops the server and starts it again.
     ///
     /// # Errors
     /// As [`Server::resume`].
@@ -211,10 +212,10 @@ impl Server {
         self.resume()
     }
 
-    /// Makes an empty database.
+    /// Creates an empty database.
     ///
     /// # Errors
-    /// When the server does not answer.
+    /// When the server does not respond.
     pub fn database(&self) -> Result<Database, String> {
         Database::create(self.programs.clone(), self.url(), None)
     }
@@ -232,7 +233,7 @@ impl Server {
         let installed = self.programs.0.join(program);
         let path = if installed.is_file() { installed.into_os_string() } else { OsString::from(program) };
         let mut command = Command::new(path);
-        // The user's own settings must not reach the server, nor a directory that its user may not enter.
+        // The server must not get the user's own environment, or a working directory that its user may not enter.
         command.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin").env("LC_ALL", "C");
         command.current_dir(&self.directory);
         if let Some((user, group)) = server_user()? {
@@ -251,12 +252,12 @@ impl Drop for Server {
     }
 }
 
-/// A database of one test; dropped on the server when this is dropped.
+/// A database of one test; dropping it drops the database on the server.
 pub struct Database {
     programs: Programs,
     server_url: String,
     name: String,
-    // Held so that the server lives as long as its databases.
+    // Keeps the server running as long as its databases exist.
     server: Option<Arc<Server>>,
 }
 
@@ -267,12 +268,12 @@ impl Database {
         let name = format!("test_{}_{number}", std::process::id());
         let database = Self { programs, server_url, name, server };
         let create = format!("CREATE DATABASE {} OWNER {ROLE} TEMPLATE template0", database.name);
-        // A process of the same number may have left one behind.
+        // An earlier process with the same id may have left one behind.
         database.programs.psql(&database.server_url, &[&database.drop_statement(), &create])?;
         Ok(database)
     }
 
-    /// Another database of the same server, which a test makes by statements of its own: dropped like this one.
+    /// Refers to another database on the same server, which a test creates with its own statements; it is dropped like this one.
     pub fn made_beside(&self, name: &str) -> Self {
         Self {
             programs: self.programs.clone(),
@@ -282,7 +283,7 @@ impl Database {
         }
     }
 
-    /// Address as [`ROLE`], the owner.
+    /// Returns the URL for [`ROLE`], the owner.
     pub fn url(&self) -> String {
         let (_, place) = self.server_url.rsplit_once('@').unwrap_or_default();
         let host = place.split('/').next().unwrap_or_default();
@@ -292,7 +293,7 @@ impl Database {
     /// Runs statements in the database as superuser and returns their rows, with `|` between columns.
     ///
     /// # Errors
-    /// What PostgreSQL says.
+    /// The error that PostgreSQL returns.
     pub fn run(&self, statements: &[&str]) -> Result<String, String> {
         let (server, _) = self.server_url.rsplit_once('/').unwrap_or_default();
         self.programs.psql(&format!("{server}/{}", self.name), statements)
@@ -305,16 +306,16 @@ impl Database {
 
 impl Drop for Database {
     fn drop(&mut self) {
-        // A server that is gone took it along.
+        // Fails if the server is already stopped and its data removed.
         let _ = self.programs.psql(&self.server_url, &[&self.drop_statement()]);
     }
 }
 
-/// An empty database on the server that `cargo xtask test` started, or else on one that this process starts and shares
-/// among its tests.
+/// Creates an empty database on the server that `cargo xtask test` started, or otherwise on one that this process starts and
+/// shares among its tests.
 ///
 /// # Errors
-/// When PostgreSQL is not installed or does not answer; with what to do about it.
+/// When PostgreSQL is not installed or does not respond; the message says what to do.
 pub fn database() -> Result<Database, String> {
     if let Ok(url) = std::env::var(SERVER_URL) {
         return Database::create(Programs::find()?, url, None);
@@ -334,7 +335,7 @@ pub fn database() -> Result<Database, String> {
     Database::create(server.programs.clone(), server.url(), Some(server))
 }
 
-/// Who runs the server: nobody else than ourselves, unless we are root.
+/// Returns user and group to run the server as: `None` for the current user, unless that is root.
 fn server_user() -> Result<Option<(u32, u32)>, String> {
     let ours = fs::metadata("/proc/self").map_err(|error| format!("cannot tell our own user: {error}"))?;
     if std::os::unix::fs::MetadataExt::uid(&ours) != 0 {
@@ -390,7 +391,7 @@ mod tests {
 
     const KILLED: &str = "TESTKIT_SERVER_OF_A_KILLED_PROCESS";
 
-    /// The process to be killed: this same test program, which does nothing here unless it was told to.
+    /// The process to kill: this same test program. Without the environment variable, the test does nothing.
     #[test]
     fn process_with_a_server() {
         if std::env::var_os(KILLED).is_none() {

@@ -1,13 +1,13 @@
-//! How far a long test has come.
+//! Progress output of long tests.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long nothing is printed.
+/// Interval of the output.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// Prints how much is done, every ten seconds: whoever waits for hours sees that it goes on, and how long it will. A test that takes
-/// less prints nothing.
+/// Prints the progress every ten seconds, with an estimate of the total time, for tests that run for hours. A shorter test prints
+/// nothing.
 #[derive(Debug)]
 pub struct Progress {
     what: String,
@@ -17,18 +17,18 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Of so many of something, such as `kills on SQLite`.
+    /// Creates a progress with a known total, of items such as `kills on SQLite`.
     pub fn of(all: impl TryInto<u64>, what: impl Into<String>) -> Self {
         Self { all: all.try_into().ok(), ..Self::endless(what) }
     }
 
-    /// Of something of which nobody knows how many there will be.
+    /// Creates a progress with an unknown total.
     pub fn endless(what: impl Into<String>) -> Self {
         let now = Instant::now();
         Self { what: what.into(), all: None, begun: now, told: Mutex::new(now) }
     }
 
-    /// So many are done.
+    /// Reports the number of completed items.
     pub fn at(&self, done: impl TryInto<u64>) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         if told.elapsed() < EVERY {

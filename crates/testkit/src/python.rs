@@ -1,11 +1,11 @@
-//! The Python with the official clients that tests run.
+//! The Python environment with the official clients that tests run.
 
 use std::path::PathBuf;
 
-/// The interpreter that `cargo xtask test` prepares: `TRACEWARDEN_PYTHON`, or where it is kept in the user's cache.
+/// Returns the interpreter that `cargo xtask test` prepares: `TRACEWARDEN_PYTHON`, or the one in the user's cache.
 ///
 /// # Errors
-/// When it is not there; with the command that prepares it.
+/// When the interpreter does not exist; the message contains the command that prepares it.
 pub fn prepared_python() -> Result<PathBuf, String> {
     let cached = || Some(cache()?.join("tracewarden/python/venv/bin/python"));
     let path = std::env::var_os("TRACEWARDEN_PYTHON").map(PathBuf::from).or_else(cached);
@@ -13,7 +13,7 @@ pub fn prepared_python() -> Result<PathBuf, String> {
         .ok_or_else(|| "there is no Python with the official clients: run `cargo xtask test`".to_owned())
 }
 
-/// The user's cache directory, as `cargo xtask` finds it.
+/// Returns the user's cache directory, as `cargo xtask` determines it.
 pub(crate) fn cache() -> Option<PathBuf> {
     let configured = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     configured.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))

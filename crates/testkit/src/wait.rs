@@ -1,18 +1,18 @@
-//! Waiting for work in the background: until it is done, and not for a time that is long enough on a fast machine.
+//! Waiting for background work: until it is done, rather than for a fixed time that is only long enough on a fast machine.
 
 use std::fmt::Debug;
 use std::panic::Location;
 use std::time::{Duration, Instant};
 
-/// How long a test waits for what is sure to come. Only a program that hangs takes as long.
+/// Time-out for a condition that is certain to occur. Only a program that hangs takes this long.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Asks again and again, for at most [`LIMIT`], until the answer is as `done` wants it, and returns that answer.
+/// Calls `ask` repeatedly, for at most [`LIMIT`], until `done` accepts the result, and returns that result.
 ///
 /// # Panics
-/// After that time, with the last answer.
+/// After the time-out, with the last result.
 #[track_caller]
 pub fn until<T: Debug, Asked: Future<Output = T>>(
     ask: impl FnMut() -> Asked,
@@ -21,10 +21,10 @@ pub fn until<T: Debug, Asked: Future<Output = T>>(
     until_within(LIMIT, ask, done)
 }
 
-/// As [`until`], where a time is part of what is tested.
+/// As [`until`], for tests in which the time limit matters.
 ///
 /// # Panics
-/// After that time, with the last answer.
+/// After the time-out, with the last result.
 #[track_caller]
 pub fn until_within<T: Debug, Asked: Future<Output = T>>(
     limit: Duration,
@@ -35,7 +35,7 @@ pub fn until_within<T: Debug, Asked: Future<Output = T>>(
     async move {
         let begun = Instant::now();
         loop {
-            // Before asking: an answer that took long to come is the last one all the same.
+            // Evaluated before asking: after a slow answer that exceeds the limit there is one more attempt.
             let last = begun.elapsed() >= limit;
             let answer = ask().await;
             if done(&answer) {

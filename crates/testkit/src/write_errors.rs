@@ -1,18 +1,18 @@
-//! Writes and syncs of a SQLite database that fail on purpose, in a process of their own.
+//! Fault injection for writes and syncs of a SQLite database, in a separate process.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What fails.
+/// The operation that fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Writing to the file, its journal or their shared memory.
+    /// A write to the database file, its journal or their shared memory.
     Write,
-    /// Waiting until what was written is on the disk.
+    /// A sync to disk.
     Sync,
 }
 
-/// Why it fails.
+/// The error of the failed operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Disk {
     /// `EIO`.
@@ -21,16 +21,16 @@ pub enum Disk {
     Full,
 }
 
-/// What a process says on standard error when its first write or sync fails.
+/// Text that a process prints on standard error when its first write or sync fails.
 pub const TOLD: &str = "of the database fails on purpose";
 
-/// The library that stands between a process and its system. In C, since that cannot be written without `unsafe`.
+/// A library that is preloaded to intercept system calls. It is written in C, because it would require `unsafe` in Rust.
 pub struct WriteErrors {
     library: PathBuf,
 }
 
 impl WriteErrors {
-    /// Compiles the library into this directory, which has to outlive the processes.
+    /// Compiles the library into this directory, which must exist as long as the processes.
     ///
     /// # Errors
     /// When there is no C compiler.
@@ -46,8 +46,8 @@ impl WriteErrors {
         Ok(Self { library })
     }
 
-    /// Environment of a process whose `number`-th write or sync of a database, counted from 1 and over all its threads, fails:
-    /// all from there on, or that one only.
+    /// Returns the environment for a process in which the `number`-th write or sync of a database fails, counted from 1 over all
+    /// its threads: with `once` only that one, otherwise also all later ones.
     pub fn environment(
         &self,
         kind: Kind,

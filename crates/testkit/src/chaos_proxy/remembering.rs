@@ -1,5 +1,5 @@
-//! A relay that answers a statement as it was answered the first time: what the store makes once can be cut off after each of
-//! its bytes.
+//! A relay that repeats the first response to each statement, so that a test can cut a response that ClickHouse produces only
+//! once after each of its bytes.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -8,16 +8,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::rewriting::{Message, line};
 
-/// What it remembers.
+/// The recorded responses.
 #[derive(Default)]
 pub(super) struct Memory {
-    /// Whole answers with their heads, by [`Request::statement`].
+    /// Whole responses with their heads, by [`Request::statement`].
     answers: HashMap<Vec<u8>, Vec<u8>>,
-    /// How often one was given again.
+    /// Number of repeated responses.
     pub(super) repeated: usize,
 }
 
-/// Listens on a free port of the loopback interface for as long as the process runs.
+/// Listens on a free port of the loopback interface until the process ends.
 pub(super) fn start(upstream: SocketAddr, memory: Arc<Mutex<Memory>>) -> std::io::Result<SocketAddr> {
     let listener = TcpListener::bind(("127.0.0.1", 0))?;
     let address = listener.local_addr()?;
@@ -30,7 +30,7 @@ pub(super) fn start(upstream: SocketAddr, memory: Arc<Mutex<Memory>>) -> std::io
     Ok(address)
 }
 
-/// Passes requests on until the client leaves or the store breaks off.
+/// Forwards requests until the client disconnects or the server closes the connection.
 fn relay(client: TcpStream, upstream: SocketAddr, memory: &Mutex<Memory>) {
     let Ok(mut to_client) = client.try_clone() else { return };
     let mut requests = BufReader::new(client);
@@ -60,7 +60,7 @@ fn relay(client: TcpStream, upstream: SocketAddr, memory: &Mutex<Memory>) {
 
 struct Request {
     bytes: Vec<u8>,
-    /// Of a statement, all that is the same whenever it is sent: without its id, and without what separates its parts.
+    /// The part of a statement that is the same whenever it is sent: without the query id and without the multipart boundary.
     statement: Option<Vec<u8>>,
 }
 
@@ -90,17 +90,17 @@ impl Request {
     }
 }
 
-/// The whole answer, with its head, if it came to its end.
+/// Returns the whole response with its head, if it is complete.
 fn exchange(upstream: SocketAddr, request: &[u8]) -> Option<Vec<u8>> {
     let mut server = TcpStream::connect(upstream).ok()?;
     server.write_all(request).ok()?;
     let mut kept = Kept { from: server, bytes: Vec::new() };
-    // One answer comes on this connection, so that nothing behind it is read.
+    // The connection carries one response, so the buffered reader cannot read beyond it.
     let answer = Message::read(&mut BufReader::new(&mut kept))?;
     answer.whole.then_some(kept.bytes)
 }
 
-/// Keeps what is read through it.
+/// Records all bytes that are read through it.
 struct Kept {
     from: TcpStream,
     bytes: Vec<u8>,

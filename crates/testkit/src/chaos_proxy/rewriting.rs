@@ -1,4 +1,4 @@
-//! Answers that are read as HTTP and written anew, with another body and another end.
+//! Responses that are parsed as HTTP and rewritten with another body and another end.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -7,55 +7,55 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{State, lock};
 
-/// What is written in place of answers to statements. Each of them says that it marks its exceptions with [`TAG`].
+/// The changes to responses to statements. Every rewritten response declares [`TAG`] as its exception tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rewriting {
-    /// The first answer whose body is changed, counted from 0 since the fault was set; all after it are changed as well.
+    /// The first response whose body is changed, counted from 0 since the fault was set; all later ones are changed too.
     pub from: usize,
-    /// At most so many bytes of the body are kept.
+    /// Maximum number of bytes of the body that are kept.
     pub keep: usize,
-    /// What stands behind them.
+    /// Text after the kept bytes.
     pub behind: &'static str,
-    /// It comes in pieces of so many bytes, the first of them with the last bytes that are kept.
+    /// Size in bytes of the pieces in which this text is sent. The first piece begins with the last kept bytes.
     pub piece: usize,
-    /// How answers end.
+    /// How responses end.
     pub end: End,
 }
 
-/// How an answer ends that was written anew.
+/// How a rewritten response ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// With the last chunk: HTTP knows of no fault.
+    /// With the last chunk: a valid end in HTTP.
     Proper,
-    /// Without it, where the body was changed.
+    /// Without the last chunk, if the body was changed.
     Broken,
-    /// By closing the connection, with neither a length nor chunks, as a proxy of HTTP/1.0 ends it.
+    /// By closing the connection, with neither a length nor chunks, as an HTTP/1.0 proxy does.
     Closing,
-    /// The same, and called a coding of the transfer.
+    /// As [`Self::Closing`], with `Transfer-Encoding: identity`.
     ClosingAsIdentity,
 }
 
-/// The tag of every answer that was written anew.
+/// The exception tag of every rewritten response.
 pub const TAG: &str = "abcdefghijklmnop";
 
 impl Rewriting {
-    /// Whole answers that end so.
+    /// Returns a rewriting that keeps bodies whole and uses this end.
     pub fn whole(end: End) -> Self {
         Self { from: usize::MAX, keep: usize::MAX, behind: "", piece: usize::MAX, end }
     }
 }
 
-/// An answer as it came.
+/// A response as it was received.
 pub(super) struct Message {
     status: String,
     headers: Vec<String>,
     body: Vec<u8>,
-    /// Whether it came to its end.
+    /// Whether the response is complete.
     pub(super) whole: bool,
 }
 
 impl Message {
-    /// Nothing at the end of the connection.
+    /// Reads a response; `None` at the end of the connection.
     pub(super) fn read(from: &mut impl BufRead) -> Option<Self> {
         let status = line(from)?;
         let mut headers = Vec::new();
@@ -82,7 +82,7 @@ impl Message {
         Some(Self { status, headers, body, whole })
     }
 
-    /// Its head, with what is said there of the body's end and of exceptions replaced.
+    /// Returns the head, with the headers about the body's end and the exception tag replaced.
     fn head(&self, end: End) -> String {
         const REPLACED: [&str; 5] =
             ["content-length", "transfer-encoding", "connection", "keep-alive", "x-clickhouse-exception-tag"];
@@ -103,7 +103,7 @@ impl Message {
     }
 }
 
-/// A line without its end.
+/// Reads a line and removes its end.
 pub(super) fn line(from: &mut impl BufRead) -> Option<String> {
     let mut line = String::new();
     match from.read_line(&mut line) {
@@ -112,7 +112,7 @@ pub(super) fn line(from: &mut impl BufRead) -> Option<String> {
     }
 }
 
-/// Nothing when they break off.
+/// Reads a chunked body; `None` if it is incomplete.
 fn chunks(from: &mut impl BufRead, body: &mut Vec<u8>) -> Option<()> {
     loop {
         let length = u64::from_str_radix(&line(from)?, 16).ok()?;
@@ -126,7 +126,7 @@ fn chunks(from: &mut impl BufRead, body: &mut Vec<u8>) -> Option<()> {
     }
 }
 
-/// Passes answers on until the connection ends or a fault ends it.
+/// Forwards responses until the connection or the fault ends.
 pub(super) fn answers(
     server: TcpStream,
     mut client: TcpStream,

@@ -1,4 +1,4 @@
-//! A cluster of real servers: two shards of two replicas each, with a ZooKeeper.
+//! A cluster of real servers: two shards with two replicas each, and a ZooKeeper.
 
 use std::thread;
 
@@ -6,16 +6,16 @@ use super::zookeeper::ZooKeeper;
 use super::{Options, Ports, Server};
 use crate::ports::ReservedPorts;
 
-/// How many shards a cluster has.
+/// Number of shards in a cluster.
 pub const SHARDS: usize = 2;
 
-/// How many replicas each shard has.
+/// Number of replicas in a shard.
 pub const REPLICAS: usize = 2;
 
 const PORTS: usize = 3 * SHARDS * REPLICAS;
 
-/// A running cluster with the name [`Cluster::NAME`]. Its servers know themselves as `{shard}` and `{replica}` in paths of
-/// replicated tables, and share a secret, so that a user is the same user on all of them.
+/// A running cluster with the name [`Cluster::NAME`]. Its servers have the macros `{shard}` and `{replica}` for paths of
+/// replicated tables, and share a secret, so that a user has the same identity on all of them.
 pub struct Cluster {
     servers: Vec<Server>,
     #[allow(dead_code, reason = "held for its process")]
@@ -25,10 +25,10 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// The cluster's name in statements.
+    /// Name of the cluster in statements.
     pub const NAME: &str = "test_cluster";
 
-    /// Starts all servers at once, with the options of the server of each shard and replica, both counted from 0.
+    /// Starts all servers in parallel. `options` gets the numbers of the shard and the replica, both counted from 0.
     ///
     /// # Errors
     /// As [`Server::start`].
@@ -39,16 +39,16 @@ impl Cluster {
         Ok(Self { servers, zookeeper, reserved })
     }
 
-    /// The server of a shard and a replica, both counted from 0.
+    /// Returns the server of a shard and a replica, both counted from 0.
     ///
     /// # Panics
-    /// When there is none.
+    /// When there is no such server.
     pub fn server(&self, shard: usize, replica: usize) -> &Server {
         #[allow(clippy::expect_used, reason = "a wrong test")]
         self.servers.get(shard * REPLICAS + replica).expect("no such server")
     }
 
-    /// All servers, by shard and then by replica.
+    /// Returns all servers, ordered by shard and then by replica.
     pub fn servers(&self) -> &[Server] {
         &self.servers
     }
@@ -56,7 +56,7 @@ impl Cluster {
     /// Runs a statement as the administrator on every server, one after the other.
     ///
     /// # Errors
-    /// The first that fails.
+    /// The first error.
     pub fn run_on_all(&self, statement: &str) -> Result<(), String> {
         self.servers.iter().try_for_each(|server| server.run(statement).map(drop))
     }

@@ -1,4 +1,4 @@
-//! ClickHouse's HTTP protocol, as far as tests need it to prepare a server.
+//! A client for ClickHouse's HTTP interface, sufficient for preparing test servers.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpStream};
@@ -7,15 +7,15 @@ use std::time::Duration;
 const PING_TIMEOUT: Duration = Duration::from_secs(2);
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Whether the server answers.
+/// Whether the server responds to `/ping`.
 pub(super) fn ping(port: u16) -> bool {
     exchange(port, b"GET /ping HTTP/1.0\r\n\r\n", &[], PING_TIMEOUT).is_ok_and(|answer| answer.0 == 200)
 }
 
-/// Sends a statement; what it prints.
+/// Sends a statement and returns its output.
 ///
 /// # Errors
-/// The server's answer in place of success.
+/// The error that the server returns.
 pub(super) fn post(port: u16, user: &str, password: &str, statement: &[u8]) -> Result<String, String> {
     let head = format!(
         "POST / HTTP/1.0\r\nX-ClickHouse-User: {user}\r\nX-ClickHouse-Key: {password}\r\nContent-Length: {}\r\n\r\n",
@@ -27,7 +27,7 @@ pub(super) fn post(port: u16, user: &str, password: &str, statement: &[u8]) -> R
     }
 }
 
-/// With HTTP 1.0 an answer is not in chunks and ends with its connection.
+/// Sends a request and returns status and body. In HTTP/1.0, a response has no chunks and ends with its connection.
 fn exchange(port: u16, head: &[u8], body: &[u8], timeout: Duration) -> Result<(u16, String), String> {
     let failed = |error: std::io::Error| format!("the ClickHouse server does not answer: {error}");
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).map_err(failed)?;

@@ -37,7 +37,7 @@ fn a_server_that_does_not_start_shows_its_log() {
 
 const KILLED: &str = "TESTKIT_CLICKHOUSE_OF_A_KILLED_PROCESS";
 
-/// The process to be killed: this same test program, which does nothing here without the variable.
+/// The process to kill: this same test program. Without the environment variable, the test does nothing.
 #[test]
 fn process_with_a_server() {
     if std::env::var_os(KILLED).is_none() {
@@ -74,7 +74,7 @@ fn the_server_of_a_killed_process_ends_and_its_folder_is_removed() {
 #[test]
 fn a_cluster_replicates_and_shares_a_user() {
     let cluster = Cluster::start(|shard, _| {
-        // What the first shard's server sends is clamped on the second, which has a constraint.
+        // The second shard has a constraint, which clamps the setting that the first shard's server sends.
         let constraint = if shard == 1 { "<max_threads><readonly/></max_threads>" } else { "" };
         let threads = shard + 1;
         Options::default().user(

@@ -1,4 +1,4 @@
-//! A ZooKeeper, which replicated tables of a cluster need.
+//! A ZooKeeper, which the replicated tables of a cluster need.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -11,26 +11,26 @@ use std::time::Duration;
 use crate::kept_process::{KeptProcess, last_lines, new_directory};
 use crate::ports::ReservedPorts;
 
-/// Where Debian's package `zookeeper` installs it; what it needs is named in the archive.
+/// Path where Debian's package `zookeeper` installs it. The archive lists its dependencies.
 pub const JAR: &str = "/usr/share/java/zookeeper.jar";
 
 const STARTS_WITHIN: Duration = Duration::from_secs(60);
 
-/// A running ZooKeeper. It ends, and its folder is removed, when this is dropped and also when this process is killed.
+/// A running ZooKeeper. When it is dropped, and also when this process is killed, it is stopped and its folder is removed.
 pub struct ZooKeeper {
     directory: PathBuf,
     process: Option<KeptProcess>,
-    /// The port for clients.
+    /// The client port.
     pub port: u16,
     #[allow(dead_code, reason = "held for its locks")]
     reserved: ReservedPorts<1>,
 }
 
 impl ZooKeeper {
-    /// Starts it and waits until it answers.
+    /// Starts ZooKeeper and waits until it responds.
     ///
     /// # Errors
-    /// When it is not installed or does not start; with what to do about it, or its log.
+    /// When ZooKeeper is not installed or does not start. The message says what to do, or contains its log.
     pub fn start() -> Result<Self, String> {
         let java = Command::new("java").arg("-version").output().is_ok_and(|output| output.status.success());
         if !Path::new(JAR).is_file() || !java {

@@ -1,8 +1,8 @@
-//! An hour of a random system in which one operation of one service fails for one tenant: for tests of whether whoever
-//! looks for the cause finds it.
+//! An hour of traces of a random system in which one operation of one service fails for one tenant, for tests of finding the
+//! cause.
 //!
-//! Whatever people would call the system's parts differs from seed to seed, and so does what an administrator marked:
-//! nothing can be found by a name that is known beforehand. The same seed and the same moment give the same spans.
+//! All names in the system, and the fields that an administrator marked, depend on the seed, so a search cannot rely on known
+//! names. The same seed and the same moment give the same spans.
 
 mod names;
 mod rows;
@@ -17,61 +17,61 @@ use serde_json::{Value, json};
 use rows::Writer;
 use system::System;
 
-/// Nanoseconds.
+/// In nanoseconds.
 const MINUTE: u64 = 60_000_000_000;
-/// Requests of an hour in which nothing fails.
+/// Number of requests in the hour that do not fail.
 const HEALTHY: usize = 220;
-/// Environments: what happens in the first is to be found, what happens in the other is not to be seen.
+/// Environments: the incident is in the first; the traces of the second must not be visible.
 pub const ENVIRONMENTS: [&str; 2] = ["production", "staging"];
 
-/// The hour, and what is wrong in it.
+/// The traces of the hour, and the incident in it.
 pub struct Incident {
     /// Rows of the exporter's table, each a JSON object.
     pub rows: Vec<Value>,
-    /// Fields as `PUT /schema/fields` takes them: ten to fifteen, as a sensible administrator marks them.
+    /// Fields in the format of `PUT /schema/fields`: ten to fifteen, as a sensible administrator marks them.
     pub fields: Vec<Value>,
-    /// A policy that opens the first of [`ENVIRONMENTS`].
+    /// A policy that grants access to the first of [`ENVIRONMENTS`].
     pub policy: String,
-    /// What is to be found.
+    /// The expected result of the search.
     pub cause: Cause,
-    /// How many requests failed in the first environment.
+    /// Number of failed requests in the first environment.
     pub failed: usize,
-    /// All requests there.
+    /// Number of all requests in the first environment.
     pub requests: usize,
 }
 
-/// Why requests fail.
+/// The cause of the failed requests.
 #[derive(Debug, Clone)]
 pub struct Cause {
-    /// Whose requests fail.
+    /// Tenant whose requests fail.
     pub tenant: String,
-    /// Which service fails.
+    /// Service that fails.
     pub service: String,
-    /// What it was asked to do.
+    /// Operation that fails.
     pub operation: String,
-    /// Kind of the exception.
+    /// Type of the exception.
     pub kind: String,
-    /// What nothing else says.
+    /// Unique message of the exception.
     pub message: String,
-    /// Trace and span id of each span that failed by itself.
+    /// Trace and span id of each span that is the origin of a failure.
     pub spans: Vec<(String, String)>,
 }
 
-/// What fails, while it is being written.
+/// The fault to write into the traces.
 struct Fault {
     operation: usize,
-    /// Whether the operation's own statement fails and not the operation itself.
+    /// Whether the operation's database statement fails, rather than the operation itself.
     in_statement: bool,
     kind: String,
     message: String,
-    /// Whether the status says it, and whether an event does.
+    /// Whether the status reports the failure, and whether an event does.
     told_by: (bool, bool),
-    /// Attempts of the caller, the first among them.
+    /// Number of attempts of the caller, including the first.
     attempts: usize,
 }
 
 impl Incident {
-    /// The hour before the given moment, in nanoseconds since 1970.
+    /// Generates the hour before the given moment, in nanoseconds since 1970.
     pub fn new(seed: u64, now_unix_nanos: u64) -> Self {
         let random = &mut ChaCha8Rng::seed_from_u64(seed);
         let system = System::new(random);
@@ -88,7 +88,7 @@ impl Incident {
             let at = random.random_range(hour.clone());
             let (who, entry) = (tenants.choose(random), system.entries().choose(random));
             let (Some(who), Some(entry)) = (who, entry) else { continue };
-            // What would fail is among the requests that do.
+            // Requests that would fail are generated below.
             let spared = *who == tenant && incident.contains(&at) && system.reaches(*entry, fault.operation);
             if !spared {
                 writer.request(*entry, who, ENVIRONMENTS[0], at, None);
@@ -109,7 +109,7 @@ impl Incident {
         }
         let requests = writer.requests;
         let spans = std::mem::take(&mut writer.failed);
-        // Something else fails more often where it is not to be seen.
+        // A different fault occurs more often in the environment that must not be visible.
         let other = self::fault(random, &system);
         for _ in 0..failed * 2 {
             let at = random.random_range(hour.clone());

@@ -1,4 +1,4 @@
-//! What things are called.
+//! Random names and failure messages.
 
 use rand::{RngExt, seq::IndexedRandom};
 use rand_chacha::ChaCha8Rng;
@@ -43,7 +43,7 @@ const SYLLABLES: [&str; 16] = [
     "bel", "cor", "dan", "fen", "gal", "hol", "kir", "lum", "mar", "nor", "pel", "quin", "ros", "sel", "tor",
     "ves",
 ];
-/// Kinds of exceptions in the languages that services are written in, with what they say. `%` is a number, `@` an id.
+/// Exception types in the languages of the services, with their messages. `%` is a number, `@` an id.
 const FAILURES: [(&str, &str); 12] = [
     (
         "java.sql.SQLTransientConnectionException",
@@ -62,7 +62,7 @@ const FAILURES: [(&str, &str); 12] = [
     ("std::io::Error", "No space left on device (os error 28) while writing segment @"),
 ];
 
-/// Different names of services, those that are asked from outside first.
+/// Returns different names of services; those that receive external requests come first.
 pub(super) fn services(random: &mut ChaCha8Rng, entries: usize, others: usize) -> Vec<String> {
     let mut names: Vec<String> =
         FIRST.sample(random, entries).map(|name| format!("{name}-gateway")).collect();
@@ -87,7 +87,7 @@ pub(super) fn tenants(random: &mut ChaCha8Rng) -> Vec<String> {
         .collect()
 }
 
-/// A kind of exception, and a message that nothing else has.
+/// Returns an exception type and a unique message.
 pub(super) fn failure(random: &mut ChaCha8Rng) -> (String, String) {
     let (kind, pattern) = FAILURES.choose(random).copied().unwrap_or_default();
     let mut message = String::new();

@@ -1,4 +1,4 @@
-//! Requests as rows of the exporter's table.
+//! Generates requests as rows of the exporter's table.
 
 use rand::{RngExt, seq::IndexedRandom};
 use rand_chacha::ChaCha8Rng;
@@ -7,20 +7,20 @@ use serde_json::{Map, Value, json};
 use super::Fault;
 use super::system::System;
 
-/// Nanoseconds.
+/// In nanoseconds.
 const MICROSECOND: u64 = 1_000;
 
-/// Writes requests, one after the other.
+/// Writes requests one after the other.
 pub(super) struct Writer<'a> {
     random: ChaCha8Rng,
     system: &'a System,
     pub rows: Vec<Value>,
     pub requests: usize,
-    /// Trace and span id of spans that failed by themselves.
+    /// Trace and span id of each span that is the origin of a failure.
     pub failed: Vec<(String, String)>,
 }
 
-/// What all spans of a request share.
+/// Properties that all spans of a request share.
 struct Request<'a> {
     trace: String,
     tenant: &'a str,
@@ -30,7 +30,7 @@ struct Request<'a> {
 
 /// How a span failed.
 enum Failure<'a> {
-    /// For another's sake, with what its code makes of that.
+    /// Because of another span, with the status message that the service sets.
     Above(&'static str),
     Here(&'a Fault),
 }
@@ -53,7 +53,7 @@ impl<'a> Writer<'a> {
         Self { random, system, rows: Vec::new(), requests: 0, failed: Vec::new() }
     }
 
-    /// A request from outside, which fails as the fault says, where there is one.
+    /// Writes an external request. With a fault, the request fails.
     pub fn request(
         &mut self,
         entry: usize,
@@ -71,13 +71,13 @@ impl<'a> Writer<'a> {
         format!("{:016x}", self.random.random::<u64>() | 1)
     }
 
-    /// A while around the median, and now and then much longer.
+    /// Returns a duration around the median, occasionally much longer.
     fn lasting(&mut self, median_micros: u64) -> u64 {
         let tail = if self.random.random_bool(0.03) { 12 } else { 1 };
         self.random.random_range(median_micros / 2..median_micros * 2) * tail * MICROSECOND
     }
 
-    /// What a service does when it is asked; gives the end, and whether it failed.
+    /// Writes the spans of a service's operation. Returns the end, and whether the operation failed.
     fn operation(&mut self, request: &Request<'_>, operation: usize, parent: &str, from: u64) -> (u64, bool) {
         let system = self.system;
         let Some(own) = system.operations.get(operation) else { return (from, false) };
@@ -132,7 +132,7 @@ impl<'a> Writer<'a> {
         (end, failed)
     }
 
-    /// One service asks another, and again when that failed.
+    /// Writes a call from one service to another, with retries if it fails.
     fn call(
         &mut self,
         request: &Request<'_>,

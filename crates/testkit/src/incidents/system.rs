@@ -1,4 +1,4 @@
-//! Services in four layers; each operation always calls the same ones of the layer below.
+//! Services in four layers. Each operation always calls the same operations of the layer below.
 
 use std::ops::Range;
 
@@ -7,19 +7,19 @@ use rand_chacha::ChaCha8Rng;
 
 use super::names;
 
-/// Services of each layer, the first of which is asked from outside.
+/// Number of services in each layer. The first layer receives external requests.
 const LAYERS: [usize; 4] = [2, 3, 4, 3];
 
-/// What a service does when it is asked.
+/// An operation of a service.
 pub(super) struct Operation {
     pub service: usize,
     pub verb: String,
     pub thing: String,
-    /// Of the layer below.
+    /// Called operations in the layer below.
     pub calls: Vec<usize>,
-    /// Whether it asks a database.
+    /// Whether the operation runs a database statement.
     pub statement: bool,
-    /// Whether it computes something worth a span.
+    /// Whether the operation has a span for its own computation.
     pub computes: bool,
     pub name: String,
 }
@@ -27,11 +27,11 @@ pub(super) struct Operation {
 pub(super) struct System {
     pub services: Vec<String>,
     pub operations: Vec<Operation>,
-    /// Where each layer's operations are.
+    /// Operations of each layer, as ranges.
     layers: Vec<Range<usize>>,
     pub tenant_key: String,
     pub environment_key: String,
-    /// Whether services call each other by RPC, or over plain HTTP.
+    /// Whether services call each other by RPC rather than plain HTTP.
     pub by_rpc: bool,
     pub entries: Vec<usize>,
 }
@@ -93,18 +93,18 @@ impl System {
         }
     }
 
-    /// Operations that are asked for from outside.
+    /// Returns the operations that receive external requests.
     pub fn entries(&self) -> &[usize] {
         &self.entries
     }
 
-    /// Operations far from them, that some entry leads to.
+    /// Returns the operations in the lower layers that external requests reach.
     pub fn deep(&self) -> Vec<usize> {
         let deep = self.layers.iter().skip(2).flat_map(Clone::clone);
         deep.filter(|operation| self.entries.iter().any(|entry| self.reaches(*entry, *operation))).collect()
     }
 
-    /// Whether an operation leads to another.
+    /// Whether an operation calls another, directly or indirectly.
     pub fn reaches(&self, from: usize, to: usize) -> bool {
         let calls = self.operations.get(from).map(|operation| operation.calls.as_slice()).unwrap_or_default();
         from == to || calls.iter().any(|call| self.reaches(*call, to))
@@ -114,7 +114,7 @@ impl System {
         self.operations.get(operation).is_some_and(|operation| operation.statement)
     }
 
-    /// Service and name of an operation.
+    /// Returns service and name of an operation.
     pub fn named(&self, operation: usize) -> (&str, &str) {
         let operation = self.operations.get(operation);
         let service = operation.and_then(|operation| self.services.get(operation.service));

@@ -1,22 +1,22 @@
-//! The columns of the table that random spans are of, and the fields that are marked on it: of every type that a field
-//! can be made of, in every place where it can be.
+//! The columns of the table of random spans, and the fields that are marked on it: of every type and source that a field can
+//! have.
 
 use tracewarden_model::{AccessModel, ColumnType, FieldRef, FieldSource, LogicalType, MarkedField};
 
 use super::Generator;
 
-/// Columns of the table that the spans are of, with their ClickHouse types.
+/// Columns of the table of random spans, with their ClickHouse types.
 pub const COLUMNS: &[(&str, &str)] = &[
     ("ServiceName", "LowCardinality(String)"),
     ("SpanName", "String"),
-    // Names that statements could use for their own purposes.
+    // Names that generated statements could use themselves.
     ("x1", "String"),
     ("tw_trace", "LowCardinality(String)"),
     ("Nick", "Nullable(String)"),
     ("Zone", "LowCardinality(Nullable(String))"),
     ("Code", "FixedString(4)"),
     ("Region", "LowCardinality(Nullable(FixedString(3)))"),
-    // Zero stands for no name, which is what a map's value is where the key is absent.
+    // Zero has no name; it is the value of a map if the key is absent.
     ("Kind", "Enum8('a' = 1, 'prod' = 2, 'x\\'y\"z' = 3, '' = 4, 'é' = -5)"),
     ("Status", "Nullable(Enum16('a' = -300, 'ab' = 1000, 'prod' = 7))"),
     ("RequestId", "UUID"),
@@ -32,7 +32,7 @@ pub const COLUMNS: &[(&str, &str)] = &[
     ("Peers", "Array(Nullable(UUID))"),
     ("Notes", "Array(Nullable(String))"),
     ("Zones", "Array(LowCardinality(Nullable(String)))"),
-    // What `Nested` is where it is not flattened.
+    // The type of a `Nested` column that is not flattened.
     ("Links", "Array(Tuple(State LowCardinality(String), Peer Nullable(FixedString(2))))"),
     ("SpanAttributes", "Map(LowCardinality(String), String)"),
     ("ResourceAttributes", "Map(String, String)"),
@@ -55,11 +55,11 @@ pub const COLUMNS: &[(&str, &str)] = &[
          kind Enum8('a' = 1, 'prod' = 2), `the id`.x UUID, flag Bool, maybe.flag Nullable(Bool), tags Array(String), \
          notes Array(Nullable(String)), count Int64, maybe.count Nullable(Float64), SKIP ignored)",
     ),
-    // Most paths of these lie in shared storage, and most types in a shared variant.
+    // Most paths of this column are in shared data, and most types in a shared variant.
     ("Small", "JSON(max_dynamic_paths=1, max_dynamic_types=1)"),
 ];
 
-/// Keys of the maps and paths of the JSON columns, with the logical types that they are marked as.
+/// Keys of the maps and paths of the JSON columns, with the logical types as which they are marked.
 pub(super) const KEYS: &[(&str, &str, LogicalType)] = &[
     ("SpanAttributes", "env", LogicalType::String),
     ("SpanAttributes", "tenant.id", LogicalType::String),
@@ -108,7 +108,7 @@ pub(super) const KEYS: &[(&str, &str, LogicalType)] = &[
     ("Doc", "free.flag", LogicalType::Boolean),
     ("Doc", "free.list", LogicalType::StringArray),
     ("Doc", "free.number", LogicalType::Number),
-    // Above another path, and as nobody writes an identifier.
+    // A path that is the parent of another path, and a path that is not an identifier.
     ("Doc", "free", LogicalType::String),
     ("Doc", "it's `quoted` \\ \n \u{e9}.{p0:String}", LogicalType::String),
     ("Small", "text", LogicalType::String),
@@ -117,14 +117,14 @@ pub(super) const KEYS: &[(&str, &str, LogicalType)] = &[
     ("Small", "list", LogicalType::StringArray),
 ];
 
-/// The type of a column.
+/// Returns the type of a column.
 pub(super) fn column_type(name: &str) -> ColumnType {
     let found = COLUMNS.iter().find(|(known, _)| *known == name);
     found.map_or_else(|| ColumnType::Other(name.to_owned()), |(_, text)| ColumnType::parse(text))
 }
 
 impl Generator {
-    /// The access model that policies are made for.
+    /// Returns the access model of the generated policies.
     pub fn model() -> AccessModel {
         let mut fields = Vec::new();
         let mut mark = |field, source, logical, column_type| {

@@ -29,7 +29,7 @@ const PATTERNS: [&str; 18] = [
 ];
 
 impl Generator {
-    /// The text of a policy that is accepted.
+    /// Generates the text of a valid policy.
     pub fn expression(&mut self) -> String {
         loop {
             let text = self.policy().text;
@@ -39,8 +39,8 @@ impl Generator {
         }
     }
 
-    /// A policy, with the operations on fields that it has. Nearly all are well-typed, and the checker has the last word;
-    /// more than half are one operation alone.
+    /// Generates a policy and lists the operations on fields in it. Nearly all policies are well-typed, and the checker decides;
+    /// more than half consist of one operation.
     pub fn policy(&mut self) -> Written {
         if self.chance(55) {
             let (text, operation) = self.operation_alone();
@@ -48,7 +48,7 @@ impl Generator {
         }
         self.written.clear();
         let depth = 1 + self.below(4);
-        // Alternatives keep true results common however deep the parts are.
+        // Alternatives keep true results common at any depth.
         let text = if self.chance(75) {
             format!("{} || {}", self.condition(depth, &[]), self.condition(depth.min(2), &[]))
         } else {
@@ -132,7 +132,7 @@ impl Generator {
         }
     }
 
-    /// A name for the element of a macro that no other has.
+    /// Returns a unique name for the element of a macro.
     pub(super) fn variable(&mut self) -> String {
         self.variables += 1;
         format!("v{}", self.variables)
@@ -206,7 +206,7 @@ impl Generator {
     }
 }
 
-/// A CEL string literal.
+/// Returns a CEL string literal.
 pub(super) fn literal(text: &str) -> String {
     format!("\"{}\"", escape(text))
 }

@@ -6,13 +6,13 @@ use tracewarden_policy::{FieldValue, Span};
 /// Names and types of columns.
 pub type Columns<'a> = &'a [(&'a str, &'a str)];
 
-/// Columns of the spans, as a `CREATE TABLE` lists them.
+/// Returns the columns of the spans in the syntax of `CREATE TABLE`.
 pub fn definitions(columns: Columns<'_>) -> String {
     let columns: Vec<String> = columns.iter().map(|(name, text)| format!("`{name}` {text}")).collect();
     columns.join(", ")
 }
 
-/// The values that a span has in these columns, as an `INSERT … VALUES` lists them.
+/// Returns the values of a span in these columns in the syntax of `INSERT … VALUES`.
 pub fn row(columns: Columns<'_>, span: &Span) -> String {
     let values: Vec<String> = columns
         .iter()
@@ -26,7 +26,7 @@ pub fn row(columns: Columns<'_>, span: &Span) -> String {
     values.join(", ")
 }
 
-/// A value as an SQL expression for a column of this type, which is also given as ClickHouse writes it.
+/// Returns a value as an SQL expression for a column of this type. `type_text` is the type in ClickHouse's notation.
 pub fn literal(value: &FieldValue, column_type: &ColumnType, type_text: &str) -> String {
     match (value, column_type.bare()) {
         (FieldValue::Map(paths), ColumnType::Json { .. }) => {
@@ -69,7 +69,7 @@ fn hex(bytes: &[u8]) -> String {
     format!("unhex('{hex}')")
 }
 
-/// An array of tuples from the arrays of its members.
+/// Returns an array of tuples, built from the arrays of its members.
 fn nested(span: &Span, name: &str, members: &[(String, ColumnType)], type_text: &str) -> String {
     let arrays: Vec<String> = members
         .iter()
@@ -81,7 +81,7 @@ fn nested(span: &Span, name: &str, members: &[(String, ColumnType)], type_text: 
     format!("CAST(arrayZip({}), '{type_text}')", arrays.join(", "))
 }
 
-/// A JSON document with these paths, each one member: the store takes dots for levels.
+/// Returns a JSON document with these paths, each as one member: ClickHouse interprets dots as levels.
 fn document(paths: &[(Vec<u8>, FieldValue)]) -> String {
     let members: Vec<String> = paths
         .iter()

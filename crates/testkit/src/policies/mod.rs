@@ -1,7 +1,7 @@
-//! Random policies with the callers and spans that they are about: for tests that compare two ways of deciding.
+//! Random policies with callers and spans for them, for tests that compare two implementations of a decision.
 //!
-//! Everything comes from a small alphabet of values, hostile ones among them, so that equality, prefixes and
-//! membership hold often enough for true results to be common.
+//! All values come from a small set, which includes hostile ones, so equality, prefixes and membership hold often enough to make
+//! true results common.
 
 mod columns;
 mod expressions;
@@ -17,7 +17,7 @@ use tracewarden_model::{AttributeValue, Caller};
 pub use columns::COLUMNS;
 pub use operations::{Operation, Written};
 
-/// Strings that occur in spans, callers and policies alike.
+/// Strings that occur in spans, callers and policies.
 const TEXTS: [&str; 25] = [
     "",
     "a",
@@ -46,17 +46,17 @@ const TEXTS: [&str; 25] = [
     "61f0c404-5cb3-11e7-907b-a6006ad3dba0",
 ];
 
-/// Makes policies, callers and spans from a seed.
+/// Generates policies, callers and spans from a seed.
 pub struct Generator {
     random: ChaCha8Rng,
     variables: u32,
     subjects: operations::Subjects,
-    /// Operations of the policy that is being written.
+    /// Operations in the policy that is being generated.
     written: Vec<Operation>,
 }
 
 impl Generator {
-    /// The same seed makes the same sequence.
+    /// Creates a generator. The same seed gives the same sequence.
     pub fn new(seed: u64) -> Self {
         Self {
             random: ChaCha8Rng::seed_from_u64(seed),
@@ -78,7 +78,7 @@ impl Generator {
         self.random.random_range(0..bound)
     }
 
-    /// A caller with some roles and attributes.
+    /// Generates a caller with some roles and attributes.
     pub fn caller(&mut self) -> Caller {
         let mut caller =
             Caller { username: self.pick(&["a", "ada", "prod", "é"], "a").to_owned(), ..Caller::default() };
@@ -105,7 +105,7 @@ impl Generator {
     }
 }
 
-/// Which values [`Generator::span`] and policies draw from, for tests that want each of them.
+/// Returns the strings that [`Generator::span`] and policies use, for tests that need each of them.
 pub fn texts() -> impl Iterator<Item = &'static str> {
     TEXTS.into_iter()
 }

@@ -1,5 +1,5 @@
-//! Every operation of the language on every marked field, one by one: so that a random run can show that it has seen
-//! each of them, and with which results.
+//! Enumerates every operation of the policy language on every marked field, so that a random run can show that it covered each of
+//! them and with which results.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -10,7 +10,7 @@ use tracewarden_policy::{FieldValue, Span};
 use super::Generator;
 use super::expressions::literal;
 
-/// What can be done with a string.
+/// Operations on a string.
 const ON_STRINGS: [&str; 30] = [
     "==",
     "== reversed",
@@ -44,7 +44,7 @@ const ON_STRINGS: [&str; 30] = [
     "in map",
 ];
 
-/// What can be done with a boolean.
+/// Operations on a boolean.
 const ON_BOOLEANS: [&str; 14] = [
     "itself",
     "!",
@@ -62,7 +62,7 @@ const ON_BOOLEANS: [&str; 14] = [
     "in map",
 ];
 
-/// What can be done with an array of strings.
+/// Operations on an array of strings.
 const ON_ARRAYS: [&str; 17] = [
     "in",
     "in reversed",
@@ -86,32 +86,32 @@ const ON_ARRAYS: [&str; 17] = [
 /// An operation on a field of some kind.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Operation {
-    /// Which of the language's.
+    /// The operation of the policy language.
     pub operator: &'static str,
-    /// What it is done to: where the value is, its ClickHouse type, its logical type.
+    /// The operand: source, ClickHouse type and logical type of the field.
     pub kind: String,
 }
 
 /// A policy's text.
 #[derive(Debug, Clone)]
 pub struct Written {
-    /// As CEL.
+    /// The CEL text.
     pub text: String,
-    /// The operations on fields that were written on purpose; there may be others.
+    /// The operations on fields that the generator chose; the text may contain others.
     pub operations: Vec<Operation>,
-    /// Whether the one operation is the whole text, so that its results are those of the operation.
+    /// Whether the text consists of the one operation, so that its results are those of the operation.
     pub alone: bool,
 }
 
-/// The fields that policies are about, and what is known of their values.
+/// The fields that policies use, and the known values of these fields.
 pub(super) struct Subjects {
     pub(super) model: AccessModel,
     fields: Vec<MarkedField>,
     /// Strings that occur in spans, by field.
     seen: BTreeMap<FieldRef, Vec<String>>,
-    /// Operations still to be written among others, and then all of them once more.
+    /// Operations still to be generated as part of larger expressions; refilled when empty.
     among_others: VecDeque<(&'static str, usize)>,
-    /// Operations still to be written alone, and then all of them once more.
+    /// Operations still to be generated alone; refilled when empty.
     alone: VecDeque<Operation>,
     dots_are_members: bool,
 }
@@ -130,7 +130,7 @@ impl Subjects {
         }
     }
 
-    /// Every operation, on every field that has it.
+    /// Returns every operation on every field that supports it.
     fn all(&self) -> impl Iterator<Item = (&'static str, usize)> + '_ {
         self.fields.iter().enumerate().flat_map(|(at, field)| {
             let operators: &[&str] = match field.logical {
@@ -155,7 +155,7 @@ fn kind(field: &MarkedField) -> String {
     format!("{place} {} as {}", brief(&field.column_type), field.logical.as_str())
 }
 
-/// A type without the names of enumerations, which are many and say nothing.
+/// Formats a type without the names of enumerations, which are long and irrelevant here.
 fn brief(column_type: &ColumnType) -> String {
     match column_type {
         ColumnType::Enum { .. } => "Enum".to_owned(),
@@ -166,13 +166,13 @@ fn brief(column_type: &ColumnType) -> String {
     }
 }
 
-/// What is written when a table has no field.
+/// Returns the text that is generated when a table has no field.
 fn nothing() -> (String, Option<Operation>) {
     ("true".to_owned(), None)
 }
 
 impl Generator {
-    /// Every operation on every kind of field, sorted.
+    /// Returns every operation on every kind of field, sorted.
     pub fn operations() -> Vec<Operation> {
         let subjects = Subjects::new();
         let mut all: Vec<Operation> = subjects
@@ -184,7 +184,7 @@ impl Generator {
         all
     }
 
-    /// Makes the values of these spans known, so that policies ask for values that are there.
+    /// Records the values of these spans, so that policies compare with values that occur.
     pub fn look_at(&mut self, spans: &[Span]) {
         let Subjects { fields, seen, .. } = &mut self.subjects;
         seen.clear();
@@ -201,7 +201,7 @@ impl Generator {
         }
     }
 
-    /// The next operation on the next field: all of them, in random order, and then all of them again.
+    /// Generates the next operation on the next field: all of them in random order, then all of them again.
     pub(super) fn operation_among_others(&mut self, scope: &[String]) -> (String, Option<Operation>) {
         if self.subjects.among_others.is_empty() {
             let mut all: Vec<_> = self.subjects.all().collect();
@@ -212,7 +212,7 @@ impl Generator {
         next.map_or_else(nothing, |(operator, at)| self.operation(operator, at, scope))
     }
 
-    /// The next operation on the next kind of field, in the same way.
+    /// Generates the next operation on the next kind of field: all of them in random order, then all of them again.
     pub(super) fn operation_alone(&mut self) -> (String, Option<Operation>) {
         if self.subjects.alone.is_empty() {
             let mut all = Self::operations();
@@ -227,7 +227,7 @@ impl Generator {
         at.map_or_else(nothing, |at| self.operation(next.operator, at, &[]))
     }
 
-    /// Has this operation written alone once more, soon.
+    /// Schedules this operation to be generated alone once more, as the next one.
     pub fn again(&mut self, operation: &Operation) {
         self.subjects.alone.push_front(operation.clone());
     }
@@ -247,20 +247,19 @@ impl Generator {
         (text, Some(Operation { operator, kind: kind(&field) }))
     }
 
-    /// From now on, a path with dots stands in brackets: to other implementations of CEL than ours, `J.a.b` is a member
-    /// of a member.
+    /// From now on, paths with dots are written in brackets: other CEL implementations interpret `J.a.b` as a member of a member.
     pub fn dots_are_members(&mut self) {
         self.subjects.dots_are_members = true;
     }
 
-    /// Whether a key or path can be written behind a dot: a key with dots would be a member of a member.
+    /// Whether a key or path can be written after a dot: a map key with dots would be a member of a member.
     fn behind_dot(&self, field: &MarkedField) -> bool {
         let name = &field.field.name;
         let levels = field.source == FieldSource::JsonPath && !self.subjects.dots_are_members;
         is_path(name) && (levels || !name.contains('.'))
     }
 
-    /// A field of a logical type, as a policy names it.
+    /// Returns a field of a logical type in policy syntax.
     pub(super) fn field(&mut self, logical: LogicalType) -> String {
         let fields = self.subjects.fields.iter().filter(|field| field.logical == logical);
         let of_type: Vec<MarkedField> = fields.cloned().collect();
@@ -268,7 +267,7 @@ impl Generator {
         of_type.get(at).map_or_else(|| "SpanName".to_owned(), |field| self.named(field))
     }
 
-    /// A field in one of the forms that it has.
+    /// Returns a field in one of its notations.
     fn named(&mut self, field: &MarkedField) -> String {
         let reference = &field.field;
         match &reference.map {
@@ -277,9 +276,9 @@ impl Generator {
         }
     }
 
-    /// A string that the field has on some span; any other when none is known.
+    /// Returns a string that the field has on some span, or any other string when none is known.
     fn known_text(&mut self, field: &FieldRef) -> String {
-        // As the store shows a value that is not there.
+        // ClickHouse returns an empty string for an absent value.
         if self.chance(8) {
             return String::new();
         }
@@ -295,12 +294,12 @@ impl Generator {
         literal(&self.known_text(field))
     }
 
-    /// Something to compare the field with: mostly a value that it has.
+    /// Returns an operand to compare the field with, usually a value that it has.
     fn other(&mut self, field: &FieldRef, scope: &[String]) -> String {
         if self.chance(75) { self.known(field) } else { self.string(1, scope) }
     }
 
-    /// A part of a value: its beginning, its end, something within.
+    /// Returns a part of a value: its beginning, its end or its middle.
     fn part(&mut self, field: &FieldRef, operator: &str) -> String {
         let text: Vec<char> = self.known_text(field).chars().collect();
         let length = u32::try_from(text.len()).unwrap_or(0);
@@ -313,7 +312,7 @@ impl Generator {
         literal(&part)
     }
 
-    /// A string that contains a value, mostly.
+    /// Returns a string that usually contains a value.
     fn around(&mut self, field: &FieldRef, operator: &str) -> String {
         let (text, more) = (self.known_text(field), self.text());
         literal(&match operator {
@@ -387,7 +386,7 @@ impl Generator {
                     1 => format!(", {}", self.known(reference)),
                     _ => format!(", {other}"),
                 };
-                // One that does not look at the element shows whether the list has to be defined.
+                // A body that does not use the element shows whether the list must be defined.
                 let body = match self.below(5) {
                     0 => self.condition(0, &inner),
                     1 => format!("{} || {variable} == {other}", self.field(LogicalType::Boolean)),
@@ -547,7 +546,7 @@ impl Generator {
         }
     }
 
-    /// Whether a key or a path is there, in one of the two ways to ask.
+    /// Returns a test for the presence of a key or a path, in one of the two notations.
     fn asked(&mut self, operator: &str, field: &MarkedField) -> String {
         let FieldRef { map, name } = &field.field;
         let map = map.as_deref().unwrap_or_default();
@@ -559,7 +558,7 @@ impl Generator {
     }
 }
 
-/// Whether the name of a key or path can be written behind a dot.
+/// Whether the name of a key or path can be written after a dot.
 fn is_path(name: &str) -> bool {
     name.split('.').all(|part| {
         part.starts_with(|first: char| first.is_ascii_alphabetic())
@@ -568,14 +567,14 @@ fn is_path(name: &str) -> bool {
     })
 }
 
-/// The strings that a value is or holds: also those of a JSON array in a string.
+/// Collects the strings in a value, including those of a JSON array in a string.
 fn collect(value: &FieldValue, texts: &mut Vec<String>) {
     match value {
         FieldValue::String(bytes) => {
             let Ok(text) = std::str::from_utf8(bytes) else { return };
             match serde_json::from_str::<Vec<String>>(text) {
                 Ok(list) => texts.extend(list),
-                // What fills up a `FixedString` is no part of it.
+                // The padding of a `FixedString` is not part of the value.
                 Err(_) => texts.push(text.trim_end_matches('\0').to_owned()),
             }
         }

@@ -1,11 +1,11 @@
-//! Random patterns of `matches`, over the whole syntax that a policy may use, and texts that they are put to.
+//! Random patterns of `matches`, over the whole syntax that a policy may use, and texts to match them against.
 //!
-//! Both are made of the same few characters: those that are special to a pattern engine (ends of lines, NUL, letters with
-//! a third case beyond ASCII, what is a space or a letter only beyond ASCII) among plain ones, so that many pairs match.
+//! Both consist of the same few characters: ordinary ones, and those that pattern engines treat specially (line ends, NUL,
+//! letters with a third case outside ASCII, spaces and letters outside ASCII). So many pairs match.
 
 use super::Generator;
 
-/// What texts are made of. Pieces of several characters are what an engine may search for before it tries a pattern.
+/// Parts of texts. An engine may search for parts of several characters before it tries a pattern.
 const PIECES: [&str; 36] = [
     "a",
     "a",
@@ -42,11 +42,11 @@ const PIECES: [&str; 36] = [
     "\u{2028}",
     "日",
     "😀",
-    // With `k` and `s`, regardless of case: the sign of the kelvin and the long s.
+    // The Kelvin sign and the long s, which match `k` and `s` regardless of case.
     "\u{212a}\u{17f}",
 ];
 
-/// Literals as patterns write them, those of ASCII first.
+/// Literals in pattern syntax; those in ASCII come first.
 const LITERALS: [&str; 36] = [
     "a",
     "a",
@@ -86,10 +86,10 @@ const LITERALS: [&str; 36] = [
     "\u{17f}",
 ];
 
-/// How many of [`LITERALS`] are of ASCII: others are refused regardless of case.
+/// Number of [`LITERALS`] in ASCII: the others are rejected in case-insensitive patterns.
 const OF_ASCII: usize = 29;
 
-/// Members of a class that are of ASCII.
+/// Members of a character class in ASCII.
 const MEMBERS: [&str; 30] = [
     "a",
     "b",
@@ -123,7 +123,7 @@ const MEMBERS: [&str; 30] = [
     "s",
 ];
 
-/// Members of a class that are beyond it.
+/// Members of a character class outside ASCII.
 const WIDE_MEMBERS: [&str; 8] =
     ["é", "à-ü", "日", "\\x{80}-\\x{10FFFF}", "a-é", "\\u2028", "😀-😂", "\u{212a}"];
 
@@ -138,7 +138,7 @@ const REPETITIONS: [&str; 14] =
     ["*", "+", "?", "*", "+", "?", "{0}", "{1}", "{2}", "{0,1}", "{0,2}", "{1,}", "{0,}", "{2,3}"];
 
 impl Generator {
-    /// A pattern. Nearly all are accepted; the checker has the last word.
+    /// Generates a pattern. Nearly all patterns are accepted, and the checker decides.
     pub fn random_pattern(&mut self) -> String {
         let depth = 1 + self.below(3);
         let mut folded = false;
@@ -147,12 +147,13 @@ impl Generator {
         format!("{}{text}{}", if before { "^" } else { "" }, if after { "$" } else { "" })
     }
 
-    /// A text for patterns: a few characters, all of them UTF-8.
+    /// Generates a text to match against: a few characters, all of them UTF-8.
     pub fn pattern_subject(&mut self) -> String {
         (0..self.below(7)).map(|_| self.pick(&PIECES, "a")).collect()
     }
 
-    /// `folded`: whether case counts for nothing here, which flags change up to the end of the group.
+    /// Generates alternatives. `folded`: whether the pattern is case-insensitive here; flags change this up to the end of the
+    /// group.
     fn alternatives_of_pattern(&mut self, depth: u32, folded: &mut bool) -> String {
         let branches = if self.chance(30) { 2 + self.below(2) } else { 1 };
         let branches: Vec<String> = (0..branches)
@@ -174,7 +175,7 @@ impl Generator {
         }
         if self.chance(12) {
             let assertion = self.pick(&["^", "$", "^", "$", "\\A", "\\z", "\\b", "\\b"], "^");
-            // Some repeat nothing but a place.
+            // Sometimes a repetition of an assertion only.
             return if self.chance(10) { format!("(?:{assertion})*") } else { assertion.to_owned() };
         }
         let atom = match self.below(20) {
@@ -220,7 +221,7 @@ impl Generator {
         }
         let negation = if self.chance(35) { "^" } else { "" };
         let mut members = String::new();
-        // Where it stands for itself only in this place.
+        // `]` is a literal only in this position.
         if self.chance(5) {
             members.push(']');
         }
@@ -235,7 +236,7 @@ impl Generator {
     }
 }
 
-/// What flags make of the rest of a group.
+/// Applies flags to the rest of a group.
 fn switch(flags: &str, folded: &mut bool) {
     if let Some(at) = flags.find('i') {
         *folded = flags.find('-').is_none_or(|negation| at < negation);

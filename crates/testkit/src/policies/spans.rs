@@ -6,8 +6,8 @@ use tracewarden_policy::{FieldValue, Span};
 use super::Generator;
 use super::columns::{COLUMNS, KEYS};
 
-/// Bytes that are not UTF-8, in spans only. The later ones are parts of characters that [`TEXTS`](super::TEXTS) and names
-/// of enumerations hold, so that one string can begin, end or contain the other.
+/// Bytes that are not UTF-8, in spans only. The later ones are parts of characters in [`TEXTS`](super::TEXTS) and in names of
+/// enumerations, so that one string can begin with, end with or contain the other.
 const BROKEN: [&[u8]; 11] = [
     b"\xff",
     b"a\xc3",
@@ -22,7 +22,7 @@ const BROKEN: [&[u8]; 11] = [
     b"\x80",
 ];
 
-/// JSON that a key of type string_array may hold, right and wrong.
+/// JSON in a key of type string_array, valid and invalid.
 const LISTS: [&str; 16] = [
     "[]",
     "[\"a\"]",
@@ -50,8 +50,8 @@ const UUIDS: [&str; 3] = [
 
 const NUMBERS: [&str; 8] = ["0", "1", "-1.5", "1e400", "9223372036854775808", "nan", "", "1x"];
 
-/// What a JSON document may hold where something else is expected, as JSON; a number where none is. No dates: the store
-/// keeps a string that looks like one as a date or as a string, by what the rows before it had at the path.
+/// JSON values of another type than expected in a JSON document. There are no dates: whether ClickHouse stores a string that
+/// looks like one as a date or as a string depends on the values of earlier rows at the path.
 const WRONG: [&str; 7] =
     ["1", "-1.5", "18446744073709551615", "[1]", "[[\"a\"]]", "[{\"a\":\"b\"}]", "[\"a\",1]"];
 
@@ -60,7 +60,7 @@ impl Generator {
         if self.chance(4) { self.pick(&BROKEN, b"\xff").to_vec() } else { self.text().into_bytes() }
     }
 
-    /// A span: a value for each column, and for each member of a nested one.
+    /// Generates a span: a value for each column, and for each member of a nested one.
     pub fn span(&mut self) -> Span {
         let mut span = Span::new();
         for (name, type_text) in COLUMNS {
@@ -90,7 +90,7 @@ impl Generator {
         span
     }
 
-    /// A value as a column of this type holds it.
+    /// Generates a value that a column of this type can hold.
     fn value(&mut self, column_type: &ColumnType) -> FieldValue {
         if column_type.is_nullable() && self.chance(25) {
             return FieldValue::Null;
@@ -116,7 +116,7 @@ impl Generator {
                 FieldValue::Number(self.pick(&floats, Number::Float(0.5)))
             }
             ColumnType::Array(element) => {
-                // A NULL spoils the whole array.
+                // One NULL affects the whole array, so most arrays have none.
                 let spoilt = element.is_nullable() && self.chance(25);
                 let element = if spoilt { element.as_ref() } else { element.bare() };
                 FieldValue::Array((0..self.below(4)).map(|_| self.value(element)).collect())
@@ -156,7 +156,7 @@ impl Generator {
         entries
     }
 
-    /// A string that stands for a value of another type, if the column's type has it.
+    /// Generates a string that represents a value of another type, if the column's type can hold it.
     fn parsable(&mut self, texts: &[&str], column_type: &ColumnType) -> FieldValue {
         let text = self.pick(texts, "");
         match column_type.bare() {
@@ -169,7 +169,7 @@ impl Generator {
         }
     }
 
-    /// What a JSON column holds. Documents are UTF-8, whatever is in them.
+    /// Generates the content of a JSON column. Documents are always UTF-8.
     fn document(&mut self, column: &str, column_type: &ColumnType) -> Vec<(Vec<u8>, FieldValue)> {
         let mut paths = Vec::new();
         for (_, path, logical) in KEYS.iter().filter(|(name, ..)| *name == column) {
@@ -210,7 +210,7 @@ impl Generator {
         paths
     }
 
-    /// A value of a path with a declared type.
+    /// Generates a value of a path with a declared type.
     fn declared(&mut self, column_type: &ColumnType) -> FieldValue {
         let valid = |value: &FieldValue| match value {
             FieldValue::String(bytes) => std::str::from_utf8(bytes).is_ok(),
@@ -230,7 +230,7 @@ impl Generator {
     }
 }
 
-/// What a `FixedString` of this length holds, without what fills it up.
+/// Returns the value of a `FixedString` of this length, without padding.
 fn fixed(mut bytes: Vec<u8>, length: u32) -> Vec<u8> {
     bytes.truncate(length as usize);
     while bytes.last() == Some(&0) {

@@ -1,4 +1,4 @@
-//! The shopping assistant: an agent on a large language model, with prompts that not everybody may read.
+//! The shopping assistant: an agent on a large language model, with prompts that only some users may read.
 
 use serde_json::json;
 
@@ -35,7 +35,7 @@ const QUESTIONS: [(&str, &str, &str); 4] = [
     ),
 ];
 
-/// A conversation's turn: the model asks for tools, and answers with what they found.
+/// A turn of a conversation: the model requests a tool call and answers with its result.
 pub(super) fn converse(chance: &mut Chance, visitor: &Visitor, id: Option<TraceId>, at: u64) -> Trace {
     let id = id.unwrap_or_else(|| chance.trace_id());
     let mut builder = Builder::with_id(chance, visitor.environment, id);
@@ -101,14 +101,14 @@ fn chat(
     builder.set(node, "gen_ai.request.temperature", 0.2);
     builder.set(node, "gen_ai.request.max_tokens", 1_024);
     builder.set(node, "server.address", "models.atlas.example");
-    // Four characters a token is the usual rule of thumb.
+    // A common estimate is four characters per token.
     let tokens = (input.len() + turn.instructions.len()) as i64 / 4;
     builder.set(node, "gen_ai.usage.input_tokens", tokens);
     builder.set(node, "gen_ai.usage.output_tokens", output.len() as i64 / 4);
     builder.set(node, "gen_ai.response.finish_reasons", Value::List(vec![finish_reason.into()]));
     let mut time = at;
     if builder.chance.once_in(12) {
-        // The provider asks for patience, and the client obliges.
+        // The provider limits the rate, and the client retries later.
         time += builder.chance.between(SECOND / 2, SECOND);
         let attributes =
             vec![("http.response.status_code", Value::Integer(429)), ("app.retry.attempt", 1.into())];

@@ -1,4 +1,4 @@
-//! Puts a trace together, span by span.
+//! Builds a trace span by span.
 
 use std::borrow::Cow;
 
@@ -37,7 +37,7 @@ impl<'a> Builder<'a> {
         self.trace.spans.len()
     }
 
-    /// Begins a span; it ends where it began until [`Builder::end`] says otherwise.
+    /// Begins a span. Its end is its start until [`Builder::end`] sets another.
     pub fn begin(
         &mut self,
         parent: Option<Node>,
@@ -120,7 +120,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// What the event `exception` tells.
+/// Attributes of the event `exception`.
 pub(super) struct Exception {
     pub kind: &'static str,
     pub message: &'static str,

@@ -1,4 +1,4 @@
-//! Calls between services, and to what is behind them, with the attributes of the semantic conventions.
+//! Calls between services and to their back ends, with the attributes of the semantic conventions.
 
 use super::builder::{Builder, Exception, Node};
 use super::chance::MILLISECOND;
@@ -6,7 +6,7 @@ use super::people::Visitor;
 use super::services::Service;
 use super::span::{Kind, Value};
 
-/// A request as the shop's edge sees it.
+/// A request that the shop receives.
 pub(super) struct Request {
     pub method: &'static str,
     pub route: &'static str,
@@ -31,7 +31,7 @@ pub(super) struct Call {
 }
 
 impl Builder<'_> {
-    /// The server span of a request from outside, with who it came from.
+    /// Creates the server span of an external request, with the attributes of the visitor.
     pub fn visit(&mut self, service: Service, request: Request, visitor: &Visitor, at: u64) -> Node {
         let node =
             self.begin(None, service, format!("{} {}", request.method, request.route), Kind::Server, at);
@@ -49,7 +49,8 @@ impl Builder<'_> {
         node
     }
 
-    /// The tenant is known on every span that handles a tenant's request, the user only when signed in.
+    /// Sets the attributes of the visitor. The tenant is known on every span that handles a tenant's request, the user only when
+    /// signed in.
     pub fn identify(&mut self, node: Node, visitor: &Visitor) {
         self.set(node, "tenant.id", visitor.tenant.clone());
         if let Some(user) = &visitor.user {
@@ -57,7 +58,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Ends a request: the conventions have a server's span fail from 500 on, and a client's from 400 on.
+    /// Ends a request. By the conventions, a server span has an error from status 500 on, and a client span from 400 on.
     pub fn respond(&mut self, node: Node, status: i64, at: u64) {
         self.set(node, "http.response.status_code", status);
         let error = match status {
@@ -73,7 +74,7 @@ impl Builder<'_> {
         self.end(node, at);
     }
 
-    /// Begins a gRPC call between two services; returns it with the time at which the server begins.
+    /// Begins a gRPC call between two services. Returns it with the time at which the server begins.
     pub fn call(
         &mut self,
         parent: Node,
@@ -94,7 +95,7 @@ impl Builder<'_> {
         (Call { client, server }, at + network)
     }
 
-    /// Ends a call whose server ends at `at`; returns when the client has the answer.
+    /// Ends a call whose server ends at `at`. Returns the time at which the client receives the response.
     pub fn answer(&mut self, call: Call, status: &'static str, at: u64) -> u64 {
         let at = at + self.gap();
         let arrived = at + self.chance.latency(200);
@@ -104,7 +105,7 @@ impl Builder<'_> {
         }
         match status {
             "OK" => {}
-            // The caller's mistakes are errors for the caller only.
+            // Client errors are errors of the client span only.
             "INVALID_ARGUMENT" | "NOT_FOUND" | "FAILED_PRECONDITION" | "RESOURCE_EXHAUSTED" => {
                 self.fail(call.client, status, "");
             }
@@ -116,7 +117,7 @@ impl Builder<'_> {
         arrived
     }
 
-    /// One statement; returns its end.
+    /// Adds one statement and returns its end.
     pub fn query(&mut self, parent: Node, service: Service, statement: &Statement, at: u64) -> u64 {
         let at = at + self.gap();
         let node = self.statement(parent, service, statement, at);
@@ -138,7 +139,7 @@ impl Builder<'_> {
         node
     }
 
-    /// One command to a cache; returns its end.
+    /// Adds one command to a cache and returns its end.
     pub fn cache(
         &mut self,
         parent: Node,
@@ -160,7 +161,7 @@ impl Builder<'_> {
         end
     }
 
-    /// A request to a service of somebody else; the caller ends it with [`Builder::respond`] or [`Builder::time_out`].
+    /// Begins a request to an external service. The caller ends it with [`Builder::respond`] or [`Builder::time_out`].
     pub fn request(
         &mut self,
         parent: Node,
@@ -184,7 +185,7 @@ impl Builder<'_> {
         self.end(node, at);
     }
 
-    /// Sends a message; returns the producer's span and its end.
+    /// Sends a message. Returns the producer's span and its end.
     pub fn publish(&mut self, parent: Node, service: Service, topic: &'static str, at: u64) -> (Node, u64) {
         let node = self.begin(Some(parent), service, format!("send {topic}"), Kind::Producer, at);
         self.messaging(node, topic, "send", "send");
@@ -208,7 +209,7 @@ impl Builder<'_> {
         self.set(node, "messaging.destination.partition.id", partition.to_string());
     }
 
-    /// A piece of work inside a service; returns its end.
+    /// Adds a unit of work inside a service and returns its end.
     pub fn work(
         &mut self,
         parent: Node,
@@ -224,12 +225,12 @@ impl Builder<'_> {
         end
     }
 
-    /// What a service does between two spans that it reports.
+    /// Returns the time between two spans of a service.
     fn gap(&mut self) -> u64 {
         self.chance.between(MILLISECOND / 60, MILLISECOND / 6)
     }
 
-    /// A short pause between two steps.
+    /// Returns the time after a short pause between two steps.
     pub fn pause(&mut self, at: u64) -> u64 {
         at + self.chance.between(MILLISECOND / 20, MILLISECOND)
     }

@@ -1,7 +1,7 @@
-//! Everything random in the sample, from one seed.
+//! The random choices of the sample, all from one seed.
 //!
-//! Only the four basic operations are used on floating-point numbers: they give the same bits on every machine, which
-//! the mathematical functions of a platform's library do not.
+//! Floating-point code uses the four basic operations only, which give the same bits on every machine. The mathematical functions
+//! of a platform's library do not.
 
 use rand::{Rng as _, RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
@@ -13,7 +13,7 @@ pub(super) const SECOND: u64 = 1_000 * MILLISECOND;
 pub(super) const MINUTE: u64 = 60 * SECOND;
 pub(super) const HOUR: u64 = 60 * MINUTE;
 
-/// A seeded source of choices.
+/// A seeded random generator.
 pub(super) struct Chance(ChaCha8Rng);
 
 impl Chance {
@@ -21,16 +21,16 @@ impl Chance {
         Self(ChaCha8Rng::seed_from_u64(seed))
     }
 
-    /// A source of its own for a named part of the sample, so that a change elsewhere does not change that part.
+    /// Creates an independent generator for a named part of the sample, so that changes elsewhere do not change that part.
     pub fn named(seed: u64, name: &str) -> Self {
-        // FNV-1a: spreads the few names that there are; nothing more is asked of it.
+        // FNV-1a is sufficient to distinguish the few names.
         let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
         });
         Self::seeded(seed.rotate_left(17) ^ hash)
     }
 
-    /// The W3C recommendation forbids ids of zeros only.
+    /// Generates a trace id. The W3C recommendation forbids ids that consist of zeros only.
     pub fn trace_id(&mut self) -> TraceId {
         let mut bytes = [0; 16];
         while bytes == [0; 16] {
@@ -47,7 +47,7 @@ impl Chance {
         SpanId(bytes)
     }
 
-    /// From `from` up to, but not including, `to`; `from` when the range is empty.
+    /// Returns a number from `from` up to, but not including, `to`; `from` when the range is empty.
     pub fn between(&mut self, from: u64, to: u64) -> u64 {
         if from < to { self.0.random_range(from..to) } else { from }
     }
@@ -67,8 +67,8 @@ impl Chance {
         index.checked_sub(1).and_then(|index| others.get(index).copied()).unwrap_or(first)
     }
 
-    /// Nanoseconds around a median, with the long tail that latencies have: one in twenty takes several times as long,
-    /// one in five hundred ten times and more.
+    /// Returns a latency in nanoseconds around a median, with a long tail: one in twenty takes several times as long, one in five
+    /// hundred ten times and more.
     pub fn latency(&mut self, median_micros: u64) -> u64 {
         let spread = self.between(600, 1_500);
         let tail = match self.between(0, 500) {
@@ -79,7 +79,7 @@ impl Chance {
         median_micros * spread * tail / 1_000
     }
 
-    /// An index into cumulative weights.
+    /// Returns a random index by cumulative weights.
     pub fn weighted(&mut self, cumulative: &[u64]) -> usize {
         let total = cumulative.last().copied().unwrap_or(1);
         let drawn = self.between(0, total);
@@ -87,7 +87,7 @@ impl Chance {
     }
 }
 
-/// Running totals, for [`Chance::weighted`].
+/// Returns the running totals for [`Chance::weighted`].
 pub(super) fn cumulative(weights: impl Iterator<Item = u64>) -> Vec<u64> {
     weights
         .scan(0, |total, weight| {

@@ -1,4 +1,4 @@
-//! The one thing that all three teams take part in: a visitor buys.
+//! Purchases: the traces in which all three teams take part.
 
 use super::builder::{Builder, Exception, Node};
 use super::calls::{Request, Statement};
@@ -31,16 +31,16 @@ const PAYMENT_UNAVAILABLE: Exception = Exception {
     frames: &["shop/checkout.(*Server).PlaceOrder (/src/checkout/place.go:143)"],
 };
 
-/// How the provider of card payments answers.
+/// Result of the provider of card payments.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Provider {
     Authorises,
     Declines,
-    /// As during the incident: every attempt runs into its limit.
+    /// As during the incident: every attempt times out.
     TimesOut,
 }
 
-/// A purchase, and the order when one was placed.
+/// Generates a purchase, and the order if one was placed.
 pub(super) fn buy(
     chance: &mut Chance,
     visitor: &Visitor,
@@ -50,7 +50,7 @@ pub(super) fn buy(
 ) -> (Trace, Option<Order>) {
     let id = id.unwrap_or_else(|| chance.trace_id());
     let mut builder = Builder::with_id(chance, visitor.environment, id);
-    // Nobody buys without having signed in.
+    // Only signed-in users can buy.
     let user = visitor.user.clone().unwrap_or_else(|| customer(builder.chance));
     let visitor = &Visitor { user: Some(user), ..visitor.clone() };
     let request = Request { method: "POST", route: "/checkout", path: "/checkout".to_owned() };
@@ -95,7 +95,7 @@ pub(super) fn buy(
     (builder.finish(), Some(order))
 }
 
-/// What is in the cart, as attributes of every type.
+/// Sets attributes of every type with the content of the cart.
 fn describe(builder: &mut Builder<'_>, node: Node) -> bool {
     let express = builder.chance.percent(25);
     let total = builder.chance.between(900, 45_000) as f64 / 100.0;
@@ -178,7 +178,7 @@ fn charge(builder: &mut Builder<'_>, parent: Node, visitor: &Visitor, provider: 
             Provider::TimesOut => {
                 time += 3 * SECOND;
                 builder.time_out(request, &PROVIDER_TIMEOUT, time);
-                // Backing off a little longer each time.
+                // The back-off increases with each attempt.
                 time += (attempt as u64 + 1) * builder.chance.latency(120_000);
             }
         }

@@ -1,5 +1,4 @@
-//! Traces for whatever shows traces to people: a very large one, and one whose every text wants to be something else
-//! than text.
+//! Traces for tests of user interfaces: a very large one, and one in which every text is an injection attempt or hard to display.
 
 use super::builder::{Builder, Node};
 use super::chance::{Chance, HOUR, MILLISECOND, MINUTE};
@@ -9,16 +8,16 @@ use super::services::Service::{Assistant, Frontend};
 use super::span::{Kind, SpanId, Trace, TraceId, Value};
 use super::timeline::Timeline;
 
-/// How many spans the large trace has.
+/// Number of spans in the large trace.
 pub const LARGE_SPANS: usize = 100_000;
 
-/// How long the long values are, in bytes.
+/// Length of the long values in bytes.
 const LONG: usize = 200 << 10;
 
-/// How deep spans are nested in the hostile trace.
+/// Nesting depth of spans in the hostile trace.
 const DEPTH: usize = 60;
 
-/// Names, keys and values alike. Scripts among them would set `window.hostile`.
+/// Texts that are used as names, keys and values. Scripts in them would set `window.hostile`.
 const HOSTILE: [&str; 22] = [
     "<script>window.hostile = true</script>",
     "</script><script>window.hostile = true</script>",
@@ -32,10 +31,10 @@ const HOSTILE: [&str; 22] = [
     "{{constructor.constructor('window.hostile = true')()}} ${window.hostile = true}",
     "<style>* { display: none }</style>",
     "<iframe src=\"https://example.org/\"></iframe>",
-    // Right-to-left overrides and isolates, one of them never closed.
+    // Right-to-left overrides and isolates; one of them is never closed.
     "invoice\u{202e}fdp.exe",
     "\u{2066}admin\u{2069} \u{2067}user \u{202b}\u{202a}",
-    // Nothing to see, or much more than one line has room for.
+    // Invisible text, or text that is much taller than a line.
     "\u{200b}\u{200d}\u{feff}\u{2060}\u{34f}\u{180b}\u{2800}\u{fe00}\u{1bca0}\u{1d173}\u{e0100}",
     "Z\u{351}\u{36b}\u{343}\u{36a}\u{302}\u{36b}\u{33d}\u{34f}\u{334}\u{319}\u{324}a\u{30b}\u{304}\u{346}",
     "\u{1f469}\u{200d}\u{1f469}\u{200d}\u{1f467}\u{200d}\u{1f466} \u{10ffff}",
@@ -109,14 +108,14 @@ fn hostile(chance: &mut Chance, id: TraceId, at: u64) -> Trace {
     }
     builder.end(root, time + 2 * MILLISECOND);
     let mut trace = builder.finish();
-    // The parent was never reported.
+    // A parent that was never reported.
     if let Some(last) = trace.spans.last_mut() {
         last.parent = Some(SpanId([0xee; 8]));
     }
     trace
 }
 
-/// Values that no cell has room for.
+/// Adds values that are too long for any table cell.
 fn long(builder: &mut Builder<'_>, root: Node, at: u64) {
     let node = builder.begin(Some(root), Frontend, "n".repeat(10_000), Kind::Internal, at);
     builder.set(node, "long.word", "x".repeat(LONG));

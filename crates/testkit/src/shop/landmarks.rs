@@ -1,4 +1,4 @@
-//! Traces that tests and demos point at: each is there in every sample, under an id that depends on the seed only.
+//! Landmarks: traces that tests and demos refer to. Each exists in every sample, with an id that depends on the seed only.
 
 use super::assistant::converse;
 use super::chance::{Chance, HOUR, MINUTE};
@@ -25,7 +25,7 @@ pub struct Landmarks {
     pub logistics: TraceId,
     /// A purchase in production, of [`OTHER_TENANT`]: all three teams.
     pub checkout: TraceId,
-    /// What the order of [`Landmarks::checkout`] led to, linked with it: logistics only.
+    /// The fulfilment of the order of [`Landmarks::checkout`], linked with it: logistics only.
     pub fulfilment: TraceId,
     /// A purchase during the incident, of the first of [`SUPPORTED_TENANTS`]: three time-outs, then 503.
     pub incident: TraceId,
@@ -39,7 +39,7 @@ pub struct Landmarks {
     pub reindex: TraceId,
     /// The nightly settlement, longer than an hour, without tenant: payments only.
     pub settlement: TraceId,
-    /// The id of no trace.
+    /// The id of a trace that does not exist.
     pub absent: TraceId,
 }
 
@@ -62,7 +62,7 @@ impl Landmarks {
         }
     }
 
-    /// Every landmark that exists, with its name.
+    /// Returns every landmark that exists, with its name.
     pub fn named(&self) -> [(&'static str, TraceId); 11] {
         [
             ("storefront", self.storefront),
@@ -82,9 +82,9 @@ impl Landmarks {
 
 type Make = fn(&mut Chance, Landmarks, Timeline) -> Vec<Trace>;
 
-/// The landmarks, the ordinary ones within the last hour.
+/// Generates the landmarks; the ordinary ones are within the last hour.
 pub(super) fn traces(seed: u64, timeline: Timeline) -> impl Iterator<Item = Trace> {
-    // One after the other, so that the largest is not held while the others are sent.
+    // Generated one after the other, so that the largest trace is not in memory while the others are sent.
     let makers: [(&str, Make); 4] = [
         ("small landmarks", small),
         ("purchases", purchases),
@@ -117,7 +117,7 @@ fn small(chance: &mut Chance, ids: Landmarks, timeline: Timeline) -> Vec<Trace> 
 
 fn purchases(chance: &mut Chance, ids: Landmarks, timeline: Timeline) -> Vec<Trace> {
     let visitor = other(chance, Production);
-    // A purchase may fail for want of stock; the landmark is one that led to an order.
+    // A purchase may fail because an item is out of stock; the landmark must have an order.
     let (checkout, fulfilment) = loop {
         let at = timeline.before(50 * MINUTE);
         if let (checkout, Some(order)) = buy(chance, &visitor, Provider::Authorises, Some(ids.checkout), at) {
@@ -129,7 +129,7 @@ fn purchases(chance: &mut Chance, ids: Landmarks, timeline: Timeline) -> Vec<Tra
     let at = timeline.before(5 * HOUR);
     let incident = loop {
         let (trace, _) = buy(chance, &customer, Provider::TimesOut, Some(ids.incident), at);
-        // Out of stock again: the visitor was turned away before the payment was tried.
+        // A short trace was out of stock again: the purchase ended before the payment.
         if trace.spans.len() > 20 {
             break trace;
         }

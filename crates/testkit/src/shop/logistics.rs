@@ -1,4 +1,4 @@
-//! What the logistics team does on its own, and what it does with orders after they were placed.
+//! Traces of the logistics team alone: its own work, and the processing of placed orders.
 
 use super::builder::{Builder, Exception, Node};
 use super::calls::{Request, Statement};
@@ -39,7 +39,7 @@ const MAIL_REFUSED: Exception = Exception {
     frames: &["app/mailers/order_mailer.rb:41:in `deliver'", "app/consumers/orders.rb:22:in `process'"],
 };
 
-/// A warehouse reports what it has counted.
+/// A warehouse reports its stock counts.
 pub(super) fn stock_sync(chance: &mut Chance, visitor: &Visitor, id: Option<TraceId>, at: u64) -> Trace {
     let id = id.unwrap_or_else(|| chance.trace_id());
     let mut builder = Builder::with_id(chance, visitor.environment, id);
@@ -59,7 +59,7 @@ pub(super) fn stock_sync(chance: &mut Chance, visitor: &Visitor, id: Option<Trac
     builder.finish()
 }
 
-/// A customer asks where a parcel is.
+/// A customer tracks a parcel.
 pub(super) fn tracking(chance: &mut Chance, visitor: &Visitor, at: u64) -> Trace {
     let mut builder = Builder::new(chance, visitor.environment);
     let code = builder.chance.between(100_000_000, 999_999_999);
@@ -99,7 +99,7 @@ pub(super) fn ship(chance: &mut Chance, order: &Order, id: Option<TraceId>) -> T
     builder.finish()
 }
 
-/// Takes the order from the queue and thanks the customer.
+/// Takes the order from the queue and sends a confirmation to the customer.
 pub(super) fn thank(chance: &mut Chance, order: &Order) -> Trace {
     let id = chance.trace_id();
     let (mut builder, root, at) = consume(chance, Email, order, id);
@@ -117,7 +117,8 @@ pub(super) fn thank(chance: &mut Chance, order: &Order) -> Trace {
     builder.finish()
 }
 
-/// A consumer's trace is its own: it only links to the span that sent the message, so that neither shows the other.
+/// Begins the trace of a consumer. It is a separate trace that only links to the span that sent the message, so access to one of
+/// the two traces does not include the other.
 fn consume<'a>(
     chance: &'a mut Chance,
     service: Service,

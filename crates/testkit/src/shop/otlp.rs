@@ -1,4 +1,4 @@
-//! Traces as an OTLP exporter sends them.
+//! Traces as OTLP export requests.
 
 use std::collections::BTreeMap;
 
@@ -14,35 +14,35 @@ use opentelemetry_proto::tonic::trace::v1::{
 use super::services::{Environment, Service};
 use super::span::{Attributes, Kind, Span, SpanId, Status, Trace, TraceId, Value};
 
-/// How many spans [`super::Shop::batches`] puts into a request at most.
+/// Maximum number of spans that [`super::Shop::batches`] puts into a request.
 pub const SPANS_A_REQUEST: usize = 5_000;
 
-/// The conventions that the attributes' names are from.
+/// Schema URL of the semantic conventions that define the attribute names.
 const SCHEMA: &str = "https://opentelemetry.io/schemas/1.41.0";
 
 /// One request.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Batch {
-    /// What to send.
+    /// The request to send.
     pub request: ExportTraceServiceRequest,
-    /// How many spans are in it.
+    /// Number of spans in the request.
     pub spans: usize,
 }
 
 type Reporter = (Service, Environment, u8);
 
-/// Cuts traces into requests of a bounded number of spans. A trace may be cut too, as it is in reality, where each
-/// service sends its own spans.
+/// Splits traces into requests with a limited number of spans. A trace may be split too, as in reality, where each service sends
+/// its own spans.
 pub struct Batches<Traces> {
     traces: Traces,
     max_spans: usize,
-    /// Spans of the trace at hand that did not fit.
+    /// Spans of the current trace that did not fit into the last request.
     rest: std::vec::IntoIter<Span>,
     of: (TraceId, Environment),
 }
 
 impl<Traces: Iterator<Item = Trace>> Batches<Traces> {
-    /// Requests with `max_spans` spans at most, one at least.
+    /// Creates requests with at most `max_spans` spans, and at least one.
     pub fn new(traces: Traces, max_spans: usize) -> Self {
         let of = (TraceId([0; 16]), Environment::Production);
         Self { traces, max_spans: max_spans.max(1), rest: Vec::new().into_iter(), of }

@@ -1,4 +1,4 @@
-//! What the payments team does on its own.
+//! Traces of the payments team alone.
 
 use super::builder::{Builder, Exception};
 use super::calls::Statement;
@@ -36,7 +36,7 @@ pub(super) const PROVIDER_TIMEOUT: Exception = Exception {
     ],
 };
 
-/// The provider tells how a payment went on.
+/// The provider reports the progress of a payment.
 pub(super) fn webhook(chance: &mut Chance, visitor: &Visitor, id: Option<TraceId>, at: u64) -> Trace {
     let id = id.unwrap_or_else(|| chance.trace_id());
     let mut builder = Builder::with_id(chance, visitor.environment, id);
@@ -61,7 +61,7 @@ pub(super) fn webhook(chance: &mut Chance, visitor: &Visitor, id: Option<TraceId
     builder.finish()
 }
 
-/// Money back, asked for by a merchant's back office.
+/// A refund that a merchant's back office requests.
 pub(super) fn refund(chance: &mut Chance, visitor: &Visitor, at: u64) -> Trace {
     let mut builder = Builder::new(chance, visitor.environment);
     let root = builder.begin(None, Payments, "shop.Payments/Refund", Kind::Server, at);
@@ -90,7 +90,7 @@ pub(super) fn refund(chance: &mut Chance, visitor: &Visitor, at: u64) -> Trace {
     builder.finish()
 }
 
-/// Compares the day's entries with what the provider says, hour after hour: longer than most queries look back.
+/// Compares the day's entries with the provider's, hour after hour. The trace is longer than the window of most queries.
 pub(super) fn settlement(chance: &mut Chance, id: TraceId, at: u64, duration: u64) -> Trace {
     const BATCHES: u64 = 48;
     let mut builder = Builder::with_id(chance, Environment::Production, id);

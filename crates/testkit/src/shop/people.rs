@@ -1,4 +1,4 @@
-//! Who uses the shop: tenants (merchants that sell through it) and their customers.
+//! Users of the shop: tenants (merchants that sell through it) and their customers.
 
 use super::chance::{Chance, cumulative};
 use super::services::Environment;
@@ -12,31 +12,31 @@ const TRADES: [&str; 15] = [
     "games", "shoes", "coffee", "lights", "paper",
 ];
 
-/// How many tenants there are.
+/// Number of tenants.
 pub const TENANTS: usize = KINDS.len() * TRADES.len();
 
-/// The two tenants that the sample's support person looks after: one with much traffic, one with little.
+/// The two tenants that the sample's support user is responsible for: one with much traffic, one with little.
 pub const SUPPORTED_TENANTS: [&str; 2] = ["ember-books", "slate-toys"];
 
-/// The tenant of the landmarks that nobody in support may see.
+/// The tenant of the landmarks that support users may not see.
 pub const OTHER_TENANT: &str = "amber-books";
 
 /// Customers are numbered from 10,000.
 const CUSTOMERS: u64 = 20_000;
 
-/// The id of the tenant of a rank; rank 0 has the most traffic.
+/// Returns the id of the tenant with a rank; rank 0 has the most traffic.
 pub fn tenant(rank: usize) -> String {
     let kind = KINDS.get(rank % KINDS.len()).copied().unwrap_or_default();
     let trade = TRADES.get(rank / KINDS.len() % TRADES.len()).copied().unwrap_or_default();
     format!("{kind}-{trade}")
 }
 
-/// One request's caller.
+/// The caller of a request.
 #[derive(Clone)]
 pub(super) struct Visitor {
     pub environment: Environment,
     pub tenant: String,
-    /// Absent for a visitor who has not signed in.
+    /// `None` for a visitor who has not signed in.
     pub user: Option<String>,
     pub address: String,
     pub browser: &'static str,
@@ -49,7 +49,8 @@ pub(super) struct People {
 
 impl People {
     pub fn new() -> Self {
-        // Zipf with a shifted rank: the first tenant has about a tenth of the traffic, the last one in 3,000 requests.
+        // A Zipf distribution with a shifted rank: the first tenant has about a tenth of the traffic, the last one in 3,000
+        // requests.
         Self { tenants: cumulative((0..TENANTS as u64).map(|rank| 1_000_000 / (rank + 2))) }
     }
 
@@ -61,7 +62,7 @@ impl People {
 
 pub(super) fn visitor_of(chance: &mut Chance, environment: Environment, tenant: String) -> Visitor {
     let user = chance.percent(60).then(|| customer(chance));
-    // 198.51.100.0/24 and 203.0.113.0/24 are set aside for documentation.
+    // 198.51.100.0/24 and 203.0.113.0/24 are reserved for documentation.
     let network = chance.one_of("198.51.100", &["203.0.113"]);
     let address = format!("{network}.{}", chance.between(1, 255));
     let browser = chance.one_of(

@@ -7,7 +7,7 @@ use super::services::Environment;
 use super::services::Service::{Catalog, Search};
 use super::span::{Kind, Trace, TraceId};
 
-/// How many spans the trace has.
+/// Number of spans in the trace.
 pub const REINDEX_SPANS: usize = 10_000;
 
 const READ: Statement = Statement {
@@ -27,7 +27,7 @@ const WRITE: Statement = Statement {
     median_micros: 38_000,
 };
 
-/// Chunk after chunk, each read, turned into documents and written, until the trace has this many spans.
+/// Generates chunks, each of which is read, converted to documents and written, until the trace has this number of spans.
 pub(super) fn reindex(chance: &mut Chance, id: TraceId, at: u64, spans: usize) -> Trace {
     let mut builder = Builder::with_id(chance, Environment::Production, id);
     let root = builder.begin(None, Catalog, "reindex catalogue", Kind::Internal, at);
@@ -55,7 +55,7 @@ pub(super) fn reindex(chance: &mut Chance, id: TraceId, at: u64, spans: usize) -
     builder.finish()
 }
 
-/// The last chunk stops short, so that the count is exact.
+/// Runs a step, unless the trace is full. The last chunk may be incomplete, so that the number of spans is exact.
 fn step(
     builder: &mut Builder<'_>,
     spans: usize,

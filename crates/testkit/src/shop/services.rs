@@ -1,4 +1,4 @@
-//! Who reports spans: services, their teams, and what their resources say.
+//! Services of the shop, their teams and their resource attributes.
 
 use super::span::{Attributes, Value};
 
@@ -11,7 +11,7 @@ pub enum Environment {
 }
 
 impl Environment {
-    /// The value of `deployment.environment.name`.
+    /// Returns the value of `deployment.environment.name`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Production => "production",
@@ -20,7 +20,7 @@ impl Environment {
     }
 }
 
-/// Who owns a service.
+/// The team that owns a service.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Team {
@@ -30,7 +30,7 @@ pub enum Team {
 }
 
 impl Team {
-    /// The value of the resource attribute `team`.
+    /// Returns the value of the resource attribute `team`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Storefront => "storefront",
@@ -69,7 +69,7 @@ struct Profile {
 }
 
 impl Service {
-    /// All of them.
+    /// All services.
     pub const ALL: [Self; 14] = [
         Self::Frontend,
         Self::Checkout,
@@ -108,17 +108,17 @@ impl Service {
         }
     }
 
-    /// The value of `service.name`.
+    /// Returns the value of `service.name`.
     pub fn name(self) -> &'static str {
         self.profile().name
     }
 
-    /// Its owner.
+    /// Returns the team that owns the service.
     pub fn team(self) -> Team {
         self.profile().team
     }
 
-    /// The value of `service.version`.
+    /// Returns the value of `service.version`.
     pub fn version(self) -> &'static str {
         self.profile().version
     }
@@ -127,7 +127,7 @@ impl Service {
         self.profile().instances
     }
 
-    /// The resource of one instance.
+    /// Returns the resource attributes of one instance.
     pub fn resource(self, environment: Environment, instance: u8) -> Attributes {
         let Profile { name, team, language, version, .. } = self.profile();
         let pod = format!("{name}-{:x}-{instance}", 0x6d4f_u32.wrapping_add(version.len() as u32 * 131));

@@ -1,4 +1,4 @@
-//! A trace as the shop's services would report it, before it is put into the wire format.
+//! A trace as the shop's services report it, before it is converted to the wire format.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -45,7 +45,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// The text that the OpenTelemetry exporter for ClickHouse stores: strings as they are, everything else as JSON.
+    /// Returns the text that the OpenTelemetry exporter for ClickHouse stores: strings unchanged, other values as JSON.
     pub fn as_exported(&self) -> Cow<'_, str> {
         match self {
             Self::Text(text) => Cow::Borrowed(text),
@@ -87,10 +87,10 @@ impl From<f64> for Value {
     }
 }
 
-/// Attributes in the order in which they were set; no key twice.
+/// Attributes in the order in which they were set; keys are unique.
 pub type Attributes = Vec<(&'static str, Value)>;
 
-/// What a span did towards others.
+/// Span kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the names are OpenTelemetry's")]
 pub enum Kind {
@@ -102,7 +102,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// As the exporter stores it in `SpanKind`.
+    /// Returns the value that the exporter stores in `SpanKind`.
     pub fn as_exported(self) -> &'static str {
         match self {
             Self::Internal => "Internal",
@@ -114,19 +114,19 @@ impl Kind {
     }
 }
 
-/// How a span ended.
+/// Status of a span.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Status {
-    /// Nothing was said about it.
+    /// No status was set.
     Unset,
-    /// Explicitly well.
+    /// Explicitly successful.
     Ok,
-    /// Badly, with a message.
+    /// Failed, with a message.
     Error(Cow<'static, str>),
 }
 
 impl Status {
-    /// As the exporter stores it in `StatusCode`.
+    /// Returns the value that the exporter stores in `StatusCode`.
     pub fn as_exported(&self) -> &'static str {
         match self {
             Self::Unset => "Unset",
@@ -136,14 +136,14 @@ impl Status {
     }
 }
 
-/// Something that happened during a span.
+/// An event of a span.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Event {
-    /// In nanoseconds since 1970.
+    /// Time in nanoseconds since 1970.
     pub time_unix_nanos: u64,
-    /// For instance `exception`.
+    /// Name, for example `exception`.
     pub name: &'static str,
-    /// What is known about it.
+    /// Attributes of the event.
     pub attributes: Attributes,
 }
 
@@ -154,41 +154,41 @@ pub struct Link {
     pub trace_id: TraceId,
     /// The span in it.
     pub span_id: SpanId,
-    /// What is known about the reference.
+    /// Attributes of the link.
     pub attributes: Attributes,
 }
 
 /// One span.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Span {
-    /// Unique in the trace.
+    /// Id, unique in the trace.
     pub id: SpanId,
-    /// Absent for the root.
+    /// Parent span; `None` for the root.
     pub parent: Option<SpanId>,
-    /// The service that reports it.
+    /// The service that reports the span.
     pub service: Service,
-    /// Which of the service's instances.
+    /// Number of the service's instance.
     pub instance: u8,
-    /// The operation.
+    /// Name of the operation.
     pub name: Cow<'static, str>,
-    /// What it did towards others.
+    /// Span kind.
     pub kind: Kind,
     /// Start in nanoseconds since 1970.
     pub start_unix_nanos: u64,
     /// End in nanoseconds since 1970, never before the start.
     pub end_unix_nanos: u64,
-    /// How it ended.
+    /// Status.
     pub status: Status,
-    /// What is known about it.
+    /// Attributes of the span.
     pub attributes: Attributes,
-    /// What happened during it.
+    /// Events of the span.
     pub events: Vec<Event>,
-    /// References to other traces.
+    /// Links to other traces.
     pub links: Vec<Link>,
 }
 
 impl Span {
-    /// The attribute's text as the exporter stores it; `None` when the span does not have the key.
+    /// Returns the attribute's text as the exporter stores it; `None` if the span does not have the key.
     pub fn attribute(&self, key: &str) -> Option<Cow<'_, str>> {
         self.attributes.iter().find(|(name, _)| *name == key).map(|(_, value)| value.as_exported())
     }
@@ -197,21 +197,21 @@ impl Span {
 /// One trace: its first span is the root.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Trace {
-    /// Unique in the sample.
+    /// Id, unique in the sample.
     pub id: TraceId,
-    /// Where it ran.
+    /// Environment of the services.
     pub environment: Environment,
-    /// In no particular order but for the root, which is first.
+    /// Spans: the root first, the others in no particular order.
     pub spans: Vec<Span>,
 }
 
 impl Trace {
-    /// When its first span began.
+    /// Returns the earliest start of a span.
     pub fn start_unix_nanos(&self) -> u64 {
         self.spans.iter().map(|span| span.start_unix_nanos).min().unwrap_or_default()
     }
 
-    /// When its last span ended.
+    /// Returns the latest end of a span.
     pub fn end_unix_nanos(&self) -> u64 {
         self.spans.iter().map(|span| span.end_unix_nanos).max().unwrap_or_default()
     }

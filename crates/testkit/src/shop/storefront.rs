@@ -1,4 +1,4 @@
-//! What visitors do before they buy. These traces stay within the storefront team.
+//! Actions of visitors before a purchase. These traces stay within the storefront team.
 
 use super::builder::{Builder, Exception, Node};
 use super::calls::{Request, Statement};
@@ -45,7 +45,7 @@ const RENDERING_FAILED: Exception = Exception {
     frames: &["renderProduct (/app/dist/pages/product.js:118:31)", "render (/app/dist/server.js:74:12)"],
 };
 
-/// The ways to look around.
+/// Kinds of browsing.
 #[derive(Clone, Copy)]
 pub(super) enum Browsing {
     Home,

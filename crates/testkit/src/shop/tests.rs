@@ -1,4 +1,4 @@
-//! What every sample promises.
+//! Properties of every sample.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
@@ -15,7 +15,7 @@ fn shop() -> Shop {
     Shop::new(SEED, NOW)
 }
 
-/// Enough for whatever does not depend on the amount.
+/// A sample for tests that do not depend on its size.
 fn small() -> Shop {
     shop().with_spans(20_000)
 }
@@ -187,7 +187,7 @@ fn the_incident_shows_in_retries_exceptions_and_answers() {
         let inside = (from..to).contains(&trace.start_unix_nanos());
         *(if inside { &mut during } else { &mut otherwise }) += 1;
     }
-    // Somebody who tries again in the last minute may do so after its end.
+    // A visitor who tries again in the last minute of the incident may do so after its end.
     assert!(during > 20 && otherwise <= 2, "{during} during, {otherwise} otherwise");
 }
 
@@ -251,7 +251,7 @@ fn exported_text_is_json_unless_the_value_is_a_string() {
     assert_eq!(Value::List(vec!["a".into(), "b\"".into()]).as_exported(), "[\"a\",\"b\\\"\"]");
 }
 
-/// Not a benchmark: a bound that only a mistake of an order of magnitude breaks, on whatever machine.
+/// Not a benchmark: the limit fails only for an error of an order of magnitude, on any machine.
 #[test]
 fn a_day_is_made_and_encoded_quickly() {
     let begun = Instant::now();

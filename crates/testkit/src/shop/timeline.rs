@@ -1,21 +1,21 @@
-//! When things happen: the day curve, the incident, and the night's jobs, all relative to a given moment.
+//! Times in the sample: the traffic curve of the day, the incident, and the nightly jobs, all relative to a given moment.
 
 use super::chance::{HOUR, MINUTE, SECOND};
 
-/// The sample reaches this far back.
+/// Length of the sample's window.
 pub(super) const REACH: u64 = 24 * HOUR;
-/// Ordinary traces end within this time, so that none reaches beyond the given moment.
+/// Ordinary traces end within this time, so that no trace ends after the given moment.
 const MARGIN: u64 = 2 * MINUTE;
 pub(super) const MINUTES: u64 = (REACH - 2 * MARGIN) / MINUTE;
 
-/// Visits by hour of the day in UTC: quiet at night, busiest in the evening.
+/// Visits by hour of the day in UTC: low at night, highest in the evening.
 const DAY_CURVE: [u64; 24] =
     [20, 14, 10, 8, 8, 12, 22, 38, 56, 70, 78, 84, 90, 86, 80, 78, 82, 90, 104, 120, 116, 92, 60, 36];
 
-/// People reload and try again: whatever the hour, the incident has at least this much traffic, so that it shows.
+/// Minimum weight of a minute during the incident. Visitors reload and try again, so the incident is visible at any hour.
 const INCIDENT_WEIGHT: u64 = 7_000;
 
-/// The moments of one sample.
+/// The times of one sample.
 #[derive(Clone, Copy)]
 pub(super) struct Timeline {
     now: u64,
@@ -26,7 +26,7 @@ impl Timeline {
         Self { now: now_unix_nanos }
     }
 
-    /// The sample's window: nothing begins before it, and nothing ends after it.
+    /// Returns the sample's window: all spans begin and end in it.
     pub fn window(self) -> (u64, u64) {
         (self.now.saturating_sub(REACH), self.now)
     }
@@ -39,7 +39,7 @@ impl Timeline {
         self.before(REACH - MARGIN) + index * MINUTE
     }
 
-    /// How much happens in a minute, between the values of the two nearest hours.
+    /// Returns the weight of a minute, interpolated between the values of the two nearest hours.
     pub fn weight(self, index: u64) -> u64 {
         let second_of_day = self.minute(index) / SECOND % 86_400;
         let (hour, within) = ((second_of_day / 3_600) as usize, second_of_day % 3_600);
@@ -49,13 +49,13 @@ impl Timeline {
         if (from..to).contains(&self.minute(index)) { usual.max(INCIDENT_WEIGHT) } else { usual }
     }
 
-    /// Forty minutes, about five hours ago, in which the provider of card payments does not answer.
+    /// Returns the incident: forty minutes, about five hours ago, in which the provider of card payments does not respond.
     pub fn incident(self) -> (u64, u64) {
         (self.before(5 * HOUR + 20 * MINUTE), self.before(4 * HOUR + 40 * MINUTE))
     }
 
-    /// A time of the day in UTC, if a job of this length that begins then lies within the window; half a day ago
-    /// otherwise.
+    /// Returns a time of the day in UTC, if a job of this duration that begins then is within the window; otherwise the time half
+    /// a day ago.
     pub fn nightly(self, minute_of_day: u64, duration: u64) -> u64 {
         let midnight = self.now / (24 * HOUR) * (24 * HOUR);
         let today = midnight + minute_of_day * MINUTE;

@@ -1,4 +1,4 @@
-//! Ordinary traffic: who does what, minute by minute.
+//! Ordinary traffic: the visitors' activities, minute by minute.
 
 use std::collections::VecDeque;
 
@@ -24,7 +24,7 @@ enum Activity {
     AskAssistant,
 }
 
-/// Most traces belong to one team only; a purchase belongs to all three.
+/// Activities with their weights. Most traces belong to one team only; a purchase belongs to all three.
 const ACTIVITIES: [(Activity, u64); 11] = [
     (Activity::Browse(Browsing::Home), 14),
     (Activity::Browse(Browsing::Product), 28),
@@ -46,11 +46,11 @@ pub(super) struct Traffic {
     people: People,
     activities: Vec<u64>,
     timeline: Timeline,
-    /// How many spans there must be at the end of each minute.
+    /// Number of spans that must exist at the end of each minute.
     quota: Vec<u64>,
     minute: usize,
     spans: u64,
-    /// A purchase has traces of its own for what follows from it.
+    /// Generated traces to be returned next. A purchase gives additional traces for its processing.
     ready: VecDeque<Trace>,
 }
 
@@ -90,7 +90,7 @@ impl Traffic {
         }
     }
 
-    /// People who are turned away by the incident try again, some of them several times.
+    /// Generates a purchase. Visitors whose payment fails because of the incident try again, some of them several times.
     fn purchase(&mut self, visitor: &Visitor, mut at: u64) {
         for _ in 0..5 {
             let provider = self.provider(visitor.environment, at);
