@@ -1,21 +1,22 @@
 import react from "@vitejs/plugin-react";
 import { defineConfig } from "vitest/config";
 
-/** The service that `npm run dev` passes API calls on to. */
+/** The service that `npm run dev` forwards API calls to. */
 const service = process.env.TRACEWARDEN_URL ?? "http://127.0.0.1:8080";
 
 export default defineConfig({
   base: "/ui/",
   plugins: [react()],
   build: {
-    // The pages' Content-Security-Policy allows no data: scripts, and small files gain nothing from being inlined.
+    // The pages' Content-Security-Policy blocks scripts in data: URLs, and small files gain nothing from being inlined.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     sourcemap: false,
   },
   server: {
     proxy: {
-      // Everything but the application itself is the API. The service refuses foreign origins, so that ours is replaced.
+      // All paths except those of the application belong to the API. The service rejects foreign origins, so that the header is
+      // replaced.
       "^/(?!ui/|ui$|@|node_modules|src/)": {
         target: service,
         changeOrigin: true,

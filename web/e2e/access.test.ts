@@ -13,7 +13,7 @@ import { MISSING } from "./views";
 const run = promisify(execFile);
 const { url: service } = environment();
 
-/** Sees some traces, and not others. */
+/** User with access to some of the traces. */
 const PARTLY = "partly";
 const PARTLY_ROLE = "errors-only";
 
@@ -93,7 +93,7 @@ describe("a session", () => {
     await there.page.getByRole("button", { name: "Load again" }).click();
     await there.page.waitForURL("**/ui/login**");
     await shown(there.page.getByRole("button", { name: "Log in" }));
-    // Nothing of the trace is left in the page.
+    // The page shows nothing of the trace any more.
     expect(await there.page.getByRole("treegrid").count()).toBe(0);
     await submitLogIn(there.page, PARTLY);
     await there.page.waitForURL(`**/ui/trace/${open}**`);
@@ -163,7 +163,7 @@ describe("an API key", () => {
   });
 
   test("answers an agent's call, copied from a search, with the traces of that search", async () => {
-    // Beside the page that still shows the key.
+    // A second page, because the first one still shows the API key.
     const page = await visit.context.newPage();
     await page.goto(at("/search?last=24h"));
     await quiet(page);
@@ -179,7 +179,7 @@ describe("an API key", () => {
     await expect.poll(() => clipboard(page)).toContain("svc_get_trace");
     const opened = await callTool(server, JSON.parse(await clipboard(page)));
     expect(JSON.stringify(opened)).toContain(open);
-    // The key is its owner's, who may not see this one.
+    // The key has the access of its owner, who may not see this trace.
     const other = { name: "svc_get_trace", arguments: { trace_id: closed } };
     await expect(callTool(server, other)).rejects.toThrow("not_found");
     await page.close();

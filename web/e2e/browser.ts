@@ -11,12 +11,12 @@ import { inject } from "vitest";
 import { environment } from "./environment";
 import { countRequests } from "./pages";
 
-/** What a failed test leaves behind. */
+/** Directory for the artefacts of failed tests. */
 const FAILURES = join(import.meta.dirname, "failures");
 
 let connected: Promise<Browser> | undefined;
 
-/** A browser of somebody: cookies and storage of their own. */
+/** A separate browser profile with its own cookies and storage. */
 export interface Visitor {
   context: BrowserContext;
   page: Page;
@@ -31,7 +31,7 @@ interface Watched {
 
 const watched: Watched[] = [];
 
-/** Opens a fresh browser profile with a page in it, on which any error fails the running test. */
+/** Opens a new browser profile with a page. Any error on the page fails the running test. */
 export async function visitor(name: string, options: BrowserContextOptions = {}): Promise<Visitor> {
   connected ??= chromium.connect(inject("browser"));
   const browser = await connected;
@@ -63,7 +63,7 @@ function watch(name: string, page: Page): void {
   page.on("console", (message) => {
     const text = `${message.type()}: ${message.text()}`;
     one.console.push(text);
-    // Chromium writes one for every refused request; which of these are wrong is told by their answers, below.
+    // Chromium logs an error for every failed request. Failures are checked below by their responses instead.
     if (message.type() === "error" && !message.text().startsWith("Failed to load resource")) {
       one.problems.push(`console ${text} (${page.url()})`);
     }
@@ -79,7 +79,7 @@ function watch(name: string, page: Page): void {
     }
   });
   page.on("dialog", async (dialog) => {
-    // The browser's own, before it leaves what was typed.
+    // The browser's own dialog before unsaved input is lost.
     if (dialog.type() === "beforeunload") {
       await dialog.accept();
       return;
@@ -89,7 +89,8 @@ function watch(name: string, page: Page): void {
   });
 }
 
-/** To be called after each test: fails it when a page reported an error; of a failed one, saves what pages show. */
+/** Must be called after each test. Fails the test if a page reported an error, and saves the state of the pages after a
+ * failure. */
 export async function examine(failed: string | null): Promise<void> {
   const problems = watched.flatMap(({ name, problems }) =>
     problems.splice(0).map((problem) => `${name}: ${problem}`),

@@ -11,12 +11,12 @@ const NAMES = {
   traceHostile: ["TRACEWARDEN_E2E_TRACE_HOSTILE", "the id of the trace whose texts attack their readers"],
 } as const;
 
-/** What the tests run against. */
+/** Environment of the tests. */
 export type Environment = Record<keyof typeof NAMES, string>;
 
 /** Reads the environment.
  *
- * Throws when anything is missing, and names all of it: tests that quietly skip what they lack would pass. */
+ * Throws an error that names all missing variables: tests that silently skip themselves would pass. */
 export function environment(): Environment {
   const keys = Object.keys(NAMES) as (keyof typeof NAMES)[];
   const missing = keys.filter((key) => (process.env[NAMES[key][0]] ?? "") === "");

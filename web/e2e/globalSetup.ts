@@ -8,14 +8,14 @@ declare module "vitest" {
   }
 }
 
-/** Sees that everything is there, and starts the browser that all tests share. */
+/** Checks that the service is available, and starts the browser that all tests share. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const { url, chromium: executablePath } = environment();
   await serves(`${url}/readyz`);
   await serves(`${url}/ui/`);
   const server = await chromium.launchServer({
     executablePath,
-    // Chromium's sandbox cannot be set up by root, as which tests run in containers.
+    // Chromium's sandbox does not work for root, which runs the tests in containers.
     chromiumSandbox: process.getuid?.() !== 0,
     args: ["--js-flags=--expose-gc"],
   });

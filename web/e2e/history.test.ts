@@ -15,7 +15,7 @@ const SECOND = 'ServiceName == "cart" &&\nStatusCode == "Ok"';
 
 let admin: Session;
 let visit: Visitor;
-/** The change that stored the first policy. */
+/** The model version that stored the first policy. */
 let first: number;
 
 const store = (expression: string) =>
@@ -95,7 +95,7 @@ describe("the history", () => {
     await quiet(page);
     const now = await downloaded(page, "Download the model");
     expect(now.name).toBe(`access-model-${first + 1}.yaml`);
-    // What differs between the files is what was changed between them.
+    // The files differ exactly in the change between the versions.
     const lines = (text: string) => text.split("\n");
     const [old, today] = [lines(then.text), lines(now.text)];
     expect(old.length).toBe(today.length);

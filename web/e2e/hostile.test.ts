@@ -55,12 +55,12 @@ describe("a trace whose texts want to be more than text", () => {
     await shown(panel);
     const { spans } = await reader.call<{ spans: unknown[] }>("GET", `/traces/${traceHostile}`);
     for (let step = 0; step < Math.min(spans.length, 40); step += 1) {
-      // Texts are in each of the tabs, and long ones behind a button; only what is looked at is there at all.
+      // Each tab contains texts, long ones behind a button. Only the content of the active tab is in the document.
       const tabs = await panel.getByRole("tab").all();
       expect(tabs.length).toBeGreaterThan(3);
       for (const tab of tabs) {
         await tab.click();
-        // Each press takes one such button away, or shows a further part of a text.
+        // Each click removes such a button or shows another part of a text.
         const cut = panel.getByRole("button", { name: /^Show (all|more)/ });
         for (let presses = await cut.count(); presses > 0 && (await cut.count()) > 0; presses -= 1) {
           await cut.first().click({ timeout: 5_000 });

@@ -3,7 +3,8 @@ import { expect } from "vitest";
 import { environment } from "./environment";
 import { shown } from "./pages";
 
-/** The addresses of other hosts that a page asks for, as they come; to be called before it is first opened. */
+/** Returns the URLs of other hosts that the page requests, which are added as they occur. Must be called before the page is first
+ * opened. */
 export function foreignRequests(page: Page): string[] {
   const { url: service } = environment();
   const foreign: string[] = [];
@@ -15,12 +16,12 @@ export function foreignRequests(page: Page): string[] {
   return foreign;
 }
 
-/** What texts would have achieved if one of them had become more than text.
+/** Checks that no text was interpreted as markup or code.
  *
- * Reports of the policy, scripts and dialogs fail every test of every page, in `browser.ts`. */
+ * Reports of the Content-Security-Policy, scripts and dialogs fail every test through `browser.ts`. */
 export async function nothingHappened(page: Page, foreign: readonly string[]): Promise<void> {
   const found = await page.evaluate(() => {
-    // Dialogs and lists of options stand beside what they belong to.
+    // Dialogs and option lists are rendered outside the main element.
     const all = (selector: string) =>
       ["main", "[data-portal]"].flatMap((place) => [...document.querySelectorAll(`${place} ${selector}`)]);
     return {
@@ -35,7 +36,7 @@ export async function nothingHappened(page: Page, foreign: readonly string[]): P
       links: all("a[href]")
         .map((link) => link.getAttribute("href") ?? "")
         .filter((href) => !href.startsWith("/") && !href.startsWith("#")),
-      // What is read out or shown on hovering has no element that would isolate it.
+      // Tooltips and accessible names cannot contain an element that isolates bidirectional text.
       names: [...document.querySelectorAll("[title], [aria-label]")]
         .flatMap((element) => [element.getAttribute("title"), element.getAttribute("aria-label")])
         .filter((text) => text !== null && /\p{Cf}|(?![\t\n])\p{Cc}/u.test(text))
@@ -46,7 +47,7 @@ export async function nothingHappened(page: Page, foreign: readonly string[]): P
   expect(foreign).toEqual([]);
 }
 
-/** Outside of elements that isolate it, no text can turn what stands beside it around; and none of it is unseen. */
+/** Checks that the text outside of isolating elements has no bidirectional controls and no invisible characters. */
 export async function nothingUnseen(page: Page): Promise<void> {
   expect(await page.title()).not.toMatch(/\p{Cf}|\p{Cc}/u);
   const bare = await page.evaluate(() =>
@@ -57,7 +58,7 @@ export async function nothingUnseen(page: Page): Promise<void> {
   expect(bare).toEqual([]);
 }
 
-/** Waits until each of the texts is to be seen, and looks that they are texts and nothing else. */
+/** Waits until each of the texts is visible, and checks that they are plain text. */
 export async function areTexts(page: Page, foreign: readonly string[], ...texts: Locator[]): Promise<void> {
   for (const text of texts) {
     await shown(text.filter({ visible: true }));

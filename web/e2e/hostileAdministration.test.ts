@@ -11,30 +11,30 @@ import type { Session } from "./session";
 
 const { url: service, storeUrl, storePassword } = environment();
 
-/** Without a slash, so that users can be called like it, too. */
+/** Contains no slash, so that it is also a valid user name. */
 const MARKUP = "<img src=x onerror=window.hostile=true>";
 const SCRIPT = "<script>window.hostile = true</script>";
 const TURNED = "invoice\u202efdp.exe";
 const ISOLATES = "\u2066admin\u2069 \u2067user \u202b\u202a";
 
-/** As labels say them, which take no elements. */
+/** The same text as in labels, which cannot contain elements. */
 const TURNED_LABEL = "invoice⟨U+202E⟩fdp.exe";
 const FIELD = `SpanAttributes["${TURNED_LABEL}"]`;
 const ISOLATES_FIELD = 'SpanAttributes["⟨U+2066⟩admin⟨U+2069⟩ ⟨U+2067⟩user ⟨U+202B⟩⟨U+202A⟩"]';
 
-/** Names of users hold no characters that cannot be seen: the service refuses them. */
+/** The service rejects user names with invisible characters. */
 const MEMBER = '"><svg onload=window.hostile=true>';
 const MEMBER_PATH = `/users/${encodeURIComponent(MEMBER)}`;
-/** Names of roles are plain; titles and expressions of their policies are not. */
+/** Role names have a restricted character set; titles and expressions of policies do not. */
 const ROLE = "hostile-texts";
 const POLICIES = [
   { title: SCRIPT, description: `${TURNED} ${MARKUP}`, expression: `SpanName == "${TURNED}"` },
   { title: MARKUP, expression: `SpanAttributes["${TURNED}"] == user.attributes.team` },
 ];
 
-/** An administrator who sees every trace: values of spans are told of those alone that the administrator may read. */
+/** An administrator who sees every trace: sampled values are shown only from spans that the administrator may read. */
 const ALL_SEEING = "administering-hostile-texts";
-/** And one who sees none. */
+/** An administrator who sees no traces. */
 const BLIND = "administering-only";
 
 const TABLE = "database=otel&table=otel_traces";
@@ -53,7 +53,7 @@ beforeAll(async () => {
     [TURNED, MARKUP].map((name) => ({ ...marked, name })),
   );
   await admin.call("PUT", `/roles/${ROLE}`, { policies: POLICIES });
-  // Not in a literal, where the first name would stand for something else.
+  // In an object literal, `__proto__` would set the prototype.
   const attributes = Object.fromEntries([
     ["__proto__", [TURNED, MARKUP]],
     ["team", TURNED],
@@ -65,7 +65,7 @@ beforeAll(async () => {
   visit = await visitor("administering hostile texts");
   foreign = foreignRequests(visit.page);
   await logIn(visit.page, ALL_SEEING);
-  // What is looked at afterwards lists users, roles and fields, and is not about these.
+  // Tests in other files list users, roles and fields, and do not expect these.
   return async () => {
     await admin.call("DELETE", MEMBER_PATH);
     await admin.call("DELETE", `/roles/${ROLE}`);
@@ -73,8 +73,8 @@ beforeAll(async () => {
   };
 });
 
-/** Stores a trace with these texts in the place of services, too, which those of the other hostile trace are not. It is old
- * enough to be none of the newest, and new enough for a sample of the newest hour. */
+/** Stores a trace that has these texts as service names too, unlike the other hostile trace. It is too old to be among the newest
+ * traces, and new enough for a sample of the last hour. */
 async function storeTrace(): Promise<string> {
   const id = randomUUID().replaceAll("-", "");
   const literal = (text: string) => `'${text.replaceAll("\\", "\\\\").replaceAll("'", "\\'")}'`;
@@ -97,7 +97,7 @@ async function storeTrace(): Promise<string> {
       "'Unset'",
       `map(${attributes.map(literal).join(", ")})`,
     ];
-    // Two with the same text would have the same name.
+    // Two columns with the same text would have the same name.
     return `SELECT ${columns.map((column, at) => `${column} AS c${at}`).join(", ")}`;
   });
   const answer = await fetch(`${storeUrl}/`, {
@@ -113,7 +113,7 @@ async function storeTrace(): Promise<string> {
   return id;
 }
 
-/** Leaves records with names that a user chooses, of a key and of a client, and with values that were asked for. */
+/** Creates audit records with the names that a user chooses for a key and a client, and with requested values. */
 async function readAsAgent(holder: Session): Promise<void> {
   const { token } = await holder.call<{ token: string }>("POST", "/me/api-keys", { name: MARKUP });
   const call = {
@@ -129,7 +129,7 @@ const open = async (path: string) => {
   await quiet(visit.page);
 };
 
-/** Texts are waited for: nothing can be wrong with what is not there yet. */
+/** Waits for the texts first: absent texts would pass every check. */
 const harmless = (...texts: [Locator, ...Locator[]]) => areTexts(visit.page, foreign, ...texts);
 
 const turned = (within: Locator) => within.getByText("U+202E", { exact: true });
@@ -274,7 +274,7 @@ describe("roles show as text", () => {
     await page.getByRole("button", { name: "Review and save" }).click();
     const review = page.getByRole("dialog", { name: `Review the changes of ${ROLE}` });
     await shown(review.getByRole("heading", { name: "By this role alone" }), 60_000);
-    // By service, as it is counted when nothing else is asked for.
+    // Values of the service, which is the default field.
     const values = review.getByRole("table", { name: "Values that become visible" });
     await harmless(
       turned(review.getByRole("region", { name: "Policy changed" })),
@@ -295,7 +295,7 @@ describe("roles show as text", () => {
     await page.keyboard.insertText(`SpanAttributes["${TURNED.replace(".", "_")}"] == "a"`);
     const remarks = page.getByRole("list", { name: "Remarks on Expression" });
     await harmless(turned(remarks), remarks.getByRole("button", { name: `Replace with ${FIELD}` }));
-    // The editor's own box says the same where the pointer rests.
+    // The editor's tooltip shows the same text at the pointer.
     await editor.locator(".cm-lintRange-error").first().hover();
     await harmless(page.locator(".cm-tooltip-lint").getByText("⟨U+202E⟩"));
   });
@@ -344,7 +344,7 @@ describe("the access to a trace shows as text", () => {
       script(panel),
       markup(panel),
       turned(panel.locator("pre")),
-      // A span that opens it, to be gone to.
+      // The link to a matching span.
       turned(panel.getByRole("button").filter({ hasText: "fdp.exe" })),
     );
   });
@@ -411,7 +411,7 @@ describe("the history shows as text", () => {
 });
 
 describe("the audit shows as text", () => {
-  /** Opens the newest record in whose row all of the texts are. */
+  /** Opens the newest record whose row contains all of the texts. */
   async function openRecord(query: string, ...texts: string[]): Promise<{ row: Locator; details: Locator }> {
     const { page } = visit;
     await open(`/audit?from=24h&outcome=success&${query}`);

@@ -6,9 +6,9 @@ import { ensureSetUp, person } from "./service";
 import type { Session } from "./session";
 
 const ROLE = "previewed";
-/** Holds the role alone. */
+/** User with only the previewed role. */
 const ALONE = "previewed-alone";
-/** Holds another role besides, which opens some of the same traces. */
+/** User with another role too, which grants access to some of the same traces. */
 const BOTH = "previewed-both";
 const OTHER = "previewed-other";
 
@@ -35,7 +35,7 @@ beforeAll(async () => {
 
 const storePolicy = () => admin.call("PUT", `/roles/${ROLE}`, { policies: [POLICY] });
 
-/** All traces of the last week that somebody sees. */
+/** Ids of all traces of the last week that the user sees. */
 async function seen(username: string): Promise<Set<string>> {
   const found = new Set<string>();
   const from = new Date(Date.now() - 7 * 86_400_000).toISOString();
@@ -112,7 +112,7 @@ describe("the review of a changed role", () => {
         expect(lost).toEqual(expect.arrayContaining(links));
       }
     }
-    // The other role still opens some of what this one did: whole access is compared.
+    // The other role still grants access to some of the role's traces, because the preview compares the user's whole access.
     const [alone = 0, both = 0] = losses;
     expect(alone).toBeGreaterThan(0);
     expect(both).toBeLessThan(alone);
@@ -259,7 +259,7 @@ describe("a role that is stored", () => {
       "/policies/overshare",
       { role, from: new Date(Date.now() - 7 * 86_400_000).toISOString(), seconds: 60 },
     );
-    // What the one team's policies name is shared with the other.
+    // The traces that one team's policies name are collateral access for the other team.
     expect(answer.only_shared).toBeGreaterThan(0);
     expect(answer.members_told).toBe(1);
     expect(answer.notes).toHaveLength(1);

@@ -1,10 +1,10 @@
-/** A call of a tool, as the pages copy it. */
+/** A tool call, as the pages copy it. */
 export interface ToolCall {
   name: string;
   arguments: Record<string, unknown>;
 }
 
-/** A server, as it stands in the configuration of MCP clients. */
+/** A server entry in the configuration of MCP clients. */
 export interface McpServer {
   url: string;
   headers: Record<string, string>;
@@ -12,10 +12,10 @@ export interface McpServer {
 
 const PROTOCOL = "2025-11-25";
 
-/** What this client calls itself, as the audit has it. */
+/** Client information, as the audit log records it. */
 export const CLIENT = { name: "browser-test", version: "1.0" };
 
-/** Calls a tool as MCP clients do, and returns the structured content of its answer. */
+/** Calls a tool in the way of an MCP client, and returns the structured content of the result. */
 export async function callTool<T>(server: McpServer, call: ToolCall, client = CLIENT): Promise<T> {
   const hello = { protocolVersion: PROTOCOL, capabilities: {}, clientInfo: client };
   const { headers } = await ask(server, "initialize", hello);
@@ -31,7 +31,7 @@ export async function callTool<T>(server: McpServer, call: ToolCall, client = CL
   return structuredContent as T;
 }
 
-/** One message and its answer, which may come as JSON or as the only event of a stream. */
+/** Sends one message. Its response is JSON or the only event of a stream. */
 async function ask(
   { url, headers }: McpServer,
   method: string,

@@ -2,17 +2,17 @@ import type { Locator, Page, Request } from "playwright-core";
 import type { ToolCall } from "./mcp";
 import { OWN_PASSWORD } from "./session";
 
-/** The path of a page of the application. */
+/** Path of a page of the application. */
 export const at = (path: string): string => `/ui${path}`;
 
-/** Fills the log-in form of the page that is shown, and sends it. */
+/** Fills in and submits the sign-in form of the current page. */
 export async function submitLogIn(page: Page, username: string, password = OWN_PASSWORD): Promise<void> {
   await page.getByLabel("User name", { exact: true }).fill(username);
   await page.getByLabel("Password", { exact: true }).fill(password);
   await page.getByRole("button", { name: "Log in" }).click();
 }
 
-/** Logs in and waits for the search page. */
+/** Signs in and waits for the search page. */
 export async function logIn(page: Page, username: string, password = OWN_PASSWORD): Promise<void> {
   await page.goto(at("/login"));
   await submitLogIn(page, username, password);
@@ -20,10 +20,11 @@ export async function logIn(page: Page, username: string, password = OWN_PASSWOR
   await quiet(page);
 }
 
-/** What was copied last. */
+/** Reads the text of the clipboard. */
 export const clipboard = (page: Page): Promise<string> => page.evaluate(() => navigator.clipboard.readText());
 
-/** What is copied by a click. It returns before the text is there, and until then one would read what was copied before. */
+/** Performs an action that copies text, and returns that text. The action returns before the text is in the clipboard, so that
+ * the clipboard is emptied first and polled afterwards. */
 export async function copied(page: Page, act: () => Promise<void>): Promise<string> {
   await page.evaluate(() => navigator.clipboard.writeText(""));
   await act();
@@ -31,7 +32,7 @@ export async function copied(page: Page, act: () => Promise<void>): Promise<stri
   return clipboard(page);
 }
 
-/** Copies the search that is shown as the call of a tool, and reads what was copied. */
+/** Copies the current search as a tool call, and returns it. */
 export async function copiedCall(page: Page): Promise<ToolCall> {
   const call = await copied(page, async () => {
     await page.getByRole("button", { name: "Copy as" }).click();
@@ -40,7 +41,7 @@ export async function copiedCall(page: Page): Promise<ToolCall> {
   return JSON.parse(call) as ToolCall;
 }
 
-/** The ids of the traces that a search shows, in their order. */
+/** Ids of the traces in the search results, in order. */
 export const listed = (page: Page): Promise<string[]> =>
   page
     .getByRole("table", { name: "Traces found" })
@@ -60,7 +61,7 @@ export const gone = (locator: Locator, timeout = 15_000): Promise<void> =>
 
 const underWay = new WeakMap<Page, Set<Request>>();
 
-/** Counts the page's requests, for {@link quiet}; to be called before the page is first opened. */
+/** Tracks the page's requests for {@link quiet}. Must be called before the page is first opened. */
 export function countRequests(page: Page): void {
   const requests = new Set<Request>();
   underWay.set(page, requests);
@@ -69,10 +70,10 @@ export function countRequests(page: Page): void {
   page.on("requestfailed", (request) => requests.delete(request));
 }
 
-/** How often in a row, and how far apart in milliseconds, a page must be found waiting for nothing. */
+/** Number of consecutive checks that must find the page idle, and their distance in milliseconds. */
 const CALM = { times: 5, apart: 60 };
 
-/** Waits until the page waits for nothing: no request under way, nothing that says that it is loading. */
+/** Waits until the page is idle: no pending request, and no loading indicator. */
 export async function quiet(page: Page, timeout = 30_000): Promise<void> {
   const end = Date.now() + timeout;
   for (let calm = 0; calm < CALM.times; ) {
@@ -100,7 +101,7 @@ async function whatFor(page: Page): Promise<string | null> {
   });
 }
 
-/** A page's marks and measures, in milliseconds since it was opened. */
+/** Time of a performance mark in milliseconds since the page was opened. */
 export async function mark(page: Page, name: string, timeout: number): Promise<number> {
   const handle = await page.waitForFunction(
     (wanted) => performance.getEntriesByName(wanted).at(-1)?.startTime ?? null,
@@ -110,7 +111,7 @@ export async function mark(page: Page, name: string, timeout: number): Promise<n
   return (await handle.jsonValue()) ?? Number.NaN;
 }
 
-/** How long the main thread was busy at a time, and how far apart frames were, while something was done. */
+/** Measures the main thread's long tasks and the distance between frames during an action. */
 export async function smoothness(
   page: Page,
   act: () => Promise<void>,

@@ -6,7 +6,7 @@ import { ensureSetUp, READER } from "./service";
 
 const { trace10k, trace100k } = environment();
 
-/** Machines that test are shared. What is slow in all of three tries is slow because of the program. */
+/** The test machines are shared. Only a result that is slow in all three tries fails the test. */
 const TRIES = 3;
 
 let visit: Visitor;
@@ -17,14 +17,14 @@ beforeAll(async () => {
   await logIn(visit.page, READER);
 });
 
-/** From the last byte of a trace to a page that answers, in milliseconds. */
+/** Milliseconds from the last byte of a trace to a usable page. */
 async function usableAfter(id: string, timeout: number): Promise<number> {
   const { page } = visit;
-  // Another document: marks and memory of the one before are gone.
+  // A new document discards marks and memory of the previous one.
   await page.goto("about:blank");
   await page.goto(at(`/trace/${id}`));
   const usable = await mark(page, "trace-usable", timeout);
-  // By the browser's own clock of the transfer, so that parsing counts, too.
+  // Uses the browser's own time of the transfer, so that parsing is included.
   const arrived = await page.evaluate((id) => {
     const transfers = performance
       .getEntriesByType("resource")
@@ -35,7 +35,7 @@ async function usableAfter(id: string, timeout: number): Promise<number> {
   return usable - arrived;
 }
 
-/** The tries' figures; stops at the first that is good. */
+/** Returns the figures of the tries, and stops at the first good one. */
 async function best<T>(what: string, attempt: () => Promise<T>, good: (figures: T) => boolean): Promise<T> {
   const all: T[] = [];
   for (let index = 0; index < TRIES; index += 1) {
@@ -87,11 +87,11 @@ describe("a trace of 10,000 spans", () => {
         await visit.page.getByRole("treegrid", { name: "Spans" }).evaluate((grid) => grid.scrollTo(0, 0));
         await first.waitFor({ state: "attached" });
         const { longTasks, p95, frames } = await smoothness(visit.page, scroll);
-        // The rows went by: those of the beginning are no longer there.
+        // The first rows were scrolled out and are no longer in the document.
         expect(await first.count()).toBe(0);
         return { longTasks: longTasks.map(Math.round), p95: Math.round(p95 * 10) / 10, frames };
       },
-      // Long tasks are by definition those of over 50 ms.
+      // By definition, long tasks are longer than 50 ms.
       ({ longTasks, p95 }) => longTasks.length === 0 && p95 < 20,
     );
   });

@@ -4,7 +4,7 @@ import { at, copiedCall, listed, logIn, quiet, shown } from "./pages";
 import { EVERYTHING, ensureSetUp, person, READER } from "./service";
 import { OWN_PASSWORD, type Session } from "./session";
 
-/** A day that ends now, in whole seconds: the page and the API are asked for the same. */
+/** A day that ends now, in whole seconds, so that the page and the API use the same window. */
 const TO = new Date(Math.floor(Date.now() / 1000) * 1000);
 const FROM = new Date(TO.getTime() - 24 * 3_600_000);
 const iso = (date: Date) => date.toISOString().replace(".000Z", "Z");
@@ -36,7 +36,7 @@ const entry = () =>
     .or(visit.page.getByRole("textbox", { name: "Add a condition" }))
     .first();
 
-/** Types a condition as somebody who knows how, and waits for what it finds. */
+/** Types a condition in full, and waits for the results. */
 async function add(condition: string): Promise<void> {
   await entry().fill(condition);
   await visit.page.keyboard.press("Enter");
@@ -44,7 +44,7 @@ async function add(condition: string): Promise<void> {
   await quiet(visit.page);
 }
 
-/** What the API answers, in its order. */
+/** Ids of the traces that the API returns, in order. */
 async function answered(conditions: unknown[], session = reader): Promise<string[]> {
   const { traces } = await session.call<{ traces: { trace_id: string }[] }>("POST", "/traces/query", {
     view: "summary",
@@ -113,7 +113,7 @@ describe("a search finds what the API answers", () => {
   test("by what exists, chosen from what is offered, with the keyboard alone", async () => {
     await open();
     const { page } = visit;
-    // A fresh page; the key leads to the entry.
+    // On a fresh page, the keyboard shortcut focuses the search entry.
     await page.getByRole("heading", { name: "Search", level: 1 }).click();
     await page.keyboard.press("/");
     await page.keyboard.type("tenant.id");
@@ -152,7 +152,7 @@ describe("a search", () => {
       name: "svc_query_traces",
       arguments: { conditions, from: iso(FROM), to: iso(TO) },
     });
-    // Back from now stays so: whoever calls it later asks for what is new then.
+    // A relative range stays relative: a later call searches the time before that call.
     await visit.page.goto(at("/search?last=24h"));
     await quiet(visit.page);
     expect(await copiedCall(visit.page)).toEqual({

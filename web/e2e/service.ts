@@ -5,7 +5,7 @@ const { url, adminPassword } = environment();
 
 export const READER = "reader";
 
-/** A role that opens every trace. */
+/** A role that grants access to every trace. */
 export const EVERYTHING = "everything";
 
 export const administrator = (): Promise<Session> => takeAccount(url, "admin", adminPassword);
@@ -36,7 +36,7 @@ export const FIELDS = [
   { map: "ResourceAttributes", name: "team", type: "string", filterable: true, policy: true },
 ];
 
-/** Does through the API what setting up by hand would, where it was not done: each file of tests can run alone. */
+/** Sets up the service through the API unless the setup test has already done it, so that each test file can run alone. */
 export async function ensureSetUp(): Promise<Session> {
   const admin = await administrator();
   const answer = await admin.ask("GET", "/schema");
@@ -57,7 +57,7 @@ export async function ensureSetUp(): Promise<Session> {
     }
     tag = (await admin.ask("GET", "/schema")).headers.get("etag");
   }
-  // All that tests filter by, whatever was marked by hand.
+  // Adds all fields that the tests search by to those that the setup test defined.
   const marked = new Map<string, unknown>();
   for (const field of [...model.fields, ...FIELDS] as { map?: string; name: string }[]) {
     marked.set(`${field.map ?? ""} ${field.name}`, field);
@@ -78,7 +78,7 @@ interface Mark {
   policy: boolean;
 }
 
-/** Marks fields besides those that are; what it returns takes their marks away again. */
+/** Adds field definitions to the existing ones. Returns a function that removes them. */
 export async function markBesides(admin: Session, fields: readonly Mark[]): Promise<() => Promise<void>> {
   const nameOf = ({ map, name }: Pick<Mark, "map" | "name">) => `${map ?? ""} ${name}`;
   const own = new Set(fields.map(nameOf));
@@ -93,7 +93,7 @@ export async function markBesides(admin: Session, fields: readonly Mark[]): Prom
   return () => mark([]);
 }
 
-/** A user with that name and a password of their own. */
+/** Creates a user with a changed password. */
 export async function person(
   admin: Session,
   username: string,
@@ -112,7 +112,7 @@ export async function person(
   return takeAccount(url, username, initial_password);
 }
 
-/** The members of a marked field that may be sent back. */
+/** The properties of a field that may be sent back. */
 function asMarked(field: unknown): unknown {
   const { map, name, type, filterable, policy, column } = field as Record<string, unknown>;
   return { ...(map ? { map } : {}), name, type, filterable, policy, ...(column ? { column } : {}) };

@@ -1,7 +1,7 @@
-/** What `admin` and everybody else changes the generated password to. */
+/** Password that all users, including `admin`, set in place of the generated one. */
 export const OWN_PASSWORD = "one that only its owner knows";
 
-/** Somebody who is logged in, as a script would be. */
+/** A signed-in API client. */
 export class Session {
   readonly #service: string;
   readonly #cookie: string;
@@ -11,7 +11,7 @@ export class Session {
     this.#cookie = cookie;
   }
 
-  /** `null` when the name or the password is wrong. */
+  /** Returns `null` if the user name or password is wrong. */
   static async logIn(service: string, username: string, password: string): Promise<Session | null> {
     const answer = await fetch(`${service}/login`, {
       method: "POST",
@@ -27,7 +27,7 @@ export class Session {
     return new Session(service, (answer.headers.get("set-cookie") ?? "").split(";")[0] ?? "");
   }
 
-  /** The answer, or an error when the service refuses. */
+  /** Returns the response, or throws an error if the service rejects the request. */
   async call<T = unknown>(method: string, path: string, body?: unknown, tag?: string | null): Promise<T> {
     const answer = await this.ask(method, path, body, tag);
     const text = await answer.text();
@@ -51,7 +51,7 @@ export class Session {
   }
 }
 
-/** Logs in with the password of one's own; at the first log-in, chooses it. */
+/** Signs in with the changed password. At the first sign-in, changes the generated password. */
 export async function takeAccount(service: string, username: string, first: string): Promise<Session> {
   const own = await Session.logIn(service, username, OWN_PASSWORD);
   if (own !== null) {

@@ -102,7 +102,7 @@ describe("the wizard", () => {
     await page.getByRole("checkbox", { name: 'SpanAttributes["tenant.id"] filterable' }).check();
     await page.getByRole("checkbox", { name: 'SpanAttributes["tenant.id"] in policies' }).check();
     await page.getByRole("textbox", { name: "Search fields" }).fill("Duration");
-    // Numbers decide nothing in policies.
+    // Numeric fields cannot be used in policies.
     await page.getByRole("checkbox", { name: "Duration filterable" }).check();
     expect(await page.getByRole("checkbox", { name: "Duration in policies" }).count()).toBe(0);
     await page.getByRole("button", { name: "Save and continue" }).click();
@@ -154,7 +154,7 @@ describe("a role", () => {
     await editor().click();
     await page.keyboard.insertText('ServiceName = "frontend" || ServiceNam == "checkout"');
     await shown(page.getByRole("button", { name: "1:13, error: go there" }));
-    // The underline has no role: it is what the list of remarks says, for those who see it.
+    // The underline has no role; it shows the same diagnostics as the list.
     const underlined = () => editor().locator(".cm-lintRange-error").allTextContents();
     await expect.poll(underlined).toContain("=");
     await page.keyboard.press("ControlOrMeta+a");
@@ -195,7 +195,7 @@ describe("a role", () => {
 
 describe("a user", () => {
   let password = "";
-  // Asked for once: what a field has for examples is sampled, and may be others when asked again.
+  // Requested only once, because the examples of a field are sampled and may change.
   let tenants: string[] = [];
   let support: Visitor;
 
@@ -249,7 +249,8 @@ describe("a user", () => {
     const listed = await rows.evaluateAll((rows) => rows.map((row) => row.getAttribute("data-trace") ?? ""));
     await again.context.close();
     expect(listed.length).toBeGreaterThan(3);
-    // Not by the service's own answers for him: by what the spans say, read by somebody who may read all.
+    // Checked by the content of the spans, read by a user who may see all traces, and not by the service's responses for this
+    // user.
     const everybody = await person(await ensureSetUp(), READER, [EVERYTHING]);
     for (const trace of listed.slice(0, 20)) {
       const { spans } = await everybody.call<{ spans: { SpanAttributes: Record<string, string> }[] }>(
@@ -261,7 +262,7 @@ describe("a user", () => {
   });
 });
 
-/** Two tenants that are in the traces. */
+/** Returns two tenants that occur in the traces. */
 async function someTenants(): Promise<string[]> {
   const { maps } = await (await administrator()).call<{
     maps: { map: string; keys: { name: string; examples: string[] }[] }[];

@@ -148,7 +148,7 @@ describe("the waterfall", () => {
     await expect.poll(() => current().innerText()).toContain(wanted?.SpanName);
     await field.fill(wanted?.SpanName ?? "");
     const named = spans.filter((span) => span.SpanName.includes(wanted?.SpanName ?? "")).length;
-    // Text is looked for in attributes, too: at least the spans of that name are found.
+    // The text search includes attributes, so that at least the spans of that name match.
     const told = page.getByRole("toolbar", { name: "Trace" }).getByRole("status");
     await expect
       .poll(async () => Number(/\d+$/.exec(await told.innerText())?.[0] ?? 0))
@@ -163,7 +163,7 @@ describe("the waterfall", () => {
     const panel = page.getByRole("region", { name: "Span details" });
     await shown(panel);
     await page.waitForURL((url) => url.searchParams.has("span"));
-    // An id of digits alone is quoted there.
+    // An id that consists of digits is quoted in the URL.
     const shownId = (new URL(page.url()).searchParams.get("span") ?? "").replaceAll('"', "");
     const span = spans.find(({ SpanId }) => SpanId === shownId);
     expect(span).toBeDefined();

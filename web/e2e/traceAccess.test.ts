@@ -5,11 +5,11 @@ import { at, logIn, quiet, shown } from "./pages";
 import { EVERYTHING, ensureSetUp, person, READER } from "./service";
 import type { Session } from "./session";
 
-/** Sees traces with errors, and may neither administer nor know of policies' expressions. */
+/** Sees traces with errors. Is not an administrator, and must not see expressions of policies. */
 const SEES = "sees-errors";
-/** Has a policy that spans with an error meet by half. */
+/** Has a policy with two conditions, of which spans with an error match one. */
 const BLIND = "sees-half";
-/** Sees everything, and administers. */
+/** Sees all traces, and is an administrator. */
 const BOTH = "sees-and-administers";
 
 const TITLE = "Traces with an error";
@@ -31,7 +31,7 @@ let failed: Span[];
 
 beforeAll(async () => {
   admin = await ensureSetUp();
-  // Whoever sets the source up may have taken a role that opens traces.
+  // The setup test may have assigned a role that grants access to traces.
   await admin.call("PATCH", "/users/admin", { roles: ["admin"] });
   await admin.call("PUT", `/roles/${SEES}`, {
     policies: [
@@ -53,7 +53,7 @@ beforeAll(async () => {
       filter: { conditions: [{ name: "StatusCode", op: "eq", value: "Error" }] },
     },
   );
-  // Few enough spans that all rows are in the document.
+  // A small trace, so that all its rows are in the document.
   const found = traces.find(({ span_count }) => span_count > 5 && span_count < 20);
   if (found === undefined) {
     throw new Error("the store has no small trace with an error");
@@ -67,10 +67,10 @@ const badge = (page: Page) => page.getByRole("button", { name: /^Why do I see th
 const panel = (page: Page) => page.getByRole("region", { name: /^(Why do I see|Who sees) this/ });
 const grid = (page: Page) => page.getByRole("treegrid", { name: "Spans" });
 const marks = (page: Page, name: string) => grid(page).getByRole("img", { name, exact: true });
-/** What a policy is on the trace, under its heading. */
+/** The card of a policy, by its heading. */
 const policy = (page: Page, name: RegExp) => page.getByRole("article", { name });
 
-/** Opens a page and waits for all of it. */
+/** Opens a page and waits until it is idle. */
 async function open(page: Page, path: string): Promise<void> {
   await page.goto(at(path));
   await quiet(page);
@@ -102,7 +102,7 @@ describe("why a reader sees a trace", () => {
     await shown(opening.getByText(DESCRIPTION));
     expect(await opening.innerText()).toMatch(/In words\s+StatusCode is "Error"/);
     expect(await opening.getByRole("listitem").count()).toBe(failed.length);
-    // How policies are written is for administrators.
+    // Only administrators see expressions of policies.
     expect(await panel(page).innerText()).not.toContain("==");
     expect(await panel(page).getByRole("radio").count()).toBe(0);
     const other = policy(page, /Nothing/);

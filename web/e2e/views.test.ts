@@ -10,7 +10,7 @@ const { trace10k } = environment();
 
 const WHO: readonly Who[] = ["nobody", "newcomer", "reader", "admin", "previewing"];
 
-/** An administrator of its own, so that previews disturb no other test. */
+/** A separate administrator, so that its previews do not affect other tests. */
 const PREVIEWER = "previewer";
 
 let world: World;
@@ -33,7 +33,7 @@ beforeAll(async () => {
   await previewer.call("GET", "/me");
 });
 
-/** Somebody's page: logged in once for all that is looked at in that theme and width. */
+/** Signs in once for all views of this theme and width. */
 async function enter(who: Who, visit: Visitor): Promise<void> {
   const { page } = visit;
   if (who === "newcomer") {
@@ -58,9 +58,9 @@ async function enter(who: Who, visit: Visitor): Promise<void> {
   }
 }
 
-/** What axe finds to be serious: by rule, with the elements. */
+/** Serious and critical findings of axe: the rule with its elements. */
 async function findings(visit: Visitor): Promise<string[]> {
-  // Evaluated rather than added as a script, which the pages' policy would rightly refuse.
+  // Evaluated instead of added as a script, which the pages' Content-Security-Policy would block.
   await visit.page.evaluate(axe.source);
   const { violations } = await visit.page.evaluate<AxeResults>(
     "axe.run(document, { resultTypes: ['violations'] })",
@@ -74,7 +74,7 @@ async function findings(visit: Visitor): Promise<string[]> {
     );
 }
 
-/** What sticks out to the right, so that the whole page could be scrolled sideways. */
+/** Elements that extend beyond the right edge, which makes the page scroll horizontally. */
 const tooWide = (visit: Visitor): Promise<string[]> =>
   visit.page.evaluate(() => {
     const { scrollWidth, clientWidth } = document.documentElement;
@@ -89,7 +89,7 @@ const tooWide = (visit: Visitor): Promise<string[]> =>
 
 for (const width of WIDTHS) {
   describe.each(WHO)(`${width} pixels wide, %s`, (who) => {
-    // Side by side: each waits for the service and for its page most of the time.
+    // The visitors run in parallel, because they mostly wait for the service and their pages.
     let visits: Visitor[] = [];
 
     beforeAll(async () => {

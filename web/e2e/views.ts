@@ -1,14 +1,14 @@
 import type { Page } from "playwright-core";
 import { quiet, shown } from "./pages";
 
-/** Whose eyes look at a page. */
+/** User of a view. */
 export type Who = "nobody" | "newcomer" | "reader" | "admin" | "previewing";
 
-/** What there is to look at. */
+/** Names and ids that the views use. */
 export interface World {
   /** A trace that the reader may see. */
   trace: string;
-  /** A role with members, and a user with it. */
+  /** A role with members, and one of its members. */
   role: string;
   user: string;
   /** The bound table. */
@@ -16,22 +16,22 @@ export interface World {
   table: string;
 }
 
-/** One thing to look at: a page, perhaps with something opened in it. */
+/** A page in a certain state. */
 export interface View {
   name: string;
   who: Who;
   path: (world: World) => string;
-  /** What is done on the page before it is looked at. */
+  /** Actions on the page that lead to the state. */
   act?: (page: Page, world: World) => Promise<void>;
 }
 
-/** No trace has this id. */
+/** An id that no trace has. */
 export const MISSING = "00000000000000000000000000000bad";
 
 const setup = ({ database, table }: World) =>
   `database=${encodeURIComponent(database)}&table=${encodeURIComponent(table)}`;
 
-/** Every page, in the states in which people meet it. */
+/** All pages, in the states that users encounter. */
 export const VIEWS: readonly View[] = [
   { name: "log-in", who: "nobody", path: () => "/login" },
   {
@@ -97,7 +97,7 @@ export const VIEWS: readonly View[] = [
     path: ({ trace }) => `/trace/${trace}`,
     act: async (page) => {
       await page.getByRole("treegrid", { name: "Spans" }).focus();
-      // One with an error has the most to show.
+      // A span with an error has the most details.
       await page.keyboard.press("e");
       await page.keyboard.press("Enter");
       await shown(page.getByRole("region", { name: "Span details" }));
@@ -296,7 +296,7 @@ export const VIEWS: readonly View[] = [
   { name: "no-such-page", who: "reader", path: () => "/nowhere" },
 ];
 
-/** Opens a view and waits until it is as it stays. */
+/** Opens a view and waits until it is idle. */
 export async function look(page: Page, view: View, world: World): Promise<void> {
   await page.goto(`/ui${view.path(world)}`);
   await quiet(page);
@@ -306,7 +306,7 @@ export async function look(page: Page, view: View, world: World): Promise<void> 
   }
 }
 
-/** Every theme and width in which each view is looked at. */
+/** Themes and widths in which each view is checked. */
 export const THEMES = ["light", "dark"] as const;
 export const WIDTHS = [1280, 400] as const;
 export const HEIGHTS: Readonly<Record<(typeof WIDTHS)[number], number>> = { 1280: 800, 400: 860 };

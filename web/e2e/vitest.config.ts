@@ -2,7 +2,7 @@ import { basename } from "node:path";
 import { defineConfig } from "vitest/config";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
-/** Setting up by hand comes first, since it needs a service on which nothing was done. */
+/** The setup test runs first, because it needs an unconfigured service. */
 const FIRST = ["setup.test.ts", "search.test.ts", "trace.test.ts", "access.test.ts"];
 
 class InOrder extends BaseSequencer {
@@ -23,14 +23,14 @@ export default defineConfig({
     include: ["**/*.test.ts"],
     globalSetup: ["./globalSetup.ts"],
     setupFiles: ["./everyTest.ts"],
-    // One service and one browser, which also measure times.
+    // All tests share one service and one browser, and some measure times.
     fileParallelism: false,
     sequence: { sequencer: InOrder },
     testTimeout: 60_000,
     hookTimeout: 60_000,
-    // As long as the browser is waited for; only a test that fails waits for so long.
+    // Same time-out as for the browser. Only a failing test waits this long.
     expect: { poll: { timeout: 15_000 } },
-    // Tests of a file tell one story: what follows a failure would only fail for the same reason.
+    // The tests of a file depend on each other: after a failure, the following ones would fail for the same reason.
     bail: 0,
     reporters: ["verbose"],
   },

@@ -11,7 +11,7 @@ test.each(["log-in", "search"])("the scripts of the first page are light: %s", a
   if (which === "search") {
     await logIn(page, READER);
   }
-  // A page of its own, with nothing loaded before and nothing kept.
+  // A new page without loaded resources and without cache.
   const fresh = await context.newPage();
   const session = await context.newCDPSession(fresh);
   await session.send("Network.enable");

@@ -1,4 +1,4 @@
-// Pictures of every page, to be looked at by people. The views are those that the browser tests look at, in TypeScript.
+// Takes screenshots of every page for visual review. The views are those of the browser tests, which are written in TypeScript.
 import { join } from "node:path";
 import { runnerImport } from "vite";
 

@@ -13,7 +13,7 @@ function needed(name: string): string {
   return value;
 }
 
-/** Somebody who has not logged in yet; made for the pictures, and removed. */
+/** A user who has never signed in, who is created for the screenshots and removed afterwards. */
 const NEWCOMER = "newcomer";
 
 interface Summary {
@@ -30,7 +30,7 @@ interface People {
   newcomer: { username: string; password: string };
 }
 
-/** Takes a picture of each view in each theme and width: `<view>-<theme>-<width>.png`. */
+/** Takes a screenshot of each view in each theme and width: `<view>-<theme>-<width>.png`. */
 export async function take(): Promise<void> {
   const service = needed("TRACEWARDEN_URL").replace(/\/+$/, "");
   const folder = needed("TRACEWARDEN_SCREENSHOTS");
@@ -87,10 +87,10 @@ export async function take(): Promise<void> {
   }
 }
 
-/** How much of a long page is in its picture. */
+/** Maximum height of a screenshot. */
 const TALLEST = 1_400;
 
-/** A picture of the whole page, as in a window of its height: browsers lay out only what is to be seen. */
+/** Takes a screenshot of the whole page in a window of its height, because browsers lay out only the visible part. */
 async function picture(page: Page, width: (typeof WIDTHS)[number], path: string): Promise<void> {
   const tall = await page.evaluate(() => document.documentElement.scrollHeight);
   await page.setViewportSize({ width, height: Math.min(Math.max(tall, HEIGHTS[width]), TALLEST) });
@@ -99,12 +99,12 @@ async function picture(page: Page, width: (typeof WIDTHS)[number], path: string)
   await page.setViewportSize({ width, height: HEIGHTS[width] });
 }
 
-/** Who is there to look at pages, and what there is to be seen. */
+/** Collects the users and the data for the views. */
 async function meet(service: string): Promise<{ people: People; world: World; admin: Session }> {
   const logins = JSON.parse(needed("TRACEWARDEN_DEMO_LOGINS")) as Record<string, string>;
   const administrator = { username: "admin", password: needed("TRACEWARDEN_ADMIN_PASSWORD") };
   const readers = Object.entries(logins).filter(([username]) => username !== "admin");
-  // Whoever sees the greatest variety.
+  // Select the user whose traces have the greatest variety.
   let [reader, traces]: [People["reader"] | null, Summary[]] = [null, []];
   for (const [username, password] of readers) {
     const asReader = await session(service, username, password);
@@ -122,7 +122,7 @@ async function meet(service: string): Promise<{ people: People; world: World; ad
     throw new Error("TRACEWARDEN_DEMO_LOGINS names nobody but the administrator");
   }
   const admin = await session(service, administrator.username, administrator.password);
-  // One that shows something: errors, and enough spans.
+  // Select a trace with errors and many spans.
   const [best] = traces.toSorted(
     (one, other) =>
       Number(other.error_count > 0) - Number(one.error_count > 0) || other.span_count - one.span_count,
@@ -159,7 +159,7 @@ async function session(service: string, username: string, password: string): Pro
   return found;
 }
 
-/** A page of somebody who is logged in. */
+/** Opens a page and signs in. */
 async function enter(context: BrowserContext, who: Who, people: People): Promise<Page> {
   const page = await context.newPage();
   countRequests(page);

@@ -1,4 +1,4 @@
-// Compressed copies beside the built files, so that the service never compresses them itself.
+// Writes compressed copies of the built files, so that the service never compresses them itself.
 import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { brotliCompressSync, constants, gzipSync } from "node:zlib";

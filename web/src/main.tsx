@@ -13,16 +13,16 @@ import { theme } from "./app/theme";
 import { watchViewer } from "./app/viewer";
 import { router } from "./routes";
 
-// A session that ended elsewhere: what was shown of it goes, and the page is where log-in leads back to.
+// The session has ended elsewhere: its data is removed, and the user returns to the current page after signing in.
 onSignedOut(() => {
   queryClient.removeQueries({ predicate: (query) => query.queryKey[0] !== meQuery.queryKey[0] });
-  // Results of changes hold one-time passwords and tokens.
+  // Results of mutations contain one-time passwords and tokens.
   queryClient.getMutationCache().clear();
   queryClient.setQueryData(meQuery.queryKey, null);
   void router.invalidate();
 });
 
-// Another account may not be allowed the page that is open.
+// Another user may not have access to the current page.
 watchViewer(queryClient, () => void router.invalidate());
 
 const root = document.getElementById("root");

@@ -28,7 +28,7 @@ const root = createRootRoute({
 const login = createRoute({
   getParentRoute: () => root,
   path: "/login",
-  // Where log-in leads back to: a place in this application, never another site.
+  // Page to return to after the sign-in: only paths of this application, never another site.
   validateSearch: (search: Record<string, unknown>): { to?: string } => {
     const to = text(search.to);
     return to?.startsWith("/") === true && !to.startsWith("//") ? { to } : {};
@@ -36,7 +36,7 @@ const login = createRoute({
   component: lazyRouteComponent(() => import("./pages/login/LoginPage"), "LoginPage"),
 });
 
-/** Everything for people who are logged in. */
+/** All pages for signed-in users. */
 const app = createRoute({
   getParentRoute: () => root,
   id: "app",

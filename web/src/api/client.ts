@@ -1,17 +1,17 @@
 import createClient from "openapi-fetch";
 import type { components, paths } from "./schema";
 
-/** Types of the API document, by their names there. */
+/** Types of the OpenAPI document, by their names in it. */
 export type Api = components["schemas"];
 
-/** The API; every path, parameter and body is checked against its document. */
+/** API client. The OpenAPI document determines the types of paths, parameters and bodies. */
 export const api = createClient<paths>({
   baseUrl: window.location.origin,
-  // Looked up at each call, so that tests can put another in its place.
+  // Looked up on each call, so that tests can replace it.
   fetch: (request) => globalThis.fetch(request),
 });
 
-/** An answer that is an error, as the service tells it. */
+/** An error response of the service. */
 export class ApiError extends Error {
   readonly status: number;
   readonly problem: Api["ProblemDetails"];
@@ -32,7 +32,7 @@ function isProblem(body: unknown): body is Api["ProblemDetails"] {
   return typeof body === "object" && body !== null && "code" in body && "title" in body;
 }
 
-/** The error that a response with a failing status stands for, whatever its body is. */
+/** Converts a response with an error status into an error, whatever its body is. */
 export function apiError(response: Response, body: unknown): ApiError {
   const problem = isProblem(body)
     ? body
@@ -50,30 +50,30 @@ export function apiError(response: Response, body: unknown): ApiError {
 
 type Answer<T> = { data?: T; error?: unknown; response: Response };
 
-/** The body of an answer.
+/** Returns the body of a response.
  *
- * Throws {@link ApiError} when the service refuses, and what `fetch` throws when it cannot be reached. */
+ * Throws {@link ApiError} if the service returns an error, and the errors of `fetch` if the service is unreachable. */
 export async function ask<T>(answer: Promise<Answer<T>>): Promise<T> {
   return (await askWithTag(answer)).data;
 }
 
-/** The body of an answer with its `ETag`, for a change that must not overwrite another. */
+/** Returns the body of a response with its `ETag`, for a conditional change. */
 export async function askWithTag<T>(answer: Promise<Answer<T>>): Promise<{ data: T; tag: string | null }> {
   const { data, error, response } = await answer;
   if (!response.ok) {
-    // A wrong current password is no end of the session either.
+    // A wrong current password does not end the session.
     if (response.status === 401 && !(isProblem(error) && error.code === "invalid_credentials")) {
       signedOut(response);
     }
     throw apiError(response, error);
   }
-  // A body that is absent, as of 204, is `undefined` in the type, too.
+  // For an absent body, as of status 204, the type is `undefined` as well.
   return { data: data as T, tag: response.headers.get("etag") };
 }
 
 const listeners = new Set<() => void>();
 
-/** Calls the listener when an answer shows that the session has ended. */
+/** Calls the listener when a response shows that the session has ended. */
 export function onSignedOut(listener: () => void): () => void {
   listeners.add(listener);
   return () => {
@@ -81,9 +81,9 @@ export function onSignedOut(listener: () => void): () => void {
   };
 }
 
-/** To be called for every answer 401 that did not go through {@link ask}. */
+/** Must be called for every response with status 401 that does not go through {@link ask}. */
 export function signedOut(response: Response): void {
-  // A refused log-in is no end of a session.
+  // A failed sign-in does not end a session.
   if (!new URL(response.url, window.location.origin).pathname.startsWith("/login")) {
     for (const listener of listeners) {
       listener();

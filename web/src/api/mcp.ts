@@ -1,27 +1,27 @@
 import { plainJson } from "../lib/json";
 import { shellWord } from "../lib/shell";
 
-/** As clients list the service. */
+/** Server name in the configuration of MCP clients. */
 const SERVER = "tracewarden";
 
 const urlOf = (origin: string) => `${origin}/mcp`;
 const headerOf = (token: string) => `Bearer ${token}`;
 
-/** What an MCP client is told to call a tool. */
+/** JSON of a tool call for an MCP client. */
 export function toolCall(name: string, given: object): string {
   return plainJson({ name, arguments: given });
 }
 
-/** What MCP clients take into their file of servers. */
+/** Server configuration for MCP clients. */
 export function clientConfiguration(origin: string, token: string): string {
   const server = { type: "http", url: urlOf(origin), headers: { Authorization: headerOf(token) } };
   return JSON.stringify({ mcpServers: { [SERVER]: server } }, null, 2);
 }
 
-/** The command that does the same for Claude Code.
+/** Command that adds the server to Claude Code.
  *
- * Double quotes serve every shell, those of Windows too; tokens are letters, digits and `_`. Of the address only what
- * no shell expands stays without quotes, in which brackets or `$` of a host's name end up otherwise. */
+ * Double quotes work in every shell, including those of Windows; tokens consist of letters, digits and `_`. The URL is left
+ * unquoted only if no shell can expand any of its characters, unlike brackets or `$` in a host name. */
 export function claudeCommand(origin: string, token: string): string {
   const url = urlOf(origin);
   const place = /^[\w:/.-]+$/.test(url) ? url : shellWord(url);

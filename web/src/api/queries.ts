@@ -5,13 +5,13 @@ export const queryClient = new QueryClient({
   defaultOptions: {
     queries: {
       staleTime: 10_000,
-      // A refusal stays one; what could not be reached may have been restarted.
+      // Client errors are permanent. After other errors, such as during a restart of the service, the request is retried.
       retry: (failures, error) => failures < 2 && !(error instanceof ApiError && error.status < 500),
     },
   },
 });
 
-/** Who is logged in; `null` for nobody. */
+/** The signed-in user, or `null`. */
 export const meQuery = queryOptions({
   queryKey: ["me"],
   queryFn: async ({ signal }) => {
@@ -25,11 +25,11 @@ export const meQuery = queryOptions({
     }
   },
   staleTime: 60_000,
-  // Another window may have logged in as somebody else.
+  // Another window may have signed in as another user.
   refetchOnWindowFocus: "always",
 });
 
-/** All roles; for administrators. */
+/** All roles; for administrators only. */
 export const rolesQuery = queryOptions({
   queryKey: ["roles"],
   queryFn: ({ signal }) => ask(api.GET("/roles", { signal })),

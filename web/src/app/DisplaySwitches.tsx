@@ -2,7 +2,7 @@ import { ActionIcon, Button, Tooltip, useComputedColorScheme, useMantineColorSch
 import { IconMoon, IconSun } from "@tabler/icons-react";
 import { useZone } from "./settings";
 
-/** Light or dark, local time or UTC. */
+/** Switches for the colour scheme and the time zone. */
 export function DisplaySwitches() {
   const { setColorScheme } = useMantineColorScheme();
   const scheme = useComputedColorScheme("light");

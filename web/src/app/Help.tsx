@@ -39,12 +39,12 @@ const KEYS: [string, [string, string][]][] = [
   ["The audit", [["j k", "older record, newer record, while one is open"]]],
 ];
 
-/** The keys, under `?`. */
+/** Button and `?` shortcut for the list of keyboard shortcuts. */
 export function HelpButton() {
   const [opened, { open, close }] = useDisclosure();
   const router = useRouter();
   const toSearch = () => {
-    // A page that can be searched itself has such a field.
+    // Pages with their own search field mark it with this attribute.
     const field = document.querySelector<HTMLInputElement>("[data-slash]");
     if (field === null) {
       void router.navigate({ to: "/search" });
@@ -53,7 +53,7 @@ export function HelpButton() {
       field.select?.();
     }
   };
-  // Whether a character needs Shift depends on the layout of the keyboard: on a German one, the slash does.
+  // Whether a character needs Shift depends on the keyboard layout: on a German one, the slash does.
   useHotkeys([
     ["shift+?", open],
     ["?", open],

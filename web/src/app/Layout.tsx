@@ -45,7 +45,7 @@ const PAGES = [
   { to: "/audit", label: "Audit", icon: IconClipboardList, admin: true },
 ] as const;
 
-/** The frame around every page for people who are logged in. */
+/** Frame around every page for signed-in users. */
 export function Layout() {
   const me = useMe();
   const [opened, { toggle, close }] = useDisclosure();
@@ -115,14 +115,14 @@ function AccountMenu() {
   const leave = async () => {
     queryClient.clear();
     queryClient.setQueryData(meQuery.queryKey, null);
-    // Nothing can be saved any more.
+    // Unsaved changes can no longer be saved.
     await router.navigate({ to: "/login", ignoreBlocker: true });
   };
   const logout = useMutation({
     mutationFn: () => ask(api.POST("/logout")),
     onSuccess: leave,
     onError: (error) => {
-      // A session that had ended already needs no more.
+      // The session has already ended.
       if (error instanceof ApiError && error.status === 401) {
         return leave();
       }

@@ -4,7 +4,7 @@ import { type ErrorComponentProps, Link, useRouter } from "@tanstack/react-route
 import { EmptyState } from "../components/EmptyState";
 import { ErrorNotice } from "../components/ErrorNotice";
 
-/** No such page. */
+/** Page for unknown paths within the application. */
 export function NotFound() {
   return (
     <EmptyState title="There is no such page">
@@ -15,7 +15,7 @@ export function NotFound() {
   );
 }
 
-/** No such page, outside of the frame. */
+/** Page for unknown paths outside the application's frame. */
 export function NowhereAtAll() {
   return (
     <main>
@@ -24,7 +24,7 @@ export function NowhereAtAll() {
   );
 }
 
-/** A page that failed as a whole. */
+/** Page for an error of a whole page. */
 export function PageFailed({ error }: ErrorComponentProps) {
   const router = useRouter();
   const { reset } = useQueryErrorResetBoundary();

@@ -4,7 +4,7 @@ import { useMutation } from "@tanstack/react-query";
 import { type Api, api, ask } from "../api/client";
 import { previewChanged } from "./preview";
 
-/** Says on every page that the administrator sees traces as somebody else does. */
+/** Notice on every page that the administrator views traces as another user or role. */
 export function PreviewBar({ preview }: { preview: Api["Preview"] }) {
   const end = useMutation({
     mutationFn: () => ask(api.DELETE("/me/preview")),

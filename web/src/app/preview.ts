@@ -1,7 +1,7 @@
 import { meQuery, queryClient } from "../api/queries";
 
-/** After a preview began or ended: everything may look different with another access, and is let go of by `watchViewer`. */
+/** Must be called after a preview began or ended: the access has changed, and `watchViewer` clears the cache. */
 export async function previewChanged(): Promise<void> {
-  // Who is logged in stays known meanwhile, so that no page takes the reader for nobody.
+  // The signed-in user is kept meanwhile, so that no page treats the user as signed out.
   await queryClient.fetchQuery({ ...meQuery, staleTime: 0 });
 }

@@ -12,7 +12,7 @@ function read(): string | null {
   }
 }
 
-/** Kept as JSON. */
+/** Stored as JSON. */
 let zone: Zone = read() === '"utc"' ? "utc" : "local";
 
 function take(next: Zone): void {
@@ -26,12 +26,12 @@ function set(next: Zone): void {
   try {
     localStorage.setItem(KEY, JSON.stringify(next));
   } catch {
-    // A browser that keeps nothing shows it until the page is left.
+    // Without storage, the setting lasts until the page is closed.
   }
   take(next);
 }
 
-// Another window of the same browser.
+// The setting was changed in another window of the same browser.
 window.addEventListener("storage", (event) => {
   if (event.key === KEY || event.key === null) {
     take(read() === '"utc"' ? "utc" : "local");
@@ -45,9 +45,9 @@ function subscribe(listener: () => void): () => void {
   };
 }
 
-/** Whether times are shown in the reader's zone or in UTC. Kept in this browser.
+/** Whether times are shown in the local time zone or in UTC. The setting is stored in the browser.
  *
- * One value for the whole page: a hook that reads and announces it on its own would, in thousands of rows, each tell all others. */
+ * All components share one value: with separate hooks in thousands of rows, each would notify all others. */
 export function useZone(): [Zone, (zone: Zone) => void] {
   return [useSyncExternalStore(subscribe, () => zone), set];
 }

@@ -35,13 +35,13 @@ export const theme = createTheme({
   cursorType: "pointer",
   respectReducedMotion: true,
   components: {
-    // In its own colour a title has too little contrast on the tinted ground.
+    // The default colour of the title has too little contrast on the tinted background.
     Alert: Alert.extend({ styles: { title: { color: "var(--mantine-color-text)" } } }),
-    // Its grey has too little contrast.
+    // The default grey has too little contrast.
     Notification: Notification.extend({ styles: { description: { color: "var(--tw-quiet)" } } }),
-    // Their crosses have no text of their own.
+    // The close buttons have no text.
     Modal: Modal.extend({ defaultProps: { closeButtonProps: { "aria-label": "Close" } } }),
-    // A menu holds items and nothing else: the first of them takes the focus.
+    // A menu may contain only items; the first of them gets the focus.
     Menu: Menu.extend({ defaultProps: { withInitialFocusPlaceholder: false } }),
     Drawer: Drawer.extend({ defaultProps: { closeButtonProps: { "aria-label": "Close" } } }),
   },

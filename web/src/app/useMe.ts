@@ -2,11 +2,11 @@ import { useQuery } from "@tanstack/react-query";
 import type { Api } from "../api/client";
 import { meQuery } from "../api/queries";
 
-/** Who is logged in; for pages below the layout, where somebody is. */
+/** The signed-in user, for pages below the layout, which require one. */
 export function useMe(): Api["Me"] {
   const { data } = useQuery(meQuery);
   if (data === undefined || data === null) {
-    // Only between the end of a session and the way to the log-in.
+    // Only between the end of the session and the redirect to the sign-in page.
     return NOBODY;
   }
   return data;

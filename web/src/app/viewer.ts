@@ -6,9 +6,9 @@ function viewerOf({ id, preview }: Api["Me"]): string {
   return JSON.stringify([id, preview]);
 }
 
-/** Lets go of all answers when others come to look at them: what one may see says nothing of what another may.
+/** Clears the cache when the user or the user's access changes, because cached responses belong to the previous access.
  *
- * The session is the browser's, not the page's: a log-in or a preview in another window changes whom this one answers. */
+ * The session belongs to the browser, not to the page: a sign-in or a preview in another window changes the user of this page. */
 export function watchViewer(client: QueryClient, onOther: () => void): () => void {
   const isMe = (key: readonly unknown[]) => key[0] === meQuery.queryKey[0];
   let known: Api["Me"] | null = client.getQueryData(meQuery.queryKey) ?? null;
@@ -17,7 +17,7 @@ export function watchViewer(client: QueryClient, onOther: () => void): () => voi
       return;
     }
     const me = client.getQueryData(meQuery.queryKey) ?? null;
-    // Nobody sees anything, and that a session ended is acted upon where it is noticed.
+    // After a sign-out, no cached data is shown. Other code handles the end of a session.
     if (me === null) {
       return;
     }
@@ -28,7 +28,7 @@ export function watchViewer(client: QueryClient, onOther: () => void): () => voi
     }
     void client.resetQueries({ predicate: (query) => !isMe(query.queryKey) });
     if (before.id !== me.id) {
-      // Results of changes hold one-time passwords and tokens.
+      // Results of mutations contain one-time passwords and tokens.
       client.getMutationCache().clear();
       onOther();
     }

@@ -5,7 +5,7 @@ import type { ReactNode } from "react";
 import { useMe } from "../app/useMe";
 import { EmptyState } from "./EmptyState";
 
-/** A page that administrators alone may use; others are told so. The service refuses them in any case. */
+/** A page for administrators only. Other users get a notice; the service rejects their requests in any case. */
 export function AdminOnly({ children }: { children: ReactNode }) {
   const me = useMe();
   if (me.id !== "" && !me.is_admin) {

@@ -2,7 +2,7 @@ import { Text } from "@mantine/core";
 import { useZone } from "../app/settings";
 import { ago, formatInstant, instantOf } from "../lib/time";
 
-/** How long ago something was, for times that need no exactness; the time itself on hovering. */
+/** Relative time, for times that need not be exact. The tooltip shows the exact time. */
 export function Ago({ at, never = "never" }: { at: string | null; never?: string }) {
   const [zone] = useZone();
   const then = at === null ? null : new Date(at);

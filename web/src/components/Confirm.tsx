@@ -4,7 +4,7 @@ import { type KeyboardEvent, type ReactNode, useState } from "react";
 import classes from "./dialog.module.css";
 import { ErrorNotice } from "./ErrorNotice";
 
-/** A button for what cannot be taken back: says what will happen, and asks once more. */
+/** Button for an irreversible action: describes the consequences and asks for confirmation. */
 export function Confirm({
   label,
   title,
@@ -23,11 +23,11 @@ export function Confirm({
   color?: string;
   /** For a button in every row of a table. */
   quiet?: boolean;
-  /** What it is done to, where the label alone does not say. */
+  /** Object of the action, if the label alone does not name it. */
   of?: string;
-  /** A name to be typed before the button works, for what destroys most. */
+  /** Name that must be typed to enable the button, for the most destructive actions. */
   typed?: string;
-  /** For a question with more than a few sentences. */
+  /** For a dialog with more than a few sentences. */
   wide?: boolean;
 }) {
   const [opened, { open, close }] = useDisclosure();
@@ -55,7 +55,7 @@ export function Confirm({
         color={color}
         aria-label={of === undefined ? undefined : `${label} ${of}`}
         onClick={() => {
-          // Closed while it was being done, it shows that again.
+          // If the dialog was closed during the action, show the action's state again.
           if (!state.busy) {
             setName("");
             setState({ busy: false, error: null });
@@ -95,7 +95,7 @@ export function Confirm({
           <Button variant="default" onClick={close} data-autofocus={typed === undefined || undefined}>
             Cancel
           </Button>
-          {/* The theme's red is too light for white letters. */}
+          {/* The theme's red has too little contrast with white letters. */}
           <Button
             color={color === "red" ? "red.9" : color}
             loading={state.busy}
@@ -110,7 +110,7 @@ export function Confirm({
   );
 }
 
-/** The key that opened the question, when it is held, must not answer it. */
+/** While the key that opened the dialog is held down, its repeats must not confirm it. */
 function withoutRepeat(event: KeyboardEvent): void {
   if (event.repeat && event.key === "Enter") {
     event.preventDefault();

@@ -3,15 +3,15 @@ import { IconCheck, IconCopy } from "@tabler/icons-react";
 import { useCopy } from "../lib/useCopy";
 import { visible } from "../lib/visible";
 
-/** Copies a text; says that it did. With a label a button, without one an icon. */
+/** Copies a text and confirms it. With a label, it is a button, otherwise an icon. */
 export function Copy({
   value,
   what,
   label,
 }: {
-  /** A function where the text is known only when it is copied. */
+  /** A function if the text is only known when it is copied. */
   value: string | (() => string);
-  /** May be text from spans. */
+  /** May contain text from spans. */
   what: string;
   label?: string;
 }) {

@@ -1,7 +1,7 @@
 import { Stack, Text, Title } from "@mantine/core";
 import type { ReactNode } from "react";
 
-/** Nothing is here, and what to do about that. */
+/** Notice that a page or list is empty, with possible actions. */
 export function EmptyState({
   title,
   children,

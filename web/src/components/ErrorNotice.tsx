@@ -22,7 +22,7 @@ const ADVICE: Partial<Record<string, string>> = {
   conflict: "Somebody changed this at the same time, or the name is taken. Load it again.",
 };
 
-/** An error, with what to do about it. Refusals name keys and values that come from spans. */
+/** An error with possible actions. Errors of the service may contain keys and values from spans. */
 export function ErrorNotice({
   error,
   onRetry,

@@ -1,7 +1,7 @@
 import { Text } from "@mantine/core";
 import { Visible } from "./Visible";
 
-/** What a policy asks of a span, in the service's words. */
+/** The service's description of a policy. */
 export function InWords({ text }: { text: string }) {
   return (
     <Text component="div" size="sm" my={4} style={{ overflowWrap: "anywhere" }}>

@@ -1,7 +1,7 @@
 import { Button, Center, Loader } from "@mantine/core";
 import { useEffect, useEffectEvent, useRef } from "react";
 
-/** The end of a list that goes on: loads more when it comes near the window, or by its button. */
+/** End of a partially loaded list: loads more when it comes near the viewport, or by its button. */
 export function MoreRows({ busy, onMore }: { busy: boolean; onMore: () => void }) {
   const mark = useRef<HTMLDivElement>(null);
   const near = useEffectEvent(onMore);

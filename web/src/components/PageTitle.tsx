@@ -1,7 +1,7 @@
 import { Group, Title } from "@mantine/core";
 import { type ReactNode, useEffect } from "react";
 
-/** The heading of a page, which is also the document's title. Actions stand to its right. */
+/** Heading of a page, which is also the document title, with actions to the right. */
 export function PageTitle({ title, children }: { title: string; children?: ReactNode }) {
   useEffect(() => {
     document.title = `${title} – Tracewarden`;

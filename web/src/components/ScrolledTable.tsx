@@ -1,16 +1,14 @@
 import { Table, type TableProps } from "@mantine/core";
 
 interface ScrolledTableProps extends TableProps {
-  /** In pixels; below, the table scrolls sideways. */
+  /** Minimum width in pixels. In less space, the table scrolls horizontally. */
   minWidth: number;
-  /** Its name for screen readers. */
+  /** Name for screen readers. */
   label: string;
 }
 
-/**
- * A table of text alone. Since nothing in it takes the focus, what scrolls it does: otherwise the keyboard could not reach
- * columns that do not fit.
- */
+/** A table with text only. Since it contains no focusable element, its scroll container is focusable: otherwise columns that do
+ * not fit would not be reachable by keyboard. */
 export function ScrolledTable({ minWidth, label, children, ...table }: ScrolledTableProps) {
   return (
     <Table.ScrollContainer minWidth={minWidth} type="native" role="region" aria-label={label} tabIndex={0}>

@@ -3,7 +3,7 @@ import { IconKey } from "@tabler/icons-react";
 import type { ReactNode } from "react";
 import { Copy } from "./Copy";
 
-/** A password or token that is shown this once. */
+/** A password or token that is shown only once. */
 export function Secret({ value, what, children }: { value: string; what: string; children?: ReactNode }) {
   return (
     <Alert

@@ -1,7 +1,7 @@
 import { Group, Paper, Text, Title } from "@mantine/core";
 import { type ReactNode, useId } from "react";
 
-/** A part of a page under a heading of its own, with what can be done there to the right. */
+/** A section of a page with its own heading, and actions to the right. */
 export function Section({
   title,
   about,

@@ -1,7 +1,7 @@
 import { Badge as MantineBadge } from "@mantine/core";
 import type { ReactNode } from "react";
 
-/** A word with a coloured dot: the colour says it again, never alone. */
+/** A word with a coloured dot. The colour only repeats the meaning of the word. */
 export function StateBadge({
   color,
   children,
@@ -11,7 +11,7 @@ export function StateBadge({
   color: string;
   children: ReactNode;
   title?: string;
-  /** For what has to be seen among many. */
+  /** For a state that must stand out in a list. */
   strong?: boolean;
 }) {
   return (
@@ -21,7 +21,7 @@ export function StateBadge({
       radius="sm"
       tt="none"
       fw={500}
-      // The word is never cut.
+      // The word is never truncated.
       miw="max-content"
       {...(strong ? { c: "var(--tw-error)" } : {})}
       {...(title === undefined ? {} : { title })}

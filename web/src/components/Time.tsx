@@ -2,7 +2,7 @@ import { Text } from "@mantine/core";
 import { useZone } from "../app/settings";
 import { formatInstant, type Instant, instantOf, parseInstant } from "../lib/time";
 
-/** A time in the reader's chosen zone; the other one on hovering. */
+/** A time in the chosen time zone. The tooltip shows the other zone. */
 export function Time({ at, digits = 3 }: { at: string | Instant | Date; digits?: number }) {
   const [zone] = useZone();
   const instant = at instanceof Date ? instantOf(at) : typeof at === "string" ? parseInstant(at) : at;

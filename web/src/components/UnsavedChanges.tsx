@@ -1,10 +1,10 @@
 import { Button, Group, Modal, Text } from "@mantine/core";
 import { useBlocker } from "@tanstack/react-router";
 
-/** Asks before a page with unsaved changes is left. */
+/** Asks for confirmation before the user leaves a page with unsaved changes. */
 export function UnsavedChanges({ when }: { when: boolean }) {
   const { proceed, reset, status } = useBlocker({
-    // An ended session leads to the log-in in any case.
+    // The end of a session always leads to the sign-in page.
     shouldBlockFn: ({ current, next }) =>
       when && next.pathname !== current.pathname && !next.pathname.endsWith("/login"),
     enableBeforeUnload: when,

@@ -1,7 +1,7 @@
 import { pieces } from "../lib/visible";
 import classes from "./Visible.module.css";
 
-/** Text from spans, as text: what it hides is shown by name, and its direction stays inside. */
+/** Text from spans: invisible characters are shown by name, and bidirectional text is isolated. */
 export function Visible({ text, most }: { text: string; most?: number }) {
   const shown = most !== undefined && text.length > most ? `${text.slice(0, most)}…` : text;
   return (

@@ -23,7 +23,7 @@ describe("a question before what cannot be taken back", () => {
     fireEvent.click(screen.getByRole("button", { name: "Revoke" }));
     const cancel = await screen.findByRole("button", { name: "Cancel" });
     expect(cancel.hasAttribute("data-autofocus")).toBe(true);
-    // What prevents the default keeps the browser from pressing the button.
+    // A prevented default keeps the browser from activating the button.
     expect(fireEvent.keyDown(cancel, { key: "Enter", repeat: true })).toBe(false);
     expect(fireEvent.keyDown(cancel, { key: "Enter" })).toBe(true);
   });

@@ -1,6 +1,6 @@
-/** What an error says, for people. It may hold text from spans: to be shown through `visible`. */
+/** Message of an error for the user. It may contain text from spans, and must be rendered through `visible`. */
 export function errorText(error: unknown): string {
-  // What `fetch` throws without an answer.
+  // `fetch` throws this if there is no response.
   if (error instanceof TypeError) {
     return "The service cannot be reached. Look at the network, or whether it runs.";
   }

@@ -4,10 +4,10 @@ import { type ComponentPropsWithRef, createElement } from "react";
 
 type Own<Props> = Props & Omit<ComponentPropsWithRef<"a">, keyof Props>;
 
-/** A link to a page, with the parameters that its route has. */
+/** A link to a page, with typed route parameters. */
 export const PageLink = createLink((props: Own<AnchorProps>) => createElement(Anchor<"a">, props));
 
-/** A button that leads to a page. */
+/** A button that links to a page. */
 export const ButtonLink = createLink((props: Own<ButtonProps>) =>
   createElement(Button<"a">, { component: "a", ...props }),
 );

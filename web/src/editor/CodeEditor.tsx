@@ -25,13 +25,13 @@ import { completionSource, type Vocabulary } from "./completion";
 import { rangeOf } from "./place";
 import type { Remark } from "./remarks";
 
-/** What others may do with the editor. */
+/** Actions on the editor for other components. */
 export type EditorHandle = { focus: () => void; reveal: (remark: Remark) => void };
 
-/** Marks a text that came from the page. It is no change of the person's, and the page is not told of it. */
+/** Marks a text that the page has set. It is not an edit of the user, and is not reported to the page. */
 const given = Annotation.define<true>();
 
-/** Shows an invisible or deceiving character by its name, as the pages do. */
+/** Renders an invisible or misleading character by its name, as on the pages. */
 function hiddenCharacter(code: number, description: string | null): HTMLElement {
   const shown = document.createElement("span");
   shown.className = classes.hidden ?? "";
@@ -55,7 +55,7 @@ const look = EditorView.theme({
   "&.cm-editor.cm-focused .cm-nonmatchingBracket": { backgroundColor: "light-dark(#ffd8d8, #6b2222)" },
 });
 
-/** The text editor itself. It comes in a part of its own, since only few pages need it. */
+/** The text editor. It is a separate bundle, because only few pages need it. */
 export default function CodeEditor({
   value,
   onChange,
@@ -75,7 +75,7 @@ export default function CodeEditor({
   invalid: boolean;
   placeholder: string;
   remarks: readonly Remark[];
-  /** The text that the remarks are about; `null` where that is no longer known. */
+  /** The text that the diagnostics belong to, or `null` if it is unknown. */
   about: string | null;
   vocabulary: Vocabulary;
   handle: RefObject<EditorHandle | null>;
@@ -100,7 +100,7 @@ export default function CodeEditor({
       parent: place.current,
       doc: value,
       extensions: [
-        // Lines as the service counts them; a text with other line ends stays byte for byte what it is.
+        // Lines are counted as in the service. Other line ends in a text are kept unchanged.
         EditorState.lineSeparator.of("\n"),
         EditorView.clipboardInputFilter.of((text) => text.replace(/\r\n?/g, "\n")),
         highlightSpecialChars({ addSpecialChars: HIDDEN, render: hiddenCharacter }),
@@ -116,10 +116,10 @@ export default function CodeEditor({
           tooltipClass: () => classes.completion ?? "",
           icons: false,
         }),
-        // Beside the page, so that no box that scrolls cuts them off.
+        // Rendered in the body, so that no scroll container clips them.
         tooltips({ parent: document.body }),
         placeholderText(placeholder),
-        // Tab is not among these keys: it leaves the editor, as it leaves every other field.
+        // Tab is not bound: it leaves the editor, as in every other field.
         keymap.of([
           ...closeBracketsKeymap,
           ...completionKeymap,
@@ -136,7 +136,7 @@ export default function CodeEditor({
           spellcheck: "false",
           autocapitalize: "off",
           autocorrect: "off",
-          // Escape closes the list of completions, and not the dialog around the editor with it.
+          // Escape closes the list of completions, but not the dialog around the editor.
           "data-mantine-stop-propagation": String(completionStatus(view.state) !== null),
         })),
         EditorView.updateListener.of((update) => {
@@ -170,7 +170,7 @@ export default function CodeEditor({
 
   useEffect(() => {
     const current = view.current;
-    // What is underlined moves along with the text until there are remarks on the new one.
+    // Underlines move with the text until there are diagnostics for the new text.
     if (current !== null && about !== null && current.state.doc.toString() === about) {
       current.dispatch(
         setDiagnostics(

@@ -7,7 +7,7 @@ import { visible } from "../lib/visible";
 import classes from "./Decided.module.css";
 import { segments } from "./place";
 
-/** What a policy is on a span, as a sign and in words. */
+/** The outcome of a policy for a span, as an icon and a word. */
 export function Outcome({ outcome, children }: { outcome: Api["PolicyOutcome"]; children: ReactNode }) {
   const Icon =
     outcome === "true" ? IconCircleCheck : outcome === "error" ? IconAlertTriangle : IconCircleMinus;
@@ -19,7 +19,7 @@ export function Outcome({ outcome, children }: { outcome: Api["PolicyOutcome"]; 
   );
 }
 
-/** An expression with the parts of it marked that decided. */
+/** An expression with its decisive parts marked. */
 export function DecidedExpression({
   expression,
   parts,
@@ -49,7 +49,7 @@ export function DecidedExpression({
   );
 }
 
-/** What is said of the outcome and of the parts that decided it, each once. */
+/** Descriptions of the outcome and of the decisive parts, without duplicates. */
 export function DecidedDetails({
   outcome,
   detail,

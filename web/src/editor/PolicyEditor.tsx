@@ -33,15 +33,15 @@ import { useVocabulary } from "./vocabulary";
 
 const CodeEditor = lazy(() => import("./CodeEditor"));
 
-/** Long enough for typing, short enough to feel at once. */
+/** Pause before checking: long enough while typing, short enough to seem immediate. */
 const PAUSE_MS = 300;
 
 const NONE: readonly Api["Diagnostic"][] = [];
 
-/** An editor for one CEL expression, which says while one types whether the service takes it.
+/** Editor for a CEL expression with continuous validation by the service.
  *
- * Checking is for administrators. Others see the errors of a refused save, which the page passes as `diagnostics`; they
- * are shown as long as the text is the one that they came with. */
+ * Only administrators may use validation. Other users see the errors of a rejected save, which the page passes as `diagnostics`;
+ * they are shown as long as the text is unchanged. */
 export function PolicyEditor({
   value,
   onChange,
@@ -55,9 +55,9 @@ export function PolicyEditor({
   onChange: (value: string) => void;
   label: string;
   description?: ReactNode;
-  /** Errors that a save was refused for. */
+  /** Errors of a rejected save. */
   diagnostics?: readonly Api["Diagnostic"][];
-  /** Warnings that came with a save, about more than the text alone says. */
+  /** Warnings of a save, which may depend on more than the text. */
   warnings?: readonly Api["Diagnostic"][];
   placeholder?: string;
 }) {
@@ -69,7 +69,7 @@ export function PolicyEditor({
   const check = useQuery({
     ...checkQuery(settled),
     enabled: me.is_admin && settled.trim() !== "",
-    // Until the answer comes, the one to the text before is shown, so that typing does not make the page flicker.
+    // Until the result arrives, the previous one is shown, so that the page does not flicker during typing.
     placeholderData: keepPreviousData,
   });
   const fresh = check.isPlaceholderData ? undefined : check.data;
@@ -88,7 +88,7 @@ export function PolicyEditor({
   const invalid = remarks.some((remark) => remark.severity === "error");
   return (
     <Stack gap={4}>
-      {/* The editor is no form control that a label could belong to: it has the same text as its own label. */}
+      {/* The editor is not a form control that a label could refer to. It has the same text as its accessible name. */}
       <Input.Label component="div" onClick={() => handle.current?.focus()}>
         {label}
       </Input.Label>
@@ -104,7 +104,7 @@ export function PolicyEditor({
           invalid={invalid}
           placeholder={placeholder}
           remarks={remarks}
-          // The places of remarks on the text before would be other characters of this one.
+          // Positions in the previous text would refer to other characters of this one.
           about={empty ? value : check.isPlaceholderData ? null : settled}
           vocabulary={vocabulary}
           handle={handle}
@@ -145,7 +145,7 @@ export function PolicyEditor({
   );
 }
 
-/** What was said about a text, as long as that is the text. */
+/** Diagnostics of a text, as long as the text is unchanged. */
 function useOfText(
   value: string,
   errors: readonly Api["Diagnostic"][],
@@ -268,7 +268,7 @@ function RemarkLine({
   );
 }
 
-/** The condition that the trace store gets, for those who tune it. */
+/** The predicate for ClickHouse, for performance tuning. */
 function Predicate({ text }: { text: string }) {
   const [opened, { toggle }] = useDisclosure();
   const id = useId();

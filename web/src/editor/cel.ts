@@ -4,11 +4,11 @@ import { tags } from "@lezer/highlight";
 type StringState = { readonly quote: string; readonly raw: boolean };
 type State = { string: StringState | null; dotted: boolean };
 
-/** Functions and macros that policies have, called on a value. */
+/** Functions and macros of policies, called on a value. */
 export const METHODS = ["startsWith", "endsWith", "contains", "matches", "exists", "all", "exists_one"];
 const FUNCTIONS = ["has", "size"];
 
-/** Takes a string up to its end, or up to the end of the line. */
+/** Reads a string up to its end, or up to the end of the line. */
 function inString(stream: StringStream, state: State, string: StringState): string {
   while (!stream.eol()) {
     if (stream.match(string.quote)) {
@@ -19,14 +19,14 @@ function inString(stream: StringStream, state: State, string: StringState): stri
       stream.next();
     }
   }
-  // Only strings with three quotes go on in the next line.
+  // Only strings with triple quotes continue on the next line.
   if (string.quote.length === 1) {
     state.string = null;
   }
   return "string";
 }
 
-/** One token of CEL; the name is that of a highlighting tag. */
+/** Reads one CEL token and returns its highlighting tag. */
 function token(stream: StringStream, state: State): string | null {
   if (state.string !== null) {
     return inString(stream, state, state.string);
@@ -86,7 +86,7 @@ function nameOf(word: string, dotted: boolean, called: boolean): string {
   }
 }
 
-/** CEL as policies have it. */
+/** The CEL dialect of policies. */
 export const cel = StreamLanguage.define<State>({
   name: "cel",
   startState: () => ({ string: null, dotted: false }),
@@ -98,7 +98,7 @@ export const cel = StreamLanguage.define<State>({
   },
 });
 
-/** Colours with at least 4.5:1 on the editor's ground, in both themes. */
+/** Colours with a contrast of at least 4.5:1 on the editor's background, in both themes. */
 export const celColours = HighlightStyle.define([
   { tag: tags.string, color: "light-dark(#2b6a30, #8fd694)" },
   { tag: tags.lineComment, color: "var(--tw-quiet)", fontStyle: "italic" },

@@ -3,7 +3,7 @@ import type { EditorView } from "@codemirror/view";
 import type { Api } from "../api/client";
 import { visible } from "../lib/visible";
 
-/** What an expression can name. */
+/** Names that an expression can use. */
 export type Vocabulary = {
   readonly fields: readonly Pick<Api["FieldDescriptor"], "ref" | "type">[];
   readonly attributes: readonly string[];
@@ -13,7 +13,7 @@ export type Offer = {
   readonly label: string;
   readonly detail: string;
   readonly kind: "field" | "user" | "function" | "keyword";
-  /** What is written, with `|` never in it; the cursor then stands `back` characters before its end. */
+  /** Text to insert, without the `|`. The cursor is placed `back` characters before its end. */
   readonly text: string;
   readonly back: number;
 };
@@ -54,7 +54,7 @@ const WORDS = [
 
 const IDENTIFIER = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
-/** A user's attribute, as an expression names it. */
+/** Reference to a user attribute in an expression. */
 export function attributeReference(name: string): string {
   return IDENTIFIER.test(name) ? `user.attributes.${name}` : `user.attributes[${JSON.stringify(name)}]`;
 }
@@ -78,11 +78,11 @@ function references({ fields, attributes }: Vocabulary): Offer[] {
   ];
 }
 
-/** The end of a text that is a name with its members and keys, the last of which may be unfinished. */
+/** A name with its members and keys at the end of a text, the last of which may be incomplete. */
 const REFERENCE =
   /[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*|\["[^"\\\n]*"\])*(?:\.|\["?[^"\\\n\]]*)?$/;
 
-/** What is open at the end of a text: a string, a comment, or neither. */
+/** Returns whether a text ends inside a string, inside a comment, or outside both. */
 function openAtEnd(text: string): "string" | "comment" | null {
   const line = text.slice(text.lastIndexOf("\n") + 1);
   let quote: string | null = null;
@@ -103,7 +103,7 @@ function openAtEnd(text: string): "string" | "comment" | null {
   return quote === null ? null : "string";
 }
 
-/** What fits behind a text, and from where it replaces it; `null` for nothing. */
+/** Returns the completions at the end of a text and the offset from which they replace it, or `null`. */
 export function offers(
   before: string,
   vocabulary: Vocabulary,
@@ -111,7 +111,7 @@ export function offers(
 ): { from: number; offers: Offer[] } | null {
   const open = openAtEnd(before);
   const written = REFERENCE.exec(before)?.[0] ?? "";
-  // Within a string there is something to say only where it is a key.
+  // Inside a string, only keys are completed.
   if (open === "comment" || (open === "string" && !/\["[^"]*$/.test(written))) {
     return null;
   }
@@ -121,7 +121,7 @@ export function offers(
     ({ text }) =>
       text !== written &&
       (text.toLowerCase().startsWith(written.toLowerCase()) ||
-        // Keys are found by what they are called, without what stands before them.
+        // Keys also match without the name of their map.
         (/^\w+$/.test(written) && text.toLowerCase().includes(written.toLowerCase()))),
   );
   if (written === "") {
@@ -157,7 +157,7 @@ function methods(whole: string, { fields }: Vocabulary): Offer[] {
 
 const KINDS = { field: "variable", user: "property", function: "function", keyword: "keyword" } as const;
 
-/** Writes an offer in place of what was typed, with the quote and the bracket that were closed ahead. */
+/** Inserts a completion, and replaces the automatically closed quote and bracket. */
 function apply({ text, back }: Offer) {
   return (view: EditorView, _completion: Completion, from: number, to: number) => {
     const after = view.state.sliceDoc(to, to + 2);
@@ -171,7 +171,7 @@ function apply({ text, back }: Offer) {
   };
 }
 
-/** Completion for the editor; the vocabulary is asked for each time, since it arrives later. */
+/** Completion source for the editor. The vocabulary is read each time, because it is loaded later. */
 export function completionSource(vocabulary: () => Vocabulary) {
   return (context: CompletionContext): CompletionResult | null => {
     const found = offers(context.state.sliceDoc(0, context.pos), vocabulary(), context.explicit);

@@ -2,14 +2,15 @@ import type { Api } from "../api/client";
 import { visible } from "../lib/visible";
 import { type Range, rangeOf } from "./place";
 
-/** A text that an expression can be replaced with. */
+/** A replacement for an expression. */
 export type Fix = { readonly label: string; readonly text: string };
 
 const QUOTED = /`([^`]+)`/g;
 
-/** What a hint could mean as a replacement: of what the remark underlines or, after “together”, of the whole text.
+/** Extracts possible replacements from a hint: for the underlined part or, after “together”, for the whole text.
  *
- * Hints are written for people, so that these are guesses: to be offered only when checking finds them better. */
+ * Hints are written for people, so that these are guesses. They may only be offered if validation confirms that they are
+ * better. */
 export function candidates(text: string, remark: Api["Diagnostic"]): Fix[] {
   const hint = remark.hint ?? "";
   const range = rangeOf(text, remark);
@@ -17,7 +18,7 @@ export function candidates(text: string, remark: Api["Diagnostic"]): Fix[] {
   for (const match of hint.matchAll(QUOTED)) {
     const replacement = match[1] ?? "";
     const whole = /together: $/.test(hint.slice(0, match.index));
-    // What stands for something to be filled in is no replacement.
+    // A hint with a placeholder is not a replacement.
     if (replacement.includes("…") || (!whole && range.from === range.to)) {
       continue;
     }
@@ -33,7 +34,7 @@ export function replaced(text: string, { from, to }: Range, replacement: string)
   return text.slice(0, from) + replacement + text.slice(to);
 }
 
-/** Whether a text that was changed has less to be said about it than before. */
+/** Whether the changed text has fewer errors, or as many errors and fewer warnings. */
 export function better(after: Api["CheckResult"], before: Api["CheckResult"]): boolean {
   return after.errors.length === before.errors.length
     ? after.warnings.length < before.warnings.length

@@ -1,10 +1,10 @@
-/** Where a remark of the service stands in an expression: from 1, in code points, lines ending with a line feed. */
+/** Position of a diagnostic in an expression: counted from 1, in code points, with line feeds as line ends. */
 export type Place = { readonly line: number; readonly column: number; readonly length: number };
 
 /** Offsets in a JavaScript string, in UTF-16 units; `to` is exclusive. */
 export type Range = { readonly from: number; readonly to: number };
 
-/** The offset so many code points after another; not past the end of the text. */
+/** Returns the offset that is `points` code points later, at most the end of the text. */
 function forward(text: string, from: number, points: number): number {
   let at = from;
   for (let left = points; left > 0 && at < text.length; left -= 1) {
@@ -13,9 +13,9 @@ function forward(text: string, from: number, points: number): number {
   return at;
 }
 
-/** The part of a text that a place covers. A place that does not fit the text is moved into it.
+/** Returns the part of a text that a position covers. Positions outside of the text are clamped.
  *
- * A carriage return is a character like any other there, so that texts from other systems are counted alike. */
+ * A carriage return is an ordinary character here, so that texts from all systems are counted alike. */
 export function rangeOf(text: string, { line, column, length }: Place): Range {
   let start = 0;
   for (let left = line - 1; left > 0; left -= 1) {
@@ -29,7 +29,7 @@ export function rangeOf(text: string, { line, column, length }: Place): Range {
   return { from, to: forward(text, from, length) };
 }
 
-/** Line and column of an offset, as the service counts them. */
+/** Returns line and column of an offset, as the service counts them. */
 export function placeOf(text: string, offset: number): { line: number; column: number } {
   const before = text.slice(0, offset);
   const start = before.lastIndexOf("\n") + 1;
@@ -38,7 +38,7 @@ export function placeOf(text: string, offset: number): { line: number; column: n
 
 export type Segment<T> = { readonly text: string; readonly marks: readonly T[] };
 
-/** Cuts a text where marks begin and end, each piece with the marks that cover it, in the order given. */
+/** Splits a text at the ends of marks. Each piece has the marks that cover it, in the given order. */
 export function segments<T extends Place>(text: string, marks: readonly T[]): Segment<T>[] {
   const ranges = marks.map((mark) => ({ mark, ...rangeOf(text, mark) }));
   const cuts = [...new Set([0, text.length, ...ranges.flatMap(({ from, to }) => [from, to])])].sort(

@@ -2,10 +2,10 @@ import { queryOptions } from "@tanstack/react-query";
 import { type Api, api, ask } from "../api/client";
 import { better, candidates, type Fix } from "./fixes";
 
-/** Most users that are looked at: enough to know which attributes there are. */
+/** Maximum number of pages of users to read, which is enough to collect the attribute names. */
 const MOST_PAGES = 4;
 
-/** The first users by name, for administrators: whose attributes policies can name, and whom they can be tried for. */
+/** The first users by name, for administrators: their attributes for completion, and users to test policies with. */
 export const knownUsersQuery = queryOptions({
   queryKey: ["known-users"],
   queryFn: async ({ signal }) => {
@@ -28,7 +28,7 @@ export const knownUsersQuery = queryOptions({
 const check = (expression: string, signal?: AbortSignal) =>
   ask(api.POST("/policies/check", { body: { expression }, ...(signal === undefined ? {} : { signal }) }));
 
-/** What the service says of an expression. An answer that is no longer waited for is given up. */
+/** The service's diagnostics for an expression. Outdated requests are aborted. */
 export const checkQuery = (expression: string) =>
   queryOptions({
     queryKey: ["policy-check", expression],
@@ -37,13 +37,13 @@ export const checkQuery = (expression: string) =>
     gcTime: 60_000,
   });
 
-/** Hints that are tried at once, at most. */
+/** Maximum number of hints that are tested at once. */
 const MOST_FIXES = 4;
 
-/** For each remark, the replacements that the service finds better than what is written. */
+/** The replacements for each diagnostic that the service finds better than the current text. */
 export const fixesQuery = (expression: string, checked: Api["CheckResult"] | undefined) =>
   queryOptions({
-    // Fixes belong to remarks by their order: with other remarks on the same text they are looked for anew.
+    // Fixes are assigned to diagnostics by index, so that other diagnostics on the same text need a new query.
     queryKey: ["policy-fixes", expression, checked?.errors, checked?.warnings],
     queryFn: async ({ signal }) => {
       const remarks = checked === undefined ? [] : [...checked.errors, ...checked.warnings];

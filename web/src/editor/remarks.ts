@@ -2,7 +2,7 @@ import type { Api } from "../api/client";
 import type { Fix } from "./fixes";
 import type { Place } from "./place";
 
-/** What is said of a part of an expression. Errors keep it from being stored, warnings do not. */
+/** A diagnostic for a part of an expression. Errors prevent saving, warnings do not. */
 export type Remark = Place & {
   readonly severity: "error" | "warning";
   readonly message: string;
@@ -10,7 +10,7 @@ export type Remark = Place & {
   readonly fixes: readonly Fix[];
 };
 
-/** A result of checking as remarks, errors first, with the fixes that were found for them in this order. */
+/** Converts a validation result to diagnostics, errors first, with their fixes in the same order. */
 export function remarksOf(
   { errors, warnings }: Pick<Api["CheckResult"], "errors" | "warnings">,
   fixes: readonly (readonly Fix[])[] = [],
@@ -30,7 +30,7 @@ export function remarksOf(
   }));
 }
 
-/** The members of a refused body that are about one text within it, such as `/policies/0/expression`. */
+/** Errors in a rejected body that refer to one expression, such as `/policies/0/expression`. */
 export function refusals(error: Api["ProblemDetails"] | undefined, pointer: string): Api["Diagnostic"][] {
   return (error?.errors ?? [])
     .filter((member) => member.pointer === pointer)

@@ -6,12 +6,13 @@ import { useMe } from "../app/useMe";
 import type { Vocabulary } from "./completion";
 import { knownUsersQuery } from "./queries";
 
-/** The fields that the caller's policies may name. To others than administrators, those are the ones that they may filter by. */
+/** The fields that the caller's policies may use. For users who are not administrators, these are the fields that they may search
+ * by. */
 export function policyFields(fields: readonly Api["FieldDescriptor"][]): Api["FieldDescriptor"][] {
   return fields.filter((field) => field.policy !== false && field.type !== "number");
 }
 
-/** Names of attributes, those that most users have first. */
+/** Names of user attributes, the most frequent first. */
 export function attributeNames(attributes: readonly Api["Attributes"][]): string[] {
   const counts = new Map<string, number>();
   for (const name of attributes.flatMap((one) => Object.keys(one))) {
@@ -22,7 +23,7 @@ export function attributeNames(attributes: readonly Api["Attributes"][]): string
     .map(([name]) => name);
 }
 
-/** What the editor completes; grows when more is known. */
+/** The editor's vocabulary, which grows as data is loaded. */
 export function useVocabulary(): Vocabulary {
   const me = useMe();
   const schema = useQuery(filterSchemaQuery);

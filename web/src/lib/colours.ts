@@ -1,4 +1,4 @@
-/** Hues that are told apart by most people, with and without full colour sight, on light and on dark ground. */
+/** Hues that most people can distinguish, also with colour vision deficiency, on light and on dark backgrounds. */
 const HUES = [211, 28, 160, 340, 265, 48, 188, 5, 90, 300, 230, 130];
 
 function hash(text: string): number {
@@ -9,14 +9,14 @@ function hash(text: string): number {
   return value >>> 0;
 }
 
-/** The colour of a service: the same on every page, in both themes. */
+/** Colour of a service: the same on every page, in both themes. */
 export function serviceColour(service: string): string {
   const value = hash(service);
   const hue = HUES[value % HUES.length] ?? 0;
   return `light-dark(hsl(${hue} 62% ${38 + ((value >>> 8) % 3) * 4}%), hsl(${hue} 62% ${62 + ((value >>> 8) % 3) * 4}%))`;
 }
 
-/** Relative luminance of WCAG 2, of a colour as `rgb(…)`. */
+/** Relative luminance of WCAG 2 for a colour given as `rgb(…)`. */
 function luminance(colour: string): number {
   const [red = 0, green = 0, blue = 0] = (colour.match(/[\d.]+/g) ?? []).map((part) => {
     const share = Number(part) / 255;
@@ -25,7 +25,8 @@ function luminance(colour: string): number {
   return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
 }
 
-/** Black or white: what is easier to read on a colour given as `rgb(…)`; one of them always has a contrast of 4.5. */
+/** Returns black or white, whichever is easier to read on a colour given as `rgb(…)`. One of them always has a contrast of at
+ * least 4.5. */
 export function legibleOn(colour: string): "black" | "white" {
   // The luminance at which both have the same contrast.
   return luminance(colour) > 0.1791 ? "black" : "white";

@@ -1,10 +1,10 @@
-/** A run of a text that stays, comes or goes. */
+/** An unchanged, added or removed part of a text. */
 export type TextDifference = { readonly kind: "same" | "added" | "removed"; readonly text: string };
 
-/** Of longer texts only the beginning and the end are compared, since comparing takes the product of their lengths. */
+/** Of longer texts only the beginning and the end are compared, because the cost is the product of the lengths. */
 const MOST = 600;
 
-/** What was added to and removed from a text, by words. */
+/** Differences between two texts, by word. */
 export function textDifferences(before: string, after: string): TextDifference[] {
   const found: { kind: TextDifference["kind"]; text: string }[] = [];
   for (const [kind, text] of compared(words(before), words(after))) {
@@ -18,15 +18,15 @@ export function textDifferences(before: string, after: string): TextDifference[]
   return found;
 }
 
-/** What was added to and removed from a text, each line by itself, without its end. */
+/** Differences between two texts, by line, without line ends. */
 export function lineDifferences(before: string, after: string): TextDifference[] {
   return compared(lines(before), lines(after)).map(([kind, text]) => ({ kind, text }));
 }
 
-/** Lines that are different with those around them; `skipped` counts the lines that are left out. */
+/** A line with its difference, or the number of skipped lines. */
 export type Hunk = { readonly skipped: number } | { readonly line: TextDifference };
 
-/** Leaves out lines that stay, but for a few next to those that do not. */
+/** Skips unchanged lines except for `around` lines next to each change. */
 export function hunks(lines: readonly TextDifference[], around = 3): Hunk[] {
   const near = new Set<number>();
   for (const [place, { kind }] of lines.entries()) {
@@ -112,7 +112,7 @@ function between(old: readonly string[], now: readonly string[]): [TextDifferenc
 
 const common = (lengths: readonly Uint16Array[], i: number, j: number) => lengths[i]?.[j] ?? 0;
 
-/** The length of the longest common sequence of all endings of two lists. */
+/** Returns the length of the longest common subsequence for all pairs of suffixes of two lists. */
 function commonLengths(old: readonly string[], now: readonly string[]): Uint16Array[] {
   const lengths = Array.from({ length: old.length + 1 }, () => new Uint16Array(now.length + 1));
   for (let i = old.length - 1; i >= 0; i -= 1) {

@@ -7,7 +7,7 @@ const UNITS: [string, number][] = [
   ["µs", 1e3],
 ];
 
-/** A duration as people write it, with three significant digits: `1.23 s`, `850 µs`, `3m 20s`. */
+/** Formats a duration with three significant digits: `1.23 s`, `850 µs`, `3m 20s`. */
 export function formatDuration(nanos: number): string {
   if (!Number.isFinite(nanos)) {
     return "–";
@@ -32,7 +32,7 @@ export function formatDuration(nanos: number): string {
   return `${value >= 100 ? value.toFixed(0) : Number(value.toPrecision(3))} ${unit}`;
 }
 
-/** Whole nanoseconds of a text such as `1.5s`, `200 ms`, `2m`; `null` when it is none. Without a unit, milliseconds. */
+/** Parses a text such as `1.5s`, `200 ms` or `2m` to whole nanoseconds, or returns `null`. The default unit is milliseconds. */
 export function parseDuration(text: string): number | null {
   const [, number, unit = "ms"] = /^\s*(\d+(?:\.\d+)?)\s*(d|h|m|s|ms|us|µs|ns)?\s*$/.exec(text) ?? [];
   const lengths = Object.fromEntries([...UNITS, ["us", 1e3] as const, ["ns", 1] as const]);

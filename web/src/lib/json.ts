@@ -2,9 +2,9 @@ import { LosslessNumber, parse, stringify } from "lossless-json";
 
 export { LosslessNumber };
 
-/** Parses JSON from the store without rounding its 64-bit integers: such a one is a {@link LosslessNumber}. */
+/** Parses JSON from ClickHouse without rounding 64-bit integers: large ones become a {@link LosslessNumber}. */
 export function parseJson(text: string): unknown {
-  // The exact parser takes several times as long, and only few texts need it.
+  // The lossless parser is several times slower, and few texts need it.
   if (!/[:,[]\s*-?\d{16,}\s*[,}\]]/.test(text)) {
     return JSON.parse(text);
   }
@@ -14,12 +14,12 @@ export function parseJson(text: string): unknown {
   });
 }
 
-/** The JSON of a value, with large integers as they were. */
+/** JSON of a value, with large integers unchanged. */
 export function writeJson(value: unknown, indent = 2): string {
   return stringify(value, null, indent) ?? "null";
 }
 
-/** JSON in ASCII alone, on one line: text from spans must not do elsewhere what cannot be seen, as in a terminal. */
+/** Single-line JSON in ASCII only, so that invisible characters in text from spans have no effect elsewhere, as in a terminal. */
 export function plainJson(value: unknown): string {
   return writeJson(value, 0).replace(
     /[^\x20-\x7e]/g,

@@ -35,7 +35,7 @@ describe("durations", () => {
 
   it("are read as people write them", () => {
     expect(parseDuration("1.5s")).toBe(1.5e9);
-    // 1.005 times 1e9 is not a whole number to JavaScript.
+    // In floating point, 1.005 times 1e9 is not a whole number.
     expect(parseDuration("1.005s")).toBe(1_005_000_000);
     expect(parseDuration("200")).toBe(200e6);
     expect(parseDuration("soon")).toBeNull();

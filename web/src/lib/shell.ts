@@ -1,4 +1,4 @@
-/** A text as one word of a shell, whatever it holds: within single quotes nothing is expanded. */
+/** Quotes a text as one word of a POSIX shell: nothing is expanded within single quotes. */
 export function shellWord(text: string): string {
   return `'${text.replaceAll("'", `'\\''`)}'`;
 }

@@ -1,11 +1,11 @@
-/** A point in time with nanoseconds, which a JavaScript number of milliseconds cannot hold. */
+/** A point in time with nanoseconds, which do not fit into a JavaScript number of milliseconds. */
 export type Instant = { readonly seconds: number; readonly nanos: number };
 
 export type Zone = "local" | "utc";
 
 const FORM = /^(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2}:\d{2})(?:[.,](\d{1,9}))?(Z|[+-]\d{2}:\d{2})?$/;
 
-/** Reads an RFC 3339 time, as the store writes it; `null` when it is none. Without a zone it is taken for UTC. */
+/** Parses an RFC 3339 time, also in ClickHouse's format, or returns `null`. Without a zone, it is UTC. */
 export function parseInstant(text: string): Instant | null {
   const [, date, time, fraction = "", zone = "Z"] = FORM.exec(text.trim()) ?? [];
   if (date === undefined || time === undefined) {
@@ -15,7 +15,7 @@ export function parseInstant(text: string): Instant | null {
   return Number.isNaN(millis) ? null : { seconds: millis / 1000, nanos: Number(fraction.padEnd(9, "0")) };
 }
 
-/** Nanoseconds from one time to another; exact for up to 104 days. */
+/** Nanoseconds between two times; exact for up to 104 days. */
 export function nanosBetween(from: Instant, to: Instant): number {
   return (to.seconds - from.seconds) * 1e9 + (to.nanos - from.nanos);
 }
@@ -27,7 +27,7 @@ export function instantOf(date: Date): Instant {
 
 const two = (value: number) => String(value).padStart(2, "0");
 
-/** `2026-11-21 23:50:12.123` with as many digits of a second as asked. */
+/** Formats a time as `2026-11-21 23:50:12.123`, with `digits` digits of a second. */
 export function formatInstant(instant: Instant, zone: Zone, digits = 3): string {
   const date = new Date(instant.seconds * 1000);
   const [year, month, day, hour, minute, second] =
@@ -52,7 +52,7 @@ export function formatInstant(instant: Instant, zone: Zone, digits = 3): string 
   return `${year}-${two(month)}-${two(day)} ${two(hour)}:${two(minute)}:${two(second)}${fraction}`;
 }
 
-/** `5 minutes ago`, for times that need no exactness. */
+/** Formats a relative time such as `5 minutes ago`, for times that need not be exact. */
 export function ago(then: Date, now: Date): string {
   const seconds = Math.round((now.getTime() - then.getTime()) / 1000);
   const units: [string, number][] = [

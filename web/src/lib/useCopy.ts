@@ -1,13 +1,13 @@
 import { notifications } from "@mantine/notifications";
 import { useEffect, useRef, useState } from "react";
 
-/** Milliseconds for which it is said that a text was copied. */
+/** Duration of the confirmation in milliseconds. */
 const SAID = 1_500;
 
-/** Copies a text; says so when the browser does not allow that, as without HTTPS. Whether it was copied. */
+/** Copies a text and returns whether it was copied. Shows a notification if the browser does not permit it, as without HTTPS. */
 export async function copyText(text: string): Promise<boolean> {
   try {
-    // Absent where the connection is not a secure one, whatever its type says.
+    // `clipboard` is absent on insecure connections, whatever its type says.
     await navigator.clipboard.writeText(text);
     return true;
   } catch {
@@ -20,7 +20,7 @@ export async function copyText(text: string): Promise<boolean> {
   }
 }
 
-/** Copying for a button that says for a moment that it did. */
+/** Copies text for a button that shows a short confirmation. */
 export function useCopy(): { copied: boolean; copy: (text: string) => Promise<void> } {
   const [copied, setCopied] = useState(false);
   const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);

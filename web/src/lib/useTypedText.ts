@@ -1,10 +1,10 @@
 import { useDebouncedCallback } from "@mantine/hooks";
 import { useEffect, useRef, useState } from "react";
 
-/** A text field whose value is in the address: it holds what is typed, and asks when typing pauses.
+/** State of a text field whose value is in the URL. It holds the typed text, and calls `onAsk` when typing pauses.
  *
- * What comes back from the address does not overwrite what was typed in the meantime; another value does, as when one
- * goes back. */
+ * The value that comes back from the URL does not overwrite text that was typed in the meantime. Another value does, as after
+ * the browser's back button. */
 export function useTypedText(
   value: string | undefined,
   onAsk: (value: string | undefined) => void,

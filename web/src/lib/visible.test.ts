@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { HIDDEN } from "./visible";
 
-// As the editor joins it to its own characters.
+// The editor joins the pattern with its own characters in the same way.
 const joined = new RegExp(`x|${HIDDEN.source}`, "gu");
 
 it.each([

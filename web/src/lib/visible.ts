@@ -1,18 +1,18 @@
-/** A piece of text: as it is, or the name of a character that would not be seen or would deceive. */
+/** A piece of text: unchanged, or the name of an invisible or misleading character. */
 export type Piece = { readonly text: string; readonly hidden: boolean };
 
-/** Control characters but for tab and line feed, separators of lines and paragraphs, notes between lines, blanks that are no
- * spaces, lone surrogates, and whatever Unicode says is drawn as nothing: bidirectional controls, joiners, tags, selectors of
- * variants. One of these is left: it makes an emoji of the character before it. */
+/** Control characters except tab and line feed, line and paragraph separators, interlinear annotations, blanks that are not
+ * spaces, lone surrogates, and all default-ignorable code points of Unicode: bidirectional controls, joiners, tags, variation
+ * selectors. U+FE0F is excluded, because it turns the preceding character into an emoji. */
 export const HIDDEN =
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: the expression finds these characters
   /(?!\ufe0f)[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u2028\u2029\u2800\ufff9-\ufffc\u{13441}\u{13442}\u{1d159}\p{Default_Ignorable_Code_Point}]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/gu;
 
 function name(character: string): string {
   return `U+${(character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}`;
 }
 
-/** Cuts text from spans so that what it hides can be shown by its name. */
+/** Splits text from spans so that invisible characters can be shown by name. */
 export function pieces(text: string): Piece[] {
   const found: Piece[] = [];
   let end = 0;
@@ -29,7 +29,7 @@ export function pieces(text: string): Piece[] {
   return found;
 }
 
-/** The same as one text, for titles and labels that take no elements. */
+/** The same as one text, for titles and labels, which cannot contain elements. */
 export function visible(text: string): string {
   return pieces(text)
     .map((piece) => (piece.hidden ? `⟨${piece.text}⟩` : piece.text))

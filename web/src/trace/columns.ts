@@ -1,22 +1,22 @@
 import { LosslessNumber } from "../lib/json";
 import { type Instant, parseInstant } from "../lib/time";
 
-/** A span as the service answers with it: a row of the bound table. */
+/** A span in a response of the service: a row of the bound table. */
 export type RawSpan = Readonly<Record<string, unknown>>;
 
-/** What the service says of the bound table. */
+/** Columns of the bound table, as the service reports them. */
 export type TraceSchema = {
   readonly trace_id: string;
   readonly span_id: string;
   readonly timestamp: string;
   readonly parent_span_id: string;
-  /** Columns that an administrator named for what is shown. */
+  /** Columns that an administrator has selected for display. */
   readonly display?: Partial<Record<DisplayPart, string | null>>;
 };
 
 type DisplayPart = "name" | "service" | "duration" | "status" | "kind";
 
-/** Where a span's parts stand. An absent part has no column. */
+/** Columns of a span's parts. An absent part has no column. */
 export type Columns = {
   readonly traceId: string;
   readonly spanId: string;
@@ -25,7 +25,7 @@ export type Columns = {
   readonly name?: string;
   readonly service?: string;
   readonly duration?: string;
-  /** Nanoseconds that one unit of the duration is. */
+  /** Nanoseconds per unit of the duration column. */
   readonly durationUnit: number;
   readonly end?: string;
   readonly status?: string;
@@ -41,7 +41,7 @@ export type Columns = {
   readonly links?: string;
 };
 
-// The table of the OpenTelemetry Collector's exporter first, then the names that other tables use.
+// Names in the table of the OpenTelemetry Collector's exporter come first, then names in other tables.
 const KNOWN = {
   name: ["spanname", "name", "operationname", "operation"],
   service: ["servicename", "service", "resourcestringservicename"],
@@ -75,8 +75,8 @@ const RESOURCE = ["resourceattributes", "resource", "resourcesstring"];
 
 const plain = (column: string) => column.toLowerCase().replace(/[_ ]/g, "");
 
-/** Which of the columns hold what: those that the binding names, as in searches, and for the rest those that are called as tables mostly
- * call them. All spans of an answer have the same columns. */
+/** Determines the columns of a span's parts: those of the binding, as in searches, otherwise by common column names. All spans of
+ * a response have the same columns. */
 export function columnsOf(span: RawSpan | undefined, schema: TraceSchema): Columns {
   const structural = [schema.trace_id, schema.span_id, schema.timestamp, schema.parent_span_id];
   const byPlain = new Map<string, string>();
@@ -107,7 +107,7 @@ export function columnsOf(span: RawSpan | undefined, schema: TraceSchema): Colum
     }
   }
   const [events, links] = [nested("events"), nested("links")];
-  // What the binding names is in nanoseconds.
+  // A duration column of the binding is in nanoseconds.
   const unit = found.duration === schema.display?.duration ? "" : plain(found.duration ?? "");
   return {
     traceId: schema.trace_id,
@@ -123,7 +123,7 @@ export function columnsOf(span: RawSpan | undefined, schema: TraceSchema): Colum
   };
 }
 
-/** A value as text; nothing for what is absent. */
+/** A value as text, or an empty text if it is absent. */
 export function textOf(value: unknown): string {
   if (typeof value === "string") {
     return value;
@@ -135,7 +135,7 @@ export function textOf(value: unknown): string {
       : String(value);
 }
 
-/** A value as number; NaN for what is none. */
+/** A value as a number, or NaN. */
 export function numberOf(value: unknown): number {
   if (typeof value === "number") {
     return value;
@@ -144,7 +144,7 @@ export function numberOf(value: unknown): number {
   return typeof text === "string" && text.trim() !== "" ? Number(text) : Number.NaN;
 }
 
-/** A time, however the table keeps it: RFC 3339, or a number since the epoch, whose size tells the unit. */
+/** Parses a time in any format of a table: RFC 3339, or a number since the epoch, whose magnitude determines the unit. */
 export function instantOfValue(value: unknown): Instant | null {
   if (typeof value === "string" && !/^\d+$/.test(value)) {
     return parseInstant(value);
@@ -161,13 +161,13 @@ export function instantOfValue(value: unknown): Instant | null {
   };
 }
 
-/** An id; empty when there is none, as in a span without parent. */
+/** An id, or an empty text if there is none, as the parent id of a root span. */
 export function idOf(value: unknown): string {
   const text = textOf(value);
   return /^0*$/.test(text) ? "" : text;
 }
 
-/** Whether a status means an error: `Error`, `STATUS_CODE_ERROR`, or OTLP's number. */
+/** Whether a status is an error: `Error`, `STATUS_CODE_ERROR`, or OTLP's number. */
 export function isErrorStatus(value: unknown): boolean {
   if (typeof value === "number") {
     return value === 2;
@@ -175,7 +175,7 @@ export function isErrorStatus(value: unknown): boolean {
   return typeof value === "string" && /^(status_code_)?error$/i.test(value);
 }
 
-/** Key and value of every entry in map columns. */
+/** Returns key and value of all entries in map columns. */
 export function* entriesOf(span: RawSpan, columns: readonly string[]): Generator<[string, unknown]> {
   for (const column of columns) {
     const map = span[column];
@@ -187,7 +187,7 @@ export function* entriesOf(span: RawSpan, columns: readonly string[]): Generator
   }
 }
 
-/** The service, also where only the resource's attributes name it. */
+/** The service, also if only the resource attributes contain it. */
 export function serviceOf(span: RawSpan, columns: Columns): string {
   const service = columns.service === undefined ? "" : textOf(span[columns.service]);
   if (service !== "") {

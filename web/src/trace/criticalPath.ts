@@ -1,15 +1,16 @@
 import type { Tree } from "./tree";
 
-/** The parts of spans that decided how long the trace took, for each span those from `first` of its number to `first` of the next. */
+/** Parts of spans that determine the duration of the trace. The parts of a span are those from its element in `first` to the next
+ * one. */
 export type CriticalPath = {
   readonly first: Int32Array;
   readonly from: Float64Array;
   readonly to: Float64Array;
 };
 
-/** Goes back from the end of the trace: a span is on the path where it waits for no child; from the end of the child that ended last,
- * the path is that child's, until it began. What lies outside the parent does not count. A span whose start or duration is not known
- * (NaN) is not on the path, nor is what is below it. */
+/** Computes the critical path backwards from the end of the trace: a span is on the path while it waits for no child. From the
+ * end of the child that ended last to its start, the child is on the path. Time outside of the parent does not count. A span
+ * with unknown start or duration (NaN) is not on the path, nor are its descendants. */
 export function criticalPath(
   tree: Pick<Tree, "parent" | "end">,
   start: Float64Array,
@@ -18,7 +19,7 @@ export function criticalPath(
   const count = start.length;
   const [spans, froms, tos]: [number[], number[], number[]] = [[], [], []];
   const endOf = (span: number) => (start[span] ?? 0) + (duration[span] ?? 0);
-  // Spans to be looked at, each with the time up to which it may be on the path.
+  // Spans to visit, each with the time up to which it may be on the path.
   const open: number[] = [];
   const until: number[] = [];
 
@@ -67,7 +68,7 @@ export function criticalPath(
     walk(span, Math.max(start[span] ?? 0, earliest), until.pop() ?? 0);
   }
 
-  // Sorted by span: counted first, then put where the counts say.
+  // Counting sort by span.
   const first = new Int32Array(count + 1);
   for (const span of spans) {
     first[span + 1] = (first[span + 1] ?? 0) + 1;

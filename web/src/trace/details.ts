@@ -1,6 +1,6 @@
 import { type Columns, entriesOf, type RawSpan, textOf } from "./columns";
 
-/** A key with its value, of one of a span's maps. */
+/** A key with its value in one of a span's maps. */
 export type Entry = { readonly key: string; readonly value: unknown };
 
 export type SpanEvent = {
@@ -41,7 +41,7 @@ function entriesOfMap(map: unknown): Entry[] {
     : [];
 }
 
-/** The elements of a nested column: of arrays beside each other (`Events.Name`, …), or of one array of objects. */
+/** Elements of a nested column: from parallel arrays (`Events.Name`, …), or from one array of objects. */
 function nested(span: RawSpan, column: string | undefined, parts: readonly string[]): unknown[][] {
   if (column === undefined) {
     return [];
@@ -60,12 +60,12 @@ function nested(span: RawSpan, column: string | undefined, parts: readonly strin
   return Array.from({ length: most }, (_, at) => arrays.map((array) => array[at]));
 }
 
-/** Attributes of the span itself, by key. */
+/** Span attributes, sorted by key. */
 export function attributesOf(span: RawSpan, columns: Columns): Entry[] {
   return sorted(span, columns.attributes);
 }
 
-/** Attributes of what the span ran in, by key. */
+/** Resource attributes, sorted by key. */
 export function resourceOf(span: RawSpan, columns: Columns): Entry[] {
   return sorted(span, columns.resource);
 }
@@ -84,7 +84,7 @@ export function eventsOf(span: RawSpan, columns: Columns): SpanEvent[] {
   }));
 }
 
-/** The events that OpenTelemetry's conventions call exceptions. */
+/** Events that are exceptions by OpenTelemetry's semantic conventions. */
 export function exceptionsOf(span: RawSpan, columns: Columns): Exception[] {
   return eventsOf(span, columns)
     .filter((event) => event.name === "exception")
@@ -99,7 +99,7 @@ export function exceptionsOf(span: RawSpan, columns: Columns): Exception[] {
     });
 }
 
-/** The same as whether {@link exceptionsOf} finds any, for a hundred thousand spans at once. */
+/** Whether {@link exceptionsOf} returns any, but fast enough for a hundred thousand spans. */
 export function hasException(span: RawSpan, columns: Columns): boolean {
   if (columns.events === undefined) {
     return false;
@@ -122,12 +122,12 @@ export function linksOf(span: RawSpan, columns: Columns): SpanLink[] {
   );
 }
 
-/** `server`, `client` and so on, however the table writes it; empty when it says nothing. */
+/** `server`, `client` and so on, from any notation of the table; empty if absent. */
 export function kindOf(span: RawSpan, columns: Columns): string {
   return columns.kind === undefined ? "" : oneOf(span[columns.kind], KINDS, "span_kind_");
 }
 
-/** `ok`, `error` or `unset`; empty when the table says nothing. */
+/** `ok`, `error` or `unset`; empty if absent. */
 export function statusOf(span: RawSpan, columns: Columns): string {
   return columns.status === undefined ? "" : oneOf(span[columns.status], STATUSES, "status_code_");
 }
@@ -137,7 +137,7 @@ function oneOf(value: unknown, names: readonly string[], prefix: string): string
   return name ?? textOf(value).toLowerCase().replace(prefix, "");
 }
 
-/** OTLP's numbers of {@link kindOf} and {@link statusOf}. */
+/** Enum numbers in OTLP of {@link kindOf} and {@link statusOf}. */
 export function kindNumber(span: RawSpan, columns: Columns): number {
   return Math.max(0, KINDS.indexOf(kindOf(span, columns)));
 }

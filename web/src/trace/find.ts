@@ -2,15 +2,15 @@ import { LosslessNumber } from "../lib/json";
 import { entriesOf, textOf } from "./columns";
 import type { Trace } from "./model";
 
-/** Tells whether a span matches what is looked for. */
+/** Returns whether a span matches the search. */
 export type Matcher = (span: number) => boolean;
 
 function pattern(text: string): RegExp {
   return new RegExp(text.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&"), "iu");
 }
 
-/** Whether a value holds what is looked for, in arrays and maps at any depth. Each text is looked at as it is: in their JSON, quotes and
- * line ends would be written otherwise. Nothing recurses, since spans may nest as they like. */
+/** Whether a value contains the text, in arrays and maps at any depth. Each string is compared unescaped, unlike in JSON, which
+ * escapes quotes and line feeds. The search is iterative, because values may be nested deeply. */
 function holds(wanted: RegExp, value: unknown): boolean {
   if (typeof value !== "object" || value === null || value instanceof LosslessNumber) {
     return wanted.test(textOf(value));
@@ -38,8 +38,8 @@ function holds(wanted: RegExp, value: unknown): boolean {
   return false;
 }
 
-/** Looks for a text in names, services, ids, status messages, and keys and values of attributes, events and links, whatever its case;
- * `key=value` looks for this key with a value that holds the text. `null` for no text. */
+/** Searches names, services, ids, status messages, and keys and values of attributes, events and links, ignoring case.
+ * `key=value` searches for this key with a value that contains the text. Returns `null` for an empty text. */
 export function matcherOf(trace: Trace, text: string): Matcher | null {
   const asked = text.trim();
   if (asked === "") {
@@ -51,7 +51,7 @@ export function matcherOf(trace: Trace, text: string): Matcher | null {
   const services = trace.services.map(({ name }) => wanted.test(name));
   const maps = [...columns.attributes, ...columns.resource];
   const message = columns.statusMessage;
-  // There are few different keys, and the spans of one resource mostly have the same values.
+  // There are few distinct keys, and the spans of a resource mostly have the same values.
   const keys = new Map<string, boolean>();
   const isKey = (key: string) => {
     let found = keys.get(key);

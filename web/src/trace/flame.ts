@@ -1,19 +1,19 @@
 import type { Trace } from "./model";
 
-/** Where spans stand in a flame: each in a lane below its parent's, none over another. */
+/** Positions of spans in a flame graph: each in a lane below its parent's, without overlaps. */
 export type Flame = {
   readonly lanes: number;
-  /** For each span its lane. */
+  /** Lane of each span. */
   readonly lane: Int32Array;
-  /** The spans of a lane by start, from `first` of the lane to `first` of the next. */
+  /** Spans by lane, each ordered by start. Those of a lane are from its element in `first` to the next one. */
   readonly first: Int32Array;
   readonly spans: Int32Array;
 };
 
-/** Lays out spans by start; each takes the first lane below its parent's that is free again. */
+/** Lays out spans by start. Each takes the first free lane below its parent's. */
 export function flameOf(trace: Pick<Trace, "count" | "start" | "duration" | "parent">): Flame {
   const { count, start, duration, parent } = trace;
-  // A child with an early clock still comes after its parent, which must have its lane by then.
+  // A child that starts before its parent is still laid out after it, because the parent's lane must be known.
   const key = new Float64Array(count);
   for (let span = 0; span < count; span += 1) {
     const above = parent[span] ?? -1;
@@ -44,7 +44,7 @@ export function flameOf(trace: Pick<Trace, "count" | "start" | "duration" | "par
   }
   const place = Int32Array.from(first);
   const spans = new Int32Array(count);
-  // Within a lane nothing overlaps, so that the order by key is the order by start.
+  // Spans of a lane do not overlap, so that the order by key is the order by start.
   for (const span of order) {
     const one = lane[span] ?? 0;
     const into = place[one] ?? 0;
@@ -54,7 +54,7 @@ export function flameOf(trace: Pick<Trace, "count" | "start" | "duration" | "par
   return { lanes, lane, first, spans };
 }
 
-/** When each lane is free again, in a tree of minima: a hundred thousand spans at once need as many lanes. */
+/** The end of the last span in each lane, in a segment tree of minima: a hundred thousand concurrent spans need as many lanes. */
 class FreeLanes {
   readonly #size: number;
   readonly #least: Float64Array;
@@ -64,10 +64,10 @@ class FreeLanes {
     this.#least = new Float64Array(2 * this.#size).fill(Number.NEGATIVE_INFINITY);
   }
 
-  /** The first lane from the given one that is free at the start; taken until the end. */
+  /** Returns the first lane from `from` on that is free at `start`, and occupies it until `end`. */
   take(from: number, start: number, end: number): number {
     let node = this.#size + Math.min(from, this.#size - 1);
-    // Up while the subtree holds none, then to the right; then down to the leftmost that is free.
+    // Moves up while the subtree has no free lane, then right, then down to the leftmost free lane.
     while (node > 1 && (this.#least[node] ?? 0) > start) {
       while (node % 2 === 1 && node > 1) {
         node >>= 1;

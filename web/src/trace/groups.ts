@@ -1,7 +1,7 @@
 import { isError } from "./flags";
 import { nameOf, serviceNameOf, type Trace } from "./model";
 
-/** The spans of one operation of a service, together. */
+/** The spans of a service's operation. */
 export type Group = {
   readonly service: string;
   readonly operation: string;
@@ -10,7 +10,7 @@ export type Group = {
   readonly self: number;
   readonly max: number;
   readonly errors: number;
-  /** The number of the longest. */
+  /** Number of the longest span. */
   readonly longest: number;
 };
 

@@ -10,7 +10,7 @@ const model = (...spans: RawSpan[]) => traceOf("t", SCHEMA, spans);
 const flagged = (trace: Trace, flag: number) =>
   trace.ids.filter((_, at) => ((trace.flags[at] ?? 0) & flag) !== 0);
 const at = (trace: Trace, id: string) => trace.byId.get(id) ?? -1;
-/** The parts of a span on the critical path, in microseconds. */
+/** Parts of a span on the critical path, in microseconds. */
 const partsOf = (trace: Trace, id: string) => {
   const index = at(trace, id);
   const { first, from, to } = trace.critical;
@@ -267,7 +267,7 @@ describe("the critical path", () => {
       span("early", "root", 50, 120),
       span("afterwards", "root", 250, 260),
     );
-    // The trace ends with the last root, not with what outlives it.
+    // The path ends with the last root, not with spans that outlive it.
     expect(partsOf(trace, "root")).toEqual([[70, 100]]);
     expect(partsOf(trace, "late")).toEqual([[100, 150]]);
     expect(partsOf(trace, "early")).toEqual([[50, 70]]);
@@ -298,7 +298,7 @@ describe("a hundred thousand spans", () => {
     );
     const began = performance.now();
     expect(traceOf("t", SCHEMA, spans).count).toBe(100_000);
-    // Generous: the machine that tests may be busy.
+    // A generous limit, because the test machine may be busy.
     expect(performance.now() - began).toBeLessThan(5_000);
   });
 });

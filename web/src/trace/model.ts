@@ -18,21 +18,21 @@ import { hasException } from "./details";
 import { Flag, isError } from "./flags";
 import { type Tree, treeOf } from "./tree";
 
-/** One service's part in a trace. */
+/** Statistics of a service in a trace. */
 export type ServicePart = {
   readonly name: string;
   readonly spans: number;
   readonly errors: number;
-  /** Nanoseconds in which its spans did not wait for children. */
+  /** Nanoseconds during which its spans did not wait for children. */
   readonly self: number;
 };
 
-/** How many spans of a trace have something that readers must know. */
+/** Numbers of spans with problems that users must know. */
 export type Faults = {
   readonly missingParents: number;
   readonly beforeParent: number;
   readonly afterParent: number;
-  /** By how many nanoseconds a child begins before its parent, at most. */
+  /** Maximum number of nanoseconds by which a child starts before its parent. */
   readonly greatestSkew: number;
   readonly cycles: number;
   readonly duplicates: number;
@@ -40,8 +40,8 @@ export type Faults = {
   readonly invalidDurations: number;
 };
 
-/** A trace for showing: spans are numbered depth first, children by start, so that a span's subtree is the numbers from its own up to
- * `end`. Times are nanoseconds from the trace's begin. Arrays have an element for each span. */
+/** Model of a trace for display. Spans are numbered depth-first, children by start, so that a subtree consists of the numbers
+ * from its root's to `end`. Times are nanoseconds from the start of the trace. Arrays have an element per span. */
 export type Trace = {
   readonly id: string;
   readonly schema: TraceSchema;
@@ -54,7 +54,7 @@ export type Trace = {
   readonly duration: Float64Array;
   readonly self: Float64Array;
   readonly parent: Int32Array;
-  /** The number after the subtree's last. */
+  /** The number after the last one of the subtree. */
   readonly end: Int32Array;
   readonly depth: Int32Array;
   readonly children: Int32Array;
@@ -68,15 +68,15 @@ export type Trace = {
   readonly flags: Uint16Array;
   /** Numbers of the spans that count as errors. */
   readonly troubled: Int32Array;
-  /** How many of the spans before count as errors; one element more. */
+  /** Number of errors among all previous spans; has an additional last element. */
   readonly troubledBefore: Int32Array;
-  /** The span that stands for the trace, the same as in a search. */
+  /** The root span of the trace, the same as in a search. */
   readonly root: number;
   readonly critical: CriticalPath;
   readonly faults: Faults;
 };
 
-/** A child that begins this little before its parent is no sign of a wrong clock: times are rounded. */
+/** A child that starts this little before its parent does not indicate a wrong clock, because times are rounded. */
 const ROUNDING = 1_000;
 
 class Interned {
@@ -94,7 +94,7 @@ class Interned {
   }
 }
 
-/** Starts as the table has them, from the earliest. Many spans share a second, whose text then is read once. */
+/** Start times of the table's rows, relative to the earliest. Many spans share a second, whose text is parsed only once. */
 function startsOf(spans: readonly RawSpan[], column: string): { begin: Instant; starts: Float64Array } {
   const seconds = new Float64Array(spans.length).fill(Number.NaN);
   const nanos = new Float64Array(spans.length);
@@ -132,7 +132,7 @@ function startsOf(spans: readonly RawSpan[], column: string): { begin: Instant; 
   return { begin: from, starts };
 }
 
-/** Nanoseconds that a span took: NaN when it does not say, less than zero when what it says is no duration. */
+/** Duration in nanoseconds: NaN if absent, negative if invalid. */
 function durationOf(span: RawSpan, columns: Columns): number {
   if (columns.duration !== undefined) {
     const value = span[columns.duration];
@@ -144,7 +144,7 @@ function durationOf(span: RawSpan, columns: Columns): number {
   return from === null || to === null ? Number.NaN : nanosBetween(from, to);
 }
 
-/** Whether a duration of an unsigned column went below zero and round to the top: the store counts it as 0, too. */
+/** Whether a duration in an unsigned column wrapped around below zero. The service counts such a duration as 0, too. */
 function hasWrapped(value: unknown, number: number): boolean {
   if (!(number >= 2 ** 63)) {
     return false;
@@ -153,10 +153,10 @@ function hasWrapped(value: unknown, number: number): boolean {
   return !/^\d+$/.test(text) || BigInt(text) >= 2n ** 63n;
 }
 
-/** The model of a trace from the spans that the service answered with, in any order. */
+/** Builds the model of a trace from the service's spans, in any order. */
 export function traceOf(asked: string, schema: TraceSchema, answer: readonly RawSpan[]): Trace {
   const columns = columnsOf(answer[0], schema);
-  // An address may name the trace in another notation than its spans.
+  // The URL may contain the trace id in another notation than the spans.
   const id = textOf(answer[0]?.[columns.traceId]) || asked;
   const count = answer.length;
   const { begin, starts } = startsOf(answer, columns.timestamp);
@@ -168,7 +168,7 @@ export function traceOf(asked: string, schema: TraceSchema, answer: readonly Raw
   const spans = Array.from(tree.order, (place) => answer[place] ?? {});
   const start = new Float64Array(count);
   const duration = new Float64Array(count);
-  // The same with NaN for what is not known, from which nothing must be concluded about other spans.
+  // The same with NaN for unknown values, which must not affect other spans.
   const [knownStart, knownDuration] = [new Float64Array(count), new Float64Array(count)];
   const flags = new Uint16Array(count);
   const name = new Int32Array(count);
@@ -249,8 +249,8 @@ function countFaults(flags: Uint16Array): Omit<Faults, "greatestSkew"> {
   };
 }
 
-/** Marks the children outside their parents; the answer is by how much one begins too early, at most. Times that are not known are NaN,
- * for which no comparison holds. */
+/** Marks children outside of their parents. Returns the maximum time by which a child starts too early. Unknown times are NaN,
+ * for which every comparison is false. */
 function markOutside(tree: Tree, start: Float64Array, duration: Float64Array, flags: Uint16Array): number {
   let greatest = 0;
   tree.parent.forEach((parent, index) => {
@@ -270,15 +270,15 @@ function markOutside(tree: Tree, start: Float64Array, duration: Float64Array, fl
   return greatest;
 }
 
-/** For each span, the time within it in which none of its children ran. A child or parent whose times are not known (NaN) takes
- * nothing away. */
+/** For each span, the time during which none of its children ran. Children and parents with unknown times (NaN) subtract
+ * nothing. */
 export function selfTimes(
   tree: Pick<Tree, "parent">,
   start: Float64Array,
   duration: Float64Array,
 ): Float64Array {
   const self = duration.map((took) => (Number.isNaN(took) ? 0 : took));
-  // Up to where the children looked at cover their parent: siblings come by start, so that one mark is enough.
+  // Time up to which the processed children cover their parent. One value suffices, because siblings are ordered by start.
   const covered = Float64Array.from(start);
   tree.parent.forEach((parent, index) => {
     if (parent < 0) {
@@ -327,8 +327,8 @@ function servicesOf(
   return parts;
 }
 
-/** The earliest root, or the earliest span when all have parents; of several at one time the one with the least id. Searches choose in
- * the same way, so that a trace has one name. */
+/** The earliest root, or the earliest span if all have parents; if several start at the same time, the one with the lowest id.
+ * Searches select it by the same rule, so that a trace has the same name everywhere. */
 function rootOf(tree: Tree, start: Float64Array, ids: readonly string[], flags: Uint16Array): number {
   const isRoot = (index: number) =>
     (tree.parent[index] ?? -1) < 0 && ((flags[index] ?? 0) & (Flag.MissingParent | Flag.Cycle)) === 0;
@@ -348,17 +348,17 @@ function rootOf(tree: Tree, start: Float64Array, ids: readonly string[], flags: 
   return best;
 }
 
-/** Name of a span, and what to call it when it has none. */
+/** Name of a span, or a replacement if it has none. */
 export function nameOf(trace: Trace, index: number): string {
   return nameOrNone(trace.names[trace.name[index] ?? 0]);
 }
 
-/** Service of a span, and what to call it when it has none. */
+/** Service of a span, or a replacement if it has none. */
 export function serviceNameOf(trace: Trace, index: number): string {
   return trace.services[trace.service[index] ?? 0]?.name || "(no service)";
 }
 
-/** The parts of the trace that services spent, greatest first. */
+/** Services by self time, greatest first. */
 export function servicesBySelf(trace: Trace): ServicePart[] {
   return [...trace.services].sort((one, other) => other.self - one.self || (one.name < other.name ? -1 : 1));
 }

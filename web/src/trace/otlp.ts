@@ -8,7 +8,7 @@ type Json = Record<string, unknown>;
 
 const [LEAST_INTEGER, GREATEST_INTEGER] = [-(2n ** 63n), 2n ** 63n - 1n];
 
-/** A value in OTLP/JSON, where 64-bit integers are text. Integers that do not fit are texts, as OpenTelemetry asks for. */
+/** A value in OTLP/JSON, where 64-bit integers are strings. Larger integers are string values, as OpenTelemetry specifies. */
 export function otlpValue(value: unknown): Json {
   if (typeof value === "string") {
     return { stringValue: value };
@@ -81,7 +81,7 @@ function otlpSpan(trace: Trace, index: number, span: RawSpan): Json {
   };
 }
 
-/** The trace as OTLP/JSON, in pieces: spans of one resource and scope together. */
+/** The trace as OTLP/JSON, in parts: spans are grouped by resource and scope. */
 export function otlpOf(trace: Trace): string[] {
   const { columns } = trace;
   const resources = new Map<
@@ -91,7 +91,7 @@ export function otlpOf(trace: Trace): string[] {
   trace.spans.forEach((span, index) => {
     const entries = resourceOf(span, columns);
     const service = columns.service === undefined ? "" : textOf(span[columns.service]);
-    // The exporter takes the service's name out of the resource's attributes in some versions.
+    // Some versions of the exporter remove the service name from the resource attributes.
     if (service !== "" && !entries.some(({ key }) => key === "service.name")) {
       entries.unshift({ key: "service.name", value: service });
     }
@@ -127,7 +127,7 @@ export function otlpOf(trace: Trace): string[] {
   return parts;
 }
 
-/** The trace as the service answered, in pieces; spans by depth instead of by time. */
+/** The trace in the format of the service's response, in parts; spans are ordered by tree instead of by time. */
 export function jsonOf(trace: Trace): string[] {
   const parts = [`{"schema":${writeJson(trace.schema, 0)},"spans":[`];
   trace.spans.forEach((span, index) => {

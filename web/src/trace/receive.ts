@@ -1,17 +1,17 @@
 import { parseJson } from "../lib/json";
 import type { RawSpan } from "./columns";
 
-/** Takes an answer of `GET /traces/{id}` apart while it arrives.
+/** Streaming parser for responses of `GET /traces/{id}`.
  *
- * Spans are parsed some at a time, so that a transfer of a hundred megabytes neither needs one text of that size nor
- * stops the page, and the exact, slower reading of large integers is only needed for the part that holds one. */
+ * Spans are parsed in batches, so that a transfer of a hundred megabytes neither needs one string of that size nor blocks the
+ * page, and only a batch with a large integer needs the slower lossless parser. */
 export class SpanReader {
   readonly spans: RawSpan[] = [];
   /** The document without the elements of its arrays. */
   #outer = "";
-  /** What has not been taken apart, beginning with the element that is not complete. */
+  /** The unparsed text, starting with the incomplete element. */
   #rest = "";
-  /** Place in the rest up to which brackets have been counted. */
+  /** Offset in the unparsed text up to which brackets have been counted. */
   #at = 0;
   #depth = 0;
   #inText = false;
@@ -23,7 +23,7 @@ export class SpanReader {
     const length = rest.length;
     let at = this.#at;
     let depth = this.#depth;
-    // Where the outer document, or the element that is being looked at, begins in the rest.
+    // Start of the outer document, or of the current element, in the unparsed text.
     let begin = 0;
     let complete = -1;
     while (at < length) {
@@ -74,7 +74,7 @@ export class SpanReader {
     this.#depth = depth;
   }
 
-  /** The rest of the document, once all has been pushed. Throws when the document has not closed. */
+  /** Returns the document without its spans, after all text has been pushed. Throws if the document is not closed. */
   end(): unknown {
     if (this.#depth !== 0 || this.#inText || this.#outer.trim() === "") {
       throw new SyntaxError("the document has not closed");
@@ -96,7 +96,8 @@ export class SpanReader {
   }
 }
 
-/** The quote that ends the text, or where to look on when more has arrived: never between a backslash and what it escapes. */
+/** Finds the quote that ends a string, or the offset to continue from when more text has arrived: never between a backslash and
+ * the escaped character. */
 function endOfText(rest: string, from: number): { end: number; next: number } {
   for (let at = from; ; ) {
     const quote = rest.indexOf('"', at);

@@ -2,7 +2,7 @@ import type { Trace } from "./model";
 
 type Shape = Pick<Trace, "count" | "end" | "depth" | "parent" | "children">;
 
-/** The spans that are to be seen when the subtrees of the collapsed ones are not. */
+/** Spans that are not inside a collapsed subtree. */
 export function visibleRows(trace: Shape, collapsed: Uint8Array): Int32Array {
   const rows = new Int32Array(trace.count);
   let length = 0;
@@ -14,7 +14,7 @@ export function visibleRows(trace: Shape, collapsed: Uint8Array): Int32Array {
   return rows.subarray(0, length);
 }
 
-/** The row that shows the span: its own or, inside a collapsed subtree, that of the ancestor that is to be seen. */
+/** Row of the span or, inside a collapsed subtree, of its visible ancestor. */
 export function rowOf(rows: Int32Array, span: number): number {
   let [low, high] = [0, rows.length - 1];
   while (low < high) {
@@ -34,7 +34,7 @@ export function toggled(collapsed: Uint8Array, span: number, to: boolean): Uint8
   return changed;
 }
 
-/** With all ancestors expanded, so that the span is to be seen. The same array when it is already. */
+/** Expands all ancestors, so that the span is visible. Returns the same array if it already is. */
 export function revealed(trace: Shape, collapsed: Uint8Array, span: number): Uint8Array {
   let changed = collapsed;
   for (let above = trace.parent[span] ?? -1; above >= 0; above = trace.parent[above] ?? -1) {
@@ -46,7 +46,7 @@ export function revealed(trace: Shape, collapsed: Uint8Array, span: number): Uin
   return changed;
 }
 
-/** Collapses the deepest level that is to be seen. */
+/** Collapses the deepest visible level. */
 export function oneLevelLess(trace: Shape, collapsed: Uint8Array): Uint8Array {
   let deepest = 0;
   for (const span of visibleRows(trace, collapsed)) {
@@ -55,7 +55,7 @@ export function oneLevelLess(trace: Shape, collapsed: Uint8Array): Uint8Array {
   return deepest === 0 ? collapsed : collapsedAt(trace, collapsed, (depth) => depth === deepest - 1, 1);
 }
 
-/** Expands the least deep level that is collapsed. */
+/** Expands the topmost collapsed level. */
 export function oneLevelMore(trace: Shape, collapsed: Uint8Array): Uint8Array {
   let least = Number.POSITIVE_INFINITY;
   for (const span of visibleRows(trace, collapsed)) {
@@ -79,7 +79,7 @@ function collapsedAt(
   );
 }
 
-/** Of ascending numbers, the first after this one or the last before it, around the end; −1 of none. */
+/** In ascending numbers, the next or previous one, wrapping around the ends; −1 if there is none. */
 export function neighbour(sorted: Int32Array, span: number, forward: boolean): number {
   if (sorted.length === 0) {
     return -1;

@@ -8,7 +8,7 @@ export const SCHEMA: TraceSchema = {
   parent_span_id: "ParentSpanId",
 };
 
-/** For tests: a span from microsecond to microsecond. */
+/** For tests: a span with start and end in microseconds. */
 export function span(id: string, parent: string, from: number, to: number, more: RawSpan = {}): RawSpan {
   const nanos = String(from * 1_000).padStart(9, "0");
   return {

@@ -1,10 +1,10 @@
-/** A part of a trace's time, in nanoseconds from its begin. */
+/** A range within a trace, in nanoseconds from its start. */
 export type Range = { readonly from: number; readonly to: number };
 
-/** The least that can be zoomed in to. */
+/** Minimum length of a zoomed range. */
 const LEAST = 100;
 
-/** Round times for a scale over the range, about as many as asked. */
+/** Round times for a scale over the range, about `about` of them. */
 export function ticksOf(range: Range, about: number): number[] {
   const length = range.to - range.from;
   if (!(length > 0) || about < 1) {
@@ -20,7 +20,7 @@ export function ticksOf(range: Range, about: number): number[] {
   return ticks;
 }
 
-/** A range made longer or shorter around a point, inside the trace. */
+/** A range scaled around a point, inside the trace. */
 export function zoomed(range: Range, factor: number, length: number, around?: number): Range {
   const middle = around ?? (range.from + range.to) / 2;
   return within(
@@ -34,7 +34,7 @@ export function moved(range: Range, by: number, length: number): Range {
   return { from: range.from + kept, to: range.to + kept };
 }
 
-/** A range that lies inside the trace and is long enough to be shown. */
+/** Clamps a range to the trace and to the minimum length. */
 export function within(range: Range, length: number): Range {
   const from = Math.max(0, Math.min(range.from, range.to));
   const to = Math.min(length, Math.max(range.from, range.to));

@@ -2,19 +2,20 @@ import { Flag } from "./flags";
 
 /** Spans in depth-first order. */
 export type Tree = {
-  /** For each number, the place in what was given. */
+  /** For each number, the index in the input. */
   readonly order: Int32Array;
-  /** The parent's number; −1 for those at the top. */
+  /** The parent's number, or −1 at the top level. */
   readonly parent: Int32Array;
-  /** The number after the subtree's last. */
+  /** The number after the last one of the subtree. */
   readonly end: Int32Array;
   readonly depth: Int32Array;
   readonly children: Int32Array;
   readonly flags: Uint8Array;
 };
 
-/** Builds the tree, whatever the ids say: a span whose parent is missing stands at the top, of spans with one id the earliest is the
- * parent, and a cycle is cut at its earliest span. Nothing recurses: a chain may be as long as the trace. */
+/** Builds the tree from any ids: a span whose parent is missing is at the top level, of several spans with the same id the
+ * earliest is the parent, and a cycle is cut at its earliest span. The algorithm is iterative, because a chain may be as long as
+ * the trace. */
 export function treeOf(ids: readonly string[], parents: readonly string[], starts: Float64Array): Tree {
   const count = ids.length;
   const byStart = Int32Array.from({ length: count }, (_, place) => place);
@@ -45,7 +46,7 @@ export function treeOf(ids: readonly string[], parents: readonly string[], start
   }
   cutCycles(above, byStart, flagged);
 
-  // Linked lists of children; going backwards in time leaves each in order of start.
+  // Linked lists of children. Iterating backwards by start leaves each list ordered by start.
   const first = new Int32Array(count).fill(-1);
   const next = new Int32Array(count).fill(-1);
   let top = -1;
@@ -70,7 +71,7 @@ export function treeOf(ids: readonly string[], parents: readonly string[], start
     flags: new Uint8Array(count),
   };
   let number = 0;
-  // The numbers on the way from the top to the span that is looked at.
+  // Numbers of the ancestors of the current span.
   const way = new Int32Array(count);
   let height = 0;
   let place = top;
@@ -91,7 +92,7 @@ export function treeOf(ids: readonly string[], parents: readonly string[], start
       place = child;
       continue;
     }
-    // Up until there is a sibling.
+    // Moves up to the next ancestor with a sibling.
     for (;;) {
       const done = way[height] ?? 0;
       tree.end[done] = number;
@@ -105,11 +106,12 @@ export function treeOf(ids: readonly string[], parents: readonly string[], start
   return tree;
 }
 
-/** Makes the earliest span of every cycle one without parent. */
+/** Removes the parent of the earliest span of each cycle. */
 function cutCycles(above: Int32Array, byStart: Int32Array, flagged: Uint8Array): void {
-  // 0: not looked at; otherwise one more than the place from which it was reached.
+  // 0 if not visited; otherwise one more than the index of the span from which it was reached.
   const reached = new Int32Array(above.length);
-  // By start, so that the walk that finds a cycle may begin outside it: the cycle's own earliest is looked for then.
+  // Rank by start. The walk that finds a cycle may start outside of it, so that the earliest span of the cycle is searched
+  // separately.
   const rank = new Int32Array(above.length);
   byStart.forEach((place, at) => {
     rank[place] = at;

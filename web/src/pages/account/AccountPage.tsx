@@ -19,7 +19,7 @@ import { NewKey } from "./NewKey";
 import { myKeysQuery, mySessionsQuery } from "./queries";
 import { SessionsTable } from "./SessionsTable";
 
-/** Oneself: what one may, and by what one is let in. */
+/** The signed-in user's account: access and credentials. */
 export function AccountPage() {
   return (
     <>
@@ -139,7 +139,7 @@ function Keys() {
   );
 }
 
-/** What has ended in the meantime needs no ending. */
+/** Ignores that the object no longer exists. */
 function unlessGone(error: unknown): void {
   if (!(error instanceof ApiError && error.status === 404)) {
     throw error;
@@ -186,7 +186,7 @@ function Sessions() {
           onEnd={async ({ id, current }) => {
             await end(id);
             if (current) {
-              // Asks for the log-in, as any request would now.
+              // Redirects to the sign-in page, as any request would now.
               await queryClient.invalidateQueries();
             } else {
               await refetch();

@@ -7,7 +7,7 @@ import { Time } from "../../components/Time";
 import { Visible } from "../../components/Visible";
 import { visible } from "../../lib/visible";
 
-/** The API keys of one user, each of which can be revoked. */
+/** The API keys of a user, with buttons to revoke them. */
 export function KeysTable({
   keys,
   onRevoke,

@@ -13,7 +13,7 @@ import { TOOLS } from "./tools";
 
 const NONE: readonly Api["Diagnostic"][] = [];
 
-/** Makes an API key and shows its token, once. */
+/** Creates an API key and shows its token once. */
 export function NewKey({ opened, onClose }: { opened: boolean; onClose: () => void }) {
   const [made, setMade] = useState<Api["CreatedApiKey"] | null>(null);
   const [dirty, setDirty] = useState(false);
@@ -32,7 +32,7 @@ export function NewKey({ opened, onClose }: { opened: boolean; onClose: () => vo
       onClose={made === null ? cancel : done}
       title={made === null ? "Create an API key" : "The key was created"}
       size="lg"
-      // A token that is shown only once is not to be lost by a stray click or key.
+      // A token that is shown only once must not be lost by an accidental click or key press.
       closeOnClickOutside={made === null && !dirty}
       closeOnEscape={made === null && !dirty}
       withCloseButton={made === null}

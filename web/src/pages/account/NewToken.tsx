@@ -7,7 +7,7 @@ import { Secret } from "../../components/Secret";
 import { curlLine } from "./curl";
 import { servesMcp } from "./tools";
 
-/** A key just made: its token, and what to do with it. */
+/** A new API key: its token, with instructions. */
 export function NewToken({ made, onDone }: { made: Api["CreatedApiKey"]; onDone: () => void }) {
   const { origin } = window.location;
   return (
@@ -50,7 +50,7 @@ export function NewToken({ made, onDone }: { made: Api["CreatedApiKey"]; onDone:
   );
 }
 
-/** A text to be taken elsewhere, and what to know of it. */
+/** A text to copy, with an explanation. */
 function Snippet({
   title,
   value,

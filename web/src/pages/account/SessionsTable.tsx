@@ -8,7 +8,7 @@ import { Visible } from "../../components/Visible";
 import { visible } from "../../lib/visible";
 import { agentName } from "./userAgent";
 
-/** The sessions of one user, each of which can be ended. */
+/** The sessions of a user, with buttons to end them. */
 export function SessionsTable({
   sessions,
   onEnd,

@@ -53,7 +53,7 @@ describe("the configuration of MCP clients", () => {
         ...["--header", "Authorization: Bearer twk_secret"],
       ]);
     }
-    // As it is documented, and for shells that know no single quotes.
+    // In the documented form, also for shells without single quotes.
     expect(claudeCommand(origin, "twk_secret")).toBe(
       'claude mcp add --transport http tracewarden https://t.example:8443/mcp --header "Authorization: Bearer twk_secret"',
     );

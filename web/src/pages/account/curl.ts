@@ -1,8 +1,8 @@
 import { shellWord } from "../../lib/shell";
 
-/** A command that shows what a new key can do: who it acts for, or the newest traces where it may search.
+/** A curl command to try a new API key: a search for the newest traces, or `/me` if the key cannot search.
  *
- * The token itself is not in it: it would stay in the shell's history. */
+ * The command does not contain the token, which would stay in the shell's history. */
 export function curlLine(origin: string, tools: readonly string[] | null): string {
   const key = '-H "Authorization: Bearer $TRACEWARDEN_API_KEY"';
   if (tools !== null && !tools.includes("svc_query_traces")) {

@@ -11,9 +11,9 @@ export type Expiry = (typeof EXPIRIES)[number]["value"];
 
 const DAY_MS = 86_400_000;
 
-/** When a key expires, as the API takes it: `null` for never; a problem in words when the date is none to come.
+/** Expiry of an API key in the API's format, where `null` means no expiry, or an error message for a missing or past date.
  *
- * A date is meant in the zone of the reader's clock, and includes the whole of that day. */
+ * A date is interpreted in the local time zone, and includes the whole day. */
 export function expiryOf(
   expiry: Expiry,
   date: string,

@@ -1,13 +1,13 @@
-/** A tool that a key can be narrowed to. */
+/** A tool that an API key can be scoped to. */
 export type Tool = {
-  /** As keys are stored with it, and as agents call it. */
+  /** The tool's name in stored keys and in MCP. */
   readonly name: string;
   readonly about: string;
-  /** Whether REST has a route for it, too. */
+  /** Whether the REST API has a route for the tool. */
   readonly rest: boolean;
 };
 
-/** Every tool that there is, in the order in which one comes to need them. */
+/** All tools, in the usual order of use. */
 export const TOOLS: readonly Tool[] = [
   { name: "svc_filter_schema", about: "list the fields of filters", rest: true },
   { name: "svc_field_values", about: "list values of a field", rest: true },
@@ -20,7 +20,7 @@ export const TOOLS: readonly Tool[] = [
   { name: "svc_explain_access", about: "what is open to you, and why a trace is", rest: true },
 ];
 
-/** Whether a key of these tools has any that MCP clients can call; `null` is every tool. */
+/** Whether MCP clients can call any tool with a key that is scoped to `tools`; `null` permits all tools. */
 export function servesMcp(tools: readonly string[] | null): boolean {
   return tools === null || TOOLS.some(({ name }) => tools.includes(name));
 }

@@ -15,7 +15,7 @@ const SYSTEMS: [RegExp, string][] = [
   [/Linux/, "Linux"],
 ];
 
-/** What people call the program that this is the user agent of; the text itself when it is of none known. */
+/** Name of the browser of a user agent, or the user agent itself if it is unknown. */
 export function agentName(userAgent: string): string {
   const system = SYSTEMS.find(([form]) => form.test(userAgent))?.[1];
   for (const [form, name] of BROWSERS) {

@@ -27,7 +27,7 @@ const route = getRouteApi("/app/audit");
 
 type AuditRecord = Api["AuditRecord"];
 
-/** Who did what, when, from where, and how it ended. */
+/** The audit log. */
 export function AuditPage() {
   return (
     <AdminOnly>
@@ -53,7 +53,7 @@ function Explorer() {
     });
   const { request } = asked;
   useEffect(() => {
-    // The service does not filter by request: its records are looked for in the whole of the short time around it.
+    // The API cannot filter by request, so that all records within a short time around it are loaded and filtered here.
     if (request !== undefined && hasNextPage && !isFetching && error === null) {
       void fetchNextPage();
     }
@@ -151,7 +151,7 @@ function Explorer() {
   );
 }
 
-/** Where the list ends, and whether that is where the log began. */
+/** End of the list, which may also be the point up to which records were removed. */
 function End({ count }: { count: number }) {
   const pruning = useQuery(pruningQuery);
   const before = prunedBefore(pruning.data ?? undefined);
@@ -226,7 +226,7 @@ function Row({ record, open, onOpen }: { record: AuditRecord; open: boolean; onO
       onClick={() => onOpen(record.id)}
     >
       <Table.Td>
-        {/* The row takes clicks anywhere; this is its way by keyboard. */}
+        {/* The whole row handles clicks; this button is for keyboard users. */}
         <Anchor
           component="button"
           type="button"

@@ -12,7 +12,7 @@ const PAGE = 500;
 
 type State = { format: Format; count: number; error: unknown; busy: boolean };
 
-/** Saves all records that the filters leave as a file, also those that are not loaded. */
+/** Downloads all matching records as a file, including records that are not loaded. */
 export function Export({ asked }: { asked: AuditUrl }) {
   const [state, setState] = useState<State | null>(null);
   const running = useRef<{ collection: Collection; stop: AbortController } | null>(null);

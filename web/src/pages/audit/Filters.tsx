@@ -19,7 +19,7 @@ const PERIODS = [
 ];
 const BETWEEN = "between";
 
-/** What of the log is shown; all of it is in the address. */
+/** Filters of the log, whose state is in the URL. */
 export function Filters({ asked, onChange }: { asked: AuditUrl; onChange: (change: Change) => void }) {
   const [typing, setTyping] = useState(false);
   const preset = asked.to === undefined && PERIODS.some(({ value }) => value === (asked.from ?? ""));
@@ -77,7 +77,7 @@ export function Filters({ asked, onChange }: { asked: AuditUrl; onChange: (chang
   );
 }
 
-/** A name or id, asked for when typing pauses. */
+/** A name or id, which is applied when typing pauses. */
 function Actor({
   actor,
   onChange,

@@ -14,7 +14,7 @@ export const OUTCOME_LABELS: Record<Outcome, { label: string; color: string; abo
   unknown: { label: "Not ended", color: "gray", about: "It runs still, or never came to an end" },
 };
 
-/** How something ended, in a word and a colour. */
+/** The outcome of an action as a word with a colour. */
 export function OutcomeBadge({ outcome }: { outcome: string }) {
   if (!isOutcome(outcome)) {
     return <StateBadge color="gray">{outcome}</StateBadge>;

@@ -28,7 +28,7 @@ import { actorFilter, actorName, toolCallOf, viaLabel } from "./record";
 
 type AuditRecord = Api["AuditRecord"];
 
-/** Everything that the log has about one record, and where to go from it. */
+/** All details of a record, with links to related pages. */
 export function RecordPanel({
   record,
   wanted,
@@ -38,7 +38,7 @@ export function RecordPanel({
   onClose,
 }: {
   record: AuditRecord | undefined;
-  /** The id that the address names, which may not be among what is loaded. */
+  /** The id in the URL, whose record may not be loaded. */
   wanted: string | undefined;
   newer: AuditRecord | undefined;
   older: AuditRecord | undefined;
@@ -47,7 +47,7 @@ export function RecordPanel({
 }) {
   const panel = useRef<HTMLElement>(null);
   useEffect(() => {
-    // Again for another record, so that its heading is read out and the keys work at once.
+    // Repeated for each record, so that screen readers read its heading and the keys work at once.
     if (wanted !== undefined) {
       panel.current?.focus({ preventScroll: true });
     }
@@ -133,7 +133,7 @@ const ABOUT_A_ROLE: ReadonlySet<string> = new Set([
   "policy.overshare",
 ]);
 
-/** What makes a change in the history of the access model. */
+/** Actions that create a version of the access model. */
 const IN_HISTORY: ReadonlySet<string> = new Set([
   "role.put",
   "role.delete",
@@ -143,7 +143,7 @@ const IN_HISTORY: ReadonlySet<string> = new Set([
   "model.restore",
 ]);
 
-/** Where one goes from a record. */
+/** Links from a record to related pages. */
 function Links({ record }: { record: AuditRecord }) {
   const router = useRouter();
   const actor = actorFilter(record);
@@ -288,7 +288,7 @@ function Member({ name, copy, children }: { name: string; copy?: string | null; 
   );
 }
 
-/** Characters shown at first: a record's details can be several times 64 KiB. */
+/** Number of characters shown initially: a record's details can be several times 64 KiB. */
 const SHOWN = 8_000;
 
 function Detail({ detail }: { detail: unknown }) {

@@ -1,4 +1,4 @@
-/** What the audit log records, by its codes, in the groups of the filter. */
+/** Labels of the audit actions, in the groups of the filter. */
 const GROUPS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   "Reading traces": {
     "traces.query": "Searched traces",
@@ -53,14 +53,14 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
 
 const LABELS = new Map(Object.values(GROUPS).flatMap((group) => Object.entries(group)));
 
-/** An action in words; its code when it is one of a later version. */
+/** Label of an action, or its code if a later version introduced it. */
 export function actionLabel(action: string): string {
   return LABELS.get(action) ?? action;
 }
 
 type Choice = { value: string; label: string };
 
-/** The actions to choose from, with the chosen one even when it is not known. */
+/** Options of the action filter. They include the selected action even if it is unknown. */
 export function actionChoices(chosen: string | undefined): { group: string; items: Choice[] }[] {
   const groups = Object.entries(GROUPS).map(([group, actions]) => ({
     group,

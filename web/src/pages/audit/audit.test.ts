@@ -152,7 +152,7 @@ describe("a record in short", () => {
       tool: "svc_filter_schema",
       client: null,
     });
-    // As records have it whose arguments were too large to be kept.
+    // Form of records whose arguments were too large to store.
     expect(called({ omitted_bytes: 70_000, sha256: "c0ffee" })).toEqual({ tool: null, client: null });
     expect(toolCallOf(record())).toBeNull();
     expect(inShort(record())).toBe("");

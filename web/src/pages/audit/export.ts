@@ -28,17 +28,17 @@ const COLUMNS: [string, (record: AuditRecord) => string | null][] = [
   ["detail", (record) => writeJson(record.detail, 0)],
 ];
 
-/** A cell of CSV (RFC 4180).
+/** A CSV cell (RFC 4180).
  *
- * Spreadsheets compute cells that begin with certain characters, so that a user agent or a name could run a formula on
- * the machine of whoever opens the file; an apostrophe makes them text. */
+ * Spreadsheets evaluate cells that start with certain characters, so that a user agent or a name could run a formula on the
+ * computer of the user who opens the file. An apostrophe turns such cells into text. */
 export function csvCell(value: string | null): string {
   const text = value ?? "";
   const safe = /^[=+\-@\t\r\n＝＋－＠]/.test(text) ? `'${text}` : text;
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
 
-/** Writes records as they come, in parts that together are one file. */
+/** Writes records as they arrive, in parts of one file. */
 export class Writer {
   readonly parts: string[] = [];
   count = 0;
@@ -47,7 +47,7 @@ export class Writer {
   constructor(format: Format) {
     this.format = format;
     if (format === "csv") {
-      // Spreadsheets take the file for UTF-8 by its byte order mark.
+      // Spreadsheets detect UTF-8 by the byte order mark.
       this.parts.push(`\ufeff${COLUMNS.map(([name]) => name).join(",")}\r\n`);
     }
   }
@@ -74,7 +74,7 @@ export class Writer {
 
 type Page = { records: AuditRecord[]; next_cursor?: string };
 
-/** Takes page after page until the last. What was taken stays when a page fails, so that another run goes on there. */
+/** Reads all pages. If a page fails, the records so far are kept, and another run continues from there. */
 export class Collection {
   readonly writer: Writer;
   private cursor: string | undefined;

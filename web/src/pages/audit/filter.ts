@@ -2,7 +2,7 @@ import { parseInstant } from "../../lib/time";
 import { parseLength, shortTime } from "../search/range";
 import type { AuditUrl, Outcome } from "./url";
 
-/** What `GET /audit` filters by. */
+/** Filters of `GET /audit`. */
 export type AuditFilter = {
   from?: string;
   to?: string;
@@ -11,13 +11,13 @@ export type AuditFilter = {
   outcome?: Outcome;
 };
 
-/** A time of the address as the API takes it: as it is, or so long before now. */
+/** Converts a time of the URL, which may be relative to now, to the API's format. */
 export function timeOf(text: string, now: Date): string {
   const seconds = parseLength(text);
   return seconds === null ? text : new Date(now.getTime() - seconds * 1000).toISOString();
 }
 
-/** The filter that the address stands for at this moment. */
+/** The filter of the URL at the given time. */
 export function filterOf(url: AuditUrl, now: Date): AuditFilter {
   const { from, to, actor, action, outcome } = url;
   return {
@@ -29,7 +29,7 @@ export function filterOf(url: AuditUrl, now: Date): AuditFilter {
   };
 }
 
-/** The times around a record within which its request is looked for. */
+/** The time range around a record in which records of the same request are searched. */
 export function around(at: string, seconds: number): { from?: string; to?: string } {
   const instant = parseInstant(at);
   return instant === null
@@ -40,7 +40,7 @@ export function around(at: string, seconds: number): { from?: string; to?: strin
       };
 }
 
-/** The narrowest window that holds a record, for a link to it alone. */
+/** The smallest range that contains a record, for a link to it. */
 export function only(at: string): { from?: string; to?: string } {
   const instant = parseInstant(at);
   if (instant === null) {

@@ -3,7 +3,7 @@ import { type Api, api, ask } from "../../api/client";
 import { type AuditFilter, filterOf } from "./filter";
 import type { AuditUrl } from "./url";
 
-/** One page of the records that a filter leaves. */
+/** A page of the records that match a filter. */
 export function auditPage(
   filter: AuditFilter,
   cursor: string | undefined,
@@ -15,18 +15,18 @@ export function auditPage(
 }
 
 const PAGE = 100;
-/** Where the records of one request are looked for, among those of others. */
+/** Page size for a search of one request's records among those of others. */
 const PAGE_OF_REQUEST = 500;
 
 type Param = { filter: AuditFilter; cursor: string } | null;
 
-/** The records that the address asks for, newest first. */
+/** The records that match the URL, newest first. */
 export function auditQuery(url: AuditUrl) {
   const { record: _, ...asked } = url;
   return infiniteQueryOptions({
     queryKey: ["audit", asked],
     queryFn: async ({ pageParam, signal }) => {
-      // A time back from now is one time for all pages.
+      // A relative time is resolved once for all pages.
       const filter = pageParam?.filter ?? filterOf(asked, new Date());
       const limit = asked.request === undefined ? PAGE : PAGE_OF_REQUEST;
       return { filter, ...(await auditPage(filter, pageParam?.cursor, limit, signal)) };
@@ -35,7 +35,7 @@ export function auditQuery(url: AuditUrl) {
     getNextPageParam: ({ filter, next_cursor }): Param =>
       next_cursor === undefined ? null : { filter, cursor: next_cursor },
     placeholderData: keepPreviousData,
-    // All pages would be loaded again, and the list would move under the reader.
+    // A refetch would load all pages again and move the list while it is being read.
     refetchOnWindowFocus: false,
     refetchOnReconnect: false,
   });

@@ -2,12 +2,12 @@ import type { Api } from "../../api/client";
 
 type AuditRecord = Api["AuditRecord"];
 
-/** Who did it, as a text. */
+/** Name of the actor. */
 export function actorName({ actor }: AuditRecord): string {
   return actor.username ?? (actor.via === "service" ? "the service" : "unknown");
 }
 
-/** What the filter by actor takes for who did it; `null` when nobody is known. */
+/** Value of the actor filter for a record, or `null` if the actor is unknown. */
 export function actorFilter({ actor }: AuditRecord): string | null {
   return actor.username ?? actor.id;
 }
@@ -29,7 +29,7 @@ function member(detail: unknown, name: string): unknown {
     : undefined;
 }
 
-/** The call of a tool that came in by MCP: which one, and what the client calls itself, which may be anything. */
+/** The tool call of a record from MCP: the tool, and the client's name, which the client chooses freely. */
 export function toolCallOf({ detail }: AuditRecord): { tool: string | null; client: string | null } | null {
   const call = member(detail, "mcp");
   if (call === undefined || call === null) {
@@ -45,7 +45,7 @@ export function toolCallOf({ detail }: AuditRecord): { tool: string | null; clie
 const counted = (count: number, what: string) =>
   `${count.toLocaleString("en")} ${what}${count === 1 ? "" : "s"}`;
 
-/** What of the details is worth a place in the list: the tool, why it failed, or how much was read. */
+/** Details for the list: the tool, the reason of a failure, or the amount of data read. */
 export function inShort(record: AuditRecord): string {
   const { detail, action } = record;
   const parts: string[] = [];
@@ -75,7 +75,7 @@ export function inShort(record: AuditRecord): string {
   return parts.join(", ");
 }
 
-/** Up to when records were removed for their age, as the newest removal tells. */
+/** The time before which records were removed because of their age, from the newest removal. */
 export function prunedBefore(removal: AuditRecord | undefined): string | null {
   const before = removal === undefined ? undefined : member(removal.detail, "before");
   return typeof before === "string" ? before : null;

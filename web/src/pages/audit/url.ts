@@ -1,13 +1,13 @@
-/** What the address says of the audit explorer. A time is RFC 3339, or how long ago, as `24h`. */
+/** State of the audit page in the URL. A time is RFC 3339, or relative to now, such as `24h`. */
 export type AuditUrl = {
   from?: string;
   to?: string;
   actor?: string;
   action?: string;
   outcome?: Outcome;
-  /** The one request whose records are wanted. */
+  /** A request whose records are shown alone. */
   request?: string;
-  /** The record that is open. */
+  /** The open record. */
   record?: string;
 };
 
@@ -25,7 +25,7 @@ export function auditOfUrl(search: Record<string, unknown>): AuditUrl {
   const url: AuditUrl = {};
   for (const name of TEXTS) {
     const value = search[name];
-    // Ids of digits alone are read as numbers.
+    // The router parses ids of digits only as numbers.
     const text = typeof value === "number" ? String(value) : value;
     if (typeof text === "string" && text.trim() !== "") {
       url[name] = text;

@@ -14,12 +14,12 @@ import classes from "./history.module.css";
 import { PlanAndApply } from "./PlanAndApply";
 import { importModel } from "./queries";
 
-/** Longer texts are not for writing in a page. */
+/** Longer texts cannot be edited on the page. */
 const MOST_WRITTEN = 200_000;
 
 let files = 0;
 
-/** A file with the access model: what it would change, and then its change. */
+/** Import of an access model from a file: shows the plan and applies it. */
 export function ApplyPage() {
   return (
     <AdminOnly>
@@ -52,7 +52,7 @@ function Apply() {
     setPlanned({ id: `file ${files}`, text, type: typeOf(name, text) });
   };
   const take = async (file: File | null | undefined) => {
-    // The same file, changed meanwhile, can be chosen once more.
+    // Resets the input, so that the same file can be selected again after a change.
     forget.current?.();
     if (file === null || file === undefined) {
       return;
@@ -158,7 +158,7 @@ function Apply() {
 function Drop({ onFile, children }: { onFile: (file: File | undefined) => void; children: ReactNode }) {
   const [over, setOver] = useState(false);
   const keep = (event: DragEvent) => {
-    // Without it, the browser opens the file in place of the page.
+    // Otherwise the browser opens the file instead of the page.
     event.preventDefault();
     setOver(event.type === "dragover");
   };

@@ -22,7 +22,7 @@ import { fileOf, historyQuery, restoreModel, versionQuery } from "./queries";
 
 const route = getRouteApi("/app/history/$version");
 
-/** One version: what the change to it changed, and the way back to it. */
+/** A version of the access model: its changes, and a button to restore it. */
 export function ChangePage() {
   const { version: text } = route.useParams();
   const version = versionOf(text);
@@ -121,7 +121,7 @@ function Step({ to, shown, label }: { to: number; shown: boolean; label: string 
   );
 }
 
-/** Asks once more, with all that going back would change. */
+/** Asks for confirmation, and shows all changes of the restore. */
 function Restore({ change }: { change: Api["ModelAtChange"] }) {
   const [opened, { open, close }] = useDisclosure();
   const navigate = useNavigate();

@@ -7,7 +7,7 @@ import { Visible } from "../../components/Visible";
 import { download } from "../../lib/download";
 import { fileInYaml } from "./queries";
 
-/** Gives the model's file in YAML: as it is now, or of a version. */
+/** Downloads the access model as YAML: the current one, or that of a version. */
 export function Download({ version, label }: { version: number | null; label: string }) {
   const save = useMutation({
     mutationFn: () => fileInYaml(version),

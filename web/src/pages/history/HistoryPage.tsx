@@ -15,7 +15,7 @@ import { Download } from "./Download";
 import classes from "./history.module.css";
 import { historyQuery } from "./queries";
 
-/** What the access model was, version by version. */
+/** The versions of the access model. */
 export function HistoryPage() {
   return (
     <AdminOnly>
@@ -85,7 +85,7 @@ function Changes() {
   );
 }
 
-/** Lines of a summary that the list shows. */
+/** Number of summary lines in the list. */
 const LINES = 4;
 
 function Row({ entry, current }: { entry: Api["HistoryEntry"]; current: boolean }) {

@@ -5,13 +5,13 @@ import { hunks, lineDifferences } from "../../lib/differences";
 import { countOf } from "../roles/listing";
 import classes from "./history.module.css";
 
-/** Rows that are shown at first. */
+/** Number of rows shown initially. */
 const ROWS = 200;
 
 const SIGNS = { same: " ", added: "+", removed: "−" } as const;
 const NAMES = { added: "added: ", removed: "removed: " } as const;
 
-/** Two texts beside each other, by lines; where nothing changes, a few lines are enough. */
+/** Differences between two texts by line, with a few unchanged lines around each change. */
 export function LineDifferences({ before, after, label }: { before: string; after: string; label: string }) {
   const [all, setAll] = useState(false);
   const rows = hunks(lineDifferences(before, after));
@@ -22,7 +22,7 @@ export function LineDifferences({ before, after, label }: { before: string; afte
       <section className={classes.lines} aria-label={label} tabIndex={0}>
         {shown.map((row, place) =>
           "line" in row ? (
-            // biome-ignore lint/suspicious/noArrayIndexKey: rows of one comparison have no other identity
+            // biome-ignore lint/suspicious/noArrayIndexKey: rows of a comparison have no other identity
             <div key={place} className={classes.line} data-kind={row.line.kind}>
               <span className={classes.sign} aria-hidden>
                 {SIGNS[row.line.kind]}

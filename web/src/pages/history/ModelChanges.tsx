@@ -9,7 +9,7 @@ type ModelChange = Api["ModelChange"];
 
 const COLOURS = { added: "green", removed: "red", changed: "blue", moved: "gray" } as const;
 
-/** What is different between two states of the access model. */
+/** The differences between two versions of the access model. */
 export function ModelChanges({ changes }: { changes: readonly ModelChange[] }) {
   const { source, roles, tests } = grouped(changes);
   if (changes.length === 0) {

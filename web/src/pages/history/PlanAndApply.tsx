@@ -11,7 +11,7 @@ import { type ModelFile, obstacle } from "./changes";
 import { PlanView } from "./PlanView";
 import { PLAN_SECONDS, planQuery } from "./queries";
 
-/** Shows what a file changes, then applies it: over the state that it was compared with, or not at all. */
+/** Shows the plan of a file and applies it, but only to the version that the plan is based on. */
 export function PlanAndApply({
   file,
   label,
@@ -21,10 +21,10 @@ export function PlanAndApply({
   onClose,
 }: {
   file: ModelFile;
-  /** What the button says. */
+  /** Label of the button. */
   label: string;
   testsMustPass: boolean;
-  /** Applies over the state with the number. */
+  /** Applies the file to the version `over`. */
   apply: (over: number) => Promise<Api["ImportedModel"]>;
   onApplied: (applied: Api["ImportedModel"]) => void;
   onClose: (() => void) | undefined;
@@ -36,7 +36,7 @@ export function PlanAndApply({
     mutationFn: apply,
     onSuccess: onApplied,
     onError: (error) => {
-      // The plan was of another state: what is shown must be what would be done.
+      // The model has changed since the plan. The plan is updated, so that it shows exactly the changes that will be applied.
       if (isStale(error)) {
         setOvertaken(true);
         void refetch();
@@ -107,7 +107,7 @@ export function PlanAndApply({
   );
 }
 
-/** Where no answer of the service's own came, or it could not tell, the change may have been made. */
+/** After a network or server error, the change may have been applied. */
 const titleOf = (error: unknown): string =>
   error instanceof ApiError && error.status < 500
     ? "Nothing was applied"

@@ -7,7 +7,7 @@ import { countOf, members as firstOf } from "../roles/listing";
 import { inCounts } from "./changes";
 import { ModelChanges } from "./ModelChanges";
 
-/** What applying a file would do: what stops it and what takes away first. */
+/** The plan of a file: blocking problems and losses first. */
 export function PlanView({ plan }: { plan: Api["ModelPlan"] }) {
   const { changes, tests, members, warnings, notes } = plan;
   if (plan.empty) {

@@ -6,7 +6,7 @@ import { countOf } from "../roles/listing";
 
 type ModelChange = Api["ModelChange"];
 
-/** Changes of the model by what they are of: the roles each with their policies, by name. */
+/** Changes of the model by object: roles with their policies, sorted by name. */
 export type Grouped = {
   readonly source: readonly ModelChange[];
   readonly roles: readonly {
@@ -38,14 +38,14 @@ export function grouped(changes: readonly ModelChange[]): Grouped {
   };
 }
 
-/** Names of policies are `role / title`; names of roles have no space in them. */
+/** Policies are named `role / title`; names of roles contain no space. */
 const SEPARATOR = " / ";
 
 function roleOf({ kind, name }: ModelChange): string {
   return kind === "policy" ? (name.split(SEPARATOR, 1)[0] ?? name) : name;
 }
 
-/** A policy as the model's file has it. */
+/** Reads a policy from the model file. */
 function policyOf(value: unknown, key: string): DraftPolicy | null {
   if (typeof value !== "object" || value === null || !("expression" in value)) {
     return null;
@@ -57,7 +57,7 @@ function policyOf(value: unknown, key: string): DraftPolicy | null {
   return { key, title: text("title"), description: text("description"), expression: text("expression") };
 }
 
-/** The policies of a role that comes or goes as a whole. */
+/** The policies of a role that is added or removed. */
 export function policiesOf(change: ModelChange): Difference[] {
   const listed = (value: unknown): DraftPolicy[] => {
     const policies = (value as { policies?: unknown } | null)?.policies;
@@ -71,7 +71,7 @@ export function policiesOf(change: ModelChange): Difference[] {
   ];
 }
 
-/** A change of a policy as the pages about roles show it; `null` for one that changes no text of it. */
+/** A change of a policy for display, or `null` if its text is unchanged. */
 export function policyDifference({ before, after }: ModelChange): Difference | null {
   const [old, now] = [policyOf(before, "before"), policyOf(after, "after")];
   if (old === null) {
@@ -85,7 +85,7 @@ export function policyDifference({ before, after }: ModelChange): Difference | n
     : { kind: "changed", before: old, policy: now };
 }
 
-/** A value of the model as text to compare, a line for each member; nothing for one that is not there. */
+/** A value of the model as text for a comparison, with a line per member; empty for an absent value. */
 export function textOf(value: unknown): string {
   return linesOf(value, "").join("\n");
 }
@@ -103,7 +103,7 @@ function linesOf(value: unknown, name: string): string[] {
   return name === "" ? text.split("\n") : [`${name}: ${text}`];
 }
 
-/** How many changes there are, by what they do: `1 added, 2 changed`. */
+/** Numbers of changes by kind: `1 added, 2 changed`. */
 export function inCounts(changes: readonly ModelChange[]): string {
   const kinds = ["removed", "changed", "added", "moved"] as const;
   return kinds
@@ -113,17 +113,17 @@ export function inCounts(changes: readonly ModelChange[]): string {
     .join(", ");
 }
 
-/** What was done, in words. */
+/** Description of the action that created a version. */
 export function actionText(action: string): string {
   return action === "upgrade" ? "Began the history with what was there" : actionLabel(action);
 }
 
-/** Who made a change. What the service did by itself has no name. */
+/** Author of a version. Automatic changes of the service have no user name. */
 export function authorOf({ by }: Pick<Api["HistoryEntry"], "by">): string {
   return by.username === "" ? "the service" : by.username;
 }
 
-/** Why a plan cannot be applied; `null` when it can. A state that was in force may be so again whatever its tests say. */
+/** Why a plan cannot be applied, or `null`. An earlier version may be restored regardless of its tests. */
 export function obstacle(
   plan: Pick<Api["ModelPlan"], "empty" | "tests">,
   testsMustPass: boolean,
@@ -138,13 +138,13 @@ export function obstacle(
 
 /** A file with the access model. */
 export type ModelFile = {
-  /** Tells files apart, of which two may have the same text. */
+  /** Unique id, because two files may have the same text. */
   readonly id: string;
   readonly text: string;
   readonly type: "application/json" | "application/yaml";
 };
 
-/** The content type of a file, by its name and how it begins. */
+/** Content type of a file, from its name and its first character. */
 export function typeOf(name: string, text: string): ModelFile["type"] {
   if (/\.json$/i.test(name)) {
     return "application/json";
@@ -152,14 +152,14 @@ export function typeOf(name: string, text: string): ModelFile["type"] {
   return !/\.ya?ml$/i.test(name) && /^\s*\{/.test(text) ? "application/json" : "application/yaml";
 }
 
-/** What the service takes; a larger file is not sent at all. */
+/** Maximum file size of the service. Larger files are not sent. */
 export const MOST_BYTES = 8 * 1024 * 1024;
 
-/** The number of a version in an address; `null` when it is none. */
+/** Parses a version number in a URL, or returns `null`. */
 export function versionOf(text: string): number | null {
   const number = /^[1-9]\d{0,15}$/.test(text) ? Number(text) : 0;
   return Number.isSafeInteger(number) && number > 0 ? number : null;
 }
 
-/** The tag of a version. */
+/** ETag of a version. */
 export const tagOf = (version: number): string => `"${version}"`;

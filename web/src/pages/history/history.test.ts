@@ -42,7 +42,7 @@ describe("changes of the model", () => {
         ["payments", undefined, ["payments / A / B", "payments / D"]],
       ],
     );
-    // Nothing of it is lost.
+    // All changes are included.
     const all = [...source, ...tests, ...roles.flatMap(({ own, policies }) => [own ?? [], policies].flat())];
     expect(new Set(all)).toEqual(new Set(changes));
   });

@@ -6,7 +6,7 @@ import { type ModelFile, tagOf } from "./changes";
 
 const PAGE = 50;
 
-/** All changes of the access model, newest first. */
+/** All versions of the access model, newest first. */
 export const historyQuery = infiniteQueryOptions({
   queryKey: ["model-history"],
   queryFn: ({ pageParam, signal }) =>
@@ -20,29 +20,29 @@ export const historyQuery = infiniteQueryOptions({
   getNextPageParam: ({ next_cursor }) => next_cursor ?? null,
 });
 
-/** One version with its file and what changed. */
+/** A version with its file and its changes. */
 export const versionQuery = (version: number) =>
   queryOptions({
     queryKey: ["model-version", version],
-    // Tests in the file may hold integers that a JavaScript number would round.
+    // Tests in the file may contain integers that a JavaScript number would round.
     queryFn: async ({ signal }) =>
       parseJson(
         await ask(
           api.GET("/schema/history/{version}", { params: { path: { version } }, parseAs: "text", signal }),
         ),
       ) as Api["ModelAtChange"],
-    // What has happened stays as it was.
+    // Stored versions never change.
     staleTime: Number.POSITIVE_INFINITY,
   });
 
-/** The file of a state as it can be planned and applied. */
+/** The file of a version, in a form that can be planned and applied. */
 export function fileOf({ version, file }: Api["ModelAtChange"]): ModelFile {
   return { id: `version ${version}`, text: writeJson(file), type: "application/json" };
 }
 
 const YAML = { headers: { accept: "application/yaml" }, parseAs: "text" } as const;
 
-/** The model's file in YAML: as it is now, or of a version. */
+/** The access model as YAML: the current one, or that of a version. */
 export async function fileInYaml(version: number | null): Promise<{ name: string; text: string }> {
   const { data, tag } = await askWithTag(
     version === null
@@ -56,10 +56,10 @@ export async function fileInYaml(version: number | null): Promise<{ name: string
   };
 }
 
-/** Seconds for counting what a plan changes. */
+/** Time limit in seconds for counting the effects of a plan. */
 export const PLAN_SECONDS = 10;
 
-/** What applying a file would change. It costs the trace store, and is asked for once for each file. */
+/** The plan of a file. It queries ClickHouse, and is therefore requested only once per file. */
 export const planQuery = (file: ModelFile) =>
   queryOptions({
     queryKey: ["model-plan", file.id],
@@ -81,7 +81,7 @@ export const planQuery = (file: ModelFile) =>
     refetchOnReconnect: false,
   });
 
-/** Applies a file over the state that it was planned against, and no other. */
+/** Applies a file, but only to the version that it was planned against. */
 export async function importModel(file: ModelFile, over: number): Promise<Api["ImportedModel"]> {
   const applied = await ask(
     api.PUT("/schema/import", { params: { header: { "If-Match": tagOf(over) } }, ...bodyOf(file) }),
@@ -90,7 +90,7 @@ export async function importModel(file: ModelFile, over: number): Promise<Api["I
   return applied;
 }
 
-/** Makes an earlier version the one in force. */
+/** Restores an earlier version. */
 export async function restoreModel(version: number, over: number): Promise<Api["ImportedModel"]> {
   const applied = await ask(
     api.POST("/schema/history/{version}/restore", {
@@ -101,14 +101,14 @@ export async function restoreModel(version: number, over: number): Promise<Api["
   return applied;
 }
 
-/** The text of the file as it is: what was read of it must be what is sent. */
+/** Sends the file's text unchanged: exactly the text that the plan was made for. */
 const bodyOf = ({ text, type }: ModelFile) => ({
   body: text,
   bodySerializer: () => text,
   headers: { "content-type": type },
 });
 
-/** Roles, fields, what users see: another model is another of each. */
+/** Another model may change roles, fields and visible traces. */
 async function everythingChanged(): Promise<void> {
   await queryClient.invalidateQueries({ predicate: ({ queryKey }) => queryKey[0] !== "model-plan" });
 }

@@ -8,7 +8,7 @@ import { ErrorNotice } from "../../components/ErrorNotice";
 
 const route = getRouteApi("/login");
 
-/** Log-in; leads back to where it was asked for. */
+/** Sign-in page. It returns to the page that required the sign-in. */
 export function LoginPage() {
   const { to } = route.useSearch();
   const router = useRouter();

@@ -6,7 +6,7 @@ import { ErrorNotice } from "../../components/ErrorNotice";
 
 const LEAST = 12;
 
-/** Changes one's own password. All other sessions of the account end. */
+/** Changes the signed-in user's password. All other sessions of the account end. */
 export function PasswordForm({ onChanged }: { onChanged: () => void }) {
   const [current, setCurrent] = useState("");
   const [next, setNext] = useState("");

@@ -6,7 +6,7 @@ import { PasswordForm } from "./PasswordForm";
 
 const route = getRouteApi("/app/password");
 
-/** The first log-in: nothing else works before a password of one's own is chosen. */
+/** Page after the first sign-in: users must change their password before they can do anything else. */
 export function PasswordPage() {
   const { to } = route.useSearch();
   const router = useRouter();

@@ -3,7 +3,7 @@ import { IconAlertTriangle } from "@tabler/icons-react";
 import { Differences } from "./Differences";
 import type { DraftPolicy } from "./draft";
 
-/** Somebody else stored another version while one was writing. Nothing of either is lost before one chooses. */
+/** Another user has stored a version during editing. Both versions are kept until the user selects one. */
 export function Conflict({
   base,
   theirs,
@@ -43,7 +43,7 @@ export function Conflict({
   );
 }
 
-/** The role is no longer there, but what one wrote is. */
+/** The role was deleted during editing. The draft is kept. */
 export function Deleted({ onKeepMine }: { onKeepMine: () => void }) {
   return (
     <Alert

@@ -1,7 +1,7 @@
 import { Button, Group, Progress, Text } from "@mantine/core";
 import { useEffect, useState } from "react";
 
-/** The trace store counts: for how long already, and a way to stop it. */
+/** Progress of counting in ClickHouse, with the elapsed time and a stop button. */
 export function Counting({ what, seconds, onStop }: { what: string; seconds: number; onStop: () => void }) {
   const [elapsed, setElapsed] = useState(0);
   useEffect(() => {

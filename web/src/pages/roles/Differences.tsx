@@ -7,7 +7,7 @@ import classes from "./roles.module.css";
 
 const COLOURS = { added: "green", removed: "red", changed: "blue" } as const;
 
-/** The policies that are different between two versions of a role. */
+/** The policies that differ between two versions of a role. */
 export function Differences({
   before,
   after,
@@ -27,7 +27,7 @@ export function Differences({
   );
 }
 
-/** One policy as it was and becomes. */
+/** A policy before and after. */
 export function OnePolicy({ difference, title }: { difference: Difference; title?: ReactNode }) {
   const { kind, policy } = difference;
   const none = { title: "", description: "", expression: "" };
@@ -54,7 +54,7 @@ export function OnePolicy({ difference, title }: { difference: Difference; title
   );
 }
 
-/** A text as it becomes; what goes and what comes is marked when both are there. */
+/** A changed text. If both versions have text, added and removed parts are marked. */
 function Changed({ before, after }: { before: string; after: string }) {
   if (before === "" || after === "") {
     return <Visible text={before + after} />;

@@ -14,16 +14,16 @@ import { overshareQuery, type PreviewAsked, previewQuery } from "./impactQueries
 import { ByChoice, SECONDS } from "./Overshare";
 import { OvershareView } from "./OvershareView";
 
-/** For who wants to know exactly. */
+/** Longer time limit for more exact counts. */
 const MORE_SECONDS = 60;
 
-/** What saving or deleting a role changes, counted on real traces. Nothing waits for it. */
+/** Preview of the effects of saving or deleting a role, counted on stored traces. Saving does not wait for it. */
 export function ImpactPreview({
   role,
   draft,
 }: {
   role: string;
-  /** `null` stands for the role being deleted. */
+  /** `null` means that the role is deleted. */
   draft: readonly DraftPolicy[] | null;
 }) {
   const [range, setRange] = useState<Range>({ kind: "last", text: "24h" });
@@ -146,7 +146,7 @@ function Answer({
   );
 }
 
-/** What the draft shares: by service it came with the preview, by others it is counted when one is chosen. */
+/** Collateral access of the draft. The preview includes it by service; other fields are counted on selection. */
 function Shared({ first, asked }: { first: Api["Overshare"]; asked: PreviewAsked }) {
   const [by, setBy] = useState<string | null>(null);
   const other = by !== null && by !== first.by;

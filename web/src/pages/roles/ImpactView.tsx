@@ -20,7 +20,7 @@ const KINDS = [
   { kind: "unchanged", label: "Unchanged" },
 ] as const;
 
-/** How many traces become closed and open, losing first. */
+/** Numbers of traces that become inaccessible and accessible, losses first. */
 export function CountsView({ counts, sampled }: { counts: Counts; sampled: boolean }) {
   return (
     <dl className={classes.counts}>
@@ -42,10 +42,10 @@ export function CountsView({ counts, sampled }: { counts: Counts; sampled: boole
   );
 }
 
-/** Samples are enough to see what kind of traces it is about. */
+/** Maximum number of sample links, which suffice to judge the kind of traces. */
 const MOST_LINKS = 5;
 
-/** Samples of traces, to be looked at beside what is being decided. */
+/** Links to sample traces, to check before deciding. */
 function TraceLinks({ ids, label }: { ids: readonly string[]; label: string }) {
   if (ids.length === 0) {
     return null;
@@ -70,7 +70,7 @@ function TraceLinks({ ids, label }: { ids: readonly string[]; label: string }) {
   );
 }
 
-/** Each user's whole access before and after. */
+/** Changes of each user's whole access. */
 export function UsersView({
   users,
   compared,
@@ -78,7 +78,7 @@ export function UsersView({
   sampled,
 }: {
   users: readonly Api["UserImpact"][];
-  /** How many users were compared, and of how many. */
+  /** Number of compared users, and of all users. */
   compared: number;
   total: number;
   sampled: boolean;
@@ -150,7 +150,7 @@ export function UsersView({
   );
 }
 
-/** How far the numbers can be relied on. */
+/** How reliable the numbers are. */
 export function Reliance({
   sampled,
   fraction,
@@ -162,7 +162,7 @@ export function Reliance({
   fraction: number;
   among: Api["Among"];
   notes?: readonly string[];
-  /** What can be done about it. */
+  /** Action that improves the reliability. */
   action?: ReactNode;
 }) {
   const sample = sampleText(sampled, fraction);
@@ -202,7 +202,7 @@ export function Reliance({
   );
 }
 
-/** What statements cost, in words. */
+/** Cost of ClickHouse statements. */
 export function costText({ rows, bytes, milliseconds }: Api["Cost"]): string {
   return `${formatCount(rows)} ${rows === 1 ? "row" : "rows"}, ${formatBytes(bytes)}, ${formatDuration(milliseconds * 1e6)}`;
 }

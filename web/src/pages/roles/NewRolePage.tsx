@@ -26,7 +26,7 @@ import { useReview } from "./useReview";
 const NOBODY: string[] = [];
 const NOTHING: DraftPolicy[] = [];
 
-/** A role that is not stored yet. */
+/** A new, unsaved role. */
 export function NewRolePage() {
   return (
     <AdminOnly>
@@ -53,7 +53,7 @@ function NewRole() {
   const wrong = nameProblem(name);
   const save = useMutation({
     mutationFn: async () => {
-      // A save without a version replaces whatever has the name: look once more whether anything has.
+      // A save without a version replaces an existing role, so that the name is checked again before.
       const { roles } = await queryClient.fetchQuery({ ...rolesQuery, staleTime: 0 });
       if (roles.some((role) => role.name === name)) {
         throw new Error(`Meanwhile there is a role ${name}. Choose another name.`);
@@ -141,7 +141,7 @@ function NewRole() {
   );
 }
 
-/** Usual first policies, made of the fields that are marked. */
+/** Common policies for a first role, from the defined fields. */
 function Templates({ onChoose }: { onChoose: (template: ReturnType<typeof templatesOf>[number]) => void }) {
   const schema = useQuery(filterSchemaQuery);
   const fields = policyFields(schema.data?.fields ?? []);

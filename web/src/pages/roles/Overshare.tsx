@@ -14,7 +14,7 @@ import { OvershareView } from "./OvershareView";
 
 export const SECONDS = 10;
 
-/** What a stored role shares beyond what its policies name. Counted when it is asked for: it costs, and is recorded. */
+/** Collateral access of a stored role. It is counted only on request, because it is expensive and audited. */
 export function Overshare({ role }: { role: string }) {
   const [by, setBy] = useState<string | null>(null);
   const [range, setRange] = useState<Range>(DEFAULT_RANGE);
@@ -58,7 +58,7 @@ export function Overshare({ role }: { role: string }) {
   );
 }
 
-/** The field or column whose values are counted: marked fields of text, and the columns that pages show. */
+/** The field or column whose values are counted: text fields, and the displayed columns. */
 export function ByChoice({ by, onChange }: { by: string | null; onChange: (by: string | null) => void }) {
   const schema = useQuery(schemaQuery);
   const { binding, fields = [] } = schema.data?.model ?? {};

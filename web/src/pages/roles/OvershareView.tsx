@@ -9,10 +9,10 @@ import { costText, Reliance } from "./ImpactView";
 import { bySharing, tracesText } from "./impact";
 import { countOf } from "./listing";
 
-/** Values are shown from the first on; a table of a thousand helps nobody. */
+/** Number of values shown initially. */
 const ROWS = 20;
 
-/** What comes to be seen only because a trace is shown whole. */
+/** Values that are visible only because traces are shown whole. */
 export function OvershareView({ answer, cost = true }: { answer: Api["Overshare"]; cost?: boolean }) {
   const { values, sampled, traces, distinct, only_shared, hidden_values } = answer;
   const [all, setAll] = useState(false);

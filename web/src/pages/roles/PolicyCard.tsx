@@ -9,13 +9,13 @@ import type { DraftPolicy } from "./draft";
 
 const NONE: readonly Api["Diagnostic"][] = [];
 
-/** What a refused save said of one member of a policy. */
+/** Errors of a rejected save for one member of a policy. */
 function messageAt(problem: Api["ProblemDetails"] | undefined, pointer: string): string | null {
   const found = (problem?.errors ?? []).filter((member) => member.pointer === pointer);
   return found.length === 0 ? null : found.map(({ detail }) => detail).join(" ");
 }
 
-/** One policy: its title, what it is for, its expression, and its place among the others. */
+/** A policy: its title, description, expression, and position in the list. */
 export function PolicyCard({
   policy,
   index,
@@ -30,7 +30,7 @@ export function PolicyCard({
   policy: DraftPolicy;
   index: number;
   count: number;
-  /** Why the last save was refused. */
+  /** Errors of the last save. */
   refused: Refusal | null;
   warnings: readonly Api["Diagnostic"][] | undefined;
   onChange: (part: Partial<DraftPolicy>) => void;
@@ -119,7 +119,7 @@ export function PolicyCard({
   );
 }
 
-/** What a refused save says of each policy, with lists that stay the same as long as the refusal does. */
+/** Errors of a rejected save by policy. The lists keep their identity as long as the error does. */
 export type Refusal = {
   readonly expressions: readonly (readonly Api["Diagnostic"][])[];
   readonly at: (index: number, member: "title" | "description") => string | null;

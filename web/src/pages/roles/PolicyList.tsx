@@ -5,7 +5,7 @@ import { type DraftPolicy, duplicated, moved, newPolicy } from "./draft";
 import { PolicyCard, type Refusal } from "./PolicyCard";
 import type { Warnings } from "./useRoleDraft";
 
-/** The policies of a role as they are being written. */
+/** The policies of a role in an editor. */
 export function PolicyList({
   draft,
   onChange,
@@ -17,7 +17,7 @@ export function PolicyList({
   onChange: (draft: readonly DraftPolicy[]) => void;
   refused: Refusal | null;
   warnings?: Warnings;
-  /** Beside the button that adds a policy. */
+  /** Additional elements next to the button that adds a policy. */
   more?: ReactNode;
 }) {
   return (

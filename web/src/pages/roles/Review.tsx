@@ -6,7 +6,7 @@ import type { DraftPolicy } from "./draft";
 import { ImpactPreview } from "./ImpactPreview";
 import { countOf } from "./listing";
 
-/** Looks once more at what a save changes, and for how many. */
+/** Shows the changes of a save and the number of affected users, before saving. */
 export function Review({
   name,
   before,

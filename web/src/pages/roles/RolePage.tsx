@@ -32,7 +32,7 @@ export { NewRolePage } from "./NewRolePage";
 
 const route = getRouteApi("/app/roles/$name");
 
-/** One role: its policies, who holds it, and a place to try it. */
+/** A role: its policies, its members, and a trial of the policies. */
 export function RolePage() {
   const { name } = route.useParams();
   return (
@@ -43,7 +43,7 @@ export function RolePage() {
         </Anchor>
         <Text span>{visible(name)}</Text>
       </Breadcrumbs>
-      {/* Another role is another page: nothing of a draft goes over. */}
+      {/* The key resets the state, so that no draft carries over to another role. */}
       <OneRole key={name} name={name} />
     </AdminOnly>
   );
@@ -180,7 +180,7 @@ function OneRole({ name }: { name: string }) {
           members={members}
           busy={save.isPending}
           error={null}
-          // Whatever comes of it is shown on the page, beside what it is about.
+          // The page shows the result at the affected policy.
           onSave={() => save.mutate(draft, { onSettled: review.close })}
           onClose={review.close}
         />

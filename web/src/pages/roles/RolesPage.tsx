@@ -18,7 +18,7 @@ import classes from "./roles.module.css";
 
 const route = getRouteApi("/app/roles");
 
-/** All roles. */
+/** The list of roles. */
 export function RolesPage() {
   return (
     <AdminOnly>
@@ -47,7 +47,7 @@ function RoleTable() {
     150,
   );
   const found = matching(data?.roles ?? [], find ?? "");
-  // Who holds a role stands with the role alone.
+  // Only the response for a single role contains its members.
   const details = useQueries({ queries: found.map(({ name }) => roleQuery(name)) });
   if (error !== null) {
     return <ErrorNotice error={error} onRetry={() => void refetch()} />;
@@ -140,7 +140,7 @@ function RoleRow({ role, holders }: { role: Api["Role"]; holders: readonly strin
         )}
       </Table.Td>
       <Table.Td>
-        {/* The built-in role begins with the clock's first second. */}
+        {/* The built-in role has the Unix epoch as its time. */}
         {role.updated_at.startsWith("1970-") ? "–" : <Time at={role.updated_at} digits={0} />}
       </Table.Td>
     </Table.Tr>

@@ -2,7 +2,7 @@ import { Button, Group, Text } from "@mantine/core";
 import { useState } from "react";
 import classes from "./roles.module.css";
 
-/** Stays in sight while there is something to save. */
+/** Bar that stays visible while there are unsaved changes. */
 export function SaveBar({
   problem,
   onReview,

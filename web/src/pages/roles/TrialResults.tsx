@@ -19,7 +19,7 @@ import {
   type TrialTrace,
 } from "./trial";
 
-/** What the policies are on each span, by trace. */
+/** Outcomes of the policies for each span, by trace. */
 export function TrialResults({
   traces,
   policies,
@@ -224,7 +224,7 @@ function SpanTable({
   );
 }
 
-/** Each policy with the parts of it that decided on one span. */
+/** Each policy with the parts that decided its outcome for a span. */
 function WhatDecided({ policies, place }: { policies: readonly PolicyTrial[]; place: number }) {
   return (
     <Stack gap="sm" py={4}>

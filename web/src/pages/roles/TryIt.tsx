@@ -37,7 +37,7 @@ const RANGES = [
 
 const NO_TRACES: TrialTrace[] = [];
 
-/** Tries the policies, as they are written now, on spans that the administrator may see. Nothing is saved by it. */
+/** Tests the edited policies with spans that the administrator may see. Nothing is saved. */
 export function TryIt({
   name,
   draft,
@@ -109,7 +109,7 @@ export function TryIt({
 
 type Person = {
   readonly username: string | null;
-  /** What was typed in place of what the user has. */
+  /** Overrides of the user's roles and attributes. */
   readonly roles: readonly string[] | null;
   readonly rows: readonly AttributeRow[] | null;
 };
@@ -117,7 +117,7 @@ type Person = {
 const rowsByUser = new WeakMap<object, AttributeRow[]>();
 const NO_ROWS: AttributeRow[] = [];
 
-/** The rows of a user's attributes, the same as long as the user is. */
+/** Attribute rows of a user, which keep their identity as long as the user object does. */
 function rowsOfUser(user: Api["User"] | undefined): readonly AttributeRow[] {
   if (user === undefined) {
     return NO_ROWS;
@@ -246,7 +246,7 @@ function SpansChoice({ busy, onLoad }: { busy: boolean; onLoad: (choice: Choice)
   );
 }
 
-/** Policies are tried on what the administrator sees, which may be nothing. */
+/** Policies are tested with traces that the administrator sees, of which there may be none. */
 function NoTraces({ children }: { children: string }) {
   const me = useMe();
   if (me.preview !== null) {

@@ -1,7 +1,7 @@
 import type { Api } from "../../api/client";
 import { visible } from "../../lib/visible";
 
-/** A policy as it is being written. The key stays with it while it is moved and changed. */
+/** An edited policy. Its key stays the same when it is moved or changed. */
 export type DraftPolicy = {
   readonly key: string;
   readonly title: string;
@@ -16,7 +16,8 @@ export function newPolicy(of: Partial<Omit<DraftPolicy, "key">> = {}): DraftPoli
   return { title: "", description: "", expression: "", ...of, key: `new ${keys}` };
 }
 
-/** The policies of a version of a stored role. Keys of different versions are different, since a place says nothing there. */
+/** The policies of a stored version as a draft. Different versions have different keys, because the position does not identify a
+ * policy across versions. */
 export function draftOf(policies: readonly Api["Policy"][], revision = 0): DraftPolicy[] {
   return policies.map(({ title, description, expression }, index) => ({
     key: `${revision} ${index}`,
@@ -26,7 +27,7 @@ export function draftOf(policies: readonly Api["Policy"][], revision = 0): Draft
   }));
 }
 
-/** What a save sends. */
+/** The request body of a save. */
 export function requestOf(draft: readonly DraftPolicy[]): Api["PutRequest"] {
   return {
     policies: draft.map(({ title, description, expression }) => ({
@@ -43,7 +44,7 @@ export function sameText(one: DraftPolicy, other: DraftPolicy): boolean {
   );
 }
 
-/** What is missing before a draft can be saved, by policy; `null` for nothing. */
+/** The first reason why a draft cannot be saved, or `null`. */
 export function missing(draft: readonly DraftPolicy[], mayBeEmpty: boolean): string | null {
   if (draft.length === 0) {
     return mayBeEmpty ? null : "A role needs a policy. To take all access away, delete the role.";
@@ -98,7 +99,7 @@ export type Difference =
   | { readonly kind: "removed"; readonly policy: DraftPolicy }
   | { readonly kind: "changed"; readonly before: DraftPolicy; readonly policy: DraftPolicy };
 
-/** What is different between two versions, and whether those that stay stand in another order. */
+/** The differences between two versions, and whether unchanged policies have another order. */
 export function differences(
   before: readonly DraftPolicy[],
   after: readonly DraftPolicy[],
@@ -124,7 +125,7 @@ export function differences(
   return { policies, reordered: order.some((place, index) => index > 0 && place < (order[index - 1] ?? 0)) };
 }
 
-/** Which policy of the new version was which of the old one: the same text, then the same key, then the same title. */
+/** Matches policies of the two versions by equal text, then by key, then by title. */
 function paired(
   before: readonly DraftPolicy[],
   after: readonly DraftPolicy[],
@@ -148,7 +149,7 @@ function paired(
   return pairs;
 }
 
-/** Why a role cannot be called so; `null` when it can. */
+/** Why a name is invalid, or `null`. */
 export function nameProblem(name: string): string | null {
   if (name === "") {
     return "A role needs a name.";

@@ -4,7 +4,7 @@ import { countOf } from "./listing";
 
 type User = Api["UserImpact"];
 
-/** Who loses traces comes first, then who gains some; each by how many. */
+/** Users by lost traces, then by gained traces. */
 export function byLoss(users: readonly User[]): User[] {
   return users.toSorted(
     (one, other) =>
@@ -14,12 +14,12 @@ export function byLoss(users: readonly User[]): User[] {
   );
 }
 
-/** A number of traces. One of a sample says that it is an estimate, and nothing found in a sample is not nothing. */
+/** A number of traces. From a sample it is an estimate, and zero means that none was found. */
 export function tracesText(count: number, sampled: boolean): string {
   return sampled ? (count === 0 ? "none found" : `about ${formatCount(count)}`) : formatCount(count);
 }
 
-/** In one sentence, for how many users something changes. Those for whom it does are listed first, and not all may be. */
+/** Summary of the number of affected users. They are listed first, but the list may be incomplete. */
 export function headline(users: readonly User[], compared: number, sampled: boolean): string {
   const losing = users.filter(({ lost }) => lost > 0).length;
   const gaining = users.filter(({ gained }) => gained > 0).length;
@@ -44,7 +44,7 @@ export function headline(users: readonly User[], compared: number, sampled: bool
 
 const sentence = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);
 
-/** How much was looked at, in words; `null` when that is all. */
+/** Size of the sample, or `null` if all traces were read. */
 export function sampleText(sampled: boolean, fraction: number): string | null {
   if (!sampled) {
     return null;
@@ -61,7 +61,7 @@ export function sampleText(sampled: boolean, fraction: number): string | null {
 
 type Shared = Api["SharedValue"];
 
-/** Values that no span which satisfies a policy has, and the others; each in the order in which they came. */
+/** Values that occur only on spans that satisfy no policy, and the others; each in the original order. */
 export function bySharing(values: readonly Shared[]): { only: Shared[]; also: Shared[] } {
   return {
     only: values.filter((value) => value.only_shared),

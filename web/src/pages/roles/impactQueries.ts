@@ -3,7 +3,7 @@ import { api, ask } from "../../api/client";
 import { type Range, windowOf } from "../search/range";
 import { type DraftPolicy, requestOf } from "./draft";
 
-/** What is counted is asked for anew each time: it costs the trace store much, and is written to the audit log. */
+/** Counts are requested anew each time and never automatically: they are expensive in ClickHouse, and audited. */
 const ONCE = {
   staleTime: Number.POSITIVE_INFINITY,
   gcTime: 0,
@@ -14,14 +14,14 @@ const ONCE = {
 
 export type PreviewAsked = {
   readonly role: string;
-  /** `null` stands for the role being deleted. */
+  /** `null` means that the role is deleted. */
   readonly draft: readonly DraftPolicy[] | null;
   readonly range: Range;
-  /** How long the trace store may count. */
+  /** Time limit for counting in ClickHouse. */
   readonly seconds: number;
 };
 
-/** Which traces somebody gains and loses by a draft of a role. */
+/** Traces that users gain and lose through a draft of a role. */
 export const previewQuery = ({ role, draft, range, seconds }: PreviewAsked) => {
   const policies = draft === null ? null : requestOf(draft).policies;
   return queryOptions({
@@ -39,15 +39,15 @@ export const previewQuery = ({ role, draft, range, seconds }: PreviewAsked) => {
 
 export type OvershareAsked = {
   readonly role: string;
-  /** `null` stands for the policies that are stored. */
+  /** `null` means the stored policies. */
   readonly draft: readonly DraftPolicy[] | null;
-  /** The field or column whose values are counted; `null` for the service. */
+  /** The field or column whose values are counted, or `null` for the service. */
   readonly by: string | null;
   readonly range: Range;
   readonly seconds: number;
 };
 
-/** Which values become visible only because traces are shown whole. */
+/** Values that become visible only because traces are shown whole. */
 export const overshareQuery = ({ role, draft, by, range, seconds }: OvershareAsked) => {
   const policies = draft === null ? null : requestOf(draft).policies;
   return queryOptions({

@@ -1,6 +1,6 @@
 import type { Api } from "../../api/client";
 
-/** Roles in whose name or policies a text is, without regard to case. */
+/** Roles whose name or policies contain a text, ignoring case. */
 export function matching(roles: readonly Api["Role"][], find: string): Api["Role"][] {
   const text = find.trim().toLowerCase();
   return roles.filter(({ name, policies }) =>
@@ -16,7 +16,7 @@ export function countOf(count: number, one: string, more: string): string {
 
 const MOST = 3;
 
-/** The first few names, and how many more there are. */
+/** The first few names, and the number of further ones. */
 export function members(names: readonly string[]): string {
   const rest = names.length - MOST;
   return names.slice(0, MOST).join(", ") + (rest > 0 ? `, ${rest.toLocaleString("en")} more` : "");

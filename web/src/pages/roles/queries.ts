@@ -3,7 +3,7 @@ import { type Api, api, ask, askWithTag } from "../../api/client";
 import { queryClient, rolesQuery } from "../../api/queries";
 import { type DraftPolicy, requestOf } from "./draft";
 
-/** A role with who holds it, and the tag that a change of it is tied to. */
+/** A role with its members, and the ETag for conditional changes. */
 export type LoadedRole = { data: Api["RoleDetail"]; tag: string | null };
 
 export const roleQuery = (name: string) =>
@@ -13,10 +13,10 @@ export const roleQuery = (name: string) =>
       askWithTag(api.GET("/roles/{name}", { params: { path: { name } }, signal })),
   });
 
-/** The warnings of each policy, as they came when the version was stored: reading a role does not tell them again. */
+/** Query key for the warnings of each policy. Only the response to a save contains them. */
 export const warningsKey = (name: string, revision: number) => ["role-warnings", name, revision];
 
-/** Stores a role; only over the version with the tag, where there is one. */
+/** Saves a role. With a tag, only over the version with this tag. */
 export async function saveRole(
   name: string,
   draft: readonly DraftPolicy[],
@@ -32,7 +32,7 @@ export async function saveRole(
   return stored;
 }
 
-/** Deletes a role. `leave` goes to another page: what is known of the role is forgotten only when none shows it. */
+/** Deletes a role. `leave` navigates to another page: the cached role is removed when no page shows it. */
 export async function deleteRole(
   name: string,
   tag: string | null,
@@ -40,13 +40,13 @@ export async function deleteRole(
 ): Promise<void> {
   const params = { path: { name }, ...(tag === null ? {} : { header: { "If-Match": tag } }) };
   await ask(api.DELETE("/roles/{name}", { params }));
-  // The list would ask for the role's holders once more.
+  // A refetch of the list would request the role's members again.
   queryClient.setQueryData(rolesQuery.queryKey, (before) =>
     before === undefined ? before : { ...before, roles: before.roles.filter((role) => role.name !== name) },
   );
   await leave();
   queryClient.removeQueries({ queryKey: roleQuery(name).queryKey });
-  // Users list the roles that they hold, oneself among them, and see what these open.
+  // The roles of users, including the signed-in one, and the traces that they can see have changed.
   await Promise.all(
     [["roles"], ["users"], ["user"], ["known-users"], ["me"], ["filter-schema"], ["filter-values"]].map(
       (queryKey) => queryClient.invalidateQueries({ queryKey }),

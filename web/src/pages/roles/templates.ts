@@ -10,7 +10,7 @@ const TEAM = /(^|[._])(team|owner|squad|group)s?($|[._])|service\.namespace/i;
 const ENVIRONMENT = /(^|[._])env($|[._])|environment/i;
 const SERVICE = /^(service\.?name|service)$/i;
 
-/** First policies that the marked fields allow, the usual ones first. */
+/** Policy templates for the defined fields, the most common first. */
 export function templatesOf(fields: readonly Field[]): Template[] {
   const found: Template[] = [];
   const add = (title: string, description: string, expression: string) =>

@@ -1,29 +1,29 @@
 import type { Api } from "../../api/client";
 import { writeJson } from "../../lib/json";
 
-/** A span as the service answers with it: columns by name. */
+/** A span in a response of the service: columns by name. */
 export type Span = Readonly<Record<string, unknown>>;
 
-/** What is needed of a span to try a policy on it, and to tell which one it is. */
+/** The parts of a span that are needed to test policies and to identify it. */
 export type TrialSpan = {
   readonly id: string;
   readonly name: string;
   readonly service: string;
-  /** The columns that policies can name. */
+  /** The columns that policies can use. */
   readonly columns: Span;
 };
 
 export type TrialTrace = {
   readonly id: string;
   readonly spans: readonly TrialSpan[];
-  /** Spans of it that were left out. */
+  /** Number of omitted spans of the trace. */
   readonly more: number;
 };
 
-/** Most spans that a trial looks at. */
+/** Maximum number of spans in a trial. */
 export const MOST_SPANS = 500;
 
-/** The columns that fields are made of. A nested column's member is a column, or a part of one. */
+/** The columns of the fields. A member of a nested column is a column itself, or part of one. */
 export function columnsOf(fields: readonly Pick<Api["FieldDescriptor"], "map" | "name">[]): string[] {
   return [...new Set(fields.map(({ map, name }) => (map === "" ? name : map)))];
 }
@@ -31,7 +31,7 @@ export function columnsOf(fields: readonly Pick<Api["FieldDescriptor"], "map" | 
 const textOf = (value: unknown): string =>
   typeof value === "string" ? value : value == null ? "" : String(value);
 
-/** Groups spans by trace, as far as the limit goes, each with the named columns only. */
+/** Groups spans by trace, up to the limit, each with the named columns only. */
 export function tracesOf(
   spans: readonly Span[],
   structure: Pick<Api["SchemaBinding"], "trace_id" | "span_id">,
@@ -60,10 +60,10 @@ export function tracesOf(
   return [...traces].map(([id, trace]) => ({ id, ...trace })).filter((trace) => trace.spans.length > 0);
 }
 
-/** Below what a body may have, with room for the expression and the user. */
+/** Below the service's limit for request bodies, with space for the expression and the user. */
 const MOST_BYTES = 700_000;
 
-/** Cuts spans so that each part fits into a request. A span that is too large by itself stands alone. */
+/** Splits spans into parts that fit into a request. A span that is too large is a separate part. */
 export function batches(spans: readonly Span[], mostBytes = MOST_BYTES): Span[][] {
   const found: Span[][] = [];
   let bytes = 0;
@@ -81,7 +81,7 @@ export function batches(spans: readonly Span[], mostBytes = MOST_BYTES): Span[][
   return found;
 }
 
-/** What one policy is on all spans; or why that is not known. */
+/** Results of a policy for all spans, or the error. */
 export type PolicyTrial = {
   readonly key: string;
   readonly title: string;
@@ -90,19 +90,20 @@ export type PolicyTrial = {
   readonly error: unknown;
 };
 
-/** What all policies together are on one span: an error opens nothing, but does not hide that another policy opens. */
+/** Combined outcome of all policies for a span: an error grants no access, but does not prevent another policy from granting
+ * it. */
 export function together(outcomes: readonly Api["PolicyOutcome"][]): Api["PolicyOutcome"] {
   return outcomes.includes("true") ? "true" : outcomes.includes("error") ? "error" : "false";
 }
 
 export type TraceOutcome = {
   readonly opened: boolean;
-  /** The first span and policy that open it. */
+  /** The first matching span, with its policy. */
   readonly by: { readonly span: TrialSpan; readonly policy: PolicyTrial } | null;
   readonly outcomes: readonly Api["PolicyOutcome"][];
 };
 
-/** What policies do for one trace, whose first span is the one with the given place among all. */
+/** Outcome of the policies for a trace. `start` is the index of its first span among all spans. */
 export function outcomeOf(trace: TrialTrace, start: number, policies: readonly PolicyTrial[]): TraceOutcome {
   const outcomes: Api["PolicyOutcome"][] = [];
   let by: TraceOutcome["by"] = null;
@@ -118,7 +119,7 @@ export function outcomeOf(trace: TrialTrace, start: number, policies: readonly P
   return { opened: by !== null, by, outcomes };
 }
 
-/** Where the spans of each trace begin among those of all. */
+/** Index of each trace's first span among all spans. */
 export function startsOf(traces: readonly TrialTrace[]): number[] {
   let at = 0;
   return traces.map(({ spans }) => {

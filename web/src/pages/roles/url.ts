@@ -1,4 +1,4 @@
-/** Which roles the list shows. */
+/** Filter of the role list. */
 export type RolesUrl = { find?: string };
 
 export function rolesOfUrl(search: Record<string, unknown>): RolesUrl {

@@ -3,7 +3,7 @@ import { queryClient } from "../../api/queries";
 import { checkQuery } from "../../editor/queries";
 import { type DraftPolicy, missing } from "./draft";
 
-/** Opens the review when a draft can be saved; otherwise says why not. */
+/** Opens the review if the draft can be saved, otherwise returns the reason. */
 export function useReview(mayBeEmpty: boolean) {
   const [opened, setOpened] = useState(false);
   const [problem, setProblem] = useState<string | null>(null);
@@ -22,7 +22,7 @@ async function firstInvalid(draft: readonly DraftPolicy[]): Promise<string | nul
         const { valid } = await queryClient.fetchQuery(checkQuery(expression));
         return valid ? null : `Policy ${index + 1} has errors. They stand below its expression.`;
       } catch {
-        // Saving checks once more, and says what is wrong then.
+        // The save validates again and reports any error.
         return null;
       }
     }),

@@ -7,7 +7,7 @@ import { type DraftPolicy, draftOf, sameDraft } from "./draft";
 import { countOf } from "./listing";
 import { type LoadedRole, roleQuery, saveRole, warningsKey } from "./queries";
 
-/** The version of a role that a draft is a change of. */
+/** The version of a role that a draft is based on. */
 type Base = {
   readonly policies: readonly DraftPolicy[];
   readonly revision: number;
@@ -25,7 +25,7 @@ const NOTHING: Base = { policies: [], revision: 0, tag: null };
 
 export type Warnings = ReadonlyMap<string, readonly Api["Diagnostic"][]>;
 
-/** The text of a role while it is edited, with the version it began from and the one that is stored now. */
+/** Draft of a role, with the version that it is based on and the currently stored version. */
 export function useRoleDraft(name: string) {
   const role = useQuery(roleQuery(name));
   const [state, setState] = useState<State | null>(null);
@@ -53,14 +53,14 @@ export function useRoleDraft(name: string) {
       void queryClient.invalidateQueries({ queryKey: roleQuery(name).queryKey });
     },
     onError: (error) => {
-      // Somebody else's version is shown beside what was written here.
+      // Loads the version of the other user, to show it next to the draft.
       if (error instanceof ApiError && error.status === 412) {
         void role.refetch();
       }
     },
   });
 
-  // A version that came while nothing was changed here, or while a save was under way by oneself, is simply shown.
+  // A new version is adopted directly if there are no local changes. The user's own running save is awaited.
   if (
     stored !== undefined &&
     !gone &&
@@ -86,7 +86,7 @@ export function useRoleDraft(name: string) {
     base: state?.base.policies ?? [],
     warnings,
     save,
-    /** What somebody else stored meanwhile, where that cannot just be shown. */
+    /** A version stored by another user that conflicts with local changes. */
     theirs: changed && dirty ? baseOf(stored).policies : null,
     change: (draft: readonly DraftPolicy[]) => setState((now) => (now === null ? now : { ...now, draft })),
     discard: () => {

@@ -10,7 +10,7 @@ import { schemaQuery } from "../source/queries";
 import type { DraftPolicy } from "./draft";
 import { batches, columnsOf, type PolicyTrial, type Span, type TrialTrace, tracesOf } from "./trial";
 
-/** Which spans are loaded. */
+/** Selection of the spans to load. */
 export type Choice =
   | { readonly kind: "newest"; readonly hours: number }
   | { readonly kind: "trace"; readonly id: string };
@@ -19,7 +19,7 @@ const NEWEST_TRACES = 10;
 
 type Page = { schema: Api["SchemaBinding"]; spans?: Span[] };
 
-/** Large integers stay exact on their way here and back: what a policy says of a value must be what it says of the row. */
+/** Large integers stay exact in both directions: the result for a value must be the result for the stored row. */
 const page = (text: string) => parseJson(text) as Page;
 
 async function newest(hours: number, columns: string[]): Promise<Page> {
@@ -29,7 +29,7 @@ async function newest(hours: number, columns: string[]): Promise<Page> {
   try {
     return page(await query({ columns }));
   } catch (error) {
-    // A member of a nested column need not be a column by itself.
+    // A member of a nested column is not always a column itself.
     if (error instanceof ApiError && error.code === "unknown_field") {
       return page(await query({}));
     }
@@ -41,7 +41,7 @@ async function oneTrace(id: string): Promise<Page> {
   return page(await ask(api.GET("/traces/{id}", { params: { path: { id } }, parseAs: "text" })));
 }
 
-/** Loads spans that the administrator may see, for policies to be tried on. */
+/** Loads spans that the administrator may see, to test policies with. */
 export function useSpans() {
   const schema = useQuery(filterSchemaQuery);
   const source = useQuery(schemaQuery);
@@ -61,7 +61,7 @@ export function useSpans() {
 
 const PAUSE_MS = 400;
 
-/** What each policy with an expression is on the spans, for the user; tried again when one of them changes. */
+/** Results of each policy with an expression for the spans and the user. They are updated when a policy or the user changes. */
 export function usePolicyTrials(
   draft: readonly DraftPolicy[],
   user: Api["EvaluatedUser"],
@@ -69,7 +69,7 @@ export function usePolicyTrials(
   loadedAt: number,
 ): { policies: PolicyTrial[]; pending: boolean } {
   const [settled] = useDebouncedValue(draft, PAUSE_MS);
-  // As a text, which stays the same as long as nothing in it changes.
+  // A string, which is equal as long as its content is.
   const [asked] = useDebouncedValue(JSON.stringify(user), PAUSE_MS);
   const written = settled.filter(({ expression }) => expression.trim() !== "");
   const spans = useMemo(() => traces.flatMap((trace) => trace.spans.map(({ columns }) => columns)), [traces]);
@@ -102,7 +102,7 @@ async function evaluate(
   spans: readonly Span[],
   signal: AbortSignal,
 ): Promise<Api["Evaluation"][]> {
-  // The editor has asked the same: an expression with errors is not sent.
+  // The editor uses the same query. An expression with errors is not sent.
   const { valid } = await queryClient.fetchQuery(checkQuery(expression));
   if (!valid) {
     throw new Error("It has errors, which stand below its expression.");

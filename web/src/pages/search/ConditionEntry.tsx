@@ -14,13 +14,13 @@ import type { Operator } from "./operators";
 import { type Read, readConditions, type Stage, stageOf } from "./parse";
 import type { Window } from "./range";
 
-/** For what runs the search from elsewhere. */
+/** Actions of the entry for other components. */
 export type EntryHandle = {
-  /** The conditions with what is typed and not yet taken; `null` when that cannot be read, which the entry then says. */
+  /** Returns the conditions including the typed text, or `null` if the text is invalid, which the entry then reports. */
   take: () => readonly Read[] | null;
 };
 
-/** The conditions of a search: pieces to edit and remove, and an entry that takes what is typed and offers what fits. */
+/** Conditions of a search: a list to edit and remove them, and an entry with completion. */
 export function ConditionEntry({
   reads,
   fields,
@@ -35,7 +35,7 @@ export function ConditionEntry({
   fields: readonly Field[];
   maxConditions: number;
   maxValues: number;
-  /** Where the values that are offered are looked for. */
+  /** Time range for suggested values. */
   window: Window | undefined;
   onChange: (reads: readonly Read[]) => void;
   onRun: () => void;
@@ -52,10 +52,11 @@ export function ConditionEntry({
   const operatorOptions = stage.at === "operator" ? operatorsLike(stage.field, stage.typed) : [];
   const values = useValues(stage, window, combobox.dropdownOpened);
 
-  // Enter takes the first field or operator that fits; of values only the one that was chosen, since any text may be meant.
+  // Enter selects the first matching field or operator. Of values, it selects only a highlighted one, because any text may be
+  // intended.
   const first = stage.at === "operator" || (stage.at === "field" && stage.typed !== "");
   const offered = [...fieldOptions, ...operatorOptions].map((one) => one.name).join(" ");
-  // biome-ignore lint/correctness/useExhaustiveDependencies: to be done when other options are offered
+  // biome-ignore lint/correctness/useExhaustiveDependencies: must run when other options are offered
   useEffect(() => {
     if (combobox.dropdownOpened && first) {
       combobox.selectFirstOption();
@@ -70,10 +71,10 @@ export function ConditionEntry({
     combobox.openDropdown();
   };
 
-  /** The conditions with what is typed, which leaves the entry; `null` when it cannot be read, which is then said. */
+  /** Returns the conditions including the typed text and clears the entry, or `null` after reporting an error. */
   const taken = (whole: string): readonly Read[] | null => {
     const next = withTyped(reads, editing, whole, fields, { maxConditions, maxValues });
-    // It would cover what is wrong.
+    // The dropdown would cover the error.
     combobox.closeDropdown();
     if ("problem" in next) {
       setText(whole);
@@ -193,7 +194,7 @@ export function ConditionEntry({
             <Pill.Group gap={6}>
               {reads.map((read, place) => (
                 <Piece
-                  // biome-ignore lint/suspicious/noArrayIndexKey: a condition has no identity but its place
+                  // biome-ignore lint/suspicious/noArrayIndexKey: a condition is identified only by its position
                   key={place}
                   read={read}
                   editing={editing === place}
@@ -385,7 +386,7 @@ function Shown({ condition }: { condition: Condition }) {
       <Visible text={condition.field.ref} />{" "}
       <span className={classes.operator}>{condition.operator.label}</span>
       {values.slice(0, MOST_SHOWN).map((value, place) => (
-        // biome-ignore lint/suspicious/noArrayIndexKey: values of one condition have no identity but their place
+        // biome-ignore lint/suspicious/noArrayIndexKey: values of a condition are identified only by their position
         <span key={place}>
           {place === 0 ? " " : condition.operator.arity === "two" ? " and " : ", "}
           <b>{value === "" ? '""' : <Visible text={value} most={60} />}</b>
@@ -398,7 +399,7 @@ function Shown({ condition }: { condition: Condition }) {
 
 type Values = { options: { value: string; count: string }[]; note: string; loading: boolean };
 
-/** The values that are offered for the open value of an entry. */
+/** Suggested values for the value that is being typed. */
 function useValues(stage: Stage, window: Window | undefined, opened: boolean): Values {
   const open = stage.at === "value" ? stage : null;
   const [prefix] = useDebouncedValue(open?.typed ?? "", 200);

@@ -6,10 +6,10 @@ import { curlOf, mcpCallOf } from "./copyAs";
 import type { Range } from "./range";
 import type { Question } from "./state";
 
-/** The search for elsewhere: for a shell, for an agent, or for somebody else. */
+/** Copies the search as a shell command, an MCP call, or a link. */
 export function CopyMenu({ question, range }: { question: Question | undefined; range: Range }) {
   const copy = async (text: string, what: string) => {
-    // The menu closes: what was copied cannot be said in it.
+    // The menu closes, so that the confirmation cannot be shown in it.
     if (await copyText(text)) {
       notifications.show({ message: `${what} copied` });
     }

@@ -26,7 +26,7 @@ export function NotBound() {
   );
 }
 
-/** Nothing was found, which may also mean that nothing may be seen; with steps that could change it. */
+/** No results, which may also mean that the user may see none, with actions that could change that. */
 export function NothingFound({
   range,
   conditions,

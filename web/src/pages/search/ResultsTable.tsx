@@ -25,7 +25,7 @@ const SORT_OF: Partial<Record<Column, Sort>> = {
   errors: "errors",
 };
 
-/** The traces that were found. Rows out of sight are not laid out by the browser, so that some thousand stay smooth. */
+/** The found traces. The browser does not lay out rows outside of the viewport, so that thousands of rows scroll smoothly. */
 export function ResultsTable({
   traces,
   columns,
@@ -38,7 +38,7 @@ export function ResultsTable({
   columns: readonly Column[];
   sort: Sort;
   onSort: (sort: Sort) => void;
-  /** Called when the keyboard comes near the last row. */
+  /** Called when the keyboard selection comes near the last row. */
   onNearEnd: () => void;
   onMark: (id: string | null) => void;
 }) {
@@ -78,7 +78,7 @@ export function ResultsTable({
     onMark(row?.dataset.trace ?? null);
   };
 
-  // The same elements as long as the traces are the same: marking one must not look at thousands.
+  // The elements keep their identity, so that selecting a row does not render thousands.
   const rows = useMemo(
     () => traces.map((trace) => <Row key={trace.trace_id} trace={trace} columns={columns} />),
     [traces, columns],
@@ -223,7 +223,7 @@ function Cell({ column, trace }: { column: Column; trace: Trace }) {
     case "matched":
       return (
         <>
-          {/* The service names twenty of them at most. */}
+          {/* The service returns at most twenty ids. */}
           {trace.matched_span_ids.length >= 20 ? "20+" : trace.matched_span_ids.length}
           <span className={classes.unit}> matched</span>
         </>
@@ -244,7 +244,7 @@ function Service({ name }: { name: string }) {
 
 const MOST_SERVICES = 3;
 
-/** The root's service stands under the operation already. */
+/** The root's service is already shown below the operation. */
 function Services({ names, root }: { names: readonly string[]; root: string | null }) {
   const ordered = names.filter((name) => name !== root);
   const rest = ordered.length - MOST_SERVICES;
@@ -282,12 +282,12 @@ function TraceId({ id }: { id: string }) {
   );
 }
 
-/** As tall as the rows that will come, so that nothing moves. */
+/** As tall as the rows, so that the layout does not move. */
 export function ResultsSkeleton() {
   return (
     <div className={classes.waiting} aria-hidden>
       {Array.from({ length: 9 }, (_, place) => (
-        // biome-ignore lint/suspicious/noArrayIndexKey: they are all alike
+        // biome-ignore lint/suspicious/noArrayIndexKey: all rows are alike
         <div key={place} className={classes.shadow}>
           <span style={{ width: `${22 + ((place * 7) % 12)}%` }} />
           <span style={{ width: "14%" }} />

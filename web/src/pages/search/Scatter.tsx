@@ -46,7 +46,7 @@ function pointsOf(traces: readonly Trace[]): Point[] {
     .filter(({ at, nanos }) => Number.isFinite(at) && Number.isFinite(nanos));
 }
 
-/** How long the loaded traces took, over when they started. What it shows stands in the table as well. */
+/** Scatter chart of the loaded traces: duration over start. The table contains the same data. */
 export function Scatter({
   traces,
   from,
@@ -59,7 +59,7 @@ export function Scatter({
   from: string;
   to: string;
   complete: boolean;
-  /** The trace that is looked at in the table. */
+  /** The trace that is selected in the table. */
   marked: string | null;
   onZoom: (from: Date, to: Date) => void;
 }) {
@@ -113,7 +113,7 @@ export function Scatter({
         const share = Math.min(1, Math.max(0, (edge - LEFT) / inner));
         return times.min + share * (times.max - times.min);
       }) as [number, number];
-      // Whole seconds read better, where they make no difference.
+      // Whole seconds are easier to read where they make no difference.
       const unit = Math.abs(one - other) > 60_000 ? 1_000 : 1;
       const start = Math.floor(Math.min(one, other) / unit) * unit;
       onZoom(new Date(start), new Date(Math.max(Math.ceil(Math.max(one, other) / unit) * unit, start + 1)));
@@ -227,13 +227,13 @@ export function Scatter({
 
 const R = 3.2;
 const D = 4.8;
-/** One path for all points: thousands of elements would be slow. */
+/** A single path for all points, because thousands of elements would be slow. */
 const circle = ({ x, y }: { x: number; y: number }) =>
   `M${(x - R).toFixed(1)} ${y.toFixed(1)}a${R} ${R} 0 1 0 ${2 * R} 0a${R} ${R} 0 1 0 ${-2 * R} 0z`;
 const diamond = ({ x, y }: { x: number; y: number }) =>
   `M${x.toFixed(1)} ${(y - D).toFixed(1)}l${D} ${D}l${-D} ${D}l${-D} ${-D}z`;
 
-/** What the shapes of the chart mean, and how to use it. */
+/** Legend and instructions of the chart. */
 export function ScatterLegend({ loaded }: { loaded: number | null }) {
   return (
     <Text size="xs" c="var(--tw-quiet)" component="div" className={classes.legend}>

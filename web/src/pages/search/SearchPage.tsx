@@ -59,7 +59,7 @@ export function SearchPage() {
   const go = (next: SearchUrl, replace = false) =>
     void navigate({ to: "/search", search: next, replace, resetScroll: false });
   const entry = useRef<EntryHandle>(null);
-  /** Searches otherwise, with what is typed. What cannot be read is said at the entry, and not searched for. */
+  /** Changes the search, including the typed text. An invalid text is reported at the entry and not searched for. */
   const ask = (next: SearchUrl) => {
     const reads = entry.current?.take() ?? asked.reads;
     go(reads === asked.reads ? next : withReads(next, reads, fields));
@@ -293,7 +293,7 @@ function hasDurations({ traces }: SearchState): boolean {
   return traces.some((trace) => trace.duration_nanos !== null);
 }
 
-/** The search that is looked at: the one before, until something has come of the new one. */
+/** The search to show: the previous one until the new one has results. */
 function useLastShown(state: SearchState | undefined, viewer: string): SearchState | undefined {
   const [last, setLast] = useState<{ state: SearchState; viewer: string } | undefined>();
   const shows = state !== undefined && (state.traces.length > 0 || state.status !== "running");
@@ -301,6 +301,6 @@ function useLastShown(state: SearchState | undefined, viewer: string): SearchSta
     setLast({ state, viewer });
     return state;
   }
-  // What somebody else may see is not left standing for a moment.
+  // Results of another user or access are never shown, not even briefly.
   return last?.viewer === viewer ? last.state : undefined;
 }

@@ -3,7 +3,7 @@ import { Time } from "../../components/Time";
 import classes from "./SearchPage.module.css";
 import { fractionOf, type SearchState } from "./state";
 
-/** How far the search is, or what came of it. Of the same height always. */
+/** Progress or result of the search. Its height is constant. */
 export function StatusLine({ state, onCancel }: { state: SearchState | undefined; onCancel: () => void }) {
   const running = state === undefined || state.status === "running";
   return (

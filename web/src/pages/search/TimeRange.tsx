@@ -14,14 +14,14 @@ import {
   type Window,
 } from "./range";
 
-/** The time range of a search: a usual one in one step, any other in an own window. */
+/** The time range of a search: presets, and a dialog for any other range. */
 export function TimeRange({
   range,
   window,
   onChange,
 }: {
   range: Range;
-  /** What was searched, to begin from when a range is typed. */
+  /** The searched range, as the initial value of the dialog. */
   window: Window | undefined;
   onChange: (range: Range) => void;
 }) {

@@ -3,7 +3,7 @@ import { IconChartDots, IconColumns } from "@tabler/icons-react";
 import { ALL_COLUMNS, COLUMNS, type Column } from "./columns";
 import { isSort, SORTS, type Sort } from "./sorting";
 
-/** How the loaded results are shown; nothing here searches anew. */
+/** Display options of the loaded results. They never start a search. */
 export function Toolbar({
   sort,
   onSort,

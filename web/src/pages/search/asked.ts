@@ -3,10 +3,10 @@ import { errorsOnly, type Field } from "./fields";
 import { type Read, readConditions } from "./parse";
 import type { SearchUrl } from "./url";
 
-/** What an address asks for, in terms of the fields that there are. */
+/** The search in the URL, resolved to the available fields. */
 export type Asked = {
   readonly reads: readonly Read[];
-  /** `null` while the fields are not known, or when a part cannot be asked: leaving it out would find other traces. */
+  /** `null` while the fields are unknown, or if a part is invalid: omitting it would find other traces. */
   readonly conditions: readonly WireCondition[] | null;
   readonly problem: string | null;
 };

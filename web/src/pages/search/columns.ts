@@ -1,4 +1,4 @@
-/** What the table of results can show beside the trace itself. */
+/** Optional columns of the results table. */
 export const COLUMNS = {
   start: { label: "Start", width: "minmax(208px, 0.4fr)" },
   duration: { label: "Duration", width: "minmax(150px, 0.8fr)" },

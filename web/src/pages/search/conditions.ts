@@ -4,17 +4,17 @@ import type { LosslessNumber } from "../../lib/json";
 import { type Field, isDuration, shortName } from "./fields";
 import { type Operator, operatorNamed } from "./operators";
 
-/** A value of a condition. Integers that JavaScript would round stay exact. */
+/** A value of a condition. Large integers stay exact. */
 export type Value = string | boolean | number | LosslessNumber;
 
-/** A condition that the service takes. */
+/** A valid condition. */
 export type Condition = {
   readonly field: Field;
   readonly operator: Operator;
   readonly values: readonly Value[];
 };
 
-/** A condition as the API takes it. Large integers are {@link LosslessNumber}, to be written by `writeJson`. */
+/** A condition in the API's format. Large integers are {@link LosslessNumber} and must be written with `writeJson`. */
 export type WireCondition = Omit<Api["Condition"], "value" | "values"> & {
   value?: Value;
   values?: readonly Value[];
@@ -38,39 +38,39 @@ export function toWire({ field, operator, values }: Condition): WireCondition {
 const PLAIN = /^[\p{L}\p{N}_./:@+-]+$/u;
 const JOINS = /^(and|&&)$/i;
 
-/** A value as it can be typed: in quotes where it must be. */
+/** A value as it can be typed, in quotes if necessary. */
 export function quoted(value: Value): string {
   return typeof value === "string" && (!PLAIN.test(value) || JOINS.test(value))
     ? JSON.stringify(value)
     : String(value);
 }
 
-/** The text of a condition that reads back as the same. */
+/** Text of a condition, which parses to the same condition. */
 export function conditionText(condition: Condition, name: string, operator: string): string {
   const values = condition.values.map(quoted).join(", ");
   return values === "" ? `${name} ${operator}` : `${name} ${operator} ${values}`;
 }
 
-/** The text that the entry shows for editing. */
+/** Text of a condition for editing in the entry. */
 export function editText(condition: Condition): string {
   return conditionText(condition, condition.field.ref, condition.operator.label);
 }
 
-/** The text that the address holds. */
+/** Text of conditions for the URL. */
 export function addressText(conditions: readonly Condition[], fields: readonly Field[]): string {
   return conditions
     .map((condition) => conditionText(condition, shortName(condition.field, fields), condition.operator.name))
     .join(" and ");
 }
 
-/** The values of a condition, as people read them. */
+/** The values of a condition for display. */
 export function shownValues({ field, values }: Condition): string[] {
   return values.map((value) =>
     isDuration(field) && typeof value === "number" ? formatDuration(value) : String(value),
   );
 }
 
-/** The operators of a field, in its order. */
+/** The operators of a field, in the field's order. */
 export function operatorsOf(field: Field): Operator[] {
   return field.operators.map(operatorNamed).filter((one) => one !== undefined);
 }

@@ -5,7 +5,7 @@ import { lengthText, parseLength, type Range } from "./range";
 import { bodyOf } from "./run";
 import type { Question } from "./state";
 
-/** The command that asks the same of the service. */
+/** A curl command for the search. */
 export function curlOf(question: Question, origin: string): string {
   return [
     `curl -sS ${shellWord(`${origin}/traces/query`)}`,
@@ -15,10 +15,10 @@ export function curlOf(question: Question, origin: string): string {
   ].join(" \\\n  ");
 }
 
-/** The call that asks the same of the MCP interface.
+/** An MCP tool call for the search.
  *
- * Agents ask later than the page did, so that a range back from now stays one. It has no limit: how many traces fit
- * into an agent's context, the tool knows better than the page. */
+ * Agents send it later, so that a relative range stays relative. It has no limit, because the tool knows better how many traces
+ * fit into an agent's context. */
 export function mcpCallOf({ conditions, window }: Question, range: Range): string {
   const length = range.kind === "last" ? parseLength(range.text) : null;
   return toolCall("svc_query_traces", {

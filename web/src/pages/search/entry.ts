@@ -8,7 +8,7 @@ function textOf(read: Read): string {
     : read.text;
 }
 
-/** The conditions with what was typed: at the end, or in place of the one that is edited. Those that are there already stay once. */
+/** Adds the typed conditions, or replaces the edited one. Duplicates are removed. */
 export function withTyped(
   reads: readonly Read[],
   editing: number | null,

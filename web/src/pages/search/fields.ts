@@ -1,15 +1,15 @@
 import type { Api } from "../../api/client";
 import type { WireCondition } from "./conditions";
 
-/** A field that conditions may name. */
+/** A field that conditions may use. */
 export type Field = Api["FieldDescriptor"] & { operators: string[] };
 
-/** Those of the schema's fields that conditions may name; administrators are told of others, too. */
+/** The fields of the schema that conditions may use. For administrators, the schema contains others, too. */
 export function filterableFields(schema: Api["FilterSchema"]): Field[] {
   return schema.fields.filter((field): field is Field => (field.operators?.length ?? 0) > 0);
 }
 
-/** What people call the fields that nearly every table of traces has, where no field has that very name. */
+/** Common names of fields that most tables of traces have, for tables without a field of that name. */
 const COMMON: Record<string, string[]> = {
   service: ["ServiceName", "service.name"],
   operation: ["SpanName"],
@@ -21,7 +21,7 @@ const COMMON: Record<string, string[]> = {
   trace: ["TraceId"],
 };
 
-/** Every way to write a field, each leading to one field only. Keys are in lower case where case does not matter. */
+/** All unambiguous spellings of fields. Case-insensitive spellings are in lower case. */
 export function spellings(fields: readonly Field[]): Map<string, Field> {
   const found = new Map<string, Field>();
   const ambiguous = new Set<string>();
@@ -33,7 +33,7 @@ export function spellings(fields: readonly Field[]): Map<string, Field> {
       ambiguous.add(spelling);
     }
   };
-  // What is exact comes first and is never given up for a looser spelling of another field.
+  // Exact spellings take precedence over looser spellings of other fields.
   for (const field of fields) {
     found.set(field.ref, field);
     if (field.map !== "") {
@@ -64,15 +64,15 @@ export function spellings(fields: readonly Field[]): Map<string, Field> {
   return found;
 }
 
-/** How the address writes a field: without brackets and quotes where that is still clear. */
+/** The spelling of a field in the URL: without brackets and quotes if that is unambiguous. */
 export function shortName(field: Field, fields: readonly Field[]): string {
   const short = field.map === "" ? field.name : `${field.map}.${field.name}`;
   return /^[\w.-]+$/.test(short) && spellings(fields).get(short)?.ref === field.ref ? short : field.ref;
 }
 
-/** Fields whose name holds every word that was typed; those that begin with it first. */
+/** Fields whose name contains every typed word; those that start with the first word come first. */
 export function fieldsLike(typed: string, fields: readonly Field[]): Field[] {
-  // Who goes on to the operator after half a name still sees which fields may be meant.
+  // The operator is ignored, so that the suggestions remain after it is typed behind an incomplete name.
   const words = typed
     .toLowerCase()
     .replace(/[=!<>^].*$/, "")
@@ -91,15 +91,15 @@ export function fieldsLike(typed: string, fields: readonly Field[]): Field[] {
     .sort((one, other) => rank(one) - rank(other));
 }
 
-/** The column of durations as the OpenTelemetry exporter writes it: nanoseconds. */
+/** Whether the field is the duration column of the OpenTelemetry exporter, in nanoseconds. */
 export function isDuration(field: Field): boolean {
   return field.type === "number" && field.map === "" && /^duration(_?nanos?|_?ns)?$/i.test(field.name);
 }
 
-/** Values of a span's status that count as errors, as the service's summaries do. */
+/** Status values that count as errors, as in the service's summaries. */
 const ERRORS = ["Error", "STATUS_CODE_ERROR", "ERROR"];
 
-/** The condition of "errors only", where a field says what the status of a span is. */
+/** The condition for "errors only", or `null` if no field contains the status. */
 export function errorsOnly(fields: readonly Field[]): WireCondition | null {
   const field =
     fields.find((one) => one.map === "" && /^status_?code$/i.test(one.name)) ??
@@ -111,6 +111,6 @@ export function errorsOnly(fields: readonly Field[]): WireCondition | null {
   if (field.type === "string" && field.operators.includes("in")) {
     return { ...named, op: "in", values: ERRORS };
   }
-  // The protocol's number of an error.
+  // OTLP's number for an error.
   return field.type === "number" && field.operators.includes("eq") ? { ...named, op: "eq", value: 2 } : null;
 }

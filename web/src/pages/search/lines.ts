@@ -1,17 +1,17 @@
 import type { Api } from "../../api/client";
 import { parseJson } from "../../lib/json";
 
-/** How far a search has come. */
+/** Progress of a search. */
 export type Progress = { searched_to: string; from: string; to: string; traces: number; fraction?: number };
 
-/** A line of an answer in lines. Kinds that a later service may add are passed over. */
+/** A line of an NDJSON response. Unknown kinds, which a later service may add, are ignored. */
 export type Line =
   | { readonly kind: "progress"; readonly progress: Progress }
   | { readonly kind: "trace"; readonly trace: Api["TraceSummary"] }
   | { readonly kind: "end"; readonly cursor: string | null }
   | { readonly kind: "error"; readonly problem: Api["ProblemDetails"] };
 
-/** Reads a line; `null` for what this page has no use for. */
+/** Parses a line, or returns `null` for an irrelevant one. */
 export function readLine(text: string): Line | null {
   if (text.trim() === "") {
     return null;
@@ -34,7 +34,7 @@ export function readLine(text: string): Line | null {
   return line.error === undefined ? null : { kind: "error", problem: line.error };
 }
 
-/** The lines of a body, in lots as they arrive. A last piece without its line feed is none: the answer broke off in it. */
+/** The lines of a body, in batches as they arrive. An incomplete last line is dropped, because the response was aborted in it. */
 export async function* lotsOfLines(body: ReadableStream<Uint8Array>): AsyncGenerator<Line[]> {
   const reader = body.getReader();
   const decoder = new TextDecoder();

@@ -1,7 +1,7 @@
-/** How many values an operator takes. */
+/** Number of values of an operator. */
 export type Arity = "none" | "one" | "list" | "two";
 
-/** An operator of the API. `words` are the ways to type it, the first of them for the address. */
+/** An operator of the API. `words` are its spellings, of which the first is used in the URL. */
 export type Operator = {
   readonly name: string;
   readonly label: string;

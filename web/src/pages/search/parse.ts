@@ -5,7 +5,7 @@ import { operatorsOf } from "./conditions";
 import { type Field, fieldsLike, isDuration, spellings } from "./fields";
 import { OPERATORS, type Operator } from "./operators";
 
-/** How far a text has come on the way to a condition, which begins at `start`; `typed` is what is still open. */
+/** Parsing state at the end of a text: `start` is the offset of the last condition, `typed` is its incomplete part. */
 export type Stage =
   | { readonly at: "field"; readonly start: number; readonly typed: string }
   | { readonly at: "operator"; readonly start: number; readonly field: Field; readonly typed: string }
@@ -18,7 +18,7 @@ export type Stage =
       readonly typed: string;
     };
 
-/** One condition of a text, or what is wrong with that part of it. */
+/** A condition of a text, or the error in that part of the text. */
 export type Read =
   | { readonly condition: Condition; readonly text: string }
   | { readonly problem: string; readonly text: string };
@@ -30,7 +30,7 @@ const KINDS = {
   number: "a number",
 };
 
-/** A text that is read from the left. */
+/** A text with a read position. */
 class Reader {
   at = 0;
   constructor(readonly text: string) {}
@@ -59,7 +59,7 @@ class Reader {
   }
 }
 
-/** Reads a field: the longest spelling that ends where a name can end. */
+/** Reads a field: the longest spelling that ends at the end of a name. */
 function readField(reader: Reader, names: Map<string, Field>): Field | null {
   const rest = reader.rest;
   const lower = rest.toLowerCase();
@@ -101,7 +101,7 @@ function readOperator(reader: Reader): Operator | null {
 
 const ESCAPES: Record<string, string> = { n: "\n", t: "\t", r: "\r", b: "\b", f: "\f" };
 
-/** Reads text in quotes; `closed` says whether its end was there. */
+/** Reads quoted text; `closed` is whether its end was found. */
 function readQuoted(reader: Reader): { text: string; closed: boolean } {
   const quote = reader.text.charAt(reader.at);
   let text = "";
@@ -130,7 +130,7 @@ function readQuoted(reader: Reader): { text: string; closed: boolean } {
 
 const AND = /^\s+(?:and|&&)\s+/i;
 
-/** What stands for a value, and whether more may follow. */
+/** Values of a condition, and whether more may follow. */
 type Values = { values: string[]; typed: string; open: boolean; unclosed: boolean };
 
 function readValues(reader: Reader, operator: Operator): Values {
@@ -152,7 +152,7 @@ function readValues(reader: Reader, operator: Operator): Values {
       found.values.push(text);
       found.open = false;
     } else {
-      // Bare text goes on to what ends a value: the next one, the bracket, or the next condition.
+      // Unquoted text continues to the next separator, closing bracket or condition.
       const bare =
         reader.take(new RegExp(`^(?:(?!\\s+(?:and|&&)\\s)[^${many ? "," : ""}${stop}])*`, "i")) ?? "";
       const text = bare.trim();
@@ -180,7 +180,7 @@ function readValues(reader: Reader, operator: Operator): Values {
   return found;
 }
 
-/** How far the text of an entry has come; of several conditions the last. */
+/** Returns the parsing state at the end of the entry's text. Of several conditions, the last one counts. */
 export function stageOf(text: string, fields: readonly Field[]): Stage {
   const names = spellings(fields);
   const reader = new Reader(text);
@@ -188,7 +188,7 @@ export function stageOf(text: string, fields: readonly Field[]): Stage {
     reader.space();
     const start = reader.at;
     const field = readField(reader, names);
-    // A name is only settled once something follows it: a longer one may be meant.
+    // A name is only complete when another character follows, because a longer name may be intended.
     if (field === null || reader.done) {
       return { at: "field", start, typed: text.slice(start) };
     }
@@ -208,7 +208,7 @@ export function stageOf(text: string, fields: readonly Field[]): Stage {
   }
 }
 
-/** Reads conditions joined by `and`. What cannot be read is told with the text that it stands in. */
+/** Parses conditions joined by `and`. Each error comes with the text that contains it. */
 export function readConditions(text: string, fields: readonly Field[], maxValues: number): Read[] {
   const names = spellings(fields);
   const reader = new Reader(text);
@@ -218,7 +218,7 @@ export function readConditions(text: string, fields: readonly Field[], maxValues
     const start = reader.at;
     const read = readCondition(reader, names, fields, maxValues);
     if (typeof read === "string") {
-      // Where the next condition begins is a guess, yet none is passed over in silence.
+      // The start of the next condition is a guess, but no text is dropped silently.
       reader.take(/^(?:(?!\s(?:and|&&)\s)[\s\S])*/i);
     } else if (!reader.done && !AND.test(reader.rest) && reader.rest.trim() !== "") {
       const over = reader.rest.trim();
@@ -293,7 +293,7 @@ function readCondition(
   return { field, operator, values: typed };
 }
 
-/** The value that a text means for a field; `null` when it means none. */
+/** Converts text to a value of a field, or returns `null` if it is invalid. */
 export function typedValue(text: string, field: Field): Value | null {
   if (field.type === "boolean") {
     const lower = text.toLowerCase();
@@ -305,7 +305,7 @@ export function typedValue(text: string, field: Field): Value | null {
   if (/^[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?$/i.test(text)) {
     const value = Number(text);
     const digits = text.replace(/e.*$/i, "").replace(/\D/g, "").replace(/^0+/, "");
-    // A double holds every number of 15 digits, and integers somewhat beyond.
+    // A double represents every number of 15 digits exactly, and somewhat larger integers.
     if (digits.length > 15 && !(/^[+-]?\d+$/.test(text) && Number.isSafeInteger(value))) {
       return new LosslessNumber(
         text

@@ -1,11 +1,11 @@
 import { formatInstant, type Instant, instantOf, parseInstant, type Zone } from "../../lib/time";
 
-/** A range of time as it was asked for: back from now, or from one time to another. */
+/** A time range as specified: relative to now, or absolute. */
 export type Range =
   | { readonly kind: "last"; readonly text: string }
   | { readonly kind: "absolute"; readonly from: string; readonly to: string };
 
-/** A range of time as the API takes it. */
+/** A time range in the API's format. */
 export type Window = { readonly from: string; readonly to: string };
 
 export const PRESETS = ["15m", "1h", "6h", "24h", "7d"] as const;
@@ -14,7 +14,7 @@ export const DEFAULT_RANGE = { kind: "last", text: "1h" } as const satisfies Ran
 const LENGTHS: Record<string, number> = { s: 1, m: 60, h: 3_600, d: 86_400, w: 604_800 };
 const MOST = 10 * 366 * 86_400;
 
-/** Seconds of `90m`, `1h 30m`, `7d`; `null` when it is none, nothing, or longer than traces can be kept. */
+/** Parses `90m`, `1h 30m` or `7d` to seconds. Returns `null` if it is invalid, zero, or longer than traces can be stored. */
 export function parseLength(text: string): number | null {
   const compact = text.trim().toLowerCase();
   if (!/^(\d+(\.\d+)?\s*[smhdw]\s*)+$/.test(compact)) {
@@ -27,21 +27,21 @@ export function parseLength(text: string): number | null {
   return seconds >= 1 && seconds <= MOST ? Math.round(seconds) : null;
 }
 
-/** Seconds as a number of the longest unit that needs no fraction, up to days: what {@link parseLength} read, in the
- * form that others read too. */
+/** Formats seconds in the largest unit up to days that needs no fraction, which other parsers than {@link parseLength} also
+ * accept. */
 export function lengthText(seconds: number): string {
   const unit = (["d", "h", "m"] as const).find((unit) => seconds % (LENGTHS[unit] ?? 1) === 0) ?? "s";
   return `${seconds / (LENGTHS[unit] ?? 1)}${unit}`;
 }
 
-/** RFC 3339 in UTC, without digits that say nothing. */
+/** RFC 3339 in UTC, without trailing zeros. */
 export function shortTime(instant: Instant): string {
   const whole = new Date(instant.seconds * 1000).toISOString().slice(0, 19);
   const fraction = String(instant.nanos).padStart(9, "0").replace(/0+$/, "");
   return `${whole}${fraction === "" ? "" : `.${fraction}`}Z`;
 }
 
-/** The window of a range when a search for it starts now. */
+/** The window of a range for a search that starts now. */
 export function windowOf(range: Range, now: Date): Window {
   if (range.kind === "absolute") {
     return { from: range.from, to: range.to };
@@ -53,13 +53,13 @@ export function windowOf(range: Range, now: Date): Window {
   };
 }
 
-/** The next wider preset, for a search that found nothing. */
+/** The next wider preset, for a search without results. */
 export function wider(range: Range): Range | null {
   const seconds = range.kind === "last" ? parseLength(range.text) : secondsBetween(range.from, range.to);
   if (seconds === null) {
     return null;
   }
-  // What lies in the past does not come nearer by a range that ends now.
+  // A wider range that ends now may still not reach an absolute range in the past.
   if (range.kind === "absolute") {
     const to = parseInstant(range.to);
     const from = parseInstant(range.from);
@@ -82,7 +82,7 @@ function secondsBetween(from: string, to: string): number | null {
   return start === null || end === null ? null : end.seconds - start.seconds;
 }
 
-/** Reads a time as people type it, in the zone that is shown: `09:30`, `2026-11-21`, `2026-11-21 09:30:15.5`, RFC 3339, `now`. */
+/** Parses typed times in the displayed zone: `09:30`, `2026-11-21`, `2026-11-21 09:30:15.5`, RFC 3339, `now`. */
 export function parseTyped(text: string, zone: Zone, now: Date): Instant | null {
   const trimmed = text.trim();
   if (trimmed.toLowerCase() === "now") {
@@ -114,7 +114,7 @@ export function parseTyped(text: string, zone: Zone, now: Date): Instant | null 
   ];
   const [y, mo, d, h, mi, s] = parts;
   const utc = new Date(Date.UTC(y, mo - 1, d, h, mi, s));
-  // Dates roll over in JavaScript: 30 February would be taken for 2 March.
+  // JavaScript dates overflow: 30 February would become 2 March.
   if (utc.getUTCMonth() !== mo - 1 || utc.getUTCDate() !== d || h > 23 || mi > 59 || s > 59) {
     return null;
   }
@@ -122,7 +122,7 @@ export function parseTyped(text: string, zone: Zone, now: Date): Instant | null 
   return { seconds: Math.floor(millis / 1000), nanos: Number(fraction.padEnd(9, "0")) };
 }
 
-/** A typed range, or what is wrong with it. */
+/** A typed range, or an error message. */
 export function typedRange(from: string, to: string, zone: Zone, now: Date): Range | { problem: string } {
   const start = parseTyped(from, zone, now);
   const end = to.trim() === "" ? instantOf(now) : parseTyped(to, zone, now);
@@ -137,7 +137,7 @@ export function typedRange(from: string, to: string, zone: Zone, now: Date): Ran
   return { kind: "absolute", from: shortTime(start), to: shortTime(end) };
 }
 
-/** A time for an input, without the digits that are zero. */
+/** A time for an input, without trailing zeros. */
 export function typedForm(time: string, zone: Zone): string {
   const instant = parseInstant(time);
   if (instant === null) {
@@ -147,12 +147,12 @@ export function typedForm(time: string, zone: Zone): string {
   return formatInstant(instant, zone, digits).replace(/:00$/, "");
 }
 
-/** `1h` as `1 h`. */
+/** Formats `1h` as `1 h`. */
 export function spaced(text: string): string {
   return text.replace(/(\d)([a-z])/g, "$1 $2").replace(/([a-z])(\d)/g, "$1 $2");
 }
 
-/** A range in few words. */
+/** A short label of a range. */
 export function rangeLabel(range: Range, zone: Zone): string {
   if (range.kind === "last") {
     return `last ${spaced(range.text)}`;

@@ -3,10 +3,10 @@ import { writeJson } from "../../lib/json";
 import { type Line, lotsOfLines } from "./lines";
 import type { Question } from "./state";
 
-/** Traces of a page: few enough that the first come soon. */
+/** Traces per page, few enough for the first ones to arrive soon. */
 export const PAGE = 100;
 
-/** An answer without its last line: what came of it is not the whole page. */
+/** A response without its last line, which is therefore incomplete. */
 export class BrokenOff extends Error {
   constructor() {
     super("The answer broke off before its end, so that what is shown is not complete.");
@@ -25,7 +25,7 @@ export function bodyOf({ conditions, window }: Question, cursor: string | null, 
   };
 }
 
-/** Asks for a page and hands its lines over as they arrive. Ends without an error only when the page is whole. */
+/** Requests a page and yields its lines as they arrive. It ends without an error only if the page is complete. */
 export async function* page(
   question: Question,
   cursor: string | null,
@@ -58,7 +58,7 @@ export async function* page(
     if (error instanceof ApiError || signal.aborted) {
       throw error;
     }
-    // The status was a good one, so that the service can be reached: it or something between ended the connection.
+    // The status was successful, so that the service was reachable: the service or an intermediary aborted the connection.
     throw new BrokenOff();
   }
   if (!whole) {

@@ -10,7 +10,7 @@ export type Point = {
 
 export type Scale = { readonly min: number; readonly max: number };
 
-/** Durations that stand at the lines of the scale, in units that people read: not 100 s but 1 and 10 minutes. */
+/** Durations of the scale's lines in readable units: 1 and 10 minutes, not 100 s. */
 const COARSE = [
   ...[1, 10, 100, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10],
   ...[60, 600, 3_600, 36_000, 86_400, 864_000, 8_640_000].map((seconds) => seconds * 1e9),
@@ -36,7 +36,7 @@ export function durationScale(points: readonly Point[]): Scale {
   return { min, max };
 }
 
-/** The marks of a scale, not more than fit. */
+/** The marks of a scale, at most `most`. */
 export function durationMarks({ min, max }: Scale, most: number): number[] {
   const within = (marks: number[]) => marks.filter((mark) => mark >= min && mark <= max);
   const coarse = within(COARSE);
@@ -45,15 +45,15 @@ export function durationMarks({ min, max }: Scale, most: number): number[] {
   return all.filter((_, place) => place % step === 0);
 }
 
-/** Where a duration lies on its scale, between 0 and 1. */
+/** Position of a duration on its scale, between 0 and 1. */
 export function durationShare(nanos: number, { min, max }: Scale): number {
   const share = Math.log(Math.max(nanos, 1) / min) / Math.log(max / min);
   return Math.min(1, Math.max(0, share));
 }
 
-/** The times that the chart spans: the searched window, or that part of it from which results are loaded.
+/** The time range of the chart: the searched window, or the part with loaded results.
  *
- * When only the newest of many traces are loaded, they would stand in one line at the edge of the whole window. */
+ * If only the newest of many traces are loaded, they would all be at the edge of the whole window. */
 export function timeScale(points: readonly Point[], window: Scale, complete: boolean): Scale {
   let [first, last] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
   for (const { at } of points) {
@@ -64,7 +64,7 @@ export function timeScale(points: readonly Point[], window: Scale, complete: boo
     return window;
   }
   if (complete) {
-    // A trace may begin before the window that its later spans are in.
+    // A trace may start before the window that contains its later spans.
     return { min: Math.min(window.min, first), max: Math.max(window.max, last) };
   }
   const margin = Math.max((last - first) * 0.02, 500);
@@ -83,10 +83,10 @@ const STEPS = [
   ...[1, 2, 7, 14, 30, 90, 365].map((count) => count * DAY),
 ];
 
-/** Round times of the zone along a scale, with what is written at each. */
+/** Round times along a scale in the time zone, with their labels. */
 export function timeMarks({ min, max }: Scale, most: number, zone: Zone): { at: number; label: string }[] {
   const step = STEPS.find((length) => (max - min) / length <= most) ?? max - min;
-  // Round times are those of the clock that is shown.
+  // Times are round in the displayed time zone.
   const offset = zone === "utc" ? 0 : new Date(min).getTimezoneOffset() * MINUTE;
   const marks: { at: number; label: string }[] = [];
   for (
@@ -108,7 +108,7 @@ export function timeMarks({ min, max }: Scale, most: number, zone: Zone): { at: 
   return marks;
 }
 
-/** The point nearest to a place, if one is near enough; all in pixels. */
+/** The point nearest to a position, if it is within reach; all in pixels. */
 export function nearest<Place extends { x: number; y: number }>(
   places: readonly Place[],
   x: number,

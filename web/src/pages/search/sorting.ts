@@ -2,7 +2,7 @@ import type { Api } from "../../api/client";
 
 type Trace = Api["TraceSummary"];
 
-/** Orders of the loaded results. The service's own, newest first, is the one in which pages arrive. */
+/** Orders of the loaded results. Pages arrive in the service's order, newest first. */
 export const SORTS = {
   newest: "Newest first",
   longest: "Longest first",
@@ -16,7 +16,7 @@ export function isSort(text: string): text is Sort {
   return Object.hasOwn(SORTS, text);
 }
 
-/** Ties keep the service's order. */
+/** Sorts traces. Ties keep the service's order. */
 export function sorted(traces: readonly Trace[], sort: Sort): readonly Trace[] {
   const by = {
     newest: null,

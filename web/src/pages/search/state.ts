@@ -3,19 +3,19 @@ import type { WireCondition } from "./conditions";
 import type { Line, Progress } from "./lines";
 import type { Window } from "./range";
 
-/** What is asked of the service: the same for every page of one search. */
+/** The search, which is the same for all of its pages. */
 export type Question = { readonly conditions: readonly WireCondition[]; readonly window: Window };
 
-/** A search with what has arrived of it. */
+/** A search with the results so far. */
 export type SearchState = {
   readonly question: Question;
   readonly startedAt: number;
-  /** `cancelled` and `failed` searches keep what arrived before, which then is incomplete. */
+  /** `cancelled` and `failed` searches keep the results so far, which are incomplete. */
   readonly status: "running" | "done" | "cancelled" | "failed";
   readonly took: number | null;
   readonly traces: readonly Api["TraceSummary"][];
   readonly progress: Progress | null;
-  /** Leads to the page after those that arrived whole. */
+  /** Cursor of the page after those that are complete. */
   readonly cursor: string | null;
   readonly pages: number;
   readonly error: unknown;
@@ -35,12 +35,12 @@ export function started(question: Question, now: number): SearchState {
   };
 }
 
-/** The next page, or the one that failed once more. */
+/** Continues with the next page, or retries the failed one. */
 export function continued(state: SearchState): SearchState {
   return { ...state, status: "running", progress: null, error: null };
 }
 
-/** Takes in lines. A trace stands once: data that changed meanwhile may bring it on two pages. */
+/** Adds lines. Duplicate traces are dropped, because changed data may move a trace to another page. */
 export function withLines(state: SearchState, lines: readonly Line[]): SearchState {
   let { progress, cursor, pages } = state;
   const arrived: Api["TraceSummary"][] = [];
@@ -62,7 +62,7 @@ export function withLines(state: SearchState, lines: readonly Line[]): SearchSta
   return { ...state, progress, cursor, pages, traces: [...state.traces, ...fresh] };
 }
 
-/** How much of the work is done, between 0 and 1: as the service says, otherwise by the time that was looked at. */
+/** Progress between 0 and 1: the fraction of the service, otherwise from the searched time. */
 export function fractionOf(progress: Progress): number {
   const [from, to, at] = [progress.from, progress.to, progress.searched_to].map(Date.parse) as [
     number,

@@ -6,9 +6,9 @@ import type { Read } from "./parse";
 import { DEFAULT_RANGE, parseLength, type Range } from "./range";
 import { isSort, type Sort } from "./sorting";
 
-/** What the address says of a search. Whatever is the default is left out. */
+/** State of the search page in the URL. Defaults are omitted. */
 export type SearchUrl = {
-  /** Conditions joined by `and`, as the entry reads them; checked when the fields are known. */
+  /** Conditions joined by `and`, in the entry's syntax. They are checked when the fields are known. */
   where?: string;
   errors?: true;
   last?: string;
@@ -19,16 +19,16 @@ export type SearchUrl = {
   chart?: "off";
 };
 
-/** Longer ones are no links that people pass on, and would only slow the page down. */
+/** Maximum length. Longer texts are not shared as links, and would slow the page down. */
 const MOST = 20_000;
 
-/** Text of the address; the router has read numbers and the like as such. */
+/** Text of a parameter; the router parses numbers as such. */
 function text(value: unknown): string | undefined {
   const read = typeof value === "string" ? value : typeof value === "number" ? String(value) : "";
   return read.trim() === "" || read.length > MOST ? undefined : read.trim();
 }
 
-/** Reads an address, whatever it says: what makes no sense counts as left out. */
+/** Parses a URL. Invalid parameters are ignored. */
 export function searchOfUrl(search: Record<string, unknown>): SearchUrl {
   const found: SearchUrl = {};
   const where = text(search.where);
@@ -75,7 +75,7 @@ export function rangeOf({ from, to, last }: SearchUrl): Range {
   return last === undefined ? DEFAULT_RANGE : { kind: "last", text: last };
 }
 
-/** The address with another range. */
+/** The URL parameters with another range. */
 export function withRange(
   { from: _from, to: _to, last: _last, ...rest }: SearchUrl,
   range: Range,
@@ -85,14 +85,14 @@ export function withRange(
     : { ...rest, ...(range.text === DEFAULT_RANGE.text ? {} : { last: range.text }) };
 }
 
-/** The address with other conditions. */
+/** The URL parameters with other conditions. */
 export function withReads(
   { where: _, ...rest }: SearchUrl,
   reads: readonly Read[],
   fields: readonly Field[],
 ): SearchUrl {
   const read = reads.filter((one) => "condition" in one).map((one) => one.condition);
-  // What cannot be read stays as it was written until somebody removes it.
+  // Invalid parts stay as written until the user removes them.
   const wrong = reads.filter((one) => "problem" in one).map((one) => one.text);
   const where = [addressText(read, fields), ...wrong].filter(Boolean).join(" and ");
   return where === "" ? rest : { ...rest, where };

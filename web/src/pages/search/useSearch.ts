@@ -8,14 +8,14 @@ import { type Range, windowOf } from "./range";
 import { page } from "./run";
 import { continued, type SearchState, started, withLines } from "./state";
 
-/** A search to be run; `viewer` is whose access it is run with. */
+/** A search to run; `viewer` identifies the user and access that it runs with. */
 export type Search = {
   readonly conditions: readonly WireCondition[];
   readonly range: Range;
   readonly viewer: string;
 };
 
-/** Kept among the answers of the service, so that they all go together when the session or the access changes. */
+/** Stored in the query cache, so that the results are cleared with all others when the session or the access changes. */
 const stateQuery = (key: string) =>
   queryOptions<SearchState>({
     queryKey: ["search", key],
@@ -24,7 +24,7 @@ const stateQuery = (key: string) =>
     gcTime: 10 * 60_000,
   });
 
-/** Milliseconds between two looks at what has arrived: a line may come alone, and drawing takes longer than reading. */
+/** Milliseconds between updates of the page: lines may arrive one by one, and rendering takes longer than parsing. */
 const SHOWN_EVERY = 80;
 
 export type Run = {
@@ -34,7 +34,7 @@ export type Run = {
   readonly cancel: () => void;
 };
 
-/** Runs a search as soon as there is one; who comes back to it finds what it found. */
+/** Runs a search, unless its results are cached. */
 export function useSearch(search: Search | null): Run {
   const key = search === null ? "" : writeJson(search, 0);
   const { data: state } = useQuery(stateQuery(key));
@@ -90,7 +90,7 @@ export function useSearch(search: Search | null): Run {
       controller.current?.abort();
       const { queryKey } = stateQuery(key);
       const left = queryClient.getQueryData(queryKey);
-      // What was left midway is begun anew by whoever comes back; whole pages stay.
+      // An unfinished search without a complete page is removed, and runs again when the user returns to it. Complete pages stay.
       if (left?.status === "running" && left.pages === 0) {
         queryClient.removeQueries({ queryKey, exact: true });
       } else if (left?.status === "running") {
@@ -100,7 +100,7 @@ export function useSearch(search: Search | null): Run {
     [key],
   );
 
-  // biome-ignore lint/correctness/useExhaustiveDependencies: the key stands for the search, which is another object each time
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the key represents the search, which is another object each time
   useEffect(() => {
     if (search !== null && state === undefined) {
       begin(search);

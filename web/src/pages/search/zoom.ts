@@ -1,6 +1,6 @@
 import type { Range } from "./range";
 
-/** A step closer in the chart. */
+/** A zoom step in the chart. */
 export type Zoom = { readonly from: Range; readonly to: Range };
 
 function same(one: Range, other: Range): boolean {
@@ -9,7 +9,7 @@ function same(one: Range, other: Range): boolean {
     : other.kind === "absolute" && one.from === other.from && one.to === other.to;
 }
 
-/** The steps that led to the range that is shown: none, when something else did, such as the browser's way back. */
+/** The zoom steps that led to the current range: none if another action did, such as the browser's back button. */
 export function zoomsTo(zooms: readonly Zoom[], range: Range): readonly Zoom[] {
   return zooms.slice(0, zooms.findLastIndex(({ to }) => same(to, range)) + 1);
 }

@@ -8,7 +8,7 @@ import { type Candidate, fieldKey, type LogicalType, TYPE_LABELS, typesOfMap } f
 
 const ANY: LogicalType[] = ["string", "number", "boolean", "string_array"];
 
-/** Marks a key that the sample did not show. */
+/** Adds a map key that the sample does not contain. */
 export function AddField({
   detail,
   maps,
@@ -16,7 +16,7 @@ export function AddField({
   onAdd,
 }: {
   detail: Api["TableDetail"] | null;
-  /** Maps and JSON columns that are known of. */
+  /** Known maps and JSON columns. */
   maps: string[];
   candidates: Candidate[];
   onAdd: (field: { key: string; map: string; name: string }, type: LogicalType) => void;

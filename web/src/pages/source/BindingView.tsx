@@ -5,7 +5,7 @@ import { Visible } from "../../components/Visible";
 import { DISPLAYED, STRUCTURAL } from "./columns";
 import classes from "./source.module.css";
 
-/** The bound table, and which of its columns is what. */
+/** The bound table, and the purpose of its columns. */
 export function BindingView({ binding, version }: { binding: Api["Binding"]; version: number }) {
   const { database, table } = binding;
   const rows = [

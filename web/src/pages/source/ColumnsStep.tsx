@@ -25,7 +25,7 @@ import classes from "./source.module.css";
 
 type Chosen = { database: string; table: string };
 
-/** Which column is what. */
+/** Step that maps the columns of the table. */
 export function ColumnsStep({
   chosen,
   draft,
@@ -34,11 +34,11 @@ export function ColumnsStep({
   onBound,
 }: {
   chosen: Chosen;
-  /** What was chosen here before; `null` for nothing yet. */
+  /** Earlier selections on this step, or `null`. */
   draft: Draft | null;
   onDraft: (draft: Draft) => void;
   onBack: () => void;
-  /** With what the service says about the binding that works. */
+  /** Called with the service's warnings about the stored binding. */
   onBound: (warnings: string[]) => void;
 }) {
   const { database, table } = chosen;
@@ -65,7 +65,7 @@ export function ColumnsStep({
       return answer.warnings;
     },
     onSuccess: onBound,
-    // Somebody else changed it: what is compared with, and the tag, are to be the new ones.
+    // After a conflict, reload the binding and its tag.
     onError: () => void queryClient.invalidateQueries({ queryKey: schemaQuery.queryKey, exact: true }),
   });
   const errors = memberErrors(bind.error);
@@ -98,7 +98,7 @@ export function ColumnsStep({
       value: column.name,
       label: `${visible(column.name)} · ${visible(column.type)}`,
     }));
-    // What is bound stays seen, even when the column is gone.
+    // A bound column stays visible, even if it no longer exists.
     return chosenNow === "" || fitting.some((column) => column.name === chosenNow)
       ? data
       : [...data, { value: chosenNow, label: `${visible(chosenNow)} · does not fit` }];

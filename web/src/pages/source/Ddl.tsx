@@ -27,7 +27,7 @@ const STATES: Record<string, string> = {
   building: "Being built",
 };
 
-/** Statements as one text that runs as it is. */
+/** Statements as a script that runs unchanged. */
 export function script(suggestions: Suggestion[]): string {
   return suggestions
     .filter(({ statements }) => statements.length > 0)
@@ -38,7 +38,7 @@ export function script(suggestions: Suggestion[]): string {
     .join("\n\n");
 }
 
-/** What to add to the table so that searching costs less. */
+/** Suggested additions to the table that make searches cheaper. */
 export function Ddl() {
   const { data, error, isPending, refetch, isFetching } = useQuery(ddlQuery);
   if (isPending) {
@@ -110,7 +110,7 @@ function headline({ kind, fields }: Suggestion): string {
     : (KINDS[kind] ?? kind);
 }
 
-/** What becomes faster, in words of these pages where the service's are about its API. */
+/** Description of the improvement. It replaces the service's text where that refers to its API. */
 function gainOf({ kind, speeds_up }: Suggestion): string {
   if (kind === "key_column") {
     const adopt = speeds_up.includes("adopted")

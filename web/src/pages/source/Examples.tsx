@@ -4,10 +4,10 @@ import { visible } from "../../lib/visible";
 import classes from "./source.module.css";
 
 const SHORT = 40;
-/** Enough to see what a value is; the rest of a huge one is in its trace. */
+/** Maximum length of an example. Longer values can be read in their trace. */
 const LONG = 10_000;
 
-/** Some values of a field on one line, and whole in a box. */
+/** Some values of a field on one line, and in full in a popover. */
 export function Examples({ of, values }: { of: string; values: string[] }) {
   const [first] = values;
   if (first === undefined) {

@@ -3,7 +3,7 @@ import { Visible } from "../../components/Visible";
 import { refOf } from "./fields";
 import classes from "./source.module.css";
 
-/** A field as policies name it, its own name standing out. */
+/** A field in the syntax of policies, with its name emphasised. */
 export function FieldName({ map, name, most = 200 }: { map: string; name: string; most?: number }) {
   if (map === "") {
     return (

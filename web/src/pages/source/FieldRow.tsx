@@ -21,7 +21,7 @@ const STATES = { marked: "New", changed: "Changed", unmarked: "No longer marked"
 
 const SOURCES = { column: "column", map_key: "map", json_path: "JSON column" } as const;
 
-/** Where the value is in a row. */
+/** Location of the value in a row. */
 function readFrom({ map, name }: Candidate, stored: MarkedField | undefined): string {
   const source = stored?.source ?? (map === "" ? "column" : "map_key");
   const adopted = stored?.column == null ? "" : `; policies: column ${stored.column}`;
@@ -33,10 +33,10 @@ type Props = {
   mark: Mark;
   difference: Difference | undefined;
   refused: string[];
-  /** The field as it is marked now, if it is. */
+  /** The stored field, if any. */
   stored: MarkedField | undefined;
   sampled: boolean;
-  /** Columns of the table that hold this key, and that policies could read in place of the map. */
+  /** Columns of the table that hold this key, and that policies could read instead of the map. */
   columns: string[];
   onChange: (candidate: Candidate, change: Partial<Mark>) => void;
   onUndo: (key: string) => void;
@@ -178,7 +178,7 @@ function Row({ candidate, mark, difference, refused, stored, sampled, columns, o
             onChange={(event) => onChange(candidate, { policy: event.currentTarget.checked })}
           />
         ) : (
-          // Not a disabled box, which the keyboard would pass over together with the reason.
+          // Not a disabled checkbox, which keyboard users could not focus to read the reason.
           <Tooltip label={noPolicy} multiline w={260} events={{ hover: true, focus: true, touch: true }}>
             <ActionIcon
               size="sm"
@@ -196,7 +196,7 @@ function Row({ candidate, mark, difference, refused, stored, sampled, columns, o
   );
 }
 
-/** One field, and how it is marked. */
+/** A field with its settings. */
 export const FieldRow = memo(
   Row,
   (before, after) =>

@@ -16,7 +16,7 @@ import { usualMarks } from "./usual";
 
 const PAGE = 50;
 
-/** What is marked, and what could be: searched, filtered and changed. */
+/** Editor of the fields and the candidates, with search and filters. */
 export function FieldsEditor({
   model,
   binding,
@@ -28,10 +28,10 @@ export function FieldsEditor({
 }: {
   model: Api["AccessModel"];
   binding: Api["Binding"];
-  /** What the table holds; `null` while that is not known. */
+  /** The table's columns and keys, or `null` while they are unknown. */
   detail: Api["TableDetail"] | null;
   edit: FieldChanges;
-  /** Columns of the table that hold a key, and that policies could read in place of the map. */
+  /** Columns of the table that hold a key, and that policies could read instead of the map. */
   columnsOf: ReadonlyMap<string, string[]>;
   onlyMarked: boolean;
   onOnlyMarked: (only: boolean) => void;
@@ -64,7 +64,7 @@ export function FieldsEditor({
     if (onlyRefused && refusal !== null && refusal.byField.size > 0) {
       return new Set(refusal.byField.keys());
     }
-    // What was unmarked and not saved stays, so that it can be undone.
+    // Fields that were removed but not saved stay in the list, so that this can be undone.
     return onlyMarked ? new Set([...edit.stored.keys(), ...Object.keys(changes)]) : null;
   }, [onlyRefused, refusal, onlyMarked, edit.stored, changes]);
   const shown = useMemo(

@@ -12,7 +12,7 @@ import type { FieldChanges } from "./useFieldChanges";
 
 const NO_COLUMNS: ReadonlyMap<string, string[]> = new Map();
 
-/** What people may search by, and what policies may use. */
+/** Step that selects the fields for searches and for policies. */
 export function FieldsStep({
   model,
   binding,

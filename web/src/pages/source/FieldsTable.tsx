@@ -9,7 +9,7 @@ import type { FieldChanges } from "./useFieldChanges";
 
 const NONE: string[] = [];
 
-/** Fields with their marks. */
+/** Fields with their settings. */
 export function FieldsTable({
   fields,
   edit,
@@ -21,7 +21,7 @@ export function FieldsTable({
   fields: Candidate[];
   edit: FieldChanges;
   columnsOf: ReadonlyMap<string, string[]>;
-  /** Whether the table was looked at, so that there is something to say of how often fields occur. */
+  /** Whether the table was sampled, so that frequencies of fields are known. */
   sampled: boolean;
   order: Order;
   onOrder: (order: Order) => void;

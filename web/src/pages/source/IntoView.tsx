@@ -1,6 +1,7 @@
 import { type ReactNode, useEffect, useRef } from "react";
 
-/** A notice that takes the view and the focus when `of` changes: the button it answers is at the other end of the page. */
+/** A notice that scrolls into view and takes the focus when `of` changes, because the button that caused it is at the other end
+ * of the page. */
 export function IntoView({ of, children }: { of: unknown; children: ReactNode }) {
   const place = useRef<HTMLDivElement>(null);
   useEffect(() => {

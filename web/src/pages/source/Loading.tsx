@@ -1,6 +1,6 @@
 import { Skeleton, Stack, VisuallyHidden } from "@mantine/core";
 
-/** Rows that are still to come. */
+/** Placeholder rows during loading. */
 export function Loading({ what, rows = 6 }: { what: string; rows?: number }) {
   return (
     <Stack gap="xs" role="status" aria-busy>

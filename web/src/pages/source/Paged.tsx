@@ -1,7 +1,7 @@
 import { Group, Pagination, Text } from "@mantine/core";
 import { type ReactNode, useState } from "react";
 
-/** A long list, a page at a time. */
+/** A long list, one page at a time. */
 export function Paged<T>({
   items,
   size,

@@ -8,7 +8,7 @@ import { IntoView } from "./IntoView";
 import { counted } from "./numbers";
 import type { FieldChanges } from "./useFieldChanges";
 
-/** Why a change of fields was not saved. Nothing of it was. */
+/** Errors of a rejected change of fields, of which nothing was saved. */
 export function Refused({ edit }: { edit: FieldChanges }) {
   const { error } = edit;
   return error === null || error === undefined ? null : (

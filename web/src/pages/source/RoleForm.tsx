@@ -8,7 +8,7 @@ import { visible } from "../../lib/visible";
 import type { MarkedField } from "./fields";
 import type { Choice } from "./templates";
 
-/** What the role shall open, as a choice and as the expression that it stands for. */
+/** The access of the role, as a choice and as the resulting expression. */
 export function RoleForm({
   fields,
   choice,
@@ -23,7 +23,7 @@ export function RoleForm({
 }: {
   fields: MarkedField[];
   choice: Choice;
-  /** As it is written, with the spaces around it. */
+  /** The typed text, including surrounding spaces. */
   expression: string;
   title: string;
   name: string;
@@ -133,7 +133,7 @@ function Values({
     queryFn: ({ signal }) =>
       ask(api.GET("/filter/values", { signal, params: { query: { ref: choice.ref, limit: 50 } } })),
     enabled: field?.filterable === true && field.type !== "boolean",
-    // Only traces that are open already give values: without any, the sample's examples have to do.
+    // Suggested values come from visible traces only. Without any, the examples of the sample are used.
     retry: false,
   });
   const found = (data?.values ?? []).map(({ value }) => value);

@@ -16,12 +16,12 @@ import { Seen } from "./Seen";
 import { StepBar } from "./StepBar";
 import { type Choice, expressionOf, fieldsForRoles, roleNameOf, titleOf, whyNoRoleName } from "./templates";
 
-/** What the wizard keeps of this step: `null` where what is proposed has not been changed. */
+/** The wizard's state of this step; `null` for unchanged proposals. */
 export type RoleDraft = { choice: Choice | null; title: string | null; name: string | null };
 
 export const NO_ROLE: RoleDraft = { choice: null, title: null, name: null };
 
-/** A first role for oneself: administration alone opens no trace. */
+/** Step that creates a first role for the administrator, because administration alone grants no access to traces. */
 export function RoleStep({
   model,
   examplesOf,
@@ -31,7 +31,7 @@ export function RoleStep({
   onNext,
 }: {
   model: Api["AccessModel"];
-  /** Values of a field that the sample showed. */
+  /** Values of a field in the sample. */
   examplesOf: (map: string, name: string) => string[];
   draft: RoleDraft;
   onDraft: (draft: RoleDraft) => void;
@@ -50,7 +50,7 @@ export function RoleStep({
   const title = draft.title ?? titleOf(choice, model.fields);
   const name = draft.name ?? roleNameOf(choice);
   const noName = whyNoRoleName(name);
-  // The editor's own check of the same text.
+  // Shares the query of the editor for the same text.
   const check = useQuery({ ...checkQuery(written), enabled: false });
   const roles = useQuery(rolesQuery);
   const isThere = noName === null && roles.data?.roles.some((role) => role.name === name) === true;

@@ -18,16 +18,16 @@ function summary(diff: Difference[]): string {
   return `${counted(diff.length, "change")} not saved: ${parts.join(", ")}`;
 }
 
-/** What would be saved, and saving it as one change. */
+/** The unsaved changes, which are saved together. */
 export function SaveBar({
   edit,
   save,
   children,
 }: {
   edit: FieldChanges;
-  /** The button that saves. */
+  /** The save button. */
   save: ReactNode;
-  /** Further buttons, before it. */
+  /** Further buttons, in front of it. */
   children?: ReactNode;
 }) {
   const [opened, { toggle }] = useDisclosure();

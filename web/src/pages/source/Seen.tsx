@@ -9,7 +9,7 @@ import { tracesSeen } from "./queries";
 const DAY = 24;
 const MONTH = 30 * DAY;
 
-/** Whether the caller sees traces now, and what to do when not. */
+/** Whether the user sees traces now, with actions if not. */
 export function Seen({ role, held }: { role: string | null; held: string[] }) {
   const { data, error, isFetching, refetch } = useQuery({
     queryKey: ["traces-seen", role, held],
@@ -17,7 +17,7 @@ export function Seen({ role, held }: { role: string | null; held: string[] }) {
       const day = await tracesSeen(DAY);
       return day.traces > 0 ? { ...day, hours: DAY } : { ...(await tracesSeen(MONTH)), hours: MONTH };
     },
-    // Without a role there is nothing to look for.
+    // Without a role, the user sees no traces.
     enabled: role !== null || held.length > 0,
     staleTime: 0,
     retry: false,

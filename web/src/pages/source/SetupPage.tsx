@@ -34,7 +34,7 @@ const LABELS: Record<Exclude<Step, "done">, { label: string; description: string
   speed: { label: "Speed", description: "optional", title: "What makes searches faster?" },
 };
 
-/** Setting up the service, from the table to the first trace. */
+/** Setup wizard, from the table to the first trace. */
 export function SetupPage() {
   return (
     <>
@@ -73,7 +73,7 @@ function Setup() {
         : { database: bound.database, table: bound.table };
   const isBound = bound !== null && chosen?.database === bound.database && chosen.table === bound.table;
   const place = STEPS.indexOf(step);
-  // Later steps are about the bound table: another one has to be bound before.
+  // Later steps require a bound table. After another table is selected, it must be bound first.
   const reachable = isBound ? STEPS.length - 1 : chosen === null ? 0 : 1;
   const shown = STEPS[Math.min(place, reachable)] ?? "table";
   const draft = chosen === null ? null : (columns[JSON.stringify(chosen)] ?? null);
@@ -169,7 +169,7 @@ function Setup() {
   );
 }
 
-/** Takes the focus to the heading of a step that was gone to, so that keyboard and screen reader begin there. */
+/** Moves the focus to the heading of the new step, so that keyboard users and screen readers start there. */
 function useFocusOn(step: Step) {
   const heading = useRef<HTMLHeadingElement>(null);
   const before = useRef(step);
@@ -201,7 +201,7 @@ function Warnings({ warnings }: { warnings: string[] }) {
   );
 }
 
-/** The step of the role, with the values that the sample of the step before showed. */
+/** The role step, with example values from the sample of the previous step. */
 function RoleOfFields({
   binding,
   ...rest

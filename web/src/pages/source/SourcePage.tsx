@@ -23,7 +23,7 @@ import { useFieldChanges } from "./useFieldChanges";
 
 const route = getRouteApi("/app/source");
 
-/** Where traces come from, from day to day. */
+/** Configuration of the trace source after the setup. */
 export function SourcePage() {
   return (
     <>
@@ -123,7 +123,8 @@ function Fields({
   edit: ReturnType<typeof useFieldChanges>;
 }) {
   const [onlyMarked, setOnlyMarked] = useState(true);
-  // Example values are span data: they are not fetched, which is audited, before somebody asks for more than the marks.
+  // Example values are span data, and reading them is audited. They are fetched only when the user asks for more than the defined
+  // fields.
   const detail = useQuery({ ...tableQuery(binding.database, binding.table), enabled: !onlyMarked });
   const ddl = useQuery(ddlQuery);
   const columnsOf = useMemo(

@@ -2,7 +2,7 @@ import { Group, Text } from "@mantine/core";
 import type { ReactNode } from "react";
 import classes from "./source.module.css";
 
-/** Where a step ends: what is missing, and the ways back and on. */
+/** Bar at the end of a step: a hint about missing input, and the buttons to other steps. */
 export function StepBar({ hint, children }: { hint?: string | null; children: ReactNode }) {
   return (
     <Group className={classes.bar} justify="space-between" gap="sm">

@@ -21,7 +21,7 @@ function order(one: Api["Table"], other: Api["Table"]): number {
   return proposed !== 0 ? proposed : (other.rows ?? -1) - (one.rows ?? -1);
 }
 
-/** Which table holds the spans. */
+/** Step that selects the table with the spans. */
 export function TableStep({
   chosen,
   bound,
@@ -44,7 +44,7 @@ export function TableStep({
   }
   const proposed = data.filter((table) => table.proposal !== null);
   const others = data.length - proposed.length;
-  // Tables that will not do are in the way, unless there is nothing else or they are what is looked for.
+  // Unsuitable tables are hidden unless there are no others or the user searches.
   const showAll = all || proposed.length === 0 || text !== "";
   const shown = (showAll ? data : proposed)
     .filter(({ database, name }) => `${database}.${name}`.toLowerCase().includes(text.trim().toLowerCase()))

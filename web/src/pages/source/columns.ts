@@ -9,18 +9,18 @@ export type Displayed = "name" | "service" | "duration" | "status" | "kind";
 type Part<Name> = {
   member: Name;
   label: string;
-  /** What it is for. */
+  /** Purpose of the column. */
   purpose: string;
   fits: (column: Column) => boolean;
-  /** What fits, in words. */
+  /** Description of suitable columns. */
   wanted: string;
 };
 
-/** The type within `Nullable` and `LowCardinality`, which mean the same here. */
+/** The type without `Nullable` and `LowCardinality`, which make no difference here. */
 const bare = (type: string): string =>
   type.replace(/^(?:(?:Nullable|LowCardinality)\()*/, "").replace(/\)+$/, "");
 
-// As the service checks them, so that only what it accepts is offered. It has the last word.
+// Same rules as in the service, so that only accepted columns are offered. The service decides.
 const isString = ({ type }: Column) => bare(type) === "String";
 const isTime = ({ type }: Column) => /^DateTime(64)?(\(|$)/.test(type);
 const isText = ({ logical_types }: Column) => logical_types.includes("string");
@@ -95,7 +95,7 @@ export const DISPLAYED: Part<Displayed>[] = [
   },
 ];
 
-/** The wizard's draft of a binding: empty texts where nothing is chosen yet. */
+/** The wizard's draft of a binding; empty strings for unselected columns. */
 export type Draft = Record<Structural, string> &
   Record<`display_${Displayed}`, string> & { trace_index: string };
 
@@ -115,7 +115,7 @@ export function draftOf(binding: Binding | null): Draft {
   };
 }
 
-/** The binding that a draft stands for; `null` while a structural column is missing. */
+/** The binding of a draft, or `null` while a structural column is missing. */
 export function bindingOf(database: string, table: string, draft: Draft): Binding | null {
   if (STRUCTURAL.some(({ member }) => draft[member] === "")) {
     return null;
@@ -140,7 +140,7 @@ export function sameDraft(one: Draft, other: Draft): boolean {
   return (Object.keys(one) as (keyof Draft)[]).every((member) => one[member] === other[member]);
 }
 
-/** What two parts cannot share: each id has a column of its own. */
+/** Structural columns that are selected more than once; each must be a separate column. */
 export function doubled(draft: Draft): Structural[] {
   return STRUCTURAL.map(({ member }) => member).filter((member) =>
     STRUCTURAL.some(
@@ -150,7 +150,7 @@ export function doubled(draft: Draft): Structural[] {
   );
 }
 
-/** Why a table is not proposed: as the service says, or as far as its name tells. */
+/** Why a table is not proposed: the service's reason, or a reason from its name. */
 export function whyNot(table: Api["Table"]): string {
   if (table.unsuitable !== null) {
     return `${table.unsuitable.charAt(0).toUpperCase()}${table.unsuitable.slice(1)}.`;
@@ -161,7 +161,7 @@ export function whyNot(table: Api["Table"]): string {
   return "No columns found by their usual names for trace id, span id, parent span id and time.";
 }
 
-/** The tables that could be a trace index of one in `database`, the likely ones first. */
+/** Tables that may be the trace index of a table in `database`, the most likely first. */
 export function indexCandidates(tables: Api["Table"][], database: string, table: string): string[] {
   const likely = (name: string) =>
     name === `${table}_trace_id_ts` ? 0 : /trace_id_ts|index/i.test(name) ? 1 : 2;

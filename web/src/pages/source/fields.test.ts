@@ -173,7 +173,7 @@ describe("what saving changes", () => {
     ...change("M", "new"),
     ...change("M", "old", { filterable: false, policy: false }),
     ...change("", "ServiceName", { policy: false }),
-    // Ticked and unticked again.
+    // Selected and deselected again.
     ...change("M", "kept", { column: "M_kept" }),
     ...change("M", "never", { filterable: false, policy: false }),
   };

@@ -3,28 +3,28 @@ import type { Api } from "../../api/client";
 export type LogicalType = Api["LogicalType"];
 export type MarkedField = Api["MarkedField"];
 
-/** A part of a span that is marked, or could be. */
+/** A part of a span that is a field, or could be one. */
 export type Candidate = {
   key: string;
-  /** The map or JSON column; empty for a column of its own. */
+  /** The map or JSON column; empty for a separate column. */
   map: string;
   name: string;
-  /** How policies name it. */
+  /** Reference in policies. */
   ref: string;
-  /** Types in the trace store; empty where they are not known. */
+  /** Types in ClickHouse; empty if unknown. */
   storeTypes: string[];
-  /** What it can be marked as, the natural one first. */
+  /** Possible field types, the natural one first. */
   types: LogicalType[];
-  /** Spans of the sample that have it; `null` for a column, which every span has, and for what was not sampled. */
+  /** Number of spans in the sample that have it; `null` for a column, which every span has, and if not sampled. */
   rows: number | null;
   sampledRows: number;
   examples: string[];
 };
 
-/** How a field is, or shall be, marked. With neither tick it is not. */
+/** Settings of a field. A field that is neither filterable nor for policies is not stored. */
 export type Mark = { type: LogicalType; filterable: boolean; policy: boolean; column: string | null };
 
-/** The changes that are not saved yet, by field. */
+/** The unsaved changes, by field. */
 export type Changes = Readonly<Record<string, { map: string; name: string; mark: Mark }>>;
 
 const ALL_TYPES: LogicalType[] = ["string", "number", "boolean", "string_array"];
@@ -40,7 +40,7 @@ export function fieldKey(map: string, name: string): string {
   return JSON.stringify([map, name]);
 }
 
-/** A text as a CEL string literal, as the service writes it. */
+/** A text as a CEL string literal, in the service's notation. */
 export function quoted(text: string): string {
   const escapes: Record<string, string> = {
     '"': '\\"',
@@ -49,7 +49,7 @@ export function quoted(text: string): string {
     "\r": "\\r",
     "\t": "\\t",
   };
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is escaped
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: the expression finds the characters to escape
   const escaped = text.replace(/["\\\u0000-\u001f\u007f-\u009f]/g, (character) => {
     const code = character.charCodeAt(0).toString(16).padStart(4, "0");
     return escapes[character] ?? `\\u${code}`;
@@ -61,14 +61,14 @@ export function refOf(map: string, name: string): string {
   return map === "" ? name : `${map}[${quoted(name)}]`;
 }
 
-// The words that CEL keeps for itself, and the caller's.
+// Reserved words of CEL, and the variable for the caller.
 const RESERVED = new Set(
   "true false null in as break const continue else for function if import let loop package namespace return var void while".split(
     " ",
   ),
 );
 
-/** Why policies cannot use a field; `null` when they can. */
+/** Why policies cannot use a field, or `null` if they can. */
 export function whyNoPolicy(map: string, name: string, type: LogicalType): string | null {
   if (type === "number") {
     return "Policies cannot use numbers: they compare exactly what a span says, and numbers are for searching. Mark it as text to use it in policies.";
@@ -82,7 +82,7 @@ export function whyNoPolicy(map: string, name: string, type: LogicalType): strin
     : "Policies cannot name this column: its name is not made of letters, digits and underscores only, or means something else in a policy.";
 }
 
-/** What a mark can be without looking at the table: a text under a key can be read as any type. */
+/** Possible types of a field without a sample: text under a map key can be parsed as any type. */
 export function typesOfMarked(field: MarkedField): LogicalType[] {
   const free =
     (field.source === "map_key" && /String\W*$/.test(field.column_type)) ||
@@ -105,7 +105,7 @@ function column(map: string, name: string, type: string, types: LogicalType[]): 
   };
 }
 
-/** Everything that can be marked, once each: columns, what the sample found, what is marked, what was added by hand. */
+/** All possible fields without duplicates: columns, keys in the sample, stored fields, and added ones. */
 export function candidatesOf(
   detail: Api["TableDetail"] | null,
   marked: MarkedField[],
@@ -145,7 +145,7 @@ export function candidatesOf(
   return [...found.values()];
 }
 
-/** What keys of a map can be marked as; `null` when the table's columns are not known, or it is none. */
+/** Possible types for keys of a map, or `null` if the column is unknown or not a map. */
 export function typesOfMap(detail: Api["TableDetail"] | null, map: string): LogicalType[] | null {
   const types = detail?.columns.find(({ name }) => name === map)?.key_logical_types ?? [];
   return types.length === 0 ? null : types;
@@ -158,7 +158,7 @@ export function markOf(field: MarkedField): Mark {
 
 const isMarked = (mark: Mark) => mark.filterable || mark.policy;
 
-/** The mark of a field as it would be after saving. */
+/** The settings of a field including unsaved changes. */
 export function markNow(
   candidate: Candidate,
   marked: ReadonlyMap<string, MarkedField>,
@@ -177,16 +177,16 @@ export function byKey(marked: MarkedField[]): Map<string, MarkedField> {
   return new Map(marked.map((field) => [fieldKey(field.map, field.name), field]));
 }
 
-/** A mark after one of its members was changed, such that the service can accept it. */
+/** Applies a change to the settings of a field, such that the service can accept the result. */
 export function changed(map: string, name: string, mark: Mark, change: Partial<Mark>): Mark {
   const next = { ...mark, ...change };
   const policy = next.policy && whyNoPolicy(map, name, next.type) === null;
-  // A column is adopted for what is marked; adopting it again compares it again.
+  // A column is adopted only for a stored field. Adopting it again verifies it again.
   return { ...next, policy, column: next.filterable || policy ? next.column : null };
 }
 
-/** What is left to save once `sent` is stored over `before`: what was changed meanwhile. What was undone meanwhile is a
- * change back to what it was. */
+/** The changes that remain to be saved after `sent` was stored over `before`: those made during the save. Changes that were
+ * undone during the save become changes back to the previous state. */
 export function changedSince(sent: Changes, now: Changes, before: ReadonlyMap<string, MarkedField>): Changes {
   const left: Record<string, Changes[string]> = {};
   for (const [key, change] of Object.entries(sent)) {
@@ -216,7 +216,7 @@ export type Difference = {
   after: Mark | null;
 };
 
-/** What saving would change, in the order of names. */
+/** The differences that a save would make, ordered by name. */
 export function differences(marked: MarkedField[], changes: Changes): Difference[] {
   const stored = byKey(marked);
   const found: Difference[] = [];
@@ -245,7 +245,7 @@ export function sameMark(one: Mark, other: Mark): boolean {
   );
 }
 
-/** What `PUT /schema/fields` is sent: all fields that are marked afterwards. */
+/** The body of `PUT /schema/fields`: all fields after the change. */
 export function marksToSend(marked: MarkedField[], changes: Changes): Api["FieldMark"][] {
   const all = new Map(
     marked.map((field) => [
@@ -268,7 +268,7 @@ export function marksToSend(marked: MarkedField[], changes: Changes): Api["Field
     }));
 }
 
-/** How a mark reads: `number, search`. */
+/** Describes settings: `number, search`. */
 export function describeMark(mark: Mark): string {
   const uses = [mark.filterable ? "search" : "", mark.policy ? "policies" : ""].filter((use) => use !== "");
   return [TYPE_LABELS[mark.type], ...uses, ...(mark.column === null ? [] : [`column ${mark.column}`])].join(
@@ -276,7 +276,7 @@ export function describeMark(mark: Mark): string {
   );
 }
 
-/** The columns that are in place for keys of maps, by field. Only such a column can be adopted. */
+/** Existing key columns of the table, by field. Only these can be adopted. */
 export function keyColumns(
   inPlace: Pick<Api["DdlInPlace"], "id" | "name">[],
   marked: MarkedField[],

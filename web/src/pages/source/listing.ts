@@ -2,21 +2,21 @@ import type { Candidate } from "./fields";
 
 export type Order = "frequency" | "name";
 
-/** Which of the fields are listed, and how. */
+/** Filter and order of the list of fields. */
 export type Listing = {
   text: string;
   place: string;
   order: Order;
   only: ReadonlySet<string> | null;
-  /** Columns that come first among those that every span has. */
+  /** Columns that are listed first among the columns that every span has. */
   leading: readonly string[];
 };
 
-/** Columns of their own, as a place to look in. */
+/** Place of separate columns. */
 export const COLUMNS = "";
 export const EVERYWHERE = "*";
 
-/** The places that fields are in, with how many are in each; columns first, then maps by name. */
+/** The places of fields with their counts: columns first, then maps by name. */
 export function placesOf(candidates: Candidate[]): { place: string; count: number }[] {
   const counts = new Map<string, number>();
   for (const { map } of candidates) {
@@ -27,7 +27,7 @@ export function placesOf(candidates: Candidate[]): { place: string; count: numbe
     .sort((one, other) => one.place.localeCompare(other.place));
 }
 
-/** How often a field occurs: columns are on every span, what was not sampled comes last. */
+/** Sort key for the frequency of a field: columns occur on every span, and unsampled fields come last. */
 function share({ map, name, rows, sampledRows }: Candidate, leading: readonly string[]): number {
   if (rows === null) {
     return map !== "" ? -1 : leading.includes(name) ? 3 : 2;

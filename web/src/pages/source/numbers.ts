@@ -18,24 +18,24 @@ function scaled(value: number, units: [string, number][], from: number): string 
       continue;
     }
     const digits = Number((value / size).toPrecision(value / size >= 100 ? 3 : 2));
-    // 999,999 rounds to the next unit.
+    // 999,999 rounds up to the next unit.
     const larger = units[at - 1];
     return digits >= 1_000 && larger !== undefined ? `1 ${larger[0]}` : `${digits} ${unit}`;
   }
   return null;
 }
 
-/** A number of rows as people say it: `850`, `9,120`, `1.2 M`. */
+/** Formats a number of rows: `850`, `9,120`, `1.2 M`. */
 export function formatCount(count: number): string {
   return scaled(count, COUNTS, 10_000) ?? Math.round(count).toLocaleString("en");
 }
 
-/** A size as people say it: `512 B`, `3.4 GB`. */
+/** Formats a size: `512 B`, `3.4 GB`. */
 export function formatBytes(bytes: number): string {
   return scaled(bytes, BYTES, 0) ?? `${Math.round(bytes)} B`;
 }
 
-/** How often something occurs: `64 %`, `0.3 %`, and never `0 %` or `100 %` for what is not quite that. */
+/** Formats a frequency: `64 %`, `0.3 %`. `0 %` and `100 %` are exact. */
 export function formatShare(part: number, whole: number): string {
   if (whole <= 0) {
     return "–";
@@ -48,12 +48,12 @@ export function formatShare(part: number, whole: number): string {
   return `${shown} %`;
 }
 
-/** `1 field`, `2 fields`. */
+/** Formats a count: `1 field`, `2 fields`. */
 export function counted(count: number, one: string, many = `${one}s`): string {
   return `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
 }
 
-/** Numbers with runs of them drawn together: `1 to 3, 7`. */
+/** Formats numbers with consecutive ones combined: `1 to 3, 7`. */
 export function ranges(numbers: number[]): string {
   const runs: [number, number][] = [];
   for (const number of [...numbers].sort((one, other) => one - other)) {
@@ -69,9 +69,9 @@ export function ranges(numbers: number[]): string {
     .join(", ");
 }
 
-/** How many times less: `12×`, `1.4×`, `1,300×`. */
+/** Formats a factor of reduction: `12×`, `1.4×`, `1,300×`. */
 export function formatGain(gain: number): string {
-  // In a small table an estimate can say that more is read.
+  // For a small table, the estimate may be that more is read.
   if (gain < 1) {
     return "< 1×";
   }

@@ -5,7 +5,7 @@ import { draftOf, newPolicy } from "../roles/draft";
 import { roleQuery, saveRole } from "../roles/queries";
 import { userChanged, userQuery } from "../users/queries";
 
-/** The binding and the marked fields, with the tag that a change of them names. */
+/** The binding and the fields, with the ETag for a change. */
 export const schemaQuery = queryOptions({
   queryKey: ["schema"],
   queryFn: async ({ signal }) => {
@@ -20,7 +20,8 @@ export const tablesQuery = queryOptions({
   staleTime: 60_000,
 });
 
-/** What a table holds. Each such look at example values is audited: one is enough while the page is used. */
+/** Columns, keys and examples of a table. Each request is audited because of the example values, so that it is sent only once
+ * while the page is used. */
 export const tableQuery = (database: string, table: string) =>
   queryOptions({
     queryKey: ["schema", "table", database, table],
@@ -37,19 +38,19 @@ export const ddlQuery = queryOptions({
   refetchOnWindowFocus: false,
 });
 
-/** After a change of the binding or the fields: what follows from them. */
+/** Must be called after a change of the binding or the fields, to update dependent data. */
 export async function sourceChanged(): Promise<void> {
   await Promise.all([
     queryClient.invalidateQueries({ queryKey: schemaQuery.queryKey, exact: true }),
     queryClient.invalidateQueries({ queryKey: ddlQuery.queryKey }),
     queryClient.invalidateQueries({ queryKey: ["filter-schema"] }),
-    // Which expressions are policies depends on what is marked.
+    // Whether an expression is valid depends on the fields.
     queryClient.invalidateQueries({ queryKey: ["policy-check"] }),
     queryClient.invalidateQueries({ queryKey: ["policy-fixes"] }),
   ]);
 }
 
-/** How many traces the caller can see in the last hours: up to 25, and whether there are more. */
+/** Number of traces in the last hours that the caller can see: up to 25, and whether there are more. */
 export async function tracesSeen(hours: number): Promise<{ traces: number; more: boolean }> {
   const now = Date.now();
   const page = await ask(
@@ -68,7 +69,7 @@ export async function tracesSeen(hours: number): Promise<{ traces: number; more:
   return { traces: page.trace_ids?.length ?? 0, more: page.next_cursor !== undefined };
 }
 
-/** Gives the caller a role with a policy: makes or extends the role, then assigns it. Repeating it changes nothing more. */
+/** Grants the caller a role with a policy: creates or extends the role, then assigns it. The operation is idempotent. */
 export async function takeRole(
   username: string,
   role: string,

@@ -5,17 +5,17 @@ import { fieldKey } from "./fields";
 /** A stored policy that a change would break. */
 export type Broken = { role: string; policy: string; reason: string };
 
-/** What the service refused of a change of fields, by field where that can be told. */
+/** Errors of a rejected change of fields, by field where possible. */
 export type Refusal = {
   byField: ReadonlyMap<string, string[]>;
   broken: Broken[];
-  /** What belongs to no field. */
+  /** Errors without a field. */
   other: string[];
 };
 
 const NOTHING: Refusal = { byField: new Map(), broken: [], other: [] };
 
-/** Reads a refusal of `PUT /schema/fields`. `sent` are the marks that it points into, `touched` the fields that differ. */
+/** Parses the errors of `PUT /schema/fields`. Their pointers refer to `sent`; `touched` are the changed fields. */
 export function refusalOf(
   error: unknown,
   sent: Api["FieldMark"][],
@@ -35,7 +35,7 @@ export function refusalOf(
       add(fieldKey(mark.map ?? "", mark.name), text);
     } else if (role !== undefined && policy !== undefined && reason !== undefined) {
       broken.push({ role, policy, reason });
-      // The reason names the field as policies do; what is not named belongs to the change as a whole.
+      // The reason names the field in policy syntax. If it names none, it belongs to the change as a whole.
       for (const { key, ref } of touched.filter(({ ref }) => mentions(reason, ref))) {
         add(key, `The policy “${policy}” of the role “${role}” needs ${ref} and would break.`);
       }
@@ -46,7 +46,7 @@ export function refusalOf(
   return { byField, broken, other };
 }
 
-/** Whether a text is about a field: its name as a whole, not as a part of a longer one. */
+/** Whether a text mentions a field by its whole name, not as part of a longer one. */
 function mentions(text: string, ref: string): boolean {
   for (let at = text.indexOf(ref); at !== -1; at = text.indexOf(ref, at + 1)) {
     const [before = "", after = ""] = [text[at - 1], text[at + ref.length]];
@@ -57,7 +57,7 @@ function mentions(text: string, ref: string): boolean {
   return false;
 }
 
-/** What a refusal of `PUT /schema/binding` says of one member, such as `/display/name`. */
+/** Errors of a rejected `PUT /schema/binding` by member, such as `/display/name`. */
 export function memberErrors(error: unknown): ReadonlyMap<string, string> {
   const problems = error instanceof ApiError ? (error.problem.errors ?? []) : [];
   return new Map(problems.map(({ pointer, detail }) => [pointer, visible(detail)]));

@@ -1,13 +1,13 @@
 import { nameProblem } from "../roles/draft";
 import { type MarkedField, quoted } from "./fields";
 
-/** What a first role shall open. */
+/** Access that a first role grants. */
 export type Choice =
   | { kind: "values"; ref: string; values: string[] }
   | { kind: "everything" }
   | { kind: "own"; expression: string };
 
-/** Fields that a role can be made of by choosing values, the likeliest first. */
+/** Fields that a role can be based on by selecting values, the most likely first. */
 export function fieldsForRoles(marked: MarkedField[]): MarkedField[] {
   const likelihood = ({ name, map }: MarkedField) => {
     if (/^(deployment\.environment(\.name)?|env|environment)$/i.test(name)) return 0;
@@ -20,7 +20,7 @@ export function fieldsForRoles(marked: MarkedField[]): MarkedField[] {
     .sort((one, other) => likelihood(one) - likelihood(other) || one.ref.localeCompare(other.ref));
 }
 
-/** The CEL expression of a choice; empty while there is nothing to say. */
+/** The CEL expression of a choice, or an empty string if the choice is incomplete. */
 export function expressionOf(choice: Choice, marked: MarkedField[]): string {
   if (choice.kind === "own") {
     return choice.expression;
@@ -47,7 +47,7 @@ export function expressionOf(choice: Choice, marked: MarkedField[]): string {
   return choice.values.length === 1 ? `${ref} == ${quoted(first)}` : `${ref} in ${list}`;
 }
 
-/** What to call a choice: the policy's title. */
+/** Title of the policy for a choice. */
 export function titleOf(choice: Choice, marked: MarkedField[]): string {
   if (choice.kind === "everything") {
     return "Every trace";
@@ -62,7 +62,7 @@ export function titleOf(choice: Choice, marked: MarkedField[]): string {
   return choice.values.length === 0 ? "" : `Traces with ${field.name} ${choice.values.join(" or ")}`;
 }
 
-/** A name that a role may have, after what it opens. */
+/** A valid role name for a choice. */
 export function roleNameOf(choice: Choice): string {
   const words =
     choice.kind === "everything"
@@ -78,7 +78,7 @@ export function roleNameOf(choice: Choice): string {
   return slug === "" || slug === "traces" ? "my-traces" : slug;
 }
 
-/** Why a name will not do for a first role; `null` when it does. */
+/** Why a name is unsuitable for a first role, or `null`. */
 export function whyNoRoleName(name: string): string | null {
   if (name.toLowerCase() === "admin") {
     return "“admin” gives administration. Choose another name, so that others can have this role without administering.";

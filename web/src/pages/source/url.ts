@@ -1,19 +1,19 @@
 export const STEPS = ["table", "columns", "fields", "role", "speed", "done"] as const;
 export type Step = (typeof STEPS)[number];
 
-/** What the address says of the wizard: the step, and the table that was chosen. */
+/** State of the wizard in the URL: the step and the selected table. */
 export type SetupUrl = { step?: Step; database?: string; table?: string };
 
 export const TABS = ["fields", "binding", "speed"] as const;
 export type Tab = (typeof TABS)[number];
 
-/** What the address says of the day-to-day page. */
+/** State of the trace source page in the URL. */
 export type SourceUrl = { tab?: Tab };
 
 const one = <T extends string>(known: readonly T[], value: unknown): T | undefined =>
   known.find((name) => name === value);
 
-// The router reads `database=2024` as a number.
+// The router parses `database=2024` as a number.
 const text = (value: unknown): string =>
   typeof value === "string" ? value : typeof value === "number" ? String(value) : "";
 
@@ -22,7 +22,7 @@ export function setupOfUrl(search: Record<string, unknown>): SetupUrl {
   const [database, table] = [text(search.database), text(search.table)];
   return {
     ...(step === undefined ? {} : { step }),
-    // One without the other names no table.
+    // Database and table are only valid together.
     ...(database === "" || table === "" ? {} : { database, table }),
   };
 }

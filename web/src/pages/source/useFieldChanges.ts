@@ -16,14 +16,15 @@ import {
 import { schemaQuery, sourceChanged } from "./queries";
 import { refusalOf } from "./refusals";
 
-/** The changes that a save sends, and what they are changes of. */
+/** The changes of a save, with the fields that they are based on. */
 type Sent = { changes: Changes; before: ReadonlyMap<string, MarkedField> };
 
 export type FieldChanges = ReturnType<typeof useFieldChanges>;
 
-/** Changes of the marked fields that are not saved yet, and saving them all as one.
+/** Unsaved changes of fields, which are saved together.
  *
- * Only what differs is kept, not the whole set: when somebody else changes fields in the meantime, it applies to theirs. */
+ * Only differences are kept, not the whole set, so that they also apply to fields that another user has changed in the
+ * meantime. */
 export function useFieldChanges(schema: { model: Api["AccessModel"]; tag: string } | undefined) {
   const client = useQueryClient();
   const [changes, setChanges] = useState<Changes>({});
@@ -48,7 +49,7 @@ export function useFieldChanges(schema: { model: Api["AccessModel"]; tag: string
     },
     onSuccess: async (saved, sent) => {
       client.setQueryData(schemaQuery.queryKey, saved);
-      // Saving can take minutes, and fields can be ticked meanwhile.
+      // Saving can take minutes, and the user can change fields meanwhile.
       setChanges((now) => changedSince(sent.changes, now, sent.before));
       await sourceChanged();
     },
@@ -70,7 +71,7 @@ export function useFieldChanges(schema: { model: Api["AccessModel"]; tag: string
     setChanges((before) => ({ ...before, ...Object.fromEntries(added) }));
   };
 
-  // These stay the same between changes, so that a tick draws one row anew and not all of them.
+  // The callbacks keep their identity, so that a change renders one row and not all of them.
   const change = useCallback(
     (candidate: Candidate, change: Partial<Mark>) =>
       setChanges((before) => {
@@ -91,7 +92,7 @@ export function useFieldChanges(schema: { model: Api["AccessModel"]; tag: string
     stored,
     diff,
     refusal,
-    /** What was refused, for people; already told at the fields where `refusal` says so. */
+    /** The error of the save; `refusal` contains the errors of individual fields. */
     error: refused === null ? save.error : refused.cause,
     isSaving: save.isPending,
     markOf: (candidate: Candidate) => markNow(candidate, stored, changes),
@@ -107,7 +108,7 @@ export function useFieldChanges(schema: { model: Api["AccessModel"]; tag: string
   };
 }
 
-/** A refusal, with what was sent: its pointers count in that. */
+/** A rejected save with its request, which the pointers of the errors refer to. */
 class Refused extends Error {
   readonly sent: Api["FieldMark"][];
 

@@ -1,7 +1,7 @@
 import type { Api } from "../../api/client";
 import { type Candidate, changed, type Mark, type MarkedField } from "./fields";
 
-/** Keys that say whose a trace is, or where it ran: what policies are made of. */
+/** Keys that identify the owner or the environment of a trace, which policies are usually based on. */
 const BELONGING =
   /^(?:.*[._-])?(?:tenant|team|customer|organi[sz]ation|org|account|project|department|business_unit)(?:[._-]?(?:id|name|slug|key))?$/i;
 
@@ -37,9 +37,9 @@ const FOR_SEARCH = new Set([
 
 const NUMBERS = new Set(["http.status_code", "http.response.status_code"]);
 
-/** How fields that most services of this kind mark are usually marked; those that are marked already are left alone.
+/** Common settings for common fields. Existing fields are unchanged.
  *
- * Whether spans have them is what the candidates tell, so that nothing is proposed that is not there. */
+ * Proposals are limited to the candidates, so that no absent field is proposed. */
 export function usualMarks(
   candidates: Candidate[],
   binding: Api["Binding"],

@@ -11,7 +11,7 @@ import type { TraceState } from "./useTraceState";
 
 const LANE = 20;
 
-/** All spans at their times, children below parents, drawn. */
+/** Flame graph on a canvas: spans at their times, children below parents. */
 export function Flame({ trace, state }: { trace: Trace; state: TraceState }) {
   const { range, current, open, found } = state;
   const flame = useMemo(() => flameOf(trace), [trace]);
@@ -42,7 +42,7 @@ export function Flame({ trace, state }: { trace: Trace; state: TraceState }) {
         if (x > width) {
           break;
         }
-        // Of many in one pixel the first is enough.
+        // Of many spans within one pixel, only the first is drawn.
         if (end < 0 || (end < drawn && span !== current)) {
           continue;
         }
@@ -58,7 +58,7 @@ export function Flame({ trace, state }: { trace: Trace; state: TraceState }) {
     }
   }, [trace, flame, range, length, width, height, top, colours, current, open, found]);
 
-  // The current span in view.
+  // Scrolls the current span into view.
   useEffect(() => {
     const element = scroller.current;
     const y = (flame.lane[current] ?? 0) * LANE;
@@ -90,7 +90,7 @@ export function Flame({ trace, state }: { trace: Trace; state: TraceState }) {
           {formatDuration(trace.duration[told] ?? 0)}, self {formatDuration(trace.self[told] ?? 0)}
         </span>
       </p>
-      {/* biome-ignore lint/a11y/useKeyWithClickEvents: the page takes the keys */}
+      {/* biome-ignore lint/a11y/useKeyWithClickEvents: the page handles the keys */}
       <div
         ref={(element) => {
           scroller.current = element;
@@ -99,7 +99,7 @@ export function Flame({ trace, state }: { trace: Trace; state: TraceState }) {
         className={classes.flameBox}
         role="application"
         aria-label="Flame: arrow keys go from span to span, Enter opens its details"
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: arrow keys move in it
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: arrow keys move within it
         tabIndex={0}
         data-spans
         onScroll={(event) => setTop(event.currentTarget.scrollTop)}

@@ -19,7 +19,7 @@ const COLUMNS: [GroupColumn, string][] = [
 ];
 const PAGE = 200;
 
-/** The spans of a trace by service and operation: where the time goes when there are too many to read. */
+/** Spans of a trace by service and operation, to show the distribution of time in large traces. */
 export function Groups({ trace, onShow }: { trace: Trace; onShow: (span: number) => void }) {
   const [sorting, setSorting] = useState<{ by: GroupColumn; descending: boolean }>({
     by: "self",

@@ -14,7 +14,7 @@ import classes from "./trace.module.css";
 
 const MOST = 120;
 
-/** What the trace is, and what can be taken from it. */
+/** Summary of the trace, with its exports. */
 export function Header({
   trace,
   onReload,

@@ -7,10 +7,10 @@ import { contextOf, useColours } from "./useColours";
 import type { TraceState } from "./useTraceState";
 
 const HEIGHT = 52;
-/** More spans than this are not to be told apart on so few lines. */
+/** With more spans than this, the lines of the map cannot be distinguished. */
 const MOST = 20_000;
 
-/** The whole trace in small. Dragging zooms in to what was dragged over. */
+/** Overview of the whole trace. Dragging zooms to the selected range. */
 export function Minimap({ trace, state }: { trace: Trace; state: TraceState }) {
   const { range, whole, setRange, found } = state;
   const { ref: box, width } = useElementSize();
@@ -78,7 +78,7 @@ export function Minimap({ trace, state }: { trace: Trace; state: TraceState }) {
         setDrag((before) => (before === null ? null : { from: before.from, to }));
       }}
       onPointerUp={() => {
-        // What was hardly moved was a press, which shows the same stretch of time around it.
+        // A drag of a few pixels is a click, which moves the visible range there.
         if (drag !== null && (Math.abs(drag.to - drag.from) / length) * width > 3) {
           setRange({ from: Math.min(drag.from, drag.to), to: Math.max(drag.from, drag.to) });
         } else if (drag !== null && !whole) {

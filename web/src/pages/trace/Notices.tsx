@@ -7,7 +7,7 @@ import classes from "./trace.module.css";
 const spans = (count: number, one: string, more: string) =>
   `${count.toLocaleString("en")} ${count === 1 ? `span ${one}` : `spans ${more}`}`;
 
-/** What is to be said of a trace that is not whole or whose times contradict each other. */
+/** Notices for an incomplete trace or a trace with inconsistent times. */
 export function faultsAsText(faults: Faults): string[] {
   const said: string[] = [];
   if (faults.missingParents > 0) {

@@ -28,10 +28,10 @@ import type { TraceState } from "./useTraceState";
 import { Entries, LongText } from "./Values";
 import type { Opening } from "./why/useAccess";
 
-/** Events and links that stand in the document. */
+/** Maximum number of events and links in the document. */
 const MOST = 100;
 
-/** Everything about one span. */
+/** All details of a span. */
 export function Panel({
   trace,
   index,
@@ -159,7 +159,7 @@ export function Panel({
           <SpanFact name="Opens">
             the trace, by{" "}
             {opens.map(({ role, title }, place) => (
-              // biome-ignore lint/suspicious/noArrayIndexKey: policies of a role are told apart by their order alone
+              // biome-ignore lint/suspicious/noArrayIndexKey: policies of a role are identified only by their order
               <span key={`${role} ${place}`}>
                 {place > 0 && ", "}
                 <Visible text={role} most={60} /> / <Visible text={title} most={120} />
@@ -195,7 +195,7 @@ export function Panel({
         </Tabs.Panel>
         <Tabs.Panel value="exceptions">
           {exceptions.slice(0, MOST).map((exception, place) => (
-            // biome-ignore lint/suspicious/noArrayIndexKey: exceptions of one span have no other identity
+            // biome-ignore lint/suspicious/noArrayIndexKey: exceptions of a span have no other identity
             <article key={place} className={classes.event}>
               <Text fw={600} c="var(--tw-error)" component="div">
                 <LongText text={exception.type || "exception"} first={200} />
@@ -216,7 +216,7 @@ export function Panel({
         <Tabs.Panel value="events">
           {events.length === 0 && <Nothing what="events" />}
           {events.slice(0, MOST).map((event, place) => (
-            // biome-ignore lint/suspicious/noArrayIndexKey: events of one span have no other identity
+            // biome-ignore lint/suspicious/noArrayIndexKey: events of a span have no other identity
             <article key={place} className={classes.event}>
               <Group justify="space-between" gap="xs">
                 <Text fw={600} component="div">
@@ -232,7 +232,7 @@ export function Panel({
         <Tabs.Panel value="links">
           {links.length === 0 && <Nothing what="links" />}
           {links.slice(0, MOST).map((link, place) => (
-            // biome-ignore lint/suspicious/noArrayIndexKey: links of one span have no other identity
+            // biome-ignore lint/suspicious/noArrayIndexKey: links of a span have no other identity
             <LinkOf key={place} link={link} />
           ))}
           <Cut length={links.length} />
@@ -296,7 +296,7 @@ function Cut({ length }: { length: number }) {
   ) : null;
 }
 
-/** What is wrong with the span's place or times. */
+/** Problems with the span's position in the tree or its times. */
 function SpanFaults({ flags, trace, index }: { flags: number; trace: Trace; index: number }) {
   const parent = trace.parent[index] ?? -1;
   const said: string[] = [];

@@ -1,6 +1,6 @@
-// biome-ignore-all lint/a11y/useSemanticElements: a table's elements cannot be placed where only some rows exist
+// biome-ignore-all lint/a11y/useSemanticElements: table elements cannot be positioned when only some rows exist
 // biome-ignore-all lint/a11y/useFocusableInteractive: the focus stays on the grid, which names the active row
-// biome-ignore-all lint/a11y/useKeyWithClickEvents: the page takes the keys
+// biome-ignore-all lint/a11y/useKeyWithClickEvents: the page handles the keys
 import { IconAlertCircleFilled, IconAlertTriangle, IconLockOpen } from "@tabler/icons-react";
 import { memo } from "react";
 import { Visible } from "../../components/Visible";
@@ -25,15 +25,15 @@ type Properties = {
   open: boolean;
   collapsed: boolean;
   matched: boolean;
-  /** What is said of a span that opens the trace; `null` of others. */
+  /** Description of a matching span; `null` for other spans. */
   opens: string | null;
-  /** Most pixels of indentation; deeper spans say how deep they are. */
+  /** Maximum indentation in pixels; deeper spans show their depth as a number. */
   indentRoom: number;
   onOpen: (span: number) => void;
   onToggle: (span: number) => void;
 };
 
-/** One span of the waterfall. */
+/** A span of the waterfall. */
 export const Row = memo(function Row(properties: Properties) {
   const { trace, index, row, rowHeight, collapsed, indentRoom } = properties;
   const flags = trace.flags[index] ?? 0;
@@ -61,7 +61,7 @@ export const Row = memo(function Row(properties: Properties) {
       <div role="gridcell" className={classes.name} style={{ paddingLeft: levels * INDENT }}>
         {depth > levels && <span className={classes.deep}>{depth}</span>}
         {children > 0 ? (
-          // The keys ← and → do the same; it is no stop of its own.
+          // The keys ← and → do the same, so that the button is not in the tab order.
           <button
             type="button"
             tabIndex={-1}
@@ -90,7 +90,7 @@ export const Row = memo(function Row(properties: Properties) {
           <IconLockOpen size={14} className={classes.opensMark} role="img" aria-label={properties.opens} />
         )}
         <span className={classes.names}>
-          {/* The space is heard rather than seen: the row is read out as its texts together. */}
+          {/* The space is for screen readers, which read the row's texts together. */}
           <Visible text={nameOf(trace, index)} most={NAME} />{" "}
           <span className={classes.service}>
             <Visible text={serviceNameOf(trace, index)} most={NAME} />
@@ -145,7 +145,7 @@ export function faultName(flags: number): string {
           : "Without readable times";
 }
 
-/** The span's time, with what of it is on the critical path, and how long it took. */
+/** Bar of the span's time, with its parts on the critical path and its duration. */
 function Bar({ trace, index, from, length, service }: Properties & { service: string }) {
   const [start, took] = [trace.start[index] ?? 0, trace.duration[index] ?? 0];
   const [left, right] = [(start - from) / length, (start + took - from) / length];
@@ -186,15 +186,15 @@ function Bar({ trace, index, from, length, service }: Properties & { service: st
   );
 }
 
-/** What is closer together than can be told apart, as a part of what is shown. */
+/** Distance below which parts cannot be distinguished, as a fraction of the visible range. */
 const CLOSE = 0.002;
 
-/** The span's parts on the critical path, as parts of what is shown; a thousand that touch on the screen are one. */
+/** The span's parts on the critical path, as fractions of the visible range. Parts that touch on the screen are merged. */
 function criticalParts(trace: Trace, index: number, from: number, length: number): [number, number][] {
   const { critical } = trace;
   const parts: [number, number][] = [];
   const last = critical.first[index + 1] ?? 0;
-  // They come from the latest to the earliest.
+  // The parts are sorted from the latest to the earliest.
   for (let at = critical.first[index] ?? 0; at < last; at += 1) {
     const begin = Math.max(0, ((critical.from[at] ?? 0) - from) / length);
     const finish = Math.min(1, ((critical.to[at] ?? 0) - from) / length);

@@ -9,7 +9,7 @@ import classes from "./trace.module.css";
 
 const FEW = 8;
 
-/** Where the time was spent: each service's self time, as a bar and as its legend. */
+/** Self time of each service, as a bar that is also the legend. */
 export function Services({ trace, onFind }: { trace: Trace; onFind: (text: string) => void }) {
   const [all, setAll] = useState(false);
   const services = useMemo(() => servicesBySelf(trace), [trace]);

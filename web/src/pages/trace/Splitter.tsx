@@ -1,7 +1,7 @@
 import { useRef } from "react";
 import classes from "./trace.module.css";
 
-/** Drags the border between two columns; arrow keys move it as well. */
+/** Draggable border between two columns; arrow keys move it as well. */
 export function Splitter({
   label,
   value,
@@ -15,14 +15,14 @@ export function Splitter({
   least: number;
   most: number;
   onChange: (value: number) => void;
-  /** The width that changes is that to the right. */
+  /** Whether the value is the width of the column to the right. */
   reverse?: boolean;
 }) {
   const drag = useRef<{ x: number; value: number } | null>(null);
   const sign = reverse ? -1 : 1;
   const set = (to: number) => onChange(Math.round(Math.min(most, Math.max(least, to))));
   return (
-    // biome-ignore lint/a11y/useSemanticElements: a separator that can be moved is no rule
+    // biome-ignore lint/a11y/useSemanticElements: a movable separator is not an hr element
     <div
       role="separator"
       aria-orientation="vertical"

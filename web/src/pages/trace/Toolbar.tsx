@@ -17,7 +17,7 @@ import type { KeyAction } from "./keys";
 import classes from "./trace.module.css";
 import type { TraceState, View } from "./useTraceState";
 
-/** Views, finding, errors, levels, zoom. */
+/** Views, text search, errors, levels and zoom. */
 export function Toolbar({ trace, state }: { trace: Trace; state: TraceState }) {
   const { view, act } = state;
   const tool = (label: string, icon: ReactNode, action: KeyAction, disabled = false) => (
@@ -97,7 +97,7 @@ function Finder({ state }: { state: TraceState }) {
   const field = useRef<HTMLInputElement>(null);
   const { setFind } = state;
   useEffect(() => setText(asked), [asked]);
-  // Enter often comes before anything is found; it is done then. `null` for nothing to do.
+  // Enter is often pressed before the search is done, and then takes effect afterwards. `null` if no action is pending.
   const waiting = useRef<{ forward: boolean } | null>(null);
   const ready = found.done && found.text === asked;
   useEffect(() => {

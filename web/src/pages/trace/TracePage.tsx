@@ -15,7 +15,7 @@ import classes from "./trace.module.css";
 import { forgetAccess } from "./why/queries";
 import { WhyNotSeen } from "./why/WhyNotSeen";
 
-/** One trace, by its id. */
+/** Page of a trace by id. */
 export function TracePage() {
   const { traceId } = useParams({ from: "/app/trace/$traceId" });
   const [progress, setProgress] = useState<Progress>({ bytes: 0, spans: 0 });
@@ -40,7 +40,7 @@ export function TracePage() {
   if (data.count === 0) {
     return <NoSuchTrace id={traceId} onRetry={again} />;
   }
-  // Another trace begins with nothing collapsed and nothing chosen.
+  // Another trace starts with a fresh state.
   return <TraceView key={traceId} trace={data} onReload={again} />;
 }
 
@@ -60,7 +60,7 @@ function Loading({ progress }: { progress: Progress }) {
   );
 }
 
-/** The same for a trace that does not exist and for one that the reader may not see: neither is told from the other. */
+/** The same page for a trace that does not exist and for one that the user may not see, so that they are indistinguishable. */
 function NoSuchTrace({ id, onRetry }: { id: string; onRetry: () => void }) {
   const me = useMe();
   return (

@@ -20,11 +20,11 @@ import { useAccess } from "./why/useAccess";
 import { WhyBadge } from "./why/WhyBadge";
 import { WhyPanel } from "./why/WhyPanel";
 
-/** Where keys are typed or mean something of their own. */
+/** Elements for text input or with their own keyboard handling. */
 const OWN_KEYS =
   "input, textarea, select, [contenteditable=true], [role=dialog], [role=menu], [role=tablist], [role=radiogroup]";
 
-/** A trace with its views and the details of a span beside them. */
+/** A trace with its views and the details of a span. */
 export function TraceView({ trace, onReload }: { trace: Trace; onReload: () => void }) {
   const state = useTraceState(trace);
   const { act, view, open, why, setWhy } = state;
@@ -60,7 +60,7 @@ export function TraceView({ trace, onReload }: { trace: Trace; onReload: () => v
   }, []);
 
   useEffect(() => {
-    // Two frames: the first rows are then on the screen, not only in the document.
+    // After two frames, the first rows are on the screen, not only in the document.
     let frame = requestAnimationFrame(() => {
       frame = requestAnimationFrame(() => performance.mark("trace-usable"));
     });
@@ -76,7 +76,7 @@ export function TraceView({ trace, onReload }: { trace: Trace; onReload: () => v
       state.setView("waterfall");
     }
     if (!wide) {
-      // The panel lies over the spans there.
+      // In a narrow window, the panel covers the spans.
       setWhy(null);
       document.querySelector("[data-spans]")?.scrollIntoView({ block: "center" });
     }

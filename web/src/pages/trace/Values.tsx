@@ -7,19 +7,19 @@ import { pieces } from "../../lib/visible";
 import type { Entry } from "../../trace/details";
 import classes from "./trace.module.css";
 
-/** Shown at first. */
+/** Number of characters shown initially. */
 const FIRST = 400;
-/** Shown at once when asked for more: as one text, and when each hidden character is an element of its own. */
+/** Number of further characters shown per click: as plain text, and when each invisible character is a separate element. */
 const PLAIN = 1_000_000;
 const MARKED = 20_000;
-/** Attributes that stand in the document at first. */
+/** Number of attributes in the document initially. */
 const ENTRIES = 200;
 
 export function asText(value: unknown): string {
   return typeof value === "string" ? value : writeJson(value, 2);
 }
 
-/** A value, however long: its beginning, and the rest when asked for. */
+/** A value of any length: its beginning, and the rest on request. */
 export function LongText({
   text,
   first = FIRST,
@@ -50,7 +50,7 @@ export function LongText({
   );
 }
 
-/** Entries with what tells them apart: the maps of a span, by type for example, may hold the same key. */
+/** Adds unique ids to entries: the same key may occur several times, for example in maps of different types. */
 export function identified(entries: readonly Entry[]): (Entry & { readonly id: string })[] {
   const times = new Map<string, number>();
   return entries.map(({ key, value }) => {
@@ -60,7 +60,7 @@ export function identified(entries: readonly Entry[]): (Entry & { readonly id: s
   });
 }
 
-/** Keys and values, with a filter when there are many. */
+/** Keys and values, with a filter if there are many. */
 export function Entries({ entries, what }: { entries: readonly Entry[]; what: string }) {
   const [filter, setFilter] = useState("");
   const [most, setMost] = useState(ENTRIES);

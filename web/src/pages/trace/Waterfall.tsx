@@ -1,6 +1,6 @@
-// biome-ignore-all lint/a11y/useSemanticElements: a table's elements cannot be placed where only some rows exist
+// biome-ignore-all lint/a11y/useSemanticElements: table elements cannot be positioned when only some rows exist
 // biome-ignore-all lint/a11y/useFocusableInteractive: the focus stays on the grid, which names the active row
-// biome-ignore-all lint/a11y/useKeyWithClickEvents: the page takes the keys
+// biome-ignore-all lint/a11y/useKeyWithClickEvents: the page handles the keys
 import { useLocalStorage } from "@mantine/hooks";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 import { formatDuration } from "../../lib/duration";
@@ -13,16 +13,16 @@ import type { TraceState } from "./useTraceState";
 import classes from "./waterfall.module.css";
 import type { Opening } from "./why/useAccess";
 
-/** Heights in pixels: of a row with name and bar beside each other, of one with the bar below, of the scale. */
+/** Heights in pixels: of a row with the bar next to the name, of a row with the bar below the name, and of the scale. */
 const ROW = 26;
 const TALL_ROW = 42;
 const SCALE = 26;
-/** Rows beyond the edges, so that scrolling finds them there. */
+/** Number of rows that are rendered beyond each edge, for smooth scrolling. */
 const BEYOND = 12;
-/** The window moves by so many rows at a time. */
+/** Step in rows by which the rendered range moves. */
 const STEP = 6;
 
-/** The spans as a tree, with their times beside them. Only the rows that are to be seen are in the document. */
+/** Spans as a tree with their times. Only the visible rows are in the document. */
 export function Waterfall({
   trace,
   state,
@@ -49,7 +49,7 @@ export function Waterfall({
   const names = narrow ? 0 : Math.min(nameWidth, Math.max(160, width - 240));
   const currentRow = rowOf(rows, current);
 
-  // biome-ignore lint/correctness/useExhaustiveDependencies: rows that come or go move the current one, too
+  // biome-ignore lint/correctness/useExhaustiveDependencies: added or removed rows also move the current one
   useLayoutEffect(() => {
     const box = scroller.current;
     if (box === null || height === 0) {
@@ -65,7 +65,7 @@ export function Waterfall({
   }, [currentRow, rows, rowHeight, height === 0]);
 
   useEffect(() => {
-    // Keys work at once, unless somebody is somewhere else already.
+    // Focuses the spans for the keys, unless another element has the focus.
     if (document.activeElement === document.body || document.activeElement === null) {
       scroller.current?.focus({ preventScroll: true });
     }
@@ -164,7 +164,7 @@ export function Waterfall({
   );
 }
 
-/** Ticks of a scale far from the begin differ only in late digits, which the usual form rounds away. */
+/** Ticks far from the start differ only in late digits, which the usual format rounds away. */
 function formatTick(tick: number, ticks: readonly number[]): string {
   const text = formatDuration(tick);
   const step = (ticks[1] ?? 0) - (ticks[0] ?? 0);

@@ -2,7 +2,7 @@ import { download } from "../../lib/download";
 import type { Trace } from "../../trace/model";
 import { jsonOf, otlpOf } from "../../trace/otlp";
 
-/** Gives the reader the trace as a file. */
+/** Downloads the trace as a file. */
 export function downloadTrace(trace: Trace, form: "json" | "otlp"): void {
   const name = `trace-${trace.id.replace(/[^\w.-]/g, "_").slice(0, 64)}${form === "otlp" ? ".otlp" : ""}.json`;
   download(form === "json" ? jsonOf(trace) : otlpOf(trace), name, "application/json");

@@ -1,4 +1,4 @@
-/** What a key does on a trace page. */
+/** Actions of keys on a trace page. */
 export type KeyAction =
   | { readonly do: "move"; readonly rows: number }
   | { readonly do: "page"; readonly pages: number }
@@ -41,7 +41,7 @@ const ACTIONS: Readonly<Record<string, KeyAction>> = {
   "0": { do: "zoom", factor: Number.POSITIVE_INFINITY },
 };
 
-/** The action of a key; `null` for the browser's own. */
+/** Returns the action of a key, or `null` if the browser handles it. */
 export function actionOf(event: Key): KeyAction | null {
   if (event.ctrlKey || event.altKey || event.metaKey) {
     return null;
@@ -50,7 +50,7 @@ export function actionOf(event: Key): KeyAction | null {
   return ACTIONS[named] ?? null;
 }
 
-/** Keys that only mean the spans while the focus is on them, since they scroll, press or move elsewhere. */
+/** Keys that scroll, activate or move elsewhere act on the spans only while they have the focus. */
 export function needsFocus(action: KeyAction): boolean {
   return ["move", "page", "edge", "sideways", "pan", "open"].includes(action.do);
 }

@@ -5,7 +5,7 @@ import { traceQuery } from "./load";
 
 const whole = JSON.stringify({ schema: SCHEMA, spans: [span("a", "", 0, 1)] });
 
-/** Loads from a service that sends the text, then fails or ends. */
+/** Loads from a service that sends the text and then fails or ends. */
 function load(text: string, failure?: Error) {
   const fetched = vi.spyOn(globalThis, "fetch").mockImplementation(async () => {
     let sent = false;

@@ -4,11 +4,12 @@ import type { TraceSchema } from "../../trace/columns";
 import { type Trace, traceOf } from "../../trace/model";
 import { SpanReader } from "../../trace/receive";
 
-/** How far a transfer is. */
+/** Progress of a transfer. */
 export type Progress = { readonly bytes: number; readonly spans: number };
 
-/** The trace, modelled. It is large, so that it is kept for a minute only, never compared, and fetched again only when asked for: not
- * by itself after a failure either, since what broke off late would be sent three times. */
+/** Loads a trace and builds its model. Because traces are large, the model is cached for a minute only, not compared, and
+ * refetched only on request. It is not retried after a failure either: a transfer that was aborted late would be sent three
+ * times. */
 export function traceQuery(id: string, onProgress: (progress: Progress) => void) {
   return queryOptions({
     queryKey: ["trace", id],
@@ -37,7 +38,7 @@ async function load(
   if (stream !== null) {
     for (const body = stream.getReader(); ; ) {
       const { done, value } = await body.read().catch((error: unknown) => {
-        // The answer had begun, so that the service was reached.
+        // The response had started, so that the service was reachable.
         throw signal.aborted ? error : brokeOff();
       });
       if (done) {
@@ -48,7 +49,7 @@ async function load(
       if (performance.now() - told > 100) {
         told = performance.now();
         onProgress({ bytes, spans: reader.spans.length });
-        // A body that is all there would keep the page from being drawn.
+        // If the whole body is already available, the page would otherwise not be rendered meanwhile.
         await new Promise((resolve) => setTimeout(resolve));
       }
     }
@@ -62,7 +63,7 @@ function brokeOff(): Error {
   return new Error("The answer broke off before the trace was complete. Load it again.");
 }
 
-/** The answer is complete if and only if its document closes. */
+/** The response is complete if and only if its document is closed. */
 function schemaOf(reader: SpanReader): TraceSchema {
   let outer: unknown;
   try {

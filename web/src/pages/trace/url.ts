@@ -1,23 +1,23 @@
 import type { Range } from "../../trace/scale";
 import type { Why } from "./why/explanation";
 
-/** What the address says of a trace page. */
+/** State of a trace page in the URL. */
 export type TraceUrl = {
   /** Id of the span whose details are open. */
   span?: string;
-  /** The waterfall when absent. */
+  /** The view; by default, the waterfall. */
   view?: "flame" | "groups";
-  /** Nanoseconds from the trace's begin: `from-to`; the whole trace when absent. */
+  /** Zoomed range as `from-to`, in nanoseconds from the start of the trace; by default, the whole trace. */
   zoom?: string;
-  /** Text that is looked for. */
+  /** Text to search for. */
   find?: string;
-  /** What of the access to the trace is explained beside it; nothing when absent. */
+  /** Kind of access explanation that is open, if any. */
   why?: Why;
   /** The user whose access is explained. */
   user?: string;
 };
 
-// The router reads `123` and `true` as what they are in JSON.
+// The router parses `123` and `true` as JSON values.
 const text = (value: unknown): string | undefined =>
   (typeof value === "string" && value !== "") || typeof value === "number" || typeof value === "boolean"
     ? String(value)
@@ -36,7 +36,7 @@ export function traceOfUrl(search: Record<string, unknown>): TraceUrl {
   };
 }
 
-/** The part of the time that is zoomed in to; `null` for the whole. */
+/** Returns the zoomed range, or `null` for the whole trace. */
 export function rangeOfUrl(zoom: string | undefined): Range | null {
   const [from = Number.NaN, to = Number.NaN] = (zoom ?? "").split("-").map(Number);
   return to > from ? { from, to } : null;

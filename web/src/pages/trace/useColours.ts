@@ -3,11 +3,11 @@ import { useMemo } from "react";
 import { legibleOn, serviceColour } from "../../lib/colours";
 import type { Trace } from "../../trace/model";
 
-/** Colours for drawing, where `light-dark()` means nothing: of each service by number, and of what marks spans. */
+/** Resolved colours for canvases, which do not support `light-dark()`: of each service by number, and of marks. */
 export type Colours = {
   readonly dark: boolean;
   readonly services: readonly string[];
-  /** Text on the colour of each service. */
+  /** Text colour on the colour of each service. */
   readonly onServices: readonly string[];
   readonly error: string;
   readonly mark: string;
@@ -18,7 +18,7 @@ export function useColours(trace: Trace): Colours {
   const dark = useComputedColorScheme("light") === "dark";
   return useMemo(() => {
     const probe = document.createElement("span");
-    // Follows the document's theme, which changes before this is asked for again.
+    // Set explicitly, so that the colours are resolved for this theme.
     probe.style.colorScheme = dark ? "dark" : "light";
     document.body.append(probe);
     const resolve = (colour: string) => {
@@ -39,7 +39,7 @@ export function useColours(trace: Trace): Colours {
   }, [trace, dark]);
 }
 
-/** A canvas's context, as large as its element on the screen. */
+/** Returns the context of a canvas, sized to its element in device pixels. */
 export function contextOf(
   canvas: HTMLCanvasElement,
   width: number,

@@ -2,26 +2,26 @@ import { useEffect, useState } from "react";
 import { matcherOf } from "../../trace/find";
 import type { Trace } from "../../trace/model";
 
-/** What was found, by number. */
+/** Matching spans by number. */
 export type Found = {
   readonly text: string;
   readonly spans: Int32Array;
-  /** For each span whether it is among them. */
+  /** For each span, whether it matches. */
   readonly marks: Uint8Array;
   readonly done: boolean;
 };
 
 const NOTHING: Found = { text: "", spans: new Int32Array(0), marks: new Uint8Array(0), done: true };
 
-/** What is found of a text that looks for nothing, such as a space. */
+/** Result for a text without search terms, such as a space. */
 function nothingOf(text: string): Found {
   return text === "" ? NOTHING : { ...NOTHING, text };
 }
 
-/** Milliseconds of looking at a time: less than a frame. */
+/** Duration of one slice of the search in milliseconds, shorter than a frame. */
 const SLICE = 8;
 
-/** Looks for the text in all spans without stopping the page; a new text ends the search for the old. */
+/** Searches all spans without blocking the page. A new text aborts the previous search. */
 export function useFind(trace: Trace, text: string): Found {
   const [found, setFound] = useState<Found>(NOTHING);
   useEffect(() => {
@@ -51,7 +51,7 @@ export function useFind(trace: Trace, text: string): Found {
       }
       setFound({ text, spans: Int32Array.from(spans), marks, done: true });
     };
-    // Somebody who types goes on typing.
+    // Waits for further typing.
     timer = setTimeout(() => {
       setFound((before) => ({ ...before, text, done: false }));
       slice();

@@ -18,14 +18,14 @@ import type { Why } from "./why/explanation";
 
 export type View = "waterfall" | "flame" | "groups";
 
-/** What a trace page shows, and how it is changed. */
+/** State of a trace page, with its actions. */
 export type TraceState = {
   readonly url: TraceUrl;
   readonly view: View;
   readonly setView: (view: View) => void;
   /** The span that keys act on. */
   readonly current: number;
-  /** The span whose details are open; −1 for none. */
+  /** The span with open details, or −1. */
   readonly open: number;
   readonly rows: Int32Array;
   readonly collapsed: Uint8Array;
@@ -34,15 +34,15 @@ export type TraceState = {
   readonly setRange: (range: Range | null) => void;
   readonly found: Found;
   readonly setFind: (text: string) => void;
-  /** Makes a span the current one, expanding and moving what is needed to see it. */
+  /** Makes a span the current one, and expands and scrolls as needed to show it. */
   readonly go: (span: number) => void;
   readonly openDetails: (span: number) => void;
   readonly closeDetails: () => void;
   readonly toggle: (span: number) => void;
-  /** What of the access to the trace is explained, in the place of a span's details; `null` for nothing. */
+  /** The kind of access explanation shown instead of a span's details, or `null`. */
   readonly why: Why | null;
   readonly setWhy: (why: Why | null, user?: string) => void;
-  /** Does what a key asks for; a page is so many rows. */
+  /** Performs the action of a key. `pageRows` is the number of rows per page. */
   readonly act: (action: KeyAction, pageRows: number) => void;
 };
 
@@ -57,7 +57,7 @@ export function useTraceState(trace: Trace): TraceState {
     [url.zoom, trace],
   );
   const found = useFind(trace, url.find ?? "");
-  // Of spans with one id, the one that was chosen.
+  // If several spans have the id, the selected one.
   const open = url.span !== undefined && trace.ids[current] === url.span ? current : named;
 
   const setRange = useCallback(
@@ -87,7 +87,7 @@ export function useTraceState(trace: Trace): TraceState {
     [trace, range, setRange, open, change],
   );
 
-  // The back button, or a link to a span of the same trace.
+  // After the back button, or a link to a span of the same trace.
   const latest = useRef(url.span);
   useEffect(() => {
     if (url.span !== latest.current) {

@@ -2,15 +2,15 @@ import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useCallback, useEffect, useRef, useState } from "react";
 import type { TraceUrl } from "./url";
 
-/** A part that is `undefined` goes from the address. */
+/** Changes of URL parameters; `undefined` removes a parameter. */
 export type UrlChange = { [Part in keyof TraceUrl]: TraceUrl[Part] | undefined };
 
 const PARTS = ["span", "view", "zoom", "find", "why", "user"] as const satisfies readonly (keyof TraceUrl)[];
 
 const same = (one: TraceUrl, other: TraceUrl) => PARTS.every((part) => one[part] === other[part]);
 
-/** The page's state in the address. A change shows at once and is written a little later, so that holding a key down does not write
- * the history full. */
+/** The page's state in the URL. A change takes effect at once, but is written to the URL with a delay, so that a held key does
+ * not fill the history. */
 export function useTraceUrl(): [TraceUrl, (change: UrlChange) => void] {
   const search = useSearch({ from: "/app/trace/$traceId" });
   const navigate = useNavigate({ from: "/trace/$traceId" });

@@ -28,16 +28,16 @@ const FIELDSET = {
   legend: { padding: 0, fontSize: "var(--mantine-font-size-sm)", fontWeight: 500 },
 };
 
-/** Names with values of three kinds, which policies read as `user.attributes`. */
+/** Editor of user attributes with values of three kinds, which policies read as `user.attributes`. */
 export function AttributesEditor({
   rows,
   onChange,
   strict,
 }: {
   rows: readonly AttributeRow[];
-  /** Takes what makes the next rows of those before: one key can change a row twice. */
+  /** Takes an updater function, because one key press can change a row twice. */
   onChange: (update: (rows: readonly AttributeRow[]) => AttributeRow[]) => void;
-  /** Whether missing names are told already. */
+  /** Whether missing names are reported. */
   strict: boolean;
 }) {
   const problems = problemsOf(rows);
@@ -119,7 +119,7 @@ function Value({
         />
       );
     case "string":
-      // Of several lines only when it is one: a single-line field would drop its line feeds.
+      // A text area only for text with several lines: a single-line input would drop its line feeds.
       return row.text.includes("\n") ? (
         <Textarea
           aria-label={label}
@@ -142,11 +142,11 @@ function Value({
         <TagsInput
           aria-label={label}
           placeholder={row.list.length === 0 ? "Value, then Enter" : ""}
-          // Values may hold commas: only lines are values of their own.
+          // Values may contain commas, so that only lines separate values.
           splitChars={["\n"]}
           value={[...row.list]}
           onChange={(list) => onChange({ list })}
-          // Not taken in when the field is left: the list would grow under the pointer that is on its way to a button.
+          // Not added when the input loses the focus: the list would grow and move the button that the user is about to click.
           acceptValueOnBlur={false}
           searchValue={row.typed}
           onSearchChange={(typed) => onChange({ typed })}

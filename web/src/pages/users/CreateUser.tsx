@@ -11,7 +11,7 @@ import { HandOver } from "./HandOver";
 import { userChanged } from "./queries";
 import { RolesSelect } from "./RolesSelect";
 
-/** Makes a user; what was typed stays until it is made. */
+/** Creates a user. The input is kept until then. */
 export function CreateUser({ opened, onClose }: { opened: boolean; onClose: () => void }) {
   const [username, setUsername] = useState("");
   const [roles, setRoles] = useState<string[]>([]);
@@ -20,7 +20,7 @@ export function CreateUser({ opened, onClose }: { opened: boolean; onClose: () =
   const create = useMutation({
     mutationFn: () =>
       ask(api.POST("/users", { body: { username: username.trim(), roles, attributes: attributesOf(rows) } })),
-    // Not awaited: the password is to be seen at once.
+    // Not awaited, so that the password is shown at once.
     onSuccess: (user) => void userChanged(user.username),
   });
   const done = () => {
@@ -38,7 +38,7 @@ export function CreateUser({ opened, onClose }: { opened: boolean; onClose: () =
       onClose={made === undefined ? onClose : done}
       title={made === undefined ? "Create a user" : `${visible(made.username)} was created`}
       size="lg"
-      // A password that is shown only once is not to be lost by a stray click or key.
+      // A password that is shown only once must not be lost by an accidental click or key press.
       closeOnClickOutside={made === undefined && username === ""}
       closeOnEscape={made === undefined}
       withCloseButton={made === undefined}

@@ -3,7 +3,7 @@ import { Copy } from "../../components/Copy";
 import { Secret } from "../../components/Secret";
 import { handOverText } from "./handOverText";
 
-/** A generated password, and a text that tells its owner what to do with it. */
+/** A generated password, and instructions for the new user. */
 export function HandOver({ username, password }: { username: string; password: string }) {
   const text = handOverText(window.location.origin + import.meta.env.BASE_URL, username);
   return (

@@ -2,7 +2,7 @@ import { MultiSelect } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { rolesQuery } from "../../api/queries";
 
-/** Chooses among the roles there are. */
+/** Selection of roles. */
 export function RolesSelect({
   value,
   onChange,
@@ -13,7 +13,7 @@ export function RolesSelect({
   description?: string;
 }) {
   const roles = useQuery(rolesQuery);
-  // Those that are held stay choosable while the list loads, and when it cannot be loaded.
+  // Assigned roles stay selectable while the list loads, and if loading fails.
   const names = new Set([...(roles.data?.roles.map((role) => role.name) ?? []), ...value]);
   return (
     <MultiSelect

@@ -14,7 +14,7 @@ import { attributesNamed } from "./policyAttributes";
 import { accessQuery } from "./queries";
 import { useViewAsUser } from "./viewAs";
 
-/** What a user's access is made of: roles, their policies, and the attributes that these read. */
+/** A user's effective access: roles, policies, and the attributes that the policies read. */
 export function UserAccess({ username }: { username: string }) {
   const { data, error, refetch } = useQuery(accessQuery(username));
   return (
@@ -41,7 +41,7 @@ export function UserAccess({ username }: { username: string }) {
   );
 }
 
-/** Leads to the search with the traces that the user sees. */
+/** Opens the search with the traces that the user sees. */
 function SeeTheirs({ username }: { username: string }) {
   const me = useMe();
   const view = useViewAsUser(username);
@@ -94,7 +94,7 @@ function RoleAccess({ role, attributes }: { role: Api["AccessRole"]; attributes:
       ) : (
         <Stack gap="sm">
           {role.policies.map((policy, place) => (
-            // biome-ignore lint/suspicious/noArrayIndexKey: policies of a role are told apart by their order alone
+            // biome-ignore lint/suspicious/noArrayIndexKey: policies of a role are identified only by their order
             <PolicyAccess key={place} policy={policy} attributes={attributes} />
           ))}
         </Stack>

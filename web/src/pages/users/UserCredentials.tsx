@@ -9,7 +9,7 @@ import { KeysTable } from "../account/KeysTable";
 import { SessionsTable } from "../account/SessionsTable";
 import { userKeysQuery, userSessionsQuery } from "./queries";
 
-/** Where a user is logged in. */
+/** Sessions of a user. */
 export function UserSessions({ username }: { username: string }) {
   const me = useMe();
   const { data, error, refetch } = useQuery(userSessionsQuery(username));
@@ -54,7 +54,7 @@ export function UserSessions({ username }: { username: string }) {
   );
 }
 
-/** What reads in a user's name. */
+/** API keys of a user. */
 export function UserKeys({ username }: { username: string }) {
   const { data, error, refetch } = useQuery(userKeysQuery(username));
   return (

@@ -36,7 +36,7 @@ export function UserPage() {
         </Anchor>
         <Text span>{visible(username)}</Text>
       </Breadcrumbs>
-      {/* Another user is another page: nothing of a draft or a shown password goes over. */}
+      {/* The key resets the state, so that no draft or shown password carries over to another user. */}
       <OneUser key={username} username={username} />
     </AdminOnly>
   );

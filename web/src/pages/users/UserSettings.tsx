@@ -10,7 +10,7 @@ import { problemsOf } from "./attributes";
 import { RolesSelect } from "./RolesSelect";
 import type { useUserDraft } from "./useUserDraft";
 
-/** Roles and attributes of a user, to be changed and saved together. */
+/** Editor of a user's roles and attributes, which are saved together. */
 export function UserSettings({ draft }: { draft: ReturnType<typeof useUserDraft> }) {
   const [strict, setStrict] = useState(false);
   const { shown, conflict } = draft;

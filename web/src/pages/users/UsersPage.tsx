@@ -26,7 +26,7 @@ import { ViewAsRoles } from "./ViewAsRoles";
 
 const route = getRouteApi("/app/users");
 
-/** Rows that are drawn at once; more come near the end. */
+/** Number of rows rendered at once; more are rendered near the end. */
 const ROWS = 200;
 
 export function UsersPage() {
@@ -56,7 +56,7 @@ function UsersList() {
   const [rows, setRows] = useState(ROWS);
   const narrowed = Object.keys(asked).length > 0;
   useEffect(() => {
-    // The service knows no search by name: it is done here, over all of them.
+    // The API has no search by name, so that all users are loaded and filtered here.
     if (narrowed && hasNextPage && !isFetching && error === null) {
       void fetchNextPage();
     }

@@ -6,7 +6,7 @@ import { type AttributeRow, attributesOf, problemsOf } from "./attributes";
 import { RolesSelect } from "./RolesSelect";
 import { useViewAs } from "./viewAs";
 
-/** Begins a preview of roles and attributes that nobody needs to have. */
+/** Starts a preview with any roles and attributes, for a hypothetical user. */
 export function ViewAsRoles({ opened, onClose }: { opened: boolean; onClose: () => void }) {
   const [roles, setRoles] = useState<string[]>([]);
   const [rows, setRows] = useState<AttributeRow[]>([]);

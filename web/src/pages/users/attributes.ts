@@ -3,7 +3,7 @@ import type { Api } from "../../api/client";
 export type Attributes = Api["Attributes"];
 export type AttributeKind = "string" | "boolean" | "list";
 
-/** An attribute as it is being edited. A value of each kind is kept, so that another choice of kind loses nothing. */
+/** An edited attribute. It keeps a value of each kind, so that switching the kind loses nothing. */
 export type AttributeRow = {
   readonly id: number;
   readonly name: string;
@@ -11,7 +11,7 @@ export type AttributeRow = {
   readonly text: string;
   readonly flag: boolean;
   readonly list: readonly string[];
-  /** What is typed to become the next of the list, and counts already. */
+  /** Typed text that will become the next list value, and already counts as one. */
   readonly typed: string;
 };
 
@@ -35,7 +35,7 @@ export function rowsOf(attributes: Attributes): AttributeRow[] {
 }
 
 export function attributesOf(rows: readonly AttributeRow[]): Attributes {
-  // Not by assignment: a name such as `__proto__` would set something else.
+  // Not by assignment: a name such as `__proto__` would set the prototype.
   return Object.fromEntries(
     rows.map((row) => [
       row.name,
@@ -49,7 +49,7 @@ function listOf({ list, typed }: AttributeRow): string[] {
   return next === "" || list.includes(next) ? [...list] : [...list, next];
 }
 
-/** What is wrong with the names, by row. */
+/** Errors in the names, by row. */
 export function problemsOf(rows: readonly AttributeRow[]): Map<number, string> {
   const problems = new Map<number, string>();
   const seen = new Set<string>();
@@ -64,7 +64,7 @@ export function problemsOf(rows: readonly AttributeRow[]): Map<number, string> {
   return problems;
 }
 
-// One value with a comma is not to look like two.
+// A value with a comma must not look like two values.
 const listed = (text: string) => (text === "" || text.includes(",") ? JSON.stringify(text) : text);
 
 /** A value as one line of text. */
@@ -79,7 +79,7 @@ export function valueText(value: Api["Attribute"]): string {
       : value.map(listed).join(", ");
 }
 
-/** All of them as one line of text. */
+/** All attributes as one line of text. */
 export function attributesText(attributes: Attributes): string {
   return Object.entries(attributes)
     .map(([name, value]) => `${name}: ${valueText(value)}`)

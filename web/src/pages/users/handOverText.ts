@@ -1,4 +1,4 @@
-/** What to send to somebody who has been given an account, without the password. */
+/** Message to a new user, without the password. */
 export function handOverText(address: string, username: string): string {
   return [
     `You have an account for our traces: ${address}`,

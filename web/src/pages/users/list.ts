@@ -1,7 +1,7 @@
 import type { Api } from "../../api/client";
 import type { UserState, UsersUrl } from "./url";
 
-/** What is most worth saying of a user's account. */
+/** The most important state of a user's account. */
 export function stateOf(user: Api["User"]): "active" | "disabled" | "must_change_password" {
   return user.disabled ? "disabled" : user.must_change_password ? "must_change_password" : "active";
 }
@@ -10,7 +10,7 @@ function isIn(user: Api["User"], state: UserState): boolean {
   return state === "never_logged_in" ? user.last_login_at === null : stateOf(user) === state;
 }
 
-/** The users that the address asks for. */
+/** The users that match the URL. */
 export function chosen(users: readonly Api["User"][], { find, role, state }: UsersUrl): Api["User"][] {
   const wanted = find?.normalize("NFC").toLowerCase();
   return users.filter(

@@ -1,7 +1,7 @@
 import type { Api } from "../../api/client";
 import { type Attributes, valueText } from "./attributes";
 
-/** What administrators set of a user. */
+/** Settings of a user that administrators edit. */
 export type Settings = { readonly roles: readonly string[]; readonly attributes: Attributes };
 
 type Value = Api["Attribute"] | undefined;
@@ -23,7 +23,7 @@ function sameAttributes(one: Attributes, other: Attributes): boolean {
   return names(one, other).every((name) => sameValue(own(one, name), own(other, name)));
 }
 
-/** What is to be sent: the members that differ. */
+/** The request body: the members that differ. */
 export function changeOf(from: Settings, to: Settings): Api["UserChange"] {
   return {
     ...(sameRoles(from.roles, to.roles) ? {} : { roles: [...to.roles] }),
@@ -31,7 +31,7 @@ export function changeOf(from: Settings, to: Settings): Api["UserChange"] {
   };
 }
 
-/** What somebody changed, a line each. */
+/** Describes a change, one line per difference. */
 export function describeChange(from: Settings, to: Settings): string[] {
   const lines = [
     ...to.roles.filter((role) => !from.roles.includes(role)).map((role) => `role ${role} given`),
@@ -53,7 +53,8 @@ export function describeChange(from: Settings, to: Settings): string[] {
   return lines;
 }
 
-/** Both changes of one state together. Where both changed the same attribute, mine holds, and it is named. */
+/** Merges two changes of the same state. If both change the same attribute, `mine` takes precedence, and the attribute is listed
+ * in `both`. */
 export function mergeChanges(
   base: Settings,
   mine: Settings,

@@ -1,4 +1,4 @@
-// Text and comments first, so that what they say of attributes is not taken for a use of one.
+// Strings and comments are matched first, so that attributes mentioned in them do not count.
 const FORM = new RegExp(
   [
     String.raw`(?<in>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')\s+in\s+user\.attributes(?![\w.[])`,
@@ -13,7 +13,7 @@ const FORM = new RegExp(
   "g",
 );
 
-/** The user attributes that a policy's expression names, in the order of their first use. */
+/** The user attributes that an expression uses, in the order of their first use. */
 export function attributesNamed(expression: string): string[] {
   const found = new Set<string>();
   for (const { groups } of expression.matchAll(FORM)) {

@@ -4,7 +4,7 @@ import { queryClient } from "../../api/queries";
 
 const PAGE = 200;
 
-/** The users, page after page, by name. */
+/** The users by name, in pages. */
 export const usersQuery = infiniteQueryOptions({
   queryKey: ["users"],
   queryFn: ({ pageParam, signal }) =>
@@ -18,7 +18,7 @@ export const usersQuery = infiniteQueryOptions({
   getNextPageParam: (page) => page.next_cursor ?? null,
 });
 
-/** One user, with the tag that a change has to name. */
+/** A user, with the ETag for a change. */
 export const userQuery = (username: string) =>
   queryOptions({
     queryKey: ["user", username],
@@ -26,7 +26,7 @@ export const userQuery = (username: string) =>
       askWithTag(api.GET("/users/{username}", { params: { path: { username } }, signal })),
   });
 
-/** Roles, policies and attributes as they apply now. */
+/** A user's current roles, policies and attributes. */
 export const accessQuery = (username: string) =>
   queryOptions({
     queryKey: ["user", username, "access"],
@@ -48,7 +48,7 @@ export const userKeysQuery = (username: string) =>
       ask(api.GET("/users/{username}/api-keys", { params: { path: { username } }, signal })),
   });
 
-/** After a change of a user: what is shown of them, of all users, of roles with their members, and of oneself. */
+/** Must be called after a change of a user. Refetches this user, all users, roles with their members, and the signed-in user. */
 export function userChanged(username: string): Promise<unknown> {
   return Promise.all(
     [["user", username], ["users"], ["roles"], ["role"], ["me"]].map((queryKey) =>

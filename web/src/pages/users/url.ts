@@ -1,4 +1,4 @@
-/** Which users the list shows. */
+/** Filter of the user list. */
 export type UsersUrl = { find?: string; role?: string; state?: UserState };
 
 export const USER_STATES = ["active", "disabled", "must_change_password", "never_logged_in"] as const;

@@ -7,7 +7,7 @@ import { afterSaving, type Draft, draftOf, isChange, isTouched, settingsOf } fro
 import { changeOf, describeChange, mergeChanges } from "./merge";
 import { userChanged, userQuery } from "./queries";
 
-/** A user's roles and attributes while they are edited: nothing that was typed is lost to what others change meanwhile. */
+/** Draft of a user's roles and attributes. Concurrent changes by others never discard the input. */
 export function useUserDraft(username: string) {
   const user = useQuery(userQuery(username));
   const [draft, setDraft] = useState<Draft | null>(null);
@@ -36,7 +36,7 @@ export function useUserDraft(username: string) {
     },
   });
 
-  // Made once for each answer, so that its rows stay the same ones.
+  // Created once per response, so that its rows keep their identity.
   const fresh = useMemo(() => (stored === undefined ? null : draftOf(stored)), [stored]);
   const dirty = draft !== null && isChange(draft);
   const touched = draft !== null && isTouched(draft);
@@ -44,14 +44,14 @@ export function useUserDraft(username: string) {
   const theirs = dirty && stored !== undefined && stored.tag !== draft.base.tag ? stored : null;
   const edit = (update: (shown: Draft) => Partial<Pick<Draft, "roles" | "rows">>) =>
     setDraft((latest) => {
-      // One key can change a row twice: the second change adds to the first.
+      // One key press can change a row twice: the second change is based on the first.
       const before = latest === draft ? shown : (latest ?? shown);
       return before === null ? latest : { ...before, ...update(before) };
     });
   return {
     user,
     shown,
-    /** Whether there is something to save, or to lose. */
+    /** Whether there are unsaved changes, including invalid input. */
     touched,
     dirty,
     edit,
@@ -63,7 +63,7 @@ export function useUserDraft(username: string) {
       setDraft(null);
       save.reset();
     },
-    /** What somebody else stored since the draft was begun. */
+    /** Changes that another user has stored since the draft was started. */
     conflict:
       theirs === null || draft === null
         ? null

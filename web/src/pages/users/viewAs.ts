@@ -6,7 +6,7 @@ import { previewChanged } from "../../app/preview";
 import { errorText } from "../../components/errorText";
 import { visible } from "../../lib/visible";
 
-/** Begins a preview, and goes to where its effect is seen. */
+/** Starts a preview and opens the search. */
 export function useViewAs() {
   const navigate = useNavigate();
   return useMutation({
@@ -18,7 +18,7 @@ export function useViewAs() {
   });
 }
 
-/** The same for a user, from a button that has no place for an error. */
+/** The same for a user, for a button without its own error display. */
 export function useViewAsUser(username: string): { isPending: boolean; begin: () => void } {
   const { isPending, mutate } = useViewAs();
   const begin = () =>

@@ -9,7 +9,7 @@ import type { Why } from "./explanation";
 import { ViewersList } from "./ViewersList";
 import classes from "./why.module.css";
 
-/** What administrators may ask of a trace's access: for one user, or who has it. */
+/** Access explanations for administrators: for one user, or for all users who can see the trace. */
 export function AccessChoice({
   id,
   why,
@@ -23,7 +23,7 @@ export function AccessChoice({
   user: string | undefined;
   onChange: (why: Why, user?: string) => void;
   onGo: ((span: Api["SpanMention"]) => boolean) | null;
-  /** Whether the administrator sees the trace, so that there is something to explain of that, too. */
+  /** Whether the administrator sees the trace, so that their own access can be explained too. */
   own: boolean;
 }) {
   const me = useMe();
@@ -54,7 +54,7 @@ export function AccessChoice({
   );
 }
 
-/** A user by name: chosen from the first that there are, or typed, since there may be more. */
+/** Selects a user from the first ones by name, or by typing, since there may be more. */
 function UserChoice({ user, onChoose }: { user: string | undefined; onChoose: (username: string) => void }) {
   const users = useQuery(knownUsersQuery);
   const [name, setName] = useState(user ?? "");

@@ -11,7 +11,7 @@ import { PolicyCard, RestrictionCard } from "./PolicyCard";
 import { explainQuery } from "./queries";
 import classes from "./why.module.css";
 
-/** Why one user sees the trace, or does not; the reader when no name is given. */
+/** Explains why a user sees the trace or not; by default, the signed-in user. */
 export function Explained({
   id,
   user,
@@ -31,7 +31,7 @@ export function Explained({
   return <NotExplained error={error} own={user === null} onRetry={() => void refetch()} />;
 }
 
-/** Why nothing is explained. */
+/** Explains why there is no explanation. */
 export function NotExplained({ error, own, onRetry }: { error: unknown; own: boolean; onRetry: () => void }) {
   if (error instanceof ApiError && error.code === "trace_not_found") {
     return (
@@ -50,7 +50,7 @@ export function NotExplained({ error, own, onRetry }: { error: unknown; own: boo
   return <ErrorNotice error={error} onRetry={onRetry} />;
 }
 
-/** Policies that are unfolded from the start, at most. */
+/** Maximum number of policies that are expanded initially. */
 const UNFOLDED = 4;
 
 function Verdict({
@@ -87,7 +87,7 @@ function Verdict({
       {restriction !== undefined && <RestrictionCard verdict={restriction} onGo={onGo} />}
       {ordered.map((policy, place) => (
         <PolicyCard
-          // biome-ignore lint/suspicious/noArrayIndexKey: policies of a role are told apart by their order alone
+          // biome-ignore lint/suspicious/noArrayIndexKey: policies of a role are identified only by their order
           key={`${policy.role} ${place}`}
           verdict={policy}
           unfolded={
@@ -106,7 +106,7 @@ function Verdict({
   );
 }
 
-/** The user and the roles, with links to their pages for those who may open them. */
+/** The user and the roles, with links to their pages for administrators. */
 function Who({ user }: { user: Api["ExplainedUser"] }) {
   const me = useMe();
   const known = me.is_admin && user.username !== "";

@@ -19,7 +19,7 @@ const SAID: Readonly<Record<Api["PolicyVerdict"], string>> = {
   broken: "broken",
 };
 
-/** One policy, and what it is on the trace. */
+/** A policy with its verdict for the trace. */
 export function PolicyCard({
   verdict,
   unfolded,
@@ -47,7 +47,7 @@ export function PolicyCard({
   );
 }
 
-/** What a key is narrowed to: it must be satisfied as well as a policy. */
+/** The policy of a scoped API key, which must be satisfied in addition to a policy of a role. */
 export function RestrictionCard({ verdict, onGo }: { verdict: Api["PolicyExplanation"]; onGo: Go }) {
   return (
     <Card
@@ -175,7 +175,7 @@ function Body({
   );
 }
 
-/** A span by name; shown among the others when it is pressed. */
+/** The name of a span. Clicking it shows the span in the view. */
 function SpanLink({ span, onGo }: { span: Api["SpanMention"]; onGo: Go }) {
   const [absent, setAbsent] = useState(false);
   const name = (

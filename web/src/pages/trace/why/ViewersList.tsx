@@ -10,10 +10,10 @@ import { viewersText } from "./explanation";
 import { viewersQuery } from "./queries";
 import classes from "./why.module.css";
 
-/** Users that are shown at a time. */
+/** Number of users per step. */
 const SOME = 50;
 
-/** Who can see the trace, each with what opens it to them. */
+/** Users who can see the trace, each with the policies that grant access. */
 export function ViewersList({ id, onExplain }: { id: string; onExplain: (username: string) => void }) {
   const { data, error, isFetching, refetch } = useQuery(viewersQuery(id));
   const [shown, setShown] = useState(SOME);
@@ -82,7 +82,7 @@ function OneViewer({ viewer, onExplain }: { viewer: Api["Viewer"]; onExplain: (u
           <Visible text={username} />
         </PageLink>
         {policies.map(({ role, title }, place) => (
-          // biome-ignore lint/suspicious/noArrayIndexKey: policies of a role are told apart by their order alone
+          // biome-ignore lint/suspicious/noArrayIndexKey: policies of a role are identified only by their order
           <div key={`${role} ${place}`} className={classes.quiet}>
             <Visible text={role} most={60} /> / <Visible text={title} most={120} />
           </div>

@@ -5,11 +5,11 @@ import { Visible } from "../../../components/Visible";
 import { openedBy } from "./explanation";
 import classes from "./why.module.css";
 
-/** The id of the panel that the badge opens. */
+/** Id of the panel that the badge opens. */
 export const PANEL = "why-panel";
 
-/** Which role and policy opened the trace; opens the panel that says all of it. Until that is known, and when it cannot be, the question
- * alone. */
+/** Role and policy that grant access to the trace; opens the panel with the full explanation. While they are unknown, or if they
+ * are unavailable, the badge shows only the question. */
 export function WhyBadge({
   explanation,
   opened,

@@ -3,8 +3,8 @@ import { Section } from "../../../components/Section";
 import { useTraceUrl } from "../useTraceUrl";
 import { AccessChoice } from "./AccessChoice";
 
-/** For administrators who are not shown a trace: who is, and why. Nothing is asked before they choose, and of a trace that they may not
- * read nothing but counts is answered. */
+/** For administrators who cannot see a trace: which users can, and why. No request is sent before the administrator selects an
+ * explanation, and the responses for a trace without read access contain only counts. */
 export function WhyNotSeen({ id }: { id: string }) {
   const [url, change] = useTraceUrl();
   return (

@@ -9,7 +9,7 @@ import type { Why } from "./explanation";
 import { PANEL } from "./WhyBadge";
 import classes from "./why.module.css";
 
-/** Why the trace is shown: to the reader and, for administrators, to others. */
+/** Explains why the trace is visible to the user and, for administrators, to others. */
 export function WhyPanel({
   id,
   why,
@@ -23,7 +23,7 @@ export function WhyPanel({
   user: string | undefined;
   onChange: (why: Why, user?: string) => void;
   onClose: () => void;
-  /** Shows a span by its id; the answer is whether it is among those that are loaded. */
+  /** Shows a span by its id. Returns whether the span is loaded. */
   onGo: (span: Api["SpanMention"]) => boolean;
 }) {
   const me = useMe();

@@ -26,7 +26,7 @@ const policy = (
   spans: spans.map((span_id) => ({ span_id, start: START, name: "charge", service: "card" })),
 });
 
-/** Spans as the page numbers them. */
+/** Spans as numbered by the page. */
 const traceWith = (spans: readonly Record<string, string>[]) => {
   const { columns } = traceOf("t", SCHEMA, [span("a", "", 0, 1)]);
   const ids = spans.map((span) => span.SpanId ?? "");
@@ -77,7 +77,7 @@ describe("what opened a trace", () => {
     expect(number("2026-11-20T08:01:02.000000004Z", "beta", "second")).toBe(2);
     expect(number("2026-11-20T08:01:02.000000005Z", "beta", "second")).toBeUndefined();
     expect(mentionedSpan(trace, { span_id: "a", start: START })).toBeUndefined();
-    // The only span without an id is not the one that is meant.
+    // The only span without an id is not necessarily the mentioned one.
     const single = traceWith([{ SpanId: "", SpanName: "loaded", ServiceName: "s", Timestamp: START }]);
     expect(mentionedSpan(single, { span_id: "", start: START, name: "later", service: "s" })).toBeUndefined();
     expect(mentionedSpan(single, { span_id: "", start: START, name: "loaded", service: "s" })).toBe(0);

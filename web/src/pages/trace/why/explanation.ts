@@ -2,10 +2,10 @@ import type { Api } from "../../../api/client";
 import { instantOfValue, textOf } from "../../../trace/columns";
 import type { Trace } from "../../../trace/model";
 
-/** What the panel is about: the reader's own access, that of somebody else, or everybody's. */
+/** Subject of the panel: the user's own access, another user's access, or all users with access. */
 export type Why = "own" | "user" | "viewers";
 
-/** A policy as an outcome that expressions have, too. */
+/** Converts the verdict of a policy to the outcome of an expression. */
 export function outcomeOf(outcome: Api["PolicyVerdict"]): Api["PolicyOutcome"] {
   return outcome === "satisfied" ? "true" : outcome === "broken" ? "error" : "false";
 }
@@ -20,12 +20,12 @@ const VERDICTS: Readonly<Record<Api["AccessVerdict"], string>> = {
   broken: "A policy is broken",
 };
 
-/** The verdict in a few words; its code when it is one of a later version. */
+/** Short text of the verdict, or its code if a later version introduced it. */
 export function verdictText(verdict: Api["AccessVerdict"]): string {
   return VERDICTS[verdict] ?? verdict;
 }
 
-/** What opened the trace first, and how many policies did besides; `null` when none did. */
+/** The first policy that grants access, and the number of further ones; `null` if there is none. */
 export function openedBy(
   explanation: Pick<Api["AccessExplanation"], "visible" | "policies">,
 ): { role: string; title: string; more: number } | null {
@@ -36,24 +36,22 @@ export function openedBy(
   return first === undefined ? null : { role: first.role, title: first.title, more: satisfied.length - 1 };
 }
 
-/** Policies in the order in which they matter to the reader: what opens, what is broken, what is not satisfied, each as the roles have
- * them. */
+/** Policies in order of relevance: satisfied, broken, not satisfied; within each, in the order of the roles. */
 export function inOrder(policies: readonly Api["ExplainedPolicy"][]): Api["ExplainedPolicy"][] {
   const of = (outcome: Api["PolicyVerdict"]) => policies.filter((policy) => policy.outcome === outcome);
   return [...of("satisfied"), ...of("broken"), ...of("not_satisfied")];
 }
 
-/** What tells spans of a trace apart. */
+/** Properties that identify spans of a trace. */
 type Identified = Pick<Trace, "ids" | "spans" | "columns">;
 
-/** Names of spans in explanations are cut to so many characters. */
+/** Maximum length in characters of span names in explanations. */
 const MAX_TEXT = 100;
 
-/** The number of the span that an explanation names. Its id may be empty, or that of several spans: start, name and service then tell
- * them apart. */
+/** Number of the span that an explanation mentions. Its id may be empty or ambiguous; then start, name and service identify it. */
 export function mentionedSpan(trace: Identified, mention: Api["SpanMention"]): number | undefined {
   const numbers = numbersById(trace.ids).get(mention.span_id) ?? [];
-  // An empty id names nothing, even where only one span has it: the mentioned one may have arrived since.
+  // An empty id does not identify a span, even if only one span has it: the mentioned span may have arrived later.
   if (numbers.length === 1 && mention.span_id !== "") {
     return numbers[0];
   }
@@ -61,7 +59,7 @@ export function mentionedSpan(trace: Identified, mention: Api["SpanMention"]): n
   const { columns } = trace;
   const says = (value: unknown, wanted: string | undefined) =>
     wanted === undefined || Array.from(textOf(value)).slice(0, MAX_TEXT).join("") === wanted;
-  // Not loaded: the span arrived later.
+  // `undefined` if the span arrived later and is not loaded.
   return numbers.find((index) => {
     const span = trace.spans[index];
     const instant = span === undefined ? null : instantOfValue(span[columns.timestamp]);
@@ -77,7 +75,7 @@ export function mentionedSpan(trace: Identified, mention: Api["SpanMention"]): n
 
 const numbersOfIds = new WeakMap<readonly string[], ReadonlyMap<string, readonly number[]>>();
 
-/** The numbers of the spans of each id. Worked out once for a trace: it may have 100,000 spans, and an explanation thousands of
+/** Numbers of the spans with each id. Cached per trace, which may have 100,000 spans and an explanation with thousands of
  * mentions. */
 function numbersById(ids: readonly string[]): ReadonlyMap<string, readonly number[]> {
   const known = numbersOfIds.get(ids);
@@ -97,8 +95,8 @@ function numbersById(ids: readonly string[]): ReadonlyMap<string, readonly numbe
   return numbers;
 }
 
-/** The spans of the trace that open it, by number, as far as they are named, each with the policies that it satisfies; of spans that
- * cannot be told apart the first. */
+/** Matching spans that the explanation mentions, by number, with the policies that each satisfies. Of indistinguishable spans,
+ * only the first is included. */
 export function openingSpans(
   trace: Identified,
   explanation: Pick<Api["AccessExplanation"], "policies"> | undefined,
@@ -115,19 +113,19 @@ export function openingSpans(
   return found;
 }
 
-/** How many spans satisfy a policy, and how many of these are listed. */
+/** Number of spans that satisfy a policy, and how many of them are listed. */
 export function countText(count: number, listed: number): string {
   const spans = `${count.toLocaleString("en")} ${count === 1 ? "span satisfies" : "spans satisfy"} it`;
   return listed > 0 && listed < count ? `${spans}; the first ${listed.toLocaleString("en")}:` : spans;
 }
 
-/** What a span that comes nearest fulfils of what is demanded: never nothing said as everything. */
+/** Score of the best partially matching span. It is rounded down and at most 99 %, so that it never looks like a match. */
 export function nearestText(score: number): string {
   const percent = Math.min(99, Math.max(0, Math.floor(score * 100)));
   return `meets ${percent} % of what it asks for`;
 }
 
-/** Who can see the trace, of how many. */
+/** Number of users who can see the trace, and the total number of users. */
 export function viewersText({ viewers, users, total_users }: Api["TraceViewers"]): string {
   const count = (of: number) => of.toLocaleString("en");
   return users < total_users

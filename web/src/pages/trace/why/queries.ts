@@ -2,7 +2,7 @@ import { queryOptions } from "@tanstack/react-query";
 import { api, ask } from "../../../api/client";
 import { queryClient } from "../../../api/queries";
 
-/** Each costs a look at the trace store and leaves a record, so that none is asked for by itself a second time. */
+/** Each request reads from ClickHouse and writes an audit record, so that it is never repeated automatically. */
 const ONCE = {
   staleTime: Number.POSITIVE_INFINITY,
   gcTime: 60_000,
@@ -10,7 +10,7 @@ const ONCE = {
   retry: false,
 } as const;
 
-/** Why the caller, or for administrators another user, sees the trace or does not. */
+/** Explains why the caller or, for administrators, another user sees the trace or not. */
 export const explainQuery = (id: string, user: string | null) =>
   queryOptions({
     queryKey: ["trace-access", id, "explain", user],
@@ -24,7 +24,7 @@ export const explainQuery = (id: string, user: string | null) =>
     ...ONCE,
   });
 
-/** Who can see the trace; for administrators. */
+/** Users who can see the trace; for administrators only. */
 export const viewersQuery = (id: string) =>
   queryOptions({
     queryKey: ["trace-access", id, "viewers"],
@@ -32,7 +32,8 @@ export const viewersQuery = (id: string) =>
     ...ONCE,
   });
 
-/** For when the trace is loaded again: spans that have arrived since may open it to others. It is asked for anew when it is shown. */
+/** Must be called when the trace is reloaded: new spans may grant access to other users. The explanations are then requested
+ * again when they are shown. */
 export function forgetAccess(id: string): void {
   queryClient.removeQueries({ queryKey: ["trace-access", id] });
 }

@@ -8,14 +8,14 @@ import type { TraceState } from "../useTraceState";
 import { openingSpans } from "./explanation";
 import { explainQuery } from "./queries";
 
-/** The spans that open the trace to whomever the page explains it for, and what is said of each. */
+/** Matching spans that grant access to the explained user, with a description. */
 export type Opening = {
   readonly spans: ReadonlyMap<number, readonly Api["ExplainedPolicy"][]>;
   readonly said: string;
 };
 
-/** Why the trace is shown. Asked for once the trace is there, so that it never waits for this; when it fails, the trace is shown
- * without. */
+/** Explains why the trace is visible. It is requested after the trace is loaded, so that the trace never waits for it, and a
+ * failure does not affect the trace. */
 export function useAccess(
   trace: Trace,
   { why, url }: Pick<TraceState, "why" | "url">,
