@@ -1,4 +1,4 @@
-//! The user's cache directory: what is fetched or built once, and shared by all checkouts.
+//! The user's cache directory: files that are downloaded or built once and shared by all checkouts.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// `${XDG_CACHE_HOME:-~/.cache}/tracewarden/<name>`, created when absent.
+/// Returns `${XDG_CACHE_HOME:-~/.cache}/tracewarden/<name>`, which is created if absent.
 pub fn directory(name: &str) -> Result<PathBuf> {
     let directory =
         base(std::env::var_os("XDG_CACHE_HOME"), std::env::var_os("HOME"))?.join("tracewarden").join(name);
@@ -16,7 +16,7 @@ pub fn directory(name: &str) -> Result<PathBuf> {
     Ok(directory)
 }
 
-/// The specification of XDG base directories has relative values ignored.
+/// The XDG Base Directory Specification requires that relative values are ignored.
 fn base(xdg_cache_home: Option<OsString>, home: Option<OsString>) -> Result<PathBuf> {
     xdg_cache_home
         .map(PathBuf::from)
@@ -25,8 +25,8 @@ fn base(xdg_cache_home: Option<OsString>, home: Option<OsString>) -> Result<Path
         .context("neither XDG_CACHE_HOME nor HOME is set, so there is no place for the cache")
 }
 
-/// Holds other processes off a cache directory until dropped, so that two commands never fetch or build the same thing
-/// at once, and whatever a killed one left half done can be removed.
+/// An exclusive lock on a cache directory until dropped. Two commands never download or build the same thing at once, and partial
+/// files of a killed command can be removed safely.
 pub struct Lock(#[allow(dead_code, reason = "held for its lock")] File);
 
 impl Lock {

@@ -1,4 +1,4 @@
-//! Packages of the system: installed where that is possible without asking anybody, else named.
+//! System packages: installed if that needs no confirmation, otherwise named in the error.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 
 use crate::process;
 
-/// Sees that `present` holds, on Debian as root by installing `package`.
+/// Ensures that `present` holds. On Debian as root, installs `package` if necessary.
 pub fn ensure(what: &str, package: &str, present: impl Fn() -> bool) -> Result<()> {
     if present() {
         return Ok(());
@@ -29,7 +29,7 @@ fn install(package: &str) -> Result<()> {
             .map(drop)
     };
     let install: &[&str] = &["install", "--yes", "--no-install-recommends", package];
-    // The lists may be absent, as in a fresh container, or old.
+    // The package lists may be absent, as in a fresh container, or outdated.
     apt(install).or_else(|_| apt(&["update"]).and_then(|()| apt(install)))
 }
 

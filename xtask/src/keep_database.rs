@@ -1,17 +1,17 @@
-//! `cargo xtask keep-database`: the service's own database as this version writes it, kept for the tests of later versions.
+//! `cargo xtask keep-database`: keeps the application database of this version, for the upgrade tests of later versions.
 
 use anyhow::{Result, bail};
 
 use crate::test::{self, Environment};
 use crate::{process, workspace};
 
-/// What the test reads that writes it.
+/// Environment variable of the test that writes the database.
 const VARIABLE: &str = "TRACEWARDEN_TEST_KEEP_DATABASE";
 
 const KEPT: &str = "crates/tracewarden/tests/upgrade";
 
-/// Uses a service of this version in every way that leaves something in its database, on SQLite and on PostgreSQL, and keeps
-/// both beside the tests. What is there already stays: a database is of the program that wrote it.
+/// Exercises every feature that stores data in the application database, on SQLite and PostgreSQL, and keeps both databases with
+/// the tests. Existing ones are not replaced, because a database must be written by the version that it is named for.
 pub fn run() -> Result<()> {
     let version = env!("CARGO_PKG_VERSION");
     if workspace::root().join(KEPT).join(version).exists() {

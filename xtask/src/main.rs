@@ -1,5 +1,4 @@
-//! Development commands: `cargo xtask demo`, `test`, `soak`, `bench`, `screenshots`, `tidy`, `web`, `engine`,
-//! `keep-database`.
+//! Development commands: `cargo xtask demo`, `test`, `soak`, `bench`, `screenshots`, `tidy`, `web`, `engine`, `keep-database`.
 
 mod bench;
 mod browser;
@@ -35,40 +34,41 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run the service with sample traces on this machine, and say how to look at it.
+    /// Run the service with sample traces on this machine, and print how to use it.
     Demo(demo::Options),
-    /// Fetch the ClickHouse engine of the local trace store once, and print the path of its library.
+    /// Download the ClickHouse engine of the local store if necessary, and print the path of its library.
     Engine,
-    /// Keep the database that this version writes, for the tests that later versions start on it.
+    /// Keep the application database of this version, for the upgrade tests of later versions.
     KeepDatabase,
     /// Check the repository's rules: dependencies between crates, lints, file sizes, formatting.
     Tidy,
-    /// Measure, and write the figures to `docs/benchmarks.md`.
+    /// Run benchmarks, and write the figures to `docs/benchmarks.md`.
     Bench {
-        /// What to measure; everything unless given.
+        /// Benchmark to run; all by default.
         #[command(subcommand)]
         what: Option<bench::Bench>,
-        /// Fail when a bar does not hold.
+        /// Fail if a performance target is missed.
         #[arg(long, global = true)]
         check: bool,
     },
-    /// Run every check and test; with arguments after `--`, only the tests that cargo-nextest selects by them.
+    /// Run all checks and tests; with arguments after `--`, only the tests that cargo-nextest selects by them.
     Test {
         /// Run only this part.
         part: Option<test::Part>,
-        /// Arguments for cargo-nextest, or for `cargo test` where it is not installed; of a part, for its test runner.
+        /// Arguments for cargo-nextest, or for `cargo test` if it is not installed. With a part, arguments for its test runner.
         #[arg(last = true)]
         filters: Vec<String>,
     },
-    /// Build the web application into `web/dist`, if its sources have changed; the service is built with what is there.
+    /// Build the web application into `web/dist` if its sources have changed. The service is built with the content of that
+    /// directory.
     Web,
-    /// Take the pictures of the web application in `docs/screenshots/`.
+    /// Take the screenshots of the web application in `docs/screenshots/`.
     Screenshots {
-        /// Names of views; all of them unless given.
+        /// Names of views; all by default.
         #[arg(last = true)]
         views: Vec<String>,
     },
-    /// Run one of the tests much longer; `docs/soak.md` keeps the figures.
+    /// Run one of the tests much longer. `docs/soak.md` records the results.
     Soak(soak::Options),
 }
 

@@ -1,4 +1,4 @@
-//! Running other programs.
+//! Runs other programs.
 
 use std::fmt;
 use std::io::ErrorKind;
@@ -6,7 +6,7 @@ use std::process::{Command, ExitStatus, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-/// A program that was run with our own standard streams did not exit with success.
+/// Error of a program that ran with inherited standard streams and did not exit successfully.
 #[derive(Debug)]
 pub struct Failed {
     shown: String,
@@ -14,7 +14,7 @@ pub struct Failed {
 }
 
 impl Failed {
-    /// The code that it exited with, unless it was ended otherwise.
+    /// Returns the exit code, or `None` if a signal ended the program.
     pub fn code(&self) -> Option<u8> {
         self.status.code().and_then(|code| u8::try_from(code).ok())
     }
@@ -28,7 +28,7 @@ impl fmt::Display for Failed {
 
 impl std::error::Error for Failed {}
 
-/// Runs a program with our own standard streams, and fails unless it exits with success.
+/// Runs a program with inherited standard streams. Returns an error unless it exits successfully.
 pub fn run(command: &mut Command) -> Result<()> {
     let shown = shown(command);
     let status = command.status().with_context(|| format!("cannot run `{shown}`"))?;
@@ -38,7 +38,7 @@ pub fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs a program and returns what it prints on standard output; its standard error is shown only on failure.
+/// Runs a program and returns its standard output. Its standard error is shown only on failure.
 pub fn output_of(command: &mut Command) -> Result<String> {
     let shown = shown(command);
     let output = command.stdin(Stdio::null()).output().with_context(|| format!("cannot run `{shown}`"))?;
@@ -49,13 +49,13 @@ pub fn output_of(command: &mut Command) -> Result<String> {
     String::from_utf8(output.stdout).with_context(|| format!("`{shown}` printed something that is not UTF-8"))
 }
 
-/// Whether a program can be started at all.
+/// Whether a program can be started.
 pub fn is_installed(program: &str) -> bool {
     let started = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     !matches!(started, Err(error) if error.kind() == ErrorKind::NotFound)
 }
 
-/// How a program ended, in words.
+/// Describes an exit status.
 pub fn described(status: ExitStatus) -> String {
     match status.code() {
         Some(code) => format!("exit code {code}"),
@@ -63,7 +63,7 @@ pub fn described(status: ExitStatus) -> String {
     }
 }
 
-/// Arguments, not the environment: that is where passwords travel.
+/// Formats the command with its arguments, but not its environment, which may contain passwords.
 fn shown(command: &Command) -> String {
     let program = command.get_program().to_string_lossy();
     let program = program.rsplit('/').next().unwrap_or_default();

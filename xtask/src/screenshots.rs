@@ -1,4 +1,4 @@
-//! `cargo xtask screenshots`: pictures of the web application, taken of the demo.
+//! `cargo xtask screenshots`: takes screenshots of the web application with the demo's data.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::demo::{ADMINISTRATOR, Demo};
 use crate::stack::interrupt;
 use crate::{web, workspace};
 
-/// Where they go.
+/// Directory of the screenshots.
 const DIRECTORY: &str = "docs/screenshots";
 
 pub fn run(views: &[String]) -> Result<()> {

@@ -1,4 +1,4 @@
-//! Where the workspace is, and what cargo says about it.
+//! Location of the workspace, and cargo's metadata about it.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -9,13 +9,13 @@ use serde_json::Value;
 
 use crate::process;
 
-/// The workspace's root directory.
+/// Returns the workspace's root directory.
 pub fn root() -> PathBuf {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
     manifest.parent().unwrap_or(manifest).to_path_buf()
 }
 
-/// The cargo that runs this command, so that a chosen toolchain stays chosen.
+/// Returns the cargo that runs this command, so that a selected toolchain is kept.
 pub fn cargo() -> Command {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let mut command = Command::new(program);
@@ -23,7 +23,7 @@ pub fn cargo() -> Command {
     command
 }
 
-/// `cargo metadata` for the members of the workspace, without resolving their dependencies.
+/// Returns `cargo metadata` of the workspace's members, without their dependencies.
 pub fn metadata() -> Result<Value> {
     let mut command = cargo();
     command.args(["metadata", "--format-version", "1", "--no-deps"]);
@@ -31,7 +31,7 @@ pub fn metadata() -> Result<Value> {
         .context("`cargo metadata` answered something else than JSON")
 }
 
-/// The same for every package that any of them is built with, on any platform.
+/// Returns `cargo metadata` of all packages that the members are built with, on any platform.
 pub fn metadata_of_all() -> Result<Value> {
     let mut command = cargo();
     command.args(["metadata", "--format-version", "1", "--locked"]);
@@ -39,7 +39,7 @@ pub fn metadata_of_all() -> Result<Value> {
         .context("`cargo metadata` answered something else than JSON")
 }
 
-/// The directory that cargo builds into.
+/// Returns cargo's target directory.
 pub fn target_directory() -> Result<PathBuf> {
     let metadata = metadata()?;
     let directory = metadata.get("target_directory").and_then(Value::as_str);

@@ -1,8 +1,8 @@
-//! What is asked of the product, beside what was measured.
+//! Performance targets, compared with the measured figures.
 
 use std::fmt::Write as _;
 
-/// One bar.
+/// A performance target with its measured figure.
 #[derive(Debug, Clone)]
 pub struct Bar {
     what: String,
@@ -21,7 +21,7 @@ impl Bar {
     }
 
     fn new(what: &str, asked: String, measured: f64, holds: bool) -> Self {
-        // What could not be measured does not hold.
+        // A figure that could not be measured misses its target.
         let holds = holds && measured.is_finite();
         Self { what: what.to_owned(), asked, measured: number(measured), holds }
     }
@@ -39,7 +39,7 @@ fn number(value: f64) -> String {
     }
 }
 
-/// All of them as a Markdown table.
+/// Formats the targets as a Markdown table.
 pub fn table(bars: &[Bar]) -> String {
     let mut out = String::from("| bar | asked | measured | |\n|---|---|---|---|\n");
     for Bar { what, asked, measured, holds } in bars {

@@ -1,5 +1,5 @@
-//! Requests over kept connections, sent as fast as the answers come or at a fixed rate, by threads that block: on a machine
-//! of two cores the one that asks must cost less than the one that answers.
+//! HTTP load generator: sends requests over keep-alive connections, as fast as responses arrive or at a fixed rate. It uses
+//! blocking threads, because on a two-core machine the client must cost less than the server.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -9,26 +9,26 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// Where an answer is waited for at most.
+/// Maximum wait for a response.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// One request, sent again and again, and what it is answered with.
+/// A request that is sent repeatedly, and its expected status.
 #[derive(Clone)]
 pub struct Shot {
     pub address: SocketAddr,
     pub path: &'static str,
-    /// Lines of the head, each with its end.
+    /// Header lines, each with its line end.
     pub headers: String,
     pub status: u16,
 }
 
-/// The cores that this process may use, in order.
+/// Returns the cores that this process may use, in order.
 pub fn cores() -> Result<Vec<usize>> {
     let set = sched_getaffinity(None).context("cannot read which cores may be used")?;
     Ok((0..CpuSet::MAX_CPU).filter(|core| set.is_set(*core)).collect())
 }
 
-/// Lets the calling thread, and what it starts from now on, run on these cores alone.
+/// Restricts the calling thread and the threads that it starts later to these cores.
 pub fn keep_to(cores: &[usize]) -> Result<()> {
     let mut set = CpuSet::new();
     for core in cores {
@@ -37,7 +37,7 @@ pub fn keep_to(cores: &[usize]) -> Result<()> {
     sched_setaffinity(None, &set).context("cannot choose the core")
 }
 
-/// How often the request is answered in this time when each of `connections` sends the next one as soon as the last one is
+/// Returns the number of responses within this time when each of `connections` sends its next request as soon as the last one is
 /// answered.
 pub fn count(shot: &Shot, connections: usize, core: usize, time: Duration) -> Result<u64> {
     let begun = Instant::now();
@@ -54,8 +54,8 @@ pub fn count(shot: &Shot, connections: usize, core: usize, time: Duration) -> Re
     Ok(counts.iter().sum())
 }
 
-/// How long answers take, from the shortest to the longest, when requests are sent at `rate` a second in all, whatever
-/// becomes of those before. A request that had to wait for its connection is measured from when it was due.
+/// Returns the response times in ascending order when requests are sent at `rate` per second in total, independent of earlier
+/// responses. A request that had to wait for its connection is measured from its scheduled time.
 pub fn times(
     shot: &Shot,
     connections: usize,
@@ -110,7 +110,7 @@ impl Connection {
         Ok(Self { stream, request: request.into_bytes(), status: shot.status, buffer: vec![0; 64 << 10] })
     }
 
-    /// Sends the request and reads the answer to its end.
+    /// Sends the request and reads the whole response.
     fn ask(&mut self) -> Result<()> {
         self.stream.write_all(&self.request)?;
         let mut held = 0;
@@ -130,7 +130,7 @@ impl Connection {
     }
 }
 
-/// The status of an answer and its length in bytes, head included; `None` as long as the head has not ended.
+/// Returns the status of a response and its length in bytes including the head, or `None` while the head is incomplete.
 fn head(answer: &[u8]) -> Result<Option<(u16, usize)>> {
     let Some(end) = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n") else { return Ok(None) };
     let head = std::str::from_utf8(answer.get(..end).unwrap_or_default())?;

@@ -1,5 +1,5 @@
-//! `cargo xtask bench`: what finding and reading traces costs, what the service costs on top of the trace store, and what
-//! policies and models of them cost, measured on this machine and never in tests.
+//! `cargo xtask bench`: measures the cost of finding and reading traces, the service's overhead over ClickHouse, and the cost of
+//! policies and models. It measures the local machine and never runs in tests.
 
 mod bars;
 mod conditions;
@@ -29,36 +29,36 @@ use crate::stack::{self, Stack};
 use crate::{engine, workspace};
 use bars::Bar;
 
-/// One benchmark; without one, all of them.
+/// A benchmark to run; all of them by default.
 #[derive(Subcommand)]
 pub enum Bench {
-    /// Finding traces through the service, and by hand.
+    /// Finding traces through the service and with hand-written statements.
     Search(search::Options),
-    /// What previewing a change of a role costs.
+    /// Previewing a change of a role.
     Previews(search::Options),
-    /// Searches with several conditions through the service, and by hand.
+    /// Searches with several conditions, through the service and with hand-written statements.
     Conditions(conditions::Options),
-    /// Counts, values, whole pages and previews of roles through the service, and by hand.
+    /// Counts, values, whole pages and role previews, through the service and with hand-written statements.
     Statistics(statistics::Options),
-    /// A page of 200 traces, through the service and straight from the trace store.
+    /// A page of 200 traces, through the service and directly from ClickHouse.
     Streaming,
-    /// Requests a second of small answers, on one core.
+    /// Small responses per second, on one core.
     SmallAnswers,
     /// Checking policies and authorising callers.
     Policy,
-    /// Planning and putting in force a whole access model.
+    /// Planning and applying a whole access model.
     Model,
 }
 
-/// What a benchmark adds to the page.
+/// A section of the benchmark document.
 pub struct Section {
     title: &'static str,
-    /// Markdown, with its heading.
+    /// Markdown text including the heading.
     text: String,
     bars: Vec<Bar>,
 }
 
-/// The page's sections, in its order.
+/// Section titles, in document order.
 const TITLES: [&str; 9] = [
     "Searching",
     conditions::TITLE,
@@ -71,8 +71,7 @@ const TITLES: [&str; 9] = [
     "Access model",
 ];
 
-/// Runs the benchmarks and writes what they measured in the place of what was there. With `check`, a bar that does not hold
-/// is an error.
+/// Runs the benchmarks and replaces the measured sections of the document. With `check`, a missed target is an error.
 pub fn run(bench: Option<&Bench>, check: bool) -> Result<()> {
     stack::interrupt::install()?;
     let plain = |title, text| Section { title, text, bars: Vec::new() };
@@ -87,7 +86,7 @@ pub fn run(bench: Option<&Bench>, check: bool) -> Result<()> {
         Some(Bench::Policy) => measured.push(plain("Policies", policy::run()?)),
         Some(Bench::Model) => measured.push(model::section()?),
         None => {
-            // The shortest first: what is wrong with them shows early.
+            // The shortest benchmark runs first, so that its errors appear early.
             measured.push(plain("Policies", policy::run()?));
             measured.push(model::section()?);
             measured.push(small_answers::section()?);
@@ -111,7 +110,7 @@ pub fn run(bench: Option<&Bench>, check: bool) -> Result<()> {
     Ok(())
 }
 
-/// Sections that were not measured stay as they are.
+/// Writes the document. Sections that were not measured stay unchanged.
 fn write(measured: &[Section]) -> Result<()> {
     let path = workspace::root().join("docs/benchmarks.md");
     let held = fs::read_to_string(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
@@ -134,10 +133,10 @@ fn write(measured: &[Section]) -> Result<()> {
     fs::write(&path, &document).with_context(|| format!("cannot write `{}`", path.display()))
 }
 
-/// The directory of the programs that are measured: the one given, or that of programs built now.
+/// Returns the directory of the programs to measure: the given one, or that of a new build.
 fn programs(given: Option<&Path>) -> Result<PathBuf> {
     match given {
-        // They are started in another directory.
+        // The programs are started in another directory, so the path must be absolute.
         Some(given) => {
             given.canonicalize().with_context(|| format!("cannot find the directory `{}`", given.display()))
         }
@@ -157,7 +156,7 @@ fn streaming_section() -> Result<Section> {
     Ok(section)
 }
 
-/// The section with this title, heading included.
+/// Returns the section with this title, including the heading.
 fn section(document: &str, title: &str) -> Option<String> {
     let (_, after) = document.split_once(&format!("\n## {title}\n"))?;
     let text = after.split_once("\n## ").map_or(after, |(section, _)| section);

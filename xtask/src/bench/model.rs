@@ -1,4 +1,4 @@
-//! What planning and putting in force a whole access model takes, in the release profile.
+//! Measures the time to plan and apply a whole access model, in the release profile.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -12,11 +12,11 @@ use crate::engine;
 use crate::stack::api::{Client, expect, list};
 use crate::stack::{self, Stack, interrupt, trace_source};
 
-/// As in an installation with many teams.
+/// Size of the model: an installation with many teams.
 const ROLES: usize = 200;
 const POLICIES_OF_A_ROLE: usize = 5;
 const FIELDS: usize = 20;
-/// Of each request; the median counts.
+/// Number of runs of each request; the median is reported.
 const ROUNDS: usize = 9;
 
 struct Row {
@@ -24,7 +24,7 @@ struct Row {
     times: Vec<Duration>,
 }
 
-/// Starts the service, has it plan and take models, and gives the section of the page.
+/// Starts the service, measures planning and applying models, and returns the section of the document.
 pub fn section() -> Result<Section> {
     let (engine, binaries) = (engine::ensure()?, stack::build()?);
     let directory = tempfile::Builder::new().prefix("tracewarden-bench-").tempdir()?;
@@ -76,13 +76,13 @@ fn measure(stack: &mut Stack) -> Result<(Vec<Row>, usize)> {
         let before = change(&admin)?;
         import.time(|| put(&admin, "/schema/import", "PUT", before, Some(next)))?;
         let (path, last) = (format!("/schema/history/{before}/restore"), change(&admin)?);
-        // The answer to a request without any body would be that it is not JSON.
+        // The server rejects a request without a body as invalid JSON.
         restore.time(|| put(&admin, &path, "POST", last, Some(&json!({}))))?;
     }
     Ok((vec![export, same, other, counted, import, restore], bytes))
 }
 
-/// A model with the table and fields that are stored. Every policy differs from that of the other `edition`.
+/// Returns a model with the stored table and fields. Every policy differs from that of the other `edition`.
 fn file(stored: &Value, edition: usize) -> Result<Value> {
     let policy = |role: usize, number: usize| {
         let attribute = |field: usize| format!("SpanAttributes[\"shop.field_{}\"]", (role + field) % FIELDS);
@@ -122,13 +122,13 @@ fn file(stored: &Value, edition: usize) -> Result<Value> {
     Ok(file)
 }
 
-/// The number of the last change.
+/// Returns the number of the current model version.
 fn change(admin: &Client) -> Result<u64> {
     let tag = admin.send("GET", "/schema/export", None, None)?.etag.context("the export has no ETag")?;
     tag.trim_matches('"').parse().with_context(|| format!("`{tag}` is no number of a change"))
 }
 
-/// Changes the model that is as of change number `held`.
+/// Sends a model change that is based on version `held`.
 fn put(admin: &Client, path: &str, method: &str, held: u64, body: Option<&Value>) -> Result<Value> {
     let answer = admin.send(method, path, Some(&format!("\"{held}\"")), body)?;
     expect(&answer, method, path, &[200])
@@ -142,7 +142,7 @@ impl Row {
         Ok(answer)
     }
 
-    /// In milliseconds.
+    /// Median in milliseconds.
     fn median(&self) -> f64 {
         let mut times = self.times.clone();
         times.sort_unstable();

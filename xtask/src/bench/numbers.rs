@@ -1,17 +1,17 @@
-//! Numbers as people read them in tables.
+//! Number formatting for tables.
 
-/// Milliseconds, with as many digits as say something.
+/// Formats milliseconds with the significant digits only.
 pub fn time(milliseconds: f64) -> String {
     if milliseconds < 20.0 { format!("{milliseconds:.1}") } else { grouped(milliseconds.round() as u64) }
 }
 
-/// Millions of bytes.
+/// Formats bytes as megabytes (10⁶ bytes).
 pub fn megabytes(bytes: u64) -> String {
     let megabytes = bytes as f64 / 1e6;
     if megabytes < 20.0 { format!("{megabytes:.1}") } else { grouped(megabytes.round() as u64) }
 }
 
-/// A number with commas between groups of three digits.
+/// Formats a number with commas between groups of three digits.
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();

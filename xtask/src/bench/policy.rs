@@ -1,4 +1,4 @@
-//! Processor time of checking policies and of authorising, in the release profile.
+//! Measures the processor time of checking policies and authorising callers, in the release profile.
 
 use std::process::Command;
 
@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use crate::{process, workspace};
 
-/// Runs the crate's own benchmark, which prints a table.
+/// Runs the benchmark of the policy crate, which prints a table.
 pub fn run() -> Result<String> {
     let mut cargo = Command::new("cargo");
     cargo.args(["bench", "-p", "tracewarden-policy", "--bench", "policies"]).current_dir(workspace::root());

@@ -1,21 +1,21 @@
-//! Rows of traces by id, read straight from the store.
+//! Reads rows of traces by trace id, directly from ClickHouse.
 
 use anyhow::Result;
 
 use super::store::Store;
 
-/// Ids of traces as a list of literals.
+/// Formats trace ids as a list of SQL string literals.
 pub fn listed(ids: &[String]) -> String {
     ids.iter().map(|id| format!("'{id}'")).collect::<Vec<_>>().join(", ")
 }
 
-/// How often a part stands in a text.
+/// Number of occurrences of a byte sequence in a text, including overlapping ones.
 pub fn occurrences(body: &[u8], part: &[u8]) -> u64 {
     body.windows(part.len()).filter(|window| *window == part).count() as u64
 }
 
-/// The statement that reads these traces in the page's order: all columns, as JSON, without columns that tables compute. The
-/// table is quoted; `bounds` is empty, or a further condition that begins with `AND`.
+/// Returns the statement that reads these traces in page order: all columns except computed ones, as JSON. `table` is quoted;
+/// `bounds` is empty or a further condition that begins with `AND`.
 pub fn statement(store: &Store, table: &str, ids: &[String], bounds: &str) -> Result<String> {
     let columns = store.run(&format!(
         "SELECT name FROM system.columns WHERE concat('`', database, '`.`', table, '`') = '{table}' \

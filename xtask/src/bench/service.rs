@@ -1,4 +1,4 @@
-//! The service as benchmarks of searches use it: users with a key each, who ask over one kept connection.
+//! A service for search benchmarks: each user has an API key and sends requests over one keep-alive connection.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -12,15 +12,15 @@ use super::store::{Reply, agent, answer};
 use crate::stack::api::{Client, text};
 use crate::stack::{Service, trace_source};
 
-/// What is slow is to show as slow, not as an error.
+/// A long query time-out, so that slow queries are measured instead of failing.
 const SETTINGS: [(&str, &str); 1] = [("TRACEWARDEN_QUERY_TIMEOUT", "5m")];
 
-/// A user with the rights to some traces.
+/// A user with access to some traces.
 pub struct Caller {
     pub name: &'static str,
-    /// Names of roles, and the policy of each.
+    /// Names of the user's roles, with the policy of each.
     pub roles: &'static [(&'static str, &'static str)],
-    /// The user's attribute `tenants`.
+    /// The user attribute `tenants`.
     pub tenants: &'static [&'static str],
 }
 
@@ -29,26 +29,26 @@ pub struct Caller {
 pub struct Source<'a> {
     pub database: &'a str,
     pub table: &'a str,
-    /// The fields to mark, as the API takes them.
+    /// The field definitions, in the API's format.
     pub fields: &'a Value,
 }
 
-/// The service with everything set up.
+/// A configured, running service.
 pub struct Prepared {
     running: Service,
     pub administrator: Client,
     agent: Agent,
-    /// By the caller's name.
+    /// API keys by caller name.
     keys: HashMap<&'static str, String>,
 }
 
-/// A page.
+/// A page of results.
 pub struct Page {
     pub reply: Reply,
 }
 
 impl Prepared {
-    /// Starts the service in front of this store, with a table bound, fields marked, and a user for each caller.
+    /// Starts the service in front of this ClickHouse, binds a table, defines fields, and creates a user for each caller.
     pub fn start(
         binaries: &Path,
         directory: &Path,
@@ -69,23 +69,23 @@ impl Prepared {
         Ok(service)
     }
 
-    /// Another table instead.
+    /// Binds another table.
     pub fn bind(&self, source: Source<'_>) -> Result<()> {
         trace_source::bind(&self.administrator, source.database, source.table)?;
         trace_source::mark(&self.administrator, source.fields)
     }
 
-    /// What `POST /traces/query` answers to a caller.
+    /// Sends `POST /traces/query` as this caller.
     pub fn query(&self, caller: &Caller, body: &Value) -> Result<Page> {
         Ok(Page { reply: self.post(caller, "/traces/query", body)? })
     }
 
-    /// Sends a request of a caller that must succeed.
+    /// Sends a POST request as this caller; it must succeed.
     pub fn post(&self, caller: &Caller, path: &str, body: &Value) -> Result<Reply> {
         self.send(caller, "POST", path, body.to_string())
     }
 
-    /// Reads what is at a path, as a caller who must succeed.
+    /// Sends a GET request as this caller; it must succeed.
     pub fn get(&self, caller: &Caller, path: &str) -> Result<Reply> {
         self.send(caller, "GET", path, String::new())
     }
@@ -105,12 +105,12 @@ impl Prepared {
         answer(&self.agent, request.body(body.clone())?).with_context(what)
     }
 
-    /// An error when the service has ended.
+    /// Returns an error if the service has exited.
     pub fn check(&mut self) -> Result<()> {
         self.running.check()
     }
 
-    /// The most memory that it ever held, in bytes.
+    /// Peak memory of the service in bytes.
     pub fn peak_memory(&self) -> Result<u64> {
         self.running.peak_memory()
     }
@@ -121,12 +121,12 @@ impl Prepared {
 }
 
 impl Page {
-    /// The whole answer.
+    /// Returns the whole response.
     pub fn document(&self) -> Result<Value> {
         Ok(serde_json::from_slice(&self.reply.body)?)
     }
 
-    /// Of a page of ids.
+    /// Returns the trace ids of a page of ids.
     pub fn trace_ids(&self) -> Result<Vec<String>> {
         let document = self.document()?;
         let ids = document.get("trace_ids").and_then(Value::as_array);
@@ -139,7 +139,7 @@ impl Page {
     }
 }
 
-/// A user with the caller's roles and attributes; returns a key.
+/// Creates a user with the caller's roles and attributes. Returns an API key.
 fn account(anonymous: &Client, administrator: &Client, caller: &Caller) -> Result<String> {
     for (role, expression) in caller.roles {
         let policies = json!({"policies": [{"title": role, "expression": expression}]});

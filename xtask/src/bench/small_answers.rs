@@ -1,4 +1,4 @@
-//! Small answers on one core: what looking up the caller costs, with the own data in an SQLite file.
+//! Measures small responses on one core: the cost of authenticating the caller, with the application database in an SQLite file.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -14,30 +14,30 @@ use crate::engine;
 use crate::stack::api::Client;
 use crate::stack::{self, Stack, interrupt, trace_source};
 
-/// Connections that ask at once.
+/// Number of concurrent connections.
 const CONNECTIONS: usize = 16;
-/// For each request: until the service is warm, as fast as it goes, and at half that rate.
+/// Durations for each request: warm-up, then measurement at the maximum rate and at half that rate.
 const WARMING: Duration = Duration::from_secs(1);
 const MEASURED: Duration = Duration::from_secs(5);
-/// Fields that are marked, as many as an installation may well have.
+/// Number of defined fields, as a typical installation may have.
 const FIELDS: usize = 20;
 
 struct Row {
     name: &'static str,
     rate: f64,
-    /// Seconds of processor time of the service, one request.
+    /// Processor time of the service per request, in seconds.
     processor: f64,
     times: Vec<Duration>,
 }
 
-/// Starts the service on one core, asks from another one, and gives the section of the page.
+/// Starts the service on one core, sends requests from another, and returns the section of the document.
 pub fn section() -> Result<Section> {
     let (engine, binaries) = (engine::ensure()?, stack::build()?);
     let directory = tempfile::Builder::new().prefix("tracewarden-bench-").tempdir()?;
     let cores = load::cores()?;
     let (first, last) = cores.first().zip(cores.last()).context("no core may be used")?;
     let rows = measure(&binaries, &engine, directory.path(), *first, *last);
-    // Whatever is measured afterwards in this process has all of them again.
+    // Later benchmarks in this process use all cores again.
     load::keep_to(&cores)?;
     let rows = rows?;
     let bars = bars(&rows);
@@ -54,7 +54,7 @@ fn measure(binaries: &Path, engine: &Path, directory: &Path, own: usize, other: 
     let address = stack.base.trim_start_matches("http://").parse().context("the service's address")?;
     let shot = |path, headers: String, status| Shot { address, path, headers, status };
     let bearer = |key: &str| format!("authorization: Bearer {key}\r\n");
-    // The form is right, so that the database is asked; the key never existed.
+    // A well-formed key that does not exist, so that the service looks it up in the application database.
     let unknown = "twk_000000000000000000000000000000".to_owned();
     let unknown = format!("{unknown}{}", checksum(&unknown));
     let shots = [
@@ -81,7 +81,7 @@ fn measure(binaries: &Path, engine: &Path, directory: &Path, own: usize, other: 
     Ok(rows)
 }
 
-/// A key and a session of an administrator, with fields marked: the longest answers.
+/// Creates an API key and a session of an administrator, and defines fields, for the longest responses.
 fn set_up(anonymous: &Client, password: &str) -> Result<(String, String)> {
     let (admin, _) = anonymous.sign_in("admin", password)?;
     trace_source::bind(&admin, "otel", "otel_traces")?;
@@ -96,7 +96,7 @@ fn set_up(anonymous: &Client, password: &str) -> Result<(String, String)> {
     Ok((key.to_owned(), session.to_owned()))
 }
 
-/// CRC-32 in six characters, as a key ends with.
+/// CRC-32 as the six characters at the end of an API key.
 fn checksum(text: &str) -> String {
     let mut crc = flate2::Crc::new();
     crc.update(text.trim_start_matches("twk_").as_bytes());
@@ -114,7 +114,7 @@ fn checksum(text: &str) -> String {
     letters.iter().rev().collect()
 }
 
-/// What is asked: 3,000 requests a second, and few that wait.
+/// Targets: 3,000 requests per second, and a short 99th percentile at half the maximum rate.
 fn bars(rows: &[Row]) -> Vec<Bar> {
     let lowest = rows.iter().map(|row| row.rate).fold(f64::INFINITY, f64::min);
     let slowest = rows.iter().map(|row| row.at(0.99)).fold(0.0, f64::max);
@@ -125,7 +125,7 @@ fn bars(rows: &[Row]) -> Vec<Bar> {
 }
 
 impl Row {
-    /// Milliseconds within which this share of the answers came.
+    /// Quantile of the response times, in milliseconds.
     fn at(&self, share: f64) -> f64 {
         let place = (self.times.len() as f64 * share) as usize;
         let time = self.times.get(place.min(self.times.len().saturating_sub(1)));

@@ -1,4 +1,4 @@
-//! Statements sent straight to the trace store, as an engineer would send them, with what they cost there.
+//! Sends hand-written statements directly to ClickHouse and measures their cost.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use ureq::http::{Request, Response};
 
 use crate::stack::interrupt;
 
-/// A trace store, over one kept connection.
+/// A ClickHouse client with one keep-alive connection.
 #[derive(Clone)]
 pub struct Store {
     agent: Agent,
@@ -19,15 +19,15 @@ pub struct Store {
     password: String,
 }
 
-/// One answer, read to its end.
+/// A completely read response.
 pub struct Reply {
     pub body: Vec<u8>,
-    /// From the request to the last byte.
+    /// Time from sending the request to the last byte.
     pub elapsed: Duration,
     summary: Option<String>,
 }
 
-/// What the store has done since it started.
+/// ClickHouse event counters since its start.
 #[derive(Clone, Copy, Default)]
 pub struct Counters {
     pub rows: u64,
@@ -40,13 +40,13 @@ impl Store {
         Self { agent: agent(), url: url.trim_end_matches('/').to_owned(), password: password.to_owned() }
     }
 
-    /// Runs a statement, however long it takes, changes of tables to their end, and returns what it prints. An interruption is noticed; the statement then
-    /// ends with the store.
+    /// Runs a statement to completion, without a time-out and including mutations, and returns its output. An interruption ends
+    /// the wait; the statement then ends together with ClickHouse.
     pub fn run(&self, statement: &str) -> Result<String> {
         let (sender, receiver) = std::sync::mpsc::channel();
         let (store, text) = (self.clone(), statement.to_owned());
         std::thread::spawn(move || {
-            // Nobody waits any more after an interruption.
+            // The receiver is gone after an interruption.
             let _ = sender.send(store.ask(&text, "mutations_sync=2&alter_sync=2"));
         });
         loop {
@@ -59,7 +59,7 @@ impl Store {
         }
     }
 
-    /// Runs a statement with these settings, written as in an address, and takes the time.
+    /// Runs a statement with these settings, written as a URL query string, and measures its time.
     pub fn ask(&self, statement: &str, settings: &str) -> Result<Reply> {
         let credentials = base64::prelude::BASE64_STANDARD.encode(format!("default:{}", self.password));
         let request = Request::post(format!("{}/?{settings}", self.url))
@@ -68,7 +68,7 @@ impl Store {
         answer(&self.agent, request).with_context(|| format!("the trace store was asked: {statement}"))
     }
 
-    /// What it has done until now. Asking counts, too.
+    /// Reads the counters. Reading them also increases them.
     pub fn counters(&self) -> Result<Counters> {
         let text = self.run(
             "SELECT event, value FROM system.events WHERE event IN \
@@ -93,12 +93,12 @@ impl Counters {
 }
 
 impl Reply {
-    /// Lines of text.
+    /// Returns the lines of the response.
     pub fn lines(&self) -> Result<Vec<String>> {
         Ok(std::str::from_utf8(&self.body)?.lines().map(str::to_owned).collect())
     }
 
-    /// Rows and bytes that the statement read, as the store says with its answer.
+    /// Returns the rows and bytes that the statement read, from the response's summary header.
     pub fn read(&self) -> Result<(u64, u64)> {
         let summary: Value =
             serde_json::from_str(self.summary.as_deref().context("the answer came without a summary")?)?;
@@ -107,12 +107,12 @@ impl Reply {
     }
 }
 
-/// A client whose connections are kept, and which waits as long as it takes.
+/// Returns an HTTP client with keep-alive connections and no time-out.
 pub fn agent() -> Agent {
     Agent::config_builder().http_status_as_error(false).build().into()
 }
 
-/// Sends a request that must succeed and reads the whole answer.
+/// Sends a request, which must succeed, and reads the whole response.
 pub fn answer<B: ureq::AsSendBody>(agent: &Agent, request: Request<B>) -> Result<Reply> {
     let begun = Instant::now();
     let mut response = agent.run(request)?;

@@ -1,5 +1,5 @@
-//! A page of 200 traces with 200,000 spans through the service, against the same statement sent straight to the store; then
-//! one of a million spans, taken by a client that is slower than the store, for the memory.
+//! Reads a page of 200 traces with 200,000 spans through the service and with the same statement directly from ClickHouse. Then
+//! reads one of a million spans with a client that is slower than ClickHouse, to measure memory.
 
 use std::fmt::Write as _;
 use std::io::Read as _;
@@ -22,15 +22,15 @@ const SPANS_PER_TRACE: u32 = 1_000;
 const ROUNDS: usize = 7;
 
 const LARGE_SPANS_PER_TRACE: u32 = 5_000;
-/// The slow client stops this often, after so many bytes each time, so that every buffer on the way has time to fill.
+/// The slow client pauses this long each time it has read `BETWEEN_PAUSES` bytes, so that every buffer on the way fills up.
 const PAUSE: Duration = Duration::from_millis(100);
 const BETWEEN_PAUSES: u64 = 16 << 20;
 
-/// The output settings that the service sends, so that both sides write the same bytes.
+/// Output settings that the service sends, so that both sides return the same bytes.
 const FORMAT: &str = "FORMAT JSONEachRow SETTINGS output_format_json_quote_64bit_integers = 0, \
     output_format_json_validate_utf8 = 1, output_format_json_escape_forward_slashes = 0, date_time_output_format = 'iso'";
 
-/// One answer, read to its end.
+/// A completely read response.
 #[derive(Clone, Copy)]
 struct Transfer {
     bytes: u64,
@@ -38,18 +38,18 @@ struct Transfer {
     whole: Duration,
 }
 
-/// What was measured.
+/// The measurements.
 pub struct Streaming {
     direct: Vec<Transfer>,
     service: Vec<Transfer>,
-    /// The same pages, ids alone: what choosing the traces takes, which the statement is not about.
+    /// Times of the same pages with ids only: the time to select the traces, which the direct statement does not do.
     choosing: Vec<Duration>,
     peak_memory: u64,
     large: Transfer,
     peak_memory_large: u64,
 }
 
-/// Loads the data, sets the service up, and measures both sides in turn.
+/// Loads the data, sets up the service, and measures both sides in turn.
 pub fn run(stack: &mut Stack) -> Result<Streaming> {
     let store =
         Store { agent: agent(), url: stack.store_url.clone(), password: stack.store_password.clone() };
@@ -101,7 +101,7 @@ pub fn run(stack: &mut Stack) -> Result<Streaming> {
     Ok(Streaming { direct, service, choosing, peak_memory, large, peak_memory_large })
 }
 
-/// The statement that adds the traces of a page, each with so many spans, from so many seconds ago on.
+/// Returns the statement that inserts the traces of a page, each with `of_each` spans, starting `seconds_ago` seconds ago.
 fn spans(of_each: u32, seconds_ago: u32) -> String {
     format!(
         "INSERT INTO otel.otel_traces (Timestamp, TraceId, SpanId, ParentSpanId, SpanName, SpanKind, ServiceName, Duration, \
@@ -156,7 +156,7 @@ fn agent() -> Agent {
     Agent::config_builder().timeout_global(Some(Duration::from_secs(120))).build().into()
 }
 
-/// Reads an answer to its end; a slow client stops for a pause now and then.
+/// Reads a whole response; a slow client pauses at intervals.
 fn transfer(agent: &Agent, request: Request<String>, pause: Option<Duration>) -> Result<Transfer> {
     let begun = Instant::now();
     let mut response = agent.run(request)?;
@@ -178,12 +178,12 @@ fn transfer(agent: &Agent, request: Request<String>, pause: Option<Duration>) ->
     Ok(Transfer { bytes, first_byte: first_byte.unwrap_or_default(), whole: begun.elapsed() })
 }
 
-/// Megabytes a second of an answer that took so long.
+/// Returns the rate of a transfer in megabytes per second.
 fn rate(transfer: Transfer, time: Duration) -> f64 {
     transfer.bytes as f64 / 1e6 / time.as_secs_f64().max(1e-9)
 }
 
-/// A way to take the time of an answer, of which choosing its traces took a part.
+/// Returns the part of a transfer's time that its rate is based on, given the time to select its traces.
 type Timed = fn(Transfer, Duration) -> Duration;
 
 const TIMED: [(&str, Timed); 3] = [
@@ -200,13 +200,13 @@ fn median(mut values: Vec<f64>) -> f64 {
 }
 
 impl Streaming {
-    /// The section of the page.
+    /// Returns the section of the document.
     pub fn section(&self) -> Section {
         let bars = self.bars();
         Section { title: "Streaming", text: self.markdown(&bars), bars }
     }
 
-    /// Rates of the store and of the service in each round.
+    /// Rates of ClickHouse and of the service in each round.
     fn rates(&self, timed: Timed) -> Vec<(f64, f64)> {
         let rounds = self.direct.iter().zip(&self.service).zip(&self.choosing);
         let rates = rounds.map(|((direct, service), choosing)| {
@@ -216,7 +216,7 @@ impl Streaming {
         rates.collect()
     }
 
-    /// The service's rate as a part of the store's: the median over the rounds.
+    /// Median over all rounds of the service's rate divided by that of ClickHouse.
     fn ratio(&self, timed: Timed) -> f64 {
         median(self.rates(timed).into_iter().map(|(direct, service)| service / direct).collect())
     }

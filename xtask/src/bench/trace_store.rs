@@ -1,4 +1,4 @@
-//! The stores that a benchmark can run against, started on empty data.
+//! Starts the kinds of ClickHouse that a benchmark can run against, with empty data.
 
 use std::path::Path;
 
@@ -10,10 +10,10 @@ use crate::engine;
 use crate::stack::LocalStore;
 use crate::test::clickhouse_server;
 
-/// Memory of all the store's queries together.
+/// Memory limit for all concurrent queries of the local store, in bytes.
 const MEMORY: u64 = 12 << 30;
 
-/// What the service reads from.
+/// Kind of ClickHouse that the service reads from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Kind {
     /// The local store, with the newest engine.
@@ -22,7 +22,7 @@ pub enum Kind {
     Server,
 }
 
-/// A running store. Its data go with it.
+/// A running ClickHouse. Dropping it deletes its data.
 pub enum TraceStore {
     Engine(Box<LocalStore>),
     Server(Box<Server>),
@@ -38,7 +38,7 @@ impl Kind {
 }
 
 impl TraceStore {
-    /// Starts one with its data, if it is the local store, and its log in `directory`.
+    /// Starts a ClickHouse of this kind. Its log and the data of a local store are in `directory`.
     pub fn start(kind: Kind, programs: &Path, directory: &Path) -> Result<Self> {
         match kind {
             Kind::Engine => {
@@ -55,7 +55,7 @@ impl TraceStore {
         }
     }
 
-    /// Its address, and the password of its user `default`.
+    /// Returns its URL and the password of its user `default`.
     pub fn access(&self) -> (&str, &str) {
         match self {
             Self::Engine(running) => (&running.url, &running.password),
@@ -68,7 +68,7 @@ impl TraceStore {
         Store::new(url, password)
     }
 
-    /// An error when it has ended.
+    /// Returns an error if it has exited.
     pub fn check(&mut self) -> Result<()> {
         match self {
             Self::Engine(running) => running.check(),
@@ -79,7 +79,7 @@ impl TraceStore {
         }
     }
 
-    /// Asks it to end; an error when it did not end well.
+    /// Stops it. Returns an error if it did not exit cleanly.
     pub fn stop(self) -> Result<()> {
         match self {
             Self::Engine(mut running) => running.stop(),

@@ -1,4 +1,4 @@
-//! Several ways to get the same answer, asked in turn within each round: other load on the machine affects all of them.
+//! Runs several ways to get the same answer in turn within each round, so that other load on the machine affects all of them.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -8,22 +8,22 @@ use anyhow::{Context, Result, ensure};
 use super::store::Store;
 use crate::stack::interrupt::{self, Interrupted};
 
-/// Fewest rounds of a contestant, however slow.
+/// Minimum number of rounds of a contestant, even a slow one.
 const FEWEST_ROUNDS: usize = 2;
 
-/// How much is measured.
+/// Amount of measurement.
 #[derive(Clone, Copy)]
 pub struct Effort {
     pub rounds: usize,
-    /// A contestant that has taken this long is asked no more.
+    /// Total time after which a contestant is skipped.
     pub cap: Duration,
 }
 
-/// One answer, and what it took.
+/// An answer with its cost.
 pub struct Sample<A> {
     pub answer: A,
     pub elapsed: Duration,
-    /// Rows and bytes that the store read.
+    /// Rows and bytes that ClickHouse read.
     pub rows: u64,
     pub bytes: u64,
 }
@@ -32,16 +32,16 @@ pub struct Sample<A> {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Figures {
     pub milliseconds: f64,
-    /// The slowest single answer.
+    /// Time of the slowest single answer.
     pub slowest: f64,
     pub rows: u64,
     pub bytes: u64,
 }
 
-/// A contestant.
+/// One way to get the answer.
 pub struct Contestant<'a, A> {
     name: String,
-    /// Takes the number of the round, of which 0 fills caches and is not measured.
+    /// Takes the round number. Round 0 fills caches and is not measured.
     ask: Box<dyn Fn(usize) -> Result<Sample<A>> + 'a>,
     samples: Vec<Sample<()>>,
     spent: Duration,
@@ -52,12 +52,12 @@ impl<'a, A> Contestant<'a, A> {
         Self::of_round(name, move |_| ask())
     }
 
-    /// One whose question differs from round to round.
+    /// Creates a contestant whose query differs from round to round.
     pub fn of_round(name: impl Into<String>, ask: impl Fn(usize) -> Result<Sample<A>> + 'a) -> Self {
         Self { name: name.into(), ask: Box::new(ask), samples: Vec::new(), spent: Duration::ZERO }
     }
 
-    /// A statement by hand, its answer made of the lines that come.
+    /// Creates a contestant that runs a hand-written statement and builds its answer from the lines of the response.
     pub fn by_hand(
         name: impl Into<String>,
         store: &'a Store,
@@ -91,16 +91,16 @@ impl<'a, A> Contestant<'a, A> {
     }
 }
 
-/// What goes with a statement by hand, as the service sends it with its own: nothing is compressed, no answer comes from a
-/// cache of answers, and the answer begins when it is complete, so that its head tells what was read.
+/// Settings for hand-written statements, as the service sends them with its own: no compression, no query cache, and buffering
+/// until the result is complete, so that the summary header states the rows read.
 pub const SETTINGS: &str = "enable_http_compression=0&use_query_cache=0&wait_end_of_query=1";
 
-/// What could not be measured, so that the rest still is.
+/// Counts failed measurements, so that the others can continue.
 #[derive(Default)]
 pub struct Failures(Cell<usize>);
 
 impl Failures {
-    /// Says what failed and goes on without it, but for an interruption.
+    /// Prints an error and continues. Only an interruption is returned.
     pub fn tolerate<T>(&self, outcome: Result<T>) -> Result<Option<T>> {
         match outcome {
             Ok(measured) => Ok(Some(measured)),
@@ -113,15 +113,15 @@ impl Failures {
         }
     }
 
-    /// An error when there were any.
+    /// Returns an error if a measurement failed.
     pub fn check(&self) -> Result<()> {
         ensure!(self.0.get() == 0, "{} measurements failed", self.0.get());
         Ok(())
     }
 }
 
-/// Asks all in turn, after a round that fills caches. Each must answer the same in every round; what they answered comes
-/// first.
+/// Runs all contestants in turn, after a round that fills caches. Each must give the same answer in every round. Returns the
+/// answers and the figures.
 pub fn measure<A: PartialEq + std::fmt::Debug>(
     contestants: &mut [Contestant<'_, A>],
     effort: Effort,
@@ -137,13 +137,13 @@ pub fn measure<A: PartialEq + std::fmt::Debug>(
     Ok((answers, contestants.iter().map(Contestant::figures).collect()))
 }
 
-/// The same, of contestants who must all answer the same within a round; the answer to the first round comes back. Rounds may
-/// ask for different things.
+/// Like [`measure`], but all contestants must give the same answer within a round, and rounds may use different queries. Returns
+/// the answer of the first round.
 pub fn agree<A: PartialEq + std::fmt::Debug>(
     contestants: &mut [Contestant<'_, A>],
     effort: Effort,
 ) -> Result<(Option<A>, Vec<Figures>)> {
-    // Of each round, the first answer and whose it is.
+    // The first answer of the current round, with the contestant's name.
     let (mut first, mut held) = (None, None::<(usize, String, A)>);
     rounds(contestants, effort, |asked, name, answer| {
         match &held {
@@ -164,13 +164,13 @@ pub fn agree<A: PartialEq + std::fmt::Debug>(
     Ok((answer, contestants.iter().map(Contestant::figures).collect()))
 }
 
-/// Which answer it is.
+/// Identifies an answer.
 struct Asked {
     round: usize,
     contestant: usize,
 }
 
-/// Asks all in turn, and checks each answer.
+/// Runs all contestants in turn and checks each answer.
 fn rounds<A>(
     contestants: &mut [Contestant<'_, A>],
     effort: Effort,
@@ -191,7 +191,7 @@ fn rounds<A>(
     Ok(())
 }
 
-/// The middle value, or the mean of the two in the middle.
+/// Returns the middle value, or the mean of the two middle values.
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let at = |place: usize| values.get(place).copied().unwrap_or_default();
@@ -199,7 +199,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     if values.len() % 2 == 1 { at(middle) } else { f64::midpoint(at(middle.saturating_sub(1)), at(middle)) }
 }
 
-/// The mean of factors.
+/// Returns the geometric mean.
 pub fn geometric_mean(values: impl Iterator<Item = f64>) -> f64 {
     let logarithms: Vec<f64> = values.map(f64::ln).collect();
     (logarithms.iter().sum::<f64>() / (logarithms.len() as f64)).exp()
@@ -249,7 +249,7 @@ mod tests {
                 Ok(Sample { answer: round, elapsed, rows: 0, bytes: 0 })
             })
         };
-        // The first is not asked in the last round, in which the others are compared with each other.
+        // The slow contestant is skipped in the last round, in which the others are compared with each other.
         let mut all = [of_round("slow", true), of_round("one", false), of_round("other", false)];
         let (answer, figures) = agree(&mut all, EFFORT).unwrap();
         assert_eq!(answer, Some(0));

@@ -1,4 +1,4 @@
-//! The browser, from the system's packages: it is updated with them.
+//! The Chromium browser. It comes from the system's packages and is updated with them.
 
 use std::path::PathBuf;
 
@@ -6,13 +6,13 @@ use anyhow::{Context, Result};
 
 use crate::debian;
 
-/// As the executable is called, by Debian first.
+/// Names of the executable; Debian's comes first.
 const NAMES: &[&str] = &["chromium", "chromium-browser", "google-chrome-stable", "google-chrome"];
 
-/// For another one than the system's.
+/// Environment variable with the path of another executable.
 const OVERRIDE: &str = "CHROMIUM";
 
-/// The path of the executable.
+/// Returns the path of the executable.
 pub fn ensure() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os(OVERRIDE) {
         return Ok(PathBuf::from(path));

@@ -1,4 +1,4 @@
-//! The web application in a real browser.
+//! Tests of the web application in a real browser.
 
 pub mod chromium;
 
@@ -11,7 +11,7 @@ use crate::demo::{self, load};
 use crate::stack::{LocalStore, Service, interrupt};
 use crate::{engine, web};
 
-/// Runs the browser tests against a service that nobody has set up yet, in front of a store that has traces already.
+/// Runs the browser tests against an unconfigured service, whose ClickHouse already has traces.
 pub fn test(binaries: &Path, arguments: &[String]) -> Result<()> {
     let chromium = chromium::ensure()?;
     let engine = engine::ensure()?;
@@ -23,7 +23,7 @@ pub fn test(binaries: &Path, arguments: &[String]) -> Result<()> {
     let shop = Shop::new(SEED, demo::now()?);
     let (hard, traces) = shop.hard_to_show();
     let sent = load::send(shop.traces().chain(traces), SPANS + LARGE_SPANS, &store.otlp);
-    // A store that died is the better explanation for a request that failed.
+    // If ClickHouse has exited, that error explains a failed request better.
     store.check()?;
     println!("sent {} spans", sent?);
     let mut service = Service::start_unconfigured(binaries, path, &mut store)?;

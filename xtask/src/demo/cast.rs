@@ -1,16 +1,16 @@
-//! The people of the demo, their roles, and what the roles open.
+//! The users of the demo, their roles, and the policies of the roles.
 //!
-//! Each policy stands here twice: as the CEL expression that the service is given, and as a function on the generated
-//! spans. The check compares the service's answers with what the functions say.
+//! Each policy is written twice: as the CEL expression for the service, and as a function on the generated spans. The check
+//! compares the service's responses with the results of the functions.
 
 use serde_json::{Value, json};
 use tracewarden_testkit::shop::{Environment, SUPPORTED_TENANTS, Service, Span, Team, Trace};
 
-/// One policy of a role.
+/// A policy of a role.
 pub struct Policy {
     pub title: &'static str,
     pub expression: &'static str,
-    /// Whether a span satisfies it.
+    /// Whether a span satisfies the policy.
     pub satisfied: fn(&Trace, &Span) -> bool,
 }
 
@@ -20,20 +20,20 @@ pub struct Role {
     pub policies: &'static [Policy],
 }
 
-/// A user with one role.
+/// A user with at most one role.
 pub struct Person {
     pub username: &'static str,
     pub title: &'static str,
-    /// What this user sees, and why.
+    /// Description of what this user sees, and why.
     pub sees: &'static str,
-    /// `None` for the administrator, who configures and sees nothing.
+    /// `None` for the administrator, who configures the service and sees no traces.
     pub role: Option<&'static Role>,
-    /// What the role's policies compare with.
+    /// User attributes that the role's policies compare with.
     pub attributes: fn() -> Value,
 }
 
 impl Person {
-    /// Whether this user may see the trace because of this span.
+    /// Whether this span grants the user access to the trace.
     pub fn is_granted_by(&self, trace: &Trace, span: &Span) -> bool {
         let policies = self.role.map(|role| role.policies).unwrap_or_default();
         policies.iter().any(|policy| (policy.satisfied)(trace, span))
@@ -94,7 +94,7 @@ pub static ASSISTANT_QUALITY: Role = Role {
     }],
 };
 
-/// What [`STOREFRONT_PRODUCTION`] is proposed to hold instead: some traces come, some go, some stay.
+/// Proposed policy for [`STOREFRONT_PRODUCTION`]. Access to some traces is gained, to some lost, and to some unchanged.
 pub static PROPOSAL: Policy = Policy {
     title: "Logistics, in production only",
     expression: r#"ResourceAttributes["team"] == "logistics" && ResourceAttributes["deployment.environment.name"] == "production""#,
@@ -106,7 +106,7 @@ pub static PROPOSAL: Policy = Policy {
 pub static ROLES: [&Role; 4] = [&PAYMENTS_ON_CALL, &STOREFRONT_PRODUCTION, &SUPPORT, &ASSISTANT_QUALITY];
 
 pub const ADMINISTRATOR: &str = "admin";
-/// The user whose API key an agent is given.
+/// The user whose API key the MCP client uses.
 pub const AGENTS_OWNER: &str = "paula";
 
 pub static PEOPLE: [Person; 5] = [
@@ -147,7 +147,7 @@ pub static PEOPLE: [Person; 5] = [
     },
 ];
 
-/// Tests that the access model holds, of users as those above and of traces small enough to be read.
+/// Returns tests for the access model, with the users above and traces that are small enough to read.
 pub fn tests() -> Value {
     let users: Vec<Value> = PEOPLE
         .iter()
@@ -183,7 +183,7 @@ pub fn tests() -> Value {
     json!({"users": users, "traces": traces, "tests": tests})
 }
 
-/// The marked fields: what people may filter by, and what policies may read.
+/// Returns the field definitions: what users may search by, and what policies may read.
 pub fn fields() -> Value {
     let column = |name: &str, kind: &str, policy: bool| json!({"name": name, "type": kind, "filterable": true, "policy": policy});
     let key = |map: &str, name: &str, kind: &str, policy: bool| json!({"map": map, "name": name, "type": kind, "filterable": true, "policy": policy});

@@ -1,4 +1,4 @@
-//! `cargo xtask demo --check`: every answer against what the generated spans say.
+//! `cargo xtask demo --check`: compares every response with the generated spans.
 
 mod agent;
 mod audit;
@@ -20,17 +20,17 @@ use super::seed::Accounts;
 use crate::stack::api::Client;
 use crate::stack::interrupt::{self, Interrupted};
 
-/// What was found so far.
+/// Results so far.
 #[derive(Default)]
 pub struct Findings {
     passed: usize,
     failures: Vec<String>,
-    /// Pages that were asked for, with how long each took.
+    /// Requested pages, with the duration of each.
     pages: Vec<(Duration, String)>,
 }
 
 impl Findings {
-    /// Notes an assertion; `explain` is asked only when it does not hold.
+    /// Records an assertion. `explain` is called only if it fails.
     pub fn assert(&mut self, holds: bool, explain: impl FnOnce() -> String) {
         if holds {
             self.passed += 1;
@@ -39,7 +39,7 @@ impl Findings {
         }
     }
 
-    /// An answer that could not be had is a failed assertion too, but for an interruption, which ends the check.
+    /// Records a failed request as a failed assertion. Only an interruption is returned; it ends the check.
     pub fn take<T>(&mut self, outcome: Result<T>, what: impl FnOnce() -> String) -> Result<Option<T>> {
         match outcome {
             Ok(value) => Ok(Some(value)),
@@ -52,17 +52,17 @@ impl Findings {
     }
 }
 
-/// What the parts of the check look at.
+/// Input of the parts of the check.
 pub struct Subject<'a> {
     pub expectations: &'a Expectations,
     pub accounts: &'a Accounts,
     pub anonymous: &'a Client,
     pub absent: TraceId,
-    /// In which all spans of the sample lie; nanoseconds since 1970.
+    /// Time range of all spans of the sample, in nanoseconds since 1970.
     pub window: (u64, u64),
-    /// Address of the service.
+    /// URL of the service.
     pub base: &'a str,
-    /// The service's program.
+    /// Path of the service's program.
     pub program: &'a Path,
 }
 
@@ -82,7 +82,7 @@ const PARTS: [(&str, Part); 11] = [
     ("the audit log has them all", audit::complete),
 ];
 
-/// Asks everything; an error when an assertion failed.
+/// Runs all parts. Returns an error if an assertion failed.
 pub fn run(subject: &Subject<'_>, first_answer: Duration) -> Result<()> {
     let mut findings = Findings::default();
     println!("\nchecked:");
@@ -90,7 +90,7 @@ pub fn run(subject: &Subject<'_>, first_answer: Duration) -> Result<()> {
         let begun = Instant::now();
         let outcome = part(subject, &mut findings);
         findings.take(outcome, || name.to_owned())?;
-        // As it comes: it takes minutes in all.
+        // Print each result immediately, because the check takes minutes in total.
         println!("{:>8.1} s  {name}", begun.elapsed().as_secs_f64());
         interrupt::check()?;
     }
@@ -113,7 +113,7 @@ pub fn run(subject: &Subject<'_>, first_answer: Duration) -> Result<()> {
     Ok(())
 }
 
-/// How long pages took, and which took longest.
+/// Formats the distribution of the page durations, and the slowest pages.
 fn slowest(pages: &mut [(Duration, String)]) -> String {
     pages.sort_by_key(|page| std::cmp::Reverse(page.0));
     let milliseconds = |index: usize| pages.get(index).map(|page| page.0.as_millis()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What each user must get for each question, worked out from the generated spans alone.
+//! The expected response for each user and query, derived from the generated spans alone.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -8,19 +8,19 @@ use tracewarden_testkit::shop::{Shop, Span, Trace, TraceId};
 use super::cast::{PAYMENTS_ON_CALL, PEOPLE, PROPOSAL, Person, Policy, STOREFRONT_PRODUCTION};
 use super::questions::{Question, questions};
 
-/// A landmark as it was generated.
+/// A landmark trace as generated.
 pub struct Landmark {
     pub name: &'static str,
     pub id: TraceId,
     pub start_unix_nanos: u64,
     pub spans: Vec<String>,
-    /// By the order of [`PEOPLE`].
+    /// Whether each user sees it, in the order of [`PEOPLE`].
     pub visible: Vec<bool>,
-    /// By the order of [`PEOPLE`], then of their role's policies: the spans that satisfy each.
+    /// Spans that satisfy each policy, in the order of [`PEOPLE`] and of the policies of their role.
     pub openers: Vec<Vec<BTreeSet<String>>>,
 }
 
-/// What [`PROPOSAL`] does to those who hold [`STOREFRONT_PRODUCTION`], in traces of the whole sample.
+/// Effect of [`PROPOSAL`] on users with [`STOREFRONT_PRODUCTION`], in traces of the whole sample.
 #[derive(Default)]
 pub struct Impact {
     pub gained: u64,
@@ -28,31 +28,31 @@ pub struct Impact {
     pub unchanged: u64,
 }
 
-/// What [`PAYMENTS_ON_CALL`] opens, in traces of the whole sample.
+/// Traces of the whole sample that [`PAYMENTS_ON_CALL`] grants access to.
 #[derive(Default)]
 pub struct Reach {
     pub traces: u64,
-    /// By service: whether a span of it, in any trace, is one that opens.
+    /// By service: whether any of its spans, in any trace, satisfies a policy.
     pub services: BTreeMap<&'static str, bool>,
 }
 
-/// One trace that answers a question, with what decides its place in the answer.
+/// Sort key of a matching trace in a response.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
-    /// Traces whose deciding spans all lie outside of the window follow the others.
+    /// Whether all relevant spans are outside the window. Such traces follow the others.
     outside: bool,
-    /// Newest first: the greatest time comes first.
+    /// Latest time first.
     time: std::cmp::Reverse<u64>,
     id: String,
 }
 
-/// All expectations of one sample.
+/// All expectations for a sample.
 pub struct Expectations {
     pub landmarks: Vec<Landmark>,
     pub questions: Vec<Question>,
-    /// By question, then by the order of [`PEOPLE`].
+    /// By query, then in the order of [`PEOPLE`].
     places: Vec<Vec<Vec<Place>>>,
-    /// Visible traces of the whole sample, by the order of [`PEOPLE`].
+    /// Number of visible traces in the whole sample, in the order of [`PEOPLE`].
     pub visible: Vec<usize>,
     pub traces: usize,
     pub impact: Impact,
@@ -63,7 +63,7 @@ impl Expectations {
     pub fn new(shop: &Shop) -> Self {
         let names: HashMap<TraceId, &'static str> =
             shop.landmarks().named().into_iter().map(|(name, id)| (id, name)).collect();
-        // The landmarks come first: this does not generate the sample.
+        // The landmarks are generated first, so that this does not generate the whole sample.
         let first: Vec<Trace> = shop.traces().take(names.len()).collect();
         let landmarks =
             first.iter().filter_map(|trace| Some(landmark(names.get(&trace.id)?, trace))).collect();
@@ -80,7 +80,7 @@ impl Expectations {
         }
     }
 
-    /// Takes a trace of the sample into account.
+    /// Adds a trace of the sample to the expectations.
     pub fn observe(&mut self, trace: &Trace) {
         self.traces += 1;
         let visible: Vec<bool> = PEOPLE.iter().map(|person| is_visible(person, trace)).collect();
@@ -115,7 +115,7 @@ impl Expectations {
         }
     }
 
-    /// The ids that a user must get for a question, in the order in which they must come.
+    /// Returns the expected trace ids for a query and user, in the expected order.
     pub fn answer(&self, question: usize, person: usize) -> Vec<&str> {
         let places = self.places.get(question).and_then(|people| people.get(person));
         let mut places: Vec<&Place> = places.into_iter().flatten().collect();
@@ -135,7 +135,7 @@ fn landmark(name: &'static str, trace: &Trace) -> Landmark {
     }
 }
 
-/// The spans that satisfy each policy of a person's role.
+/// Returns the spans that satisfy each policy of the user's role.
 fn openers(person: &Person, trace: &Trace) -> Vec<BTreeSet<String>> {
     let policies = person.role.map(|role| role.policies).unwrap_or_default();
     let of = |policy: &Policy| {
@@ -145,7 +145,7 @@ fn openers(person: &Person, trace: &Trace) -> Vec<BTreeSet<String>> {
     policies.iter().map(of).collect()
 }
 
-/// One span is enough, wherever it is.
+/// A trace is visible if any of its spans grants access, inside the window or not.
 fn is_visible(person: &Person, trace: &Trace) -> bool {
     trace.spans.iter().any(|span| person.is_granted_by(trace, span))
 }
@@ -154,7 +154,7 @@ fn is_inside(question: &Question, span: &Span) -> bool {
     (question.from..question.to).contains(&span.start_unix_nanos)
 }
 
-/// In the window with any span, and a match of every condition, each perhaps by another span, wherever it is.
+/// Whether a trace matches a query: some span is in the window, and each condition matches some span, inside the window or not.
 fn answers(question: &Question, trace: &Trace) -> bool {
     trace.spans.iter().any(|span| is_inside(question, span))
         && question
@@ -163,8 +163,8 @@ fn answers(question: &Question, trace: &Trace) -> bool {
             .all(|condition| trace.spans.iter().any(|span| (condition.holds)(trace, span)))
 }
 
-/// Where a trace that answers and is visible stands: with conditions the latest match inside the window decides,
-/// without them the latest span that grants access.
+/// Returns the sort key of a matching, visible trace: with conditions the latest match inside the window, without conditions the
+/// latest span that grants access.
 fn place(question: &Question, person: &Person, trace: &Trace) -> Option<Place> {
     let latest = |counts: &dyn Fn(&Span) -> bool| {
         let inside = trace.spans.iter().filter(|span| is_inside(question, span) && counts(span));
@@ -179,7 +179,7 @@ fn place(question: &Question, person: &Person, trace: &Trace) -> Option<Place> {
     Some(Place { outside: deciding.is_none(), time: std::cmp::Reverse(time), id: trace.id.to_string() })
 }
 
-/// The filter of a question as the service is asked it.
+/// Returns the query's filter in the API's format.
 pub fn filter(question: &Question) -> Value {
     let conditions: Vec<Value> = question.conditions.iter().map(|condition| condition.wire.clone()).collect();
     serde_json::json!({ "conditions": conditions })
@@ -216,7 +216,7 @@ mod tests {
     #[test]
     fn every_question_but_the_empty_one_tells_users_apart() {
         let expectations = expectations();
-        // A landmark that nobody sees is asked for all the same.
+        // Queries by filter also cover landmarks that no user sees.
         let general = |question: &Question| !question.name.starts_with("by filter");
         for (index, question) in
             expectations.questions.iter().enumerate().filter(|(_, question)| general(question))

@@ -1,4 +1,4 @@
-//! Sends the sample traces, as instrumented programs would.
+//! Sends the sample traces over OTLP, as instrumented programs do.
 
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex};
@@ -12,16 +12,16 @@ use tracewarden_testkit::shop::{Batches, SPANS_A_REQUEST, Trace};
 
 use crate::stack::interrupt;
 
-/// Encoding overlaps with the store's work; more at once only queue there.
+/// Encoding overlaps with the work of ClickHouse; more senders would only queue.
 const SENDERS: usize = 3;
 
-/// Sends traces with about this many spans in all; returns how many there were.
+/// Sends traces with about `spans` spans in total. Returns the number of spans sent.
 pub fn send(traces: impl Iterator<Item = Trace>, spans: usize, url: &str) -> Result<u64> {
     let bar = ProgressBar::new(spans as u64);
     bar.set_style(ProgressStyle::with_template("sending sample traces {wide_bar} {human_pos} spans")?);
-    // The bound keeps memory small when the store is slower than the generator.
+    // The bounded channel limits memory if ClickHouse is slower than the generator.
     let (requests, queue) = sync_channel::<(Vec<u8>, usize)>(SENDERS);
-    // Only the workers hold the queue: once all of them have failed, sending fails instead of waiting for ever.
+    // Only the workers hold the receiver: if all of them fail, sending fails instead of blocking for ever.
     let queue = Arc::new(Mutex::new(queue));
     let sent = thread::scope(|scope| -> Result<u64> {
         let bar = &bar;
@@ -29,7 +29,7 @@ pub fn send(traces: impl Iterator<Item = Trace>, spans: usize, url: &str) -> Res
         let workers: Vec<_> = (0..SENDERS).map(|_| worker(Arc::clone(&queue))).collect();
         drop(queue);
         for batch in Batches::new(traces, SPANS_A_REQUEST) {
-            // A worker that failed has stopped taking; its error is reported below.
+            // A failed worker has closed its receiver; its error is reported below.
             if interrupt::requested() || requests.send((batch.request.encode_to_vec(), batch.spans)).is_err()
             {
                 break;

@@ -1,4 +1,4 @@
-//! `cargo xtask demo`: the service with sample traces, on this machine, in seconds.
+//! `cargo xtask demo`: runs the service with sample traces on this machine within seconds.
 
 mod cast;
 mod check;
@@ -24,13 +24,13 @@ pub use cast::ADMINISTRATOR;
 use expectations::Expectations;
 use seed::Accounts;
 
-/// What the user asked for.
+/// Options of the demo.
 #[derive(clap::Args)]
 pub struct Options {
-    /// Compare what each user gets with what the sample traces say, and end.
+    /// Compare the responses for each user with the sample traces, and exit.
     #[arg(long)]
     check: bool,
-    /// Keep the data in this directory, which must be empty or absent. Without it they are removed at the end.
+    /// Keep the data in this directory, which must be empty or absent. By default, the data are removed at the end.
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
 }
@@ -39,7 +39,7 @@ pub fn run(options: &Options) -> Result<()> {
     interrupt::install()?;
     let outcome = demonstrate(options);
     match outcome {
-        // Asked for, so no failure, unless a verdict was.
+        // An interruption is not a failure, except of `--check`, which must report a result.
         Err(error) if error.is::<Interrupted>() && !options.check => {
             eprintln!("interrupted; nothing runs any more");
             Ok(())
@@ -48,7 +48,8 @@ pub fn run(options: &Options) -> Result<()> {
     }
 }
 
-/// What runs and where its data are. The programs end before the data go: fields are dropped in this order.
+/// The running programs and their data. Fields are dropped in declaration order, so that the programs stop before the data are
+/// removed.
 pub struct Demo {
     pub stack: Stack,
     directory: Directory,
@@ -56,13 +57,13 @@ pub struct Demo {
     expectations: Expectations,
     anonymous: Client,
     pub accounts: Accounts,
-    /// The service's program.
+    /// Path of the service's program.
     program: PathBuf,
     first_answer: Duration,
 }
 
 impl Demo {
-    /// Starts everything and sets it up; the service answers then.
+    /// Starts and configures everything. The service is ready afterwards.
     pub fn start(keep: Option<&Path>) -> Result<Self> {
         let begun = Instant::now();
         let engine = engine::ensure()?;
@@ -77,7 +78,7 @@ impl Demo {
         say(begun, "local trace store runs");
         let traces = shop.traces().inspect(|trace| expectations.observe(trace));
         let sent = load::send(traces, SPANS, &stack.otlp);
-        // A store that died is the better explanation for a request that failed.
+        // If ClickHouse has exited, that error explains a failed request better.
         stack.check()?;
         let sent = sent?;
         say(begun, &format!("{sent} sample spans in {} traces sent", expectations.traces));
@@ -98,7 +99,7 @@ impl Demo {
         Ok(Self { stack, directory, shop, expectations, anonymous, accounts, program, first_answer })
     }
 
-    /// The traces that the sample is known for, by name.
+    /// Returns the named traces of the sample.
     pub fn landmarks(&self) -> impl Iterator<Item = (&'static str, String)> + use<> {
         self.shop.landmarks().named().into_iter().map(|(name, id)| (name, id.to_string()))
     }
@@ -140,13 +141,13 @@ fn report(demo: &Demo) -> Result<()> {
     Ok(())
 }
 
-/// A program's path, from here where that is shorter.
+/// Returns the path of a program, relative to the current directory if possible.
 fn as_typed(program: &Path) -> String {
     let here = std::env::current_dir().unwrap_or_default();
     program.strip_prefix(here).unwrap_or(program).display().to_string()
 }
 
-/// Runs until Ctrl-C, or until one of the programs ends.
+/// Waits for Ctrl-C, or until one of the programs exits.
 fn wait(demo: &mut Demo) -> Result<()> {
     while !interrupt::requested() {
         demo.stack.check()?;
@@ -182,7 +183,7 @@ pub fn now() -> Result<u64> {
     u64::try_from(since.as_nanos()).context("the clock stands after 2554")
 }
 
-/// Where the demo's data are.
+/// Directory of the demo's data.
 enum Directory {
     Temporary(tempfile::TempDir),
     Kept(PathBuf),

@@ -1,4 +1,4 @@
-//! The questions that the check asks: each type of field with its operators, and windows that hold much or little.
+//! Queries of the check: each field type with its operators, and windows with many or few traces.
 
 use serde_json::{Value, json};
 use tracewarden_testkit::shop::{OTHER_TENANT, SUPPORTED_TENANTS, Service, Shop, Span, Trace};
@@ -8,19 +8,19 @@ const MINUTE: u64 = 60 * SECOND;
 
 type Holds = Box<dyn Fn(&Trace, &Span) -> bool>;
 
-/// One condition, as the service is asked it and as a function on the generated spans.
+/// A condition in the API's format, and as a function on the generated spans.
 pub struct Condition {
     pub wire: Value,
     pub holds: Holds,
 }
 
-/// One query. The window is half-open, in nanoseconds since 1970.
+/// A query. Its window is half-open, in nanoseconds since 1970.
 pub struct Question {
     pub name: String,
     pub from: u64,
     pub to: u64,
     pub conditions: Vec<Condition>,
-    /// Traces a page: small ones have the cursor work.
+    /// Traces per page. Small pages exercise the cursor.
     pub limit: usize,
 }
 
@@ -29,7 +29,7 @@ pub fn questions(shop: &Shop, landmarks: &[Trace]) -> Vec<Question> {
     let incident = shop.incident();
     let day = (now - 24 * 60 * MINUTE, now);
     let hour = (now - 60 * MINUTE, now);
-    // Long enough to hold some of what is rare at night.
+    // Long enough to contain traces that are rare at night.
     let hours = (now - 8 * 60 * MINUTE, now);
     let mut questions = vec![
         question("everything in the last hour", hour, 100, vec![]),
@@ -104,7 +104,7 @@ pub fn questions(shop: &Shop, landmarks: &[Trace]) -> Vec<Question> {
             })],
         ),
     ];
-    // Each landmark by filter: its root's name and service, in the minute around its beginning.
+    // Finds each landmark by the name of its root span, in the minute around its start.
     for trace in landmarks {
         let Some(root) = trace.spans.first() else { continue };
         let (name, at) = (root.name.clone().into_owned(), root.start_unix_nanos);
@@ -121,7 +121,7 @@ fn question(name: &str, (from, to): (u64, u64), limit: usize, conditions: Vec<Co
     Question { name: name.to_owned(), from, to, conditions, limit }
 }
 
-/// A condition on a span attribute, by the text that the exporter stores.
+/// A condition on a span attribute, evaluated on the text that the exporter stores.
 fn text(key: &'static str, operation: Value, holds: fn(&str) -> bool) -> Condition {
     let mut wire = json!({"map": "SpanAttributes", "name": key});
     merge(&mut wire, operation);

@@ -1,4 +1,4 @@
-//! What a newcomer reads in the terminal, 100 columns wide.
+//! Formats the report for the terminal, 100 columns wide.
 
 use std::fmt::Write as _;
 
@@ -10,24 +10,24 @@ use super::expectations::Landmark;
 use super::seed::{Accounts, KEY_FILE};
 use crate::stack::api::Client;
 
-/// Everything that the report tells.
+/// Input of the report.
 pub struct Report<'a> {
     pub base: &'a str,
     pub otlp: &'a str,
     pub accounts: &'a Accounts,
     pub landmarks: &'a [Landmark],
-    /// Where the data are, and whether they stay.
+    /// Directory of the data, and whether it is kept.
     pub directory: &'a str,
     pub kept: bool,
-    /// Whether the web application is there.
+    /// Whether the web application is available.
     pub web: bool,
-    /// The command, as it is typed.
+    /// The program's path as the user can type it.
     pub program: &'a str,
 }
 
 impl Report<'_> {
     pub fn render(&self) -> String {
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let mut out = String::new();
         let _ = self.write(&mut out);
         out
@@ -111,7 +111,7 @@ impl Report<'_> {
     }
 }
 
-/// Breaks an expression that is too long for a line, where it may be broken.
+/// Wraps an expression that exceeds the line width at suitable places.
 fn broken(expression: &str, indentation: &str) -> String {
     const COLUMNS: usize = 100;
     if indentation.len() + expression.len() <= COLUMNS {
@@ -120,14 +120,14 @@ fn broken(expression: &str, indentation: &str) -> String {
     expression.replace(" && ", &format!("\n{indentation}  && "))
 }
 
-/// Breaks a JSON document between members, so that the line can still be pasted.
+/// Wraps a JSON document between members, so that it can still be pasted.
 fn wrapped(json: &str) -> String {
     json.replace("\"filter\":", "\n      \"filter\":")
         .replace(",{\"map\"", ",\n      {\"map\"")
         .replace("[{\"map\"", "[\n      {\"map\"")
 }
 
-/// User by landmark: ✓ where the user sees it, – where not.
+/// Formats a table of landmarks and users: ✓ if the user sees the landmark, otherwise –.
 pub fn table(landmarks: &[Landmark]) -> String {
     let mut out = String::new();
     let width = landmarks.iter().map(|landmark| landmark.name.len()).max().unwrap_or_default();
@@ -151,7 +151,7 @@ pub fn table(landmarks: &[Landmark]) -> String {
     out
 }
 
-/// Whether the web application is there.
+/// Whether the service serves the web application.
 pub fn web_answers(anonymous: &Client) -> Result<bool> {
     Ok(anonymous.send("GET", "/ui/", None, None)?.status == 200)
 }

@@ -1,4 +1,4 @@
-//! Sets the service up as an administrator would, through the public API and nothing else.
+//! Configures the service as an administrator does, only through the public API.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -12,24 +12,24 @@ use super::cast::{ADMINISTRATOR, AGENTS_OWNER, PEOPLE, Person, ROLES, fields, te
 use crate::stack::api::{Client, expect, text};
 use crate::stack::trace_source;
 
-/// The administrator's key, in the demo's directory.
+/// Name of the file with the administrator's API key, in the demo's directory.
 pub const KEY_FILE: &str = "administrator-key";
 
 const DATABASE: &str = "otel";
 const TABLE: &str = "otel_traces";
 
-/// A user who has signed in.
+/// A signed-in user.
 pub struct Account {
     pub person: &'static Person,
     pub password: String,
     pub client: Client,
 }
 
-/// All users, in the order of [`PEOPLE`], and a key.
+/// All users, in the order of [`PEOPLE`], and an API key for an agent.
 pub struct Accounts {
     pub all: Vec<Account>,
     pub key: String,
-    /// The administrator's, for the access model as a file.
+    /// The administrator's API key, for commands that read or change the access model as a file.
     pub administrator_key: String,
 }
 
@@ -40,7 +40,7 @@ impl Accounts {
     }
 }
 
-/// Everything, from the log-in of the administrator to the key for an agent.
+/// Performs the whole setup, from the administrator's first sign-in to the API key for an agent.
 pub fn set_up(anonymous: &Client, admin_password: &str) -> Result<Accounts> {
     let (administrator, admin_password) = anonymous.take_account(ADMINISTRATOR, admin_password)?;
     let binding = trace_source::bind(&administrator, DATABASE, TABLE)?;
@@ -83,7 +83,7 @@ fn key_of(owner: &Client, name: &str) -> Result<String> {
     Ok(text(&created, "/token")?.to_owned())
 }
 
-/// Adds tests to the access model, which are kept with it.
+/// Adds tests to the stored access model.
 fn hold_tests(administrator: &Client) -> Result<()> {
     let exported = administrator.send("GET", "/schema/export", None, None)?;
     let mut model = expect(&exported, "GET", "/schema/export", &[200])?;
@@ -94,7 +94,7 @@ fn hold_tests(administrator: &Client) -> Result<()> {
     expect(&imported, "PUT", "/schema/import", &[200]).map(|_| ())
 }
 
-/// Keeps the administrator's key where only this user can read it.
+/// Writes the administrator's API key to a file that only the current user can read.
 pub fn keep_key(directory: &Path, accounts: &Accounts) -> Result<()> {
     let path = directory.join(KEY_FILE);
     let mut options = OpenOptions::new();

@@ -1,4 +1,4 @@
-//! Fetching the package with npm, which knows the user's registry, proxy and credentials.
+//! Downloads the package with npm, which knows the user's registry, proxy and credentials.
 
 use std::fs::{self, File};
 use std::io::ErrorKind;
@@ -15,14 +15,14 @@ use crate::process::described;
 
 /// Runs `npm pack` into `directory` and returns the tarball's path.
 pub fn npm_pack(package: &Package, directory: &Path) -> Result<PathBuf> {
-    // A cache of our own: the tarball is too large to leave a second copy of it in the user's, and npm reports no
-    // progress, so its growth is what we show.
+    // Use a separate npm cache: the tarball is too large to leave a second copy in the user's cache. npm reports no progress, so
+    // the growth of this cache is shown instead.
     let cache = directory.join("npm-cache");
     let log = directory.join("npm.log");
     let mut npm = Command::new("npm");
     npm.arg("pack").arg(package.specification()).args(["--ignore-scripts", "--loglevel=error"]);
     npm.arg("--pack-destination").arg(directory).arg("--cache").arg(&cache);
-    // npm writes its update notice and errors to standard error; both are shown only when it fails.
+    // npm writes its update notice and errors to standard error. Both are shown only if it fails.
     npm.current_dir(directory).stdin(Stdio::null()).stdout(Stdio::null()).stderr(create(&log)?);
     let child = npm.spawn().map_err(|error| match error.kind() {
         ErrorKind::NotFound => anyhow::anyhow!(
@@ -65,7 +65,7 @@ fn watch(mut child: Child, package: &Package, directory: &Path) -> Result<ExitSt
     Ok(status)
 }
 
-/// Files come and go while npm works: what cannot be read counts as nothing.
+/// Returns the total size of the files below a directory. npm creates and removes files meanwhile; unreadable entries count as 0.
 fn bytes_below(directory: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(directory) else { return 0 };
     entries
@@ -88,7 +88,7 @@ fn tarball_in(directory: &Path) -> Result<PathBuf> {
         .context("npm reported success but left no tarball; run the command again")
 }
 
-/// npm's own words last: they name the registry and the network error.
+/// Builds the error message. It ends with npm's own output, which names the registry and the network error.
 fn explained(package: &Package, status: ExitStatus, log: &str) -> String {
     let specification = package.specification();
     let advice = if log.contains("E404") {

@@ -1,5 +1,5 @@
-//! The ClickHouse engine of the local trace store: one shared library, fetched once from the npm registry that the user
-//! has configured, and kept in the user's cache.
+//! The ClickHouse engine of the local store: a shared library that is downloaded once from the user's configured npm registry and
+//! kept in the user's cache directory.
 
 mod download;
 mod package;
@@ -14,10 +14,10 @@ use anyhow::{Context, Result, bail};
 use crate::cache;
 use package::{LIBRARY, Package, VERSION};
 
-/// Overrides the engine: the path of a `libchdb.so`.
+/// Environment variable that overrides the engine with the path of a `libchdb.so`.
 pub const OVERRIDE: &str = "TRACEWARDEN_LIBCHDB";
 
-/// Returns the path of the engine's library, fetching it when it is not there yet.
+/// Returns the path of the engine's library, which is downloaded if necessary.
 pub fn ensure() -> Result<PathBuf> {
     if let Some(path) = overridden(std::env::var_os(OVERRIDE))? {
         return Ok(path);
@@ -29,7 +29,7 @@ pub fn ensure() -> Result<PathBuf> {
         return Ok(library);
     }
     let _lock = cache::Lock::acquire(&directory)?;
-    // Another command may have finished while we waited for the lock.
+    // Another command may have downloaded it while this one waited for the lock.
     if !is_complete(&library, &package) {
         fetch(&package, &directory, &library)?;
     }
@@ -47,14 +47,14 @@ fn overridden(value: Option<OsString>) -> Result<Option<PathBuf>> {
     Ok(Some(path))
 }
 
-/// The rename that puts the library in place is atomic, but a machine that loses power may keep the name and lose the
-/// content: so the size is looked at too.
+/// Whether the library is complete. The final rename is atomic, but a power failure may keep the name and lose the content, so
+/// that the size is compared too.
 fn is_complete(library: &Path, package: &Package) -> bool {
     fs::metadata(library).is_ok_and(|metadata| metadata.len() == package.library_bytes)
 }
 
-/// Everything unfinished lives in one directory beside the library, on the same file system, so that the last step is
-/// a rename; the caller holds the lock, so whatever is in there was left by a command that was killed.
+/// Downloads the library. Partial files are in one directory on the same file system as the library, so that the last step is a
+/// rename. The caller holds the lock: any existing partial files are from a killed command.
 fn fetch(package: &Package, directory: &Path, library: &Path) -> Result<()> {
     let partial = directory.join("partial");
     remove(&partial)?;
@@ -79,10 +79,10 @@ fn remove(directory: &Path) -> Result<()> {
     }
 }
 
-/// npm keeps one copy in its cache and writes another; the library comes on top.
+/// Checks for space for the copy in npm's cache, the tarball, and the library.
 fn check_free_space(package: &Package, directory: &Path) -> Result<()> {
     let needed = 2 * package.tarball_bytes + package.library_bytes;
-    // A file system that does not tell is found out about by the write that fails.
+    // If the file system does not report its free space, a failing write reports the problem.
     let Ok(file_system) = rustix::fs::statvfs(directory) else { return Ok(()) };
     let free = file_system.f_bavail.saturating_mul(file_system.f_frsize);
     if free < needed {

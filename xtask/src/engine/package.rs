@@ -1,20 +1,20 @@
-//! Which npm package holds the engine for which machine, pinned by its checksum.
+//! The npm package of the engine for each platform, pinned by checksum.
 
 use anyhow::{Result, bail};
 
 use super::OVERRIDE;
 
-/// The exact version of the packages. Their dist-tag `latest` is an older one.
+/// Exact version of the packages. Their dist-tag `latest` is an older version.
 pub const VERSION: &str = "26.7.3-stable.1";
 
-/// The file in the package that we want.
+/// File name of the library in the package.
 pub const LIBRARY: &str = "libchdb.so";
 
-/// One package of the registry.
+/// A package in the npm registry.
 #[derive(Debug)]
 pub struct Package {
     pub name: &'static str,
-    /// Subresource Integrity of the tarball, as `npm view <name>@<version> dist.integrity` gives it.
+    /// Subresource Integrity hash of the tarball, as reported by `npm view <name>@<version> dist.integrity`.
     pub integrity: String,
     pub tarball_bytes: u64,
     pub library_bytes: u64,
@@ -25,7 +25,7 @@ impl Package {
         Self::of(std::env::consts::OS, std::env::consts::ARCH)
     }
 
-    /// Only what has been run is pinned: a checksum that nobody compared with a working engine protects nobody.
+    /// Returns the package of a platform. Only tested packages are pinned: the checksum of an untested one gives no protection.
     fn of(operating_system: &str, architecture: &str) -> Result<Self> {
         let name = match (operating_system, architecture) {
             ("linux", "x86_64") => {
@@ -50,7 +50,7 @@ impl Package {
         )
     }
 
-    /// What npm is asked for.
+    /// Returns the package specification for npm.
     pub fn specification(&self) -> String {
         format!("{}@{VERSION}", self.name)
     }
@@ -63,7 +63,7 @@ pub mod tests {
 
     use super::*;
 
-    /// A package whose tarball is these bytes.
+    /// Returns a package whose tarball is these bytes.
     pub fn tiny(tarball: &[u8]) -> Package {
         let digest = base64::engine::general_purpose::STANDARD.encode(Sha512::digest(tarball));
         Package {

@@ -1,4 +1,4 @@
-//! From the tarball to the library.
+//! Verifies the tarball and extracts the library.
 
 use std::fs::File;
 use std::io::{self, BufReader, ErrorKind, Read, Write};
@@ -11,7 +11,7 @@ use sha2::{Digest, Sha512};
 
 use super::package::{LIBRARY, Package};
 
-/// Compares the tarball with the checksum pinned in the source, before anything in it is looked at.
+/// Compares the tarball with the pinned checksum, before anything is extracted.
 pub fn verify(tarball: &Path, package: &Package) -> Result<()> {
     let mut file = File::open(tarball).with_context(|| format!("cannot open `{}`", tarball.display()))?;
     let mut hash = Sha512::new();
@@ -35,7 +35,7 @@ pub fn verify(tarball: &Path, package: &Package) -> Result<()> {
     Ok(())
 }
 
-/// Writes the library to `destination`, durably.
+/// Extracts the library to `destination` and syncs it to disk.
 pub fn library(tarball: &Path, package: &Package, destination: &Path) -> Result<()> {
     let file = File::open(tarball).with_context(|| format!("cannot open `{}`", tarball.display()))?;
     let mut archive = tar::Archive::new(GzDecoder::new(BufReader::with_capacity(1 << 20, file)));

@@ -1,7 +1,7 @@
-//! Fuzzing: the tests `fuzz::…` of all crates, with inputs that libFuzzer chooses by which code they reach.
+//! Fuzzing: runs the tests `fuzz::…` of all crates with inputs that libFuzzer selects by coverage.
 //!
-//! An ordinary run of these tests edits seeds blindly. Here the same tests are built with LLVM's coverage counters and
-//! libFuzzer, each has a process and a time of its own, and what reached something new is kept for the next run.
+//! An ordinary run of these tests mutates seeds without feedback. Here the same tests are built with LLVM's coverage counters and
+//! libFuzzer. Each target has its own process and duration, and inputs that reach new code are kept for the next run.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,39 +18,39 @@ use serde_json::Value;
 
 use crate::{process, workspace};
 
-/// What is fuzzed, and for how long.
+/// Targets to fuzz, and for how long.
 #[derive(Args, Clone)]
 pub struct Options {
-    /// Seconds for each target.
+    /// Seconds per target.
     #[arg(long, default_value_t = 600)]
     seconds: u64,
-    /// Targets at once; as many as there are processors, when not given.
+    /// Number of targets to run in parallel. Default: the number of processors.
     #[arg(long)]
     at_once: Option<usize>,
-    /// Targets whose name has one of these in it, as `policy::policies` has `policy`; all, when none is given.
+    /// Run targets whose name contains one of these, e.g. `policy` for `policy::policies`. Default: all.
     targets: Vec<String>,
 }
 
-/// Counters at every edge and the operands of comparisons, as libFuzzer reads them.
+/// Coverage counters at every edge, and tracing of comparison operands, for libFuzzer.
 const FLAGS: &str = "--cfg fuzzing --cfg fuzzing_libfuzzer -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
      -Cllvm-args=-sanitizer-coverage-trace-compares -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
      -Cllvm-args=-sanitizer-coverage-pc-table";
 
-/// Longest that one input may take, in seconds. The tests have a stricter limit of their own without these counters.
+/// Time limit for one input in seconds. Without these counters, the tests have a stricter limit of their own.
 const LONGEST_INPUT: u64 = 20;
-/// Most memory of a process, in MiB: above it, an input has made something grow.
+/// Memory limit of a process in MiB. An input that exceeds it causes unbounded growth.
 const MOST_MEMORY: u64 = 2_048;
 
 /// A test that is a fuzz target.
 struct Target {
     program: PathBuf,
-    /// As the test harness calls it.
+    /// Name of the test in the test harness.
     test: String,
-    /// The crate and the test's last name.
+    /// Name of the crate and last part of the test name.
     name: String,
 }
 
-/// What a run of one has shown.
+/// Results of one target's run.
 #[derive(Debug, PartialEq)]
 struct Figures {
     executions: u64,
@@ -59,10 +59,10 @@ struct Figures {
     peak_mib: u64,
 }
 
-/// Builds the targets, runs each for its time and tells what came of it.
+/// Builds the targets, runs each for its duration, and prints the results.
 ///
 /// # Errors
-/// When a target failed, or showed nothing; all of them are run first.
+/// A target failed, or reported no results. All targets are run first.
 pub fn run(options: &Options) -> Result<()> {
     let directory = workspace::target_directory()?.join("fuzz");
     let mut targets = Vec::new();
@@ -110,12 +110,12 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// The packages that may have some of these targets, with the test program of each.
+/// Builds the packages that may have a chosen target. Returns each with its test executable.
 fn build(directory: &Path, chosen: &[String]) -> Result<Vec<(String, PathBuf)>> {
     let mut packages = packages()?;
     packages.retain(|package| may_have(directory_of(package), chosen));
     println!("building the targets of {}, with coverage", packages.join(", "));
-    // A program beside a library has no targets, and nothing that it could be linked to libFuzzer by.
+    // A binary crate next to a library has no targets, and does not depend on a crate that could link libFuzzer.
     let (libraries, programs): (Vec<_>, Vec<_>) =
         packages.into_iter().partition(|package| has_library(package));
     let mut built = build_of("--lib", &libraries, directory)?;
@@ -124,7 +124,7 @@ fn build(directory: &Path, chosen: &[String]) -> Result<Vec<(String, PathBuf)>> 
     Ok(built)
 }
 
-/// Whether a crate's tests are those of a library.
+/// Whether the crate's tests are in a library.
 fn has_library(package: &str) -> bool {
     workspace::root().join("crates").join(directory_of(package)).join("src/lib.rs").exists()
 }
@@ -133,7 +133,7 @@ fn directory_of(package: &str) -> &str {
     package.strip_prefix("tracewarden-").unwrap_or(package)
 }
 
-/// Whether the name of one of its targets may have one of these in it: where a crate is named with it, it has to be that one.
+/// Whether one of the package's targets may have a chosen text in its name. A text with `::` selects only the crate before it.
 fn may_have(package: &str, chosen: &[String]) -> bool {
     let fits = |part: &String| part.split_once("::").is_none_or(|(named, _)| package.ends_with(named));
     chosen.is_empty() || chosen.iter().any(fits)
@@ -146,7 +146,7 @@ fn build_of(kind: &str, packages: &[String], directory: &Path) -> Result<Vec<(St
     let mut command = workspace::cargo();
     command.args(["test", "--no-run", kind, "--profile", "fuzz"]);
     command.args(["--message-format", "json-render-diagnostics"]);
-    // Named, so that the flags are for what is fuzzed, and not for build scripts, which libFuzzer is not linked to.
+    // With an explicit target, the flags do not apply to build scripts, which are not linked with libFuzzer.
     command.args(["--target", &host()?]).arg("--target-dir").arg(directory);
     command.args(packages.iter().flat_map(|package| ["--package", package]));
     command.env("RUSTFLAGS", FLAGS).stderr(Stdio::inherit());
@@ -170,7 +170,7 @@ fn build_of(kind: &str, packages: &[String], directory: &Path) -> Result<Vec<(St
     Ok(programs)
 }
 
-/// Crates with a module of targets.
+/// Returns the crates with a module of fuzz targets.
 fn packages() -> Result<Vec<String>> {
     let metadata = workspace::metadata()?;
     let members = metadata.get("packages").and_then(Value::as_array).context("cargo names no packages")?;
@@ -202,14 +202,14 @@ fn list(package: &str, program: &Path) -> Result<Vec<Target>> {
     Ok(of_fuzz.map(target).collect())
 }
 
-/// Runs one target and prints its line.
+/// Runs one target and prints its result line.
 fn fuzz(target: &Target, directory: &Path, seconds: u64) -> Result<()> {
     let place = directory.join("targets").join(target.name.replace("::", "/"));
     for part in ["corpus", "seeds", "failed"] {
         fs::create_dir_all(place.join(part))?;
     }
     let before = inputs(&place.join("failed"))?;
-    // They are separated by spaces, so that no directory is named that may have one: they are relative.
+    // The harness splits the arguments at spaces. Relative paths are used because an absolute path may contain spaces.
     let arguments = format!(
         "-max_total_time={seconds} -timeout={LONGEST_INPUT} -rss_limit_mb={MOST_MEMORY} -detect_leaks=0 \
          -print_final_stats=1 -artifact_prefix=failed/ corpus seeds"
@@ -249,7 +249,7 @@ fn fuzz(target: &Target, directory: &Path, seconds: u64) -> Result<()> {
     bail!(told)
 }
 
-/// What a failure says of itself: the panic without its stack, or else the end of what was printed.
+/// Extracts the reason of a failure: the panic without its backtrace, otherwise the end of the output.
 fn why(said: &str) -> String {
     let lines: Vec<&str> = said.lines().collect();
     let is_of_stack =
@@ -266,7 +266,7 @@ fn inputs(directory: &Path) -> Result<BTreeSet<PathBuf>> {
     Ok(fs::read_dir(directory)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>()?)
 }
 
-/// Reads what libFuzzer tells of itself.
+/// Parses libFuzzer's statistics.
 fn figures(said: &str) -> Option<Figures> {
     let covered = |line: &str| line.split("cov: ").nth(1)?.split_whitespace().next()?.parse::<u64>().ok();
     let stat = |name: &str| {

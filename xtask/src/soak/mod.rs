@@ -1,5 +1,5 @@
-//! `cargo xtask soak`: tests that are the same as in `cargo xtask test`, but run for as long as there is patience; and users who
-//! work for hours.
+//! `cargo xtask soak`: tests that `cargo xtask test` also runs, but with many more repetitions, and simulated users that work for
+//! hours.
 
 mod fuzz;
 mod mutants;
@@ -13,111 +13,111 @@ use clap::Subcommand;
 use crate::test::{self, Environment};
 use crate::{process, stack, workspace};
 
-/// What is run, and of which build.
+/// Options of a soak run.
 #[derive(clap::Args)]
 pub struct Options {
     #[command(subcommand)]
     soak: Soak,
-    /// Debug builds, instead of the release builds that users run. Fuzzing and mutants have builds of their own.
+    /// Use debug builds instead of release builds. Fuzzing and mutants have separate builds.
     #[arg(long, global = true)]
     debug: bool,
 }
 
-/// What is run, and how often.
+/// Soak test to run, with its size.
 #[derive(Subcommand)]
 pub enum Soak {
-    /// Kill the service among administrative writes, on SQLite and on PostgreSQL, and look for what was lost.
+    /// Kill the service during administrative writes, on SQLite and on PostgreSQL, and check for lost writes.
     Kill {
-        /// Kills on each database.
+        /// Number of kills per database.
         #[arg(long, default_value_t = 1_000)]
         rounds: u64,
     },
     /// Race revocations against reads, on two replicas.
     Races {
-        /// Races.
+        /// Number of races.
         #[arg(long, default_value_t = 10_000)]
         rounds: u64,
     },
-    /// Ask for traces that are forbidden, absent and impossible, and compare when the answers leave.
+    /// Request forbidden, absent and impossible traces, and compare the response times.
     TraceTiming {
-        /// Answers of each kind by fetch; half as many by each other way.
+        /// Number of responses of each kind by fetch; half as many by each other endpoint.
         #[arg(long, default_value_t = 10_000)]
         rounds: u64,
     },
-    /// Compare the SQL of generated policies with the reference evaluator, and answer hostile texts as policies.
+    /// Compare the SQL of generated policies with the reference evaluator, and check hostile texts as policies.
     Policy {
-        /// Pairs of a policy and a span.
+        /// Number of pairs of a policy and a span.
         #[arg(long, default_value_t = 1_000_000)]
         pairs: u64,
-        /// Texts.
+        /// Number of texts.
         #[arg(long, default_value_t = 100_000)]
         texts: u64,
     },
-    /// Compare the selection of traces in generated worlds with a plain reading of the rules.
+    /// Run the randomised model tests: compare the selection of generated traces with a direct evaluation of the rules.
     Worlds {
-        /// Worlds.
+        /// Number of generated data sets.
         #[arg(long, default_value_t = 70)]
         worlds: u64,
     },
-    /// Search by every plan of the trace store, with conditions of any kind, on the engine and on a real server.
+    /// Search with every query plan and all kinds of conditions, on the engine and on a ClickHouse server.
     Searches {
-        /// Searches on each.
+        /// Number of searches on each.
         #[arg(long, default_value_t = 20_000)]
         searches: u64,
     },
-    /// Ask for pages of windows of any kind while spans arrive, and look for traces that are not whole.
+    /// Request pages of random windows while spans arrive, and check for incomplete traces.
     Windows {
-        /// Windows.
+        /// Number of windows.
         #[arg(long, default_value_t = 100_000)]
         windows: u64,
     },
-    /// Fail a write or a sync of the SQLite database, or lose a connection to PostgreSQL, each in a run of its own, and
-    /// look for what was lost.
+    /// Fail a write or sync of the SQLite database, or lose a PostgreSQL connection, each in a separate run, and check for lost
+    /// writes.
     WriteErrors {
-        /// Every so many of them.
+        /// Test every n-th operation.
         #[arg(long, default_value_t = 1)]
         step: u64,
     },
-    /// Cut the trace store's answers off and look at what clients make of it.
+    /// Abort ClickHouse responses, and check what clients receive.
     Cuts {
-        /// Bytes from one cut of a page to the next; of other answers, twenty times as many.
+        /// Distance in bytes between two abort positions in a page; twenty times as many in other responses.
         #[arg(long, default_value_t = 1)]
         step: u64,
     },
-    /// Leave while an answer is made, and look for statements that go on.
+    /// Disconnect clients while a response is produced, and check for statements that keep running.
     Leavers {
-        /// How many leave.
+        /// Number of client disconnects.
         #[arg(long, default_value_t = 100)]
         rounds: u64,
     },
     /// Send requests that are generated from the OpenAPI document.
     Conformance {
-        /// Requests for each operation and phase.
+        /// Number of requests for each operation and phase.
         #[arg(long, default_value_t = 1_000)]
         examples: u64,
     },
-    /// Give parsers inputs that are chosen by which code they reach.
+    /// Fuzz the parsers with coverage-guided inputs.
     Fuzz(fuzz::Options),
-    /// Change the code that decides about access and records it, and look for changes that no test notices.
+    /// Mutate the code that authorises access and writes audit records, and check that a test detects each mutation.
     Mutants(mutants::Options),
-    /// Have users work on two replicas while everything is restarted, and compare what they are shown with their policies.
+    /// Simulate users on two replicas while all programs are restarted, and compare the responses with the users' policies.
     Users(users::Options),
 }
 
-/// A test, and the variable that says how often it does what it does.
+/// A test, and the environment variable that sets its number of repetitions.
 struct Run {
     name: &'static str,
     count: u64,
     of: &'static str,
     variable: &'static str,
     package: &'static str,
-    /// How cargo is told the test binary.
+    /// Cargo arguments that select the test executable.
     target: &'static [&'static str],
     filter: &'static str,
 }
 
 impl Soak {
-    /// The tests that it runs longer; users are no test, and fuzz targets and mutants are built and run differently.
+    /// Returns the tests to run with more repetitions. Users, fuzz targets and mutants are run differently.
     fn runs(&self) -> Vec<Run> {
         const SERVICE: &str = "tracewarden";
         const STORE: &str = "tracewarden-tracestore";
@@ -202,7 +202,7 @@ impl Soak {
     }
 }
 
-/// Runs one of them; what the test prints is shown as it comes.
+/// Runs a soak test. The output of the test is shown immediately.
 pub fn run(Options { soak, debug }: &Options) -> Result<()> {
     match soak {
         Soak::Users(options) => return users::run(options, *debug),

@@ -1,5 +1,6 @@
-//! `cargo xtask soak mutants`: cargo-mutants changes the code that decides about access, or records it, at one place after
-//! another, and the crates' own tests have to notice. What survives is explained in `data/mutants/`, or is a fault.
+//! `cargo xtask soak mutants`: cargo-mutants mutates the code that authorises access or writes audit records, one place at a
+//! time, and the crates' tests must detect each mutation. Surviving mutants are explained in `data/mutants/`; any other survivor
+//! is a defect.
 
 mod areas;
 mod explanations;
@@ -18,22 +19,22 @@ use crate::{process, workspace};
 use areas::{Area, Part};
 use explanations::{Explanations, Outcomes};
 
-/// Which mutants are tried.
+/// Mutants to test.
 #[derive(Args)]
 pub struct Options {
-    /// Of which code; of all of it, when not given.
+    /// Area of the code. Default: all.
     #[arg(long)]
     area: Option<Area>,
-    /// Of each area every n-th mutant from the k-th on, with k from 0.
+    /// Test every n-th mutant of each area, starting at number k, which begins at 0.
     #[arg(long, value_name = "K/N", default_value = "0/1")]
     shard: Shard,
-    /// Forget which mutants were noticed in earlier runs. Otherwise they are not tried again, as long as they stand in the
-    /// same place.
+    /// Ignore the results of earlier runs. By default, mutants that were detected earlier and are still at the same place are
+    /// skipped.
     #[arg(long)]
     afresh: bool,
 }
 
-/// One of so many parts of a list.
+/// One of several equal parts of a list.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Shard {
     at: usize,
@@ -51,16 +52,16 @@ impl FromStr for Shard {
     }
 }
 
-/// The version whose files are read here.
+/// Version of cargo-mutants whose output files are read here.
 const VERSION: &str = "27.1.0";
-/// What became of mutants that are not tried again, as cargo-mutants names its files. What takes too long is noticed by
-/// whoever waits for the tests; the unviable do not compile.
+/// Outcomes of mutants that are not tested again, as cargo-mutants names its files. A time-out counts as detected, because it is
+/// visible in any test run; unviable mutants do not compile.
 const SETTLED: [&str; 3] = ["caught", "timeout", "unviable"];
 
-/// Tries them.
+/// Tests the mutants.
 ///
 /// # Errors
-/// When one survives that is not explained, or one is explained that does not survive; after all areas were looked at.
+/// A mutant survives without an explanation, or an explained mutant does not survive. All areas are tested first.
 pub fn run(options: &Options) -> Result<()> {
     if !process::is_installed("cargo-mutants") || !process::is_installed("cargo-nextest") {
         bail!("install what this needs: `cargo install --locked cargo-mutants@{VERSION} cargo-nextest`");
@@ -86,17 +87,17 @@ pub fn run(options: &Options) -> Result<()> {
     if faults.is_empty() { Ok(()) } else { bail!("{}", faults.join("\n")) }
 }
 
-/// Mutants of files that the same tests are for.
+/// Test run for the mutants of one part.
 struct Run<'a> {
     part: &'a Part,
-    /// Where they are compiled: what does not change is kept from run to run.
+    /// Build directory, which is kept from run to run for incremental compilation.
     build: PathBuf,
     output: PathBuf,
     environment: &'a Environment,
 }
 
 impl Run<'_> {
-    /// Tries those of the shard that are not settled, and adds what became of all that were ever tried.
+    /// Tests the unsettled mutants of the shard, and adds the outcomes of all mutants that were ever tested.
     fn mutants(&self, shard: Shard, outcomes: &mut Outcomes) -> Result<()> {
         fs::create_dir_all(&self.output)?;
         self.settle()?;
@@ -107,7 +108,7 @@ impl Run<'_> {
         let mut open: Vec<String> = listed.iter().skip(shard.at).step_by(shard.of).cloned().collect();
         open.retain(|mutant| !settled.contains(mutant));
         println!("{}: {} of {} mutants are to be tried", self.part.name, open.len(), listed.len());
-        // The cheapest tests first; what they do not notice is left to the others.
+        // Run the cheapest tests first; the others run only for the mutants that survive them.
         for tests in self.part.tests {
             if open.is_empty() {
                 break;
@@ -126,7 +127,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Has cargo-mutants try these. It passes over what it finds in its own list of earlier runs, in which all others are put.
+    /// Runs cargo-mutants for the `open` mutants. It skips the mutants in its list of earlier results, which is filled with all
+    /// others.
     fn try_on(&self, listed: &[String], open: &[String], tests: &areas::Tests) -> Result<()> {
         let passed_over: Vec<&str> =
             listed.iter().filter(|mutant| !open.contains(mutant)).map(String::as_str).collect();
@@ -142,7 +144,7 @@ impl Run<'_> {
         command.env("CARGO_TARGET_DIR", &self.build).env("CARGO_PROFILE_DEV_DEBUG", "false");
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         match process::run(&mut command) {
-            // Some survived, or took too long.
+            // Some mutants survived or timed out.
             Err(error) if matches!(error.downcast_ref().and_then(process::Failed::code), Some(2 | 3)) => {
                 Ok(())
             }
@@ -157,7 +159,7 @@ impl Run<'_> {
         command
     }
 
-    /// Keeps what the last run has settled, also one that was ended: the next one writes its files anew.
+    /// Keeps the outcomes of the last run, even an interrupted one, because the next run overwrites the files.
     fn settle(&self) -> Result<()> {
         for kind in SETTLED {
             let known: BTreeSet<String> = self.read(kind).into_iter().chain(read(&self.now(kind))).collect();
@@ -175,13 +177,13 @@ impl Run<'_> {
         read(&self.output.join(format!("{kind}.txt")))
     }
 
-    /// A file of the run that is under way.
+    /// Path of an output file of the current run.
     fn now(&self, name: &str) -> PathBuf {
         self.output.join("mutants.out").join(format!("{name}.txt"))
     }
 }
 
-/// The lines of a file; none of one that is not there.
+/// Returns the lines of a file, or none if the file is absent.
 fn read(path: &Path) -> Vec<String> {
     fs::read_to_string(path).unwrap_or_default().lines().map(str::to_owned).collect()
 }

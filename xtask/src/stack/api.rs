@@ -1,4 +1,4 @@
-//! A client of the service's REST API, as small as the demo allows.
+//! A minimal client for the service's REST API.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,7 +18,7 @@ enum Credential {
     Key(String),
 }
 
-/// What a user has asked for so far, by any credential: each must be in the audit log.
+/// Numbers of a user's requests with any credential. Each request must have an audit record.
 #[derive(Default)]
 pub struct Tally {
     pub log_ins: AtomicU64,
@@ -32,10 +32,10 @@ impl Tally {
     fn count(&self, method: &str, path: &str, status: u16) {
         let path = path.split('?').next().unwrap_or_default();
         let counter = match (method, path) {
-            // Whose request it was is not known without a valid credential.
+            // Without a valid credential, the request has no user.
             _ if status == 401 => return,
             ("POST", "/traces/query") => &self.queries,
-            // What the demo calls there is one tool, which fetches a trace.
+            // The demo calls only one MCP tool, which fetches a trace.
             ("POST", "/mcp") => &self.fetches,
             ("GET", path) if path.ends_with("/explain") || path.ends_with("/viewers") => &self.explanations,
             ("GET", path) if path.starts_with("/traces/") => &self.fetches,
@@ -47,7 +47,7 @@ impl Tally {
     }
 }
 
-/// One caller.
+/// A client with a credential.
 #[derive(Clone)]
 pub struct Client {
     agent: Agent,
@@ -56,7 +56,7 @@ pub struct Client {
     pub tally: Arc<Tally>,
 }
 
-/// What the service answered.
+/// A response of the service.
 pub struct Answer {
     pub status: u16,
     pub etag: Option<String>,
@@ -79,12 +79,12 @@ impl Client {
         Self { agent, base: base.to_owned(), credential: Credential::Nobody, tally: Arc::default() }
     }
 
-    /// The same caller with an API key.
+    /// Returns the same client with an API key as its credential.
     pub fn with_key(&self, key: &str) -> Self {
         Self { credential: Credential::Key(key.to_owned()), ..self.clone() }
     }
 
-    /// Signs in; returns the caller and whether the password must be changed first.
+    /// Signs in. Returns the client and whether the password must be changed first.
     pub fn sign_in(&self, username: &str, password: &str) -> Result<(Self, bool)> {
         let body = json!({"username": username, "password": password});
         let caller = Self { tally: Arc::default(), ..self.clone() };
@@ -96,7 +96,7 @@ impl Client {
         Ok((Self { credential: Credential::Session(cookie), ..caller }, must_change))
     }
 
-    /// The session's cookie, as a request sends it.
+    /// Returns the session cookie in the format of the `cookie` header.
     pub fn cookie(&self) -> Option<&str> {
         match &self.credential {
             Credential::Session(cookie) => Some(cookie),
@@ -104,7 +104,7 @@ impl Client {
         }
     }
 
-    /// Signs in, and takes a new password when the first one must be changed; returns the caller and the password.
+    /// Signs in, and sets a new password if the first one must be changed. Returns the client and the password.
     pub fn take_account(&self, username: &str, password: &str) -> Result<(Self, String)> {
         let (client, must_change) = self.sign_in(username, password)?;
         if !must_change {
@@ -116,7 +116,7 @@ impl Client {
         Ok((client, new))
     }
 
-    /// Sends a request and takes whatever comes.
+    /// Sends a request and returns the response, whatever its status.
     pub fn send(
         &self,
         method: &str,
@@ -126,7 +126,7 @@ impl Client {
     ) -> Result<Answer> {
         interrupt::check()?;
         let request = Request::builder().method(method).uri(format!("{}{path}", self.base));
-        // Agents' protocol wants to be told both, whichever comes.
+        // MCP requires clients to accept both media types.
         let mut request = request.header("accept", "application/json, text/event-stream");
         request = match &self.credential {
             Credential::Nobody => request,
@@ -157,7 +157,7 @@ impl Client {
         Ok(Answer { status, etag, cookie, text })
     }
 
-    /// Sends a request that must succeed.
+    /// Sends a request, which must succeed.
     pub fn call(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value> {
         expect(&self.send(method, path, None, body)?, method, path, &[200, 201, 204])
     }
@@ -167,7 +167,7 @@ impl Client {
     }
 }
 
-/// The body of an answer that has one of these statuses.
+/// Returns the body of a response, which must have one of these statuses.
 pub fn expect(answer: &Answer, method: &str, path: &str, statuses: &[u16]) -> Result<Value> {
     if !statuses.contains(&answer.status) {
         bail!("{method} {path} was answered with {}: {}", answer.status, answer.text.trim());
@@ -175,7 +175,7 @@ pub fn expect(answer: &Answer, method: &str, path: &str, statuses: &[u16]) -> Re
     if answer.text.is_empty() { Ok(Value::Null) } else { answer.json() }
 }
 
-/// A string member of an object; its absence is an error that names it.
+/// Returns a string member of an object. If it is absent, the error names it.
 pub fn text<'a>(value: &'a Value, pointer: &str) -> Result<&'a str> {
     value
         .pointer(pointer)
@@ -183,13 +183,13 @@ pub fn text<'a>(value: &'a Value, pointer: &str) -> Result<&'a str> {
         .with_context(|| format!("the answer has no text at `{pointer}`: {value}"))
 }
 
-/// An array member of an object; its absence is an error that names it.
+/// Returns an array member of an object. If it is absent, the error names it.
 pub fn list<'a>(value: &'a Value, pointer: &str) -> Result<&'a [Value]> {
     let found = value.pointer(pointer).and_then(Value::as_array);
     found.map(Vec::as_slice).with_context(|| format!("the answer has no list at `{pointer}`: {value}"))
 }
 
-/// Nanoseconds since 1970 as RFC 3339.
+/// Formats nanoseconds since 1970 as RFC 3339.
 pub fn rfc_3339(unix_nanos: u64) -> String {
     jiff::Timestamp::from_nanosecond(i128::from(unix_nanos))
         .map(|time| format!("{time:.9}"))

@@ -1,4 +1,4 @@
-//! Ctrl-C ends the demo in order, whatever it is doing.
+//! Handles Ctrl-C, so that the programs stop in order at any time.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// What a step returns when the user has had enough.
+/// Error of a step that was interrupted by the user.
 #[derive(Debug)]
 pub struct Interrupted;
 
@@ -20,10 +20,10 @@ impl std::fmt::Display for Interrupted {
 
 impl std::error::Error for Interrupted {}
 
-/// From now on Ctrl-C, SIGTERM and a closed terminal are noted instead of ending the process.
+/// Installs the handler: Ctrl-C, SIGTERM and a closed terminal set a flag instead of ending the process.
 pub fn install() -> Result<()> {
     static INSTALLED: AtomicBool = AtomicBool::new(false);
-    // Several commands in one process may ask for it.
+    // Several commands in one process may install the handler.
     if INSTALLED.swap(true, Ordering::SeqCst) {
         return Ok(());
     }
@@ -34,12 +34,12 @@ pub fn requested() -> bool {
     INTERRUPTED.load(Ordering::SeqCst)
 }
 
-/// An error when the user has asked for the end.
+/// Returns an error if the user has interrupted the command.
 pub fn check() -> Result<()> {
     if requested() { Err(Interrupted.into()) } else { Ok(()) }
 }
 
-/// Asks again and again, for a limited time, and not beyond an interruption.
+/// Calls `ask` repeatedly until it returns a value, the time limit is reached, or the user interrupts.
 pub fn poll<T>(limit: Duration, mut ask: impl FnMut() -> Result<Option<T>>) -> Result<Option<T>> {
     let begun = Instant::now();
     loop {

@@ -1,5 +1,4 @@
-//! The local store and the service in front of it, as a newcomer would start them: what the demo and the benchmarks
-//! run.
+//! Starts the local store and the service as a new user does, for the demo and the benchmarks.
 
 pub mod api;
 pub mod interrupt;
@@ -26,24 +25,24 @@ const PREFERRED_PORT: u16 = 8080;
 const PREFERRED_STORE_PORT: u16 = 8123;
 const PREFERRED_OTLP_PORT: u16 = 4318;
 
-/// Both programs, in the order in which they must end: fields are dropped in the order of their declaration.
+/// Both programs. Fields are dropped in declaration order, so that the service stops first.
 pub struct Stack {
     service: Service,
     store: LocalStore,
-    /// Address of the service.
+    /// URL of the service.
     pub base: String,
-    /// Address of the local store's ClickHouse protocol.
+    /// URL of the local store's ClickHouse interface.
     pub store_url: String,
     /// Password of the local store's user `default`.
     pub store_password: String,
-    /// Address for OTLP traces.
+    /// URL for OTLP traces.
     pub otlp: String,
     /// The administrator's password.
     pub admin_password: String,
 }
 
 impl Stack {
-    /// Starts both on empty data in `directory`; the service may not answer yet.
+    /// Starts both programs with empty data in `directory`. The service may not be ready yet.
     pub fn start(binaries: &Path, engine: &Path, directory: &Path) -> Result<Self> {
         let store = LocalStore::start(binaries, engine, &directory.join("store"), directory, None)?;
         let service = Service::start(binaries, directory, &store.url, &store.password, &[])?;
@@ -58,29 +57,29 @@ impl Stack {
         })
     }
 
-    /// An error, with the end of its log, when one of them has ended.
+    /// Returns an error with the end of the log if one of them has exited.
     pub fn check(&mut self) -> Result<()> {
         self.service.check()?;
         self.store.check()
     }
 
-    /// Waits until the service says that it is ready.
+    /// Waits until the service is ready.
     pub fn wait_until_ready(&mut self, anonymous: &Client) -> Result<()> {
         let Self { service, store, .. } = self;
         service.wait_until_ready(anonymous, || store.check())
     }
 
-    /// The most memory that the service ever held, in bytes.
+    /// Peak memory of the service in bytes.
     pub fn service_peak_memory(&self) -> Result<u64> {
         self.service.peak_memory()
     }
 
-    /// The processor time that the service has used.
+    /// Processor time that the service has used.
     pub fn service_processor_time(&self) -> Result<Duration> {
         self.service.running.processor_time()
     }
 
-    /// Asks both to end, the service first; an error when one did not end well.
+    /// Stops both programs, the service first. Returns an error if one of them did not exit cleanly.
     pub fn stop(&mut self) -> Result<()> {
         let service = self.service.stop();
         let store = self.store.stop();
@@ -95,17 +94,17 @@ pub struct LocalStore {
     program: PathBuf,
     engine: PathBuf,
     logs: PathBuf,
-    /// Address of its ClickHouse protocol.
+    /// URL of its ClickHouse interface.
     pub url: String,
     /// Password of its user `default`.
     pub password: String,
-    /// Address for OTLP traces.
+    /// URL for OTLP traces.
     pub otlp: String,
 }
 
 impl LocalStore {
-    /// Starts it on the data in `data`, with its log in `logs`; it answers then. All its queries together have
-    /// `memory_limit` bytes, or what it takes by itself.
+    /// Starts the local store with the data in `data` and its log in `logs`, and waits until it is ready. `memory_limit` bounds
+    /// the memory of all its queries together in bytes; `None` is the default limit.
     pub fn start(
         binaries: &Path,
         engine: &Path,
@@ -128,46 +127,46 @@ impl LocalStore {
         Ok(Self { running, arguments, program, engine: engine.to_path_buf(), logs, url, password, otlp })
     }
 
-    /// Starts another process on the same data, at the same addresses and with the same password; it answers then.
+    /// Starts another process with the same data, addresses and password, and waits until it is ready.
     pub fn resume(&mut self) -> Result<()> {
         let Self { program, arguments, password, engine, logs, .. } = self;
         (self.running, self.url, self.otlp) = launch_store(program, arguments, password, engine, logs)?;
         Ok(())
     }
 
-    /// Ends it at once, as `kill -9` does.
+    /// Kills it immediately, as `kill -9` does.
     pub fn kill(&mut self) {
         self.running.kill();
     }
 
-    /// An error, with the end of its log, when it has ended.
+    /// Returns an error with the end of the log if it has exited.
     pub fn check(&mut self) -> Result<()> {
         self.running.check()
     }
 
-    /// Asks it to end; an error when it did not end well.
+    /// Stops it. Returns an error if it did not exit cleanly.
     pub fn stop(&mut self) -> Result<()> {
         self.running.stop()
     }
 }
 
-/// The service, with its own data in an SQLite file.
+/// The service, with its application database in an SQLite file.
 pub struct Service {
     running: Running,
-    /// Its address.
+    /// URL of the service.
     pub base: String,
     /// The administrator's password.
     pub admin_password: String,
 }
 
 impl Service {
-    /// The most memory that it ever held, in bytes.
+    /// Peak memory of the service in bytes.
     pub fn peak_memory(&self) -> Result<u64> {
         self.running.peak_memory()
     }
 
-    /// Starts it with its own data and its log in `directory`, in front of the store at `store_url`, with these settings
-    /// beside those that every instance needs; it may not answer yet.
+    /// Starts the service with its application database and log in `directory`, for the ClickHouse at `store_url`, with these
+    /// settings in addition to the required ones. It may not be ready yet.
     pub fn start(
         binaries: &Path,
         directory: &Path,
@@ -182,8 +181,8 @@ impl Service {
         Ok(Self { running, base, admin_password })
     }
 
-    /// Starts it as nobody has set it up: the administrator's password is generated, and must be changed at the first
-    /// log-in. It answers then.
+    /// Starts an unconfigured service: the administrator's password is generated, and must be changed at the first sign-in. Waits
+    /// until it is ready.
     pub fn start_unconfigured(binaries: &Path, directory: &Path, store: &mut LocalStore) -> Result<Self> {
         let file = directory.join("initial-password");
         let settings = [("TRACEWARDEN_INITIAL_PASSWORD_FILE", file.to_string_lossy())];
@@ -197,7 +196,7 @@ impl Service {
         Ok(service)
     }
 
-    /// Waits until it says that it is ready, as long as `others` are well.
+    /// Waits until the service is ready, as long as `others` returns no error.
     pub fn wait_until_ready(
         &mut self,
         anonymous: &Client,
@@ -217,18 +216,18 @@ impl Service {
         })
     }
 
-    /// An error, with the end of its log, when it has ended.
+    /// Returns an error with the end of the log if it has exited.
     pub fn check(&mut self) -> Result<()> {
         self.running.check()
     }
 
-    /// Asks it to end; an error when it did not end well.
+    /// Stops it. Returns an error if it did not exit cleanly.
     pub fn stop(&mut self) -> Result<()> {
         self.running.stop()
     }
 }
 
-/// The process, and its two addresses.
+/// Starts the process. Returns it and its two URLs.
 fn launch_store(
     program: &Path,
     arguments: &[OsString],
@@ -237,7 +236,7 @@ fn launch_store(
     logs: &Path,
 ) -> Result<(Running, String, String)> {
     let mut command = Command::new(program);
-    // Not as an argument: other users of the machine can read those.
+    // The password is not an argument, because other users of the machine can read arguments.
     command.args(arguments).env("TRACEWARDEN_LOCALSTORE_PASSWORD", password).env(engine::OVERRIDE, engine);
     let mut running = Running::start("tracewarden-localstore", &mut command, logs)?;
     let url = running.wait_for_line("listening ")?;
@@ -245,13 +244,13 @@ fn launch_store(
     Ok((running, url, otlp))
 }
 
-/// Builds the two programs, the web application first; npm and cargo say what they do.
+/// Builds the web application, then both programs. npm and cargo print their progress.
 pub fn build() -> Result<PathBuf> {
     web::ensure()?;
     build_of(&["tracewarden", "tracewarden-localstore"])
 }
 
-/// Builds the local store alone: tests build the service themselves, with features of dependencies that are their own.
+/// Builds the local store only. Tests build the service themselves, with different features of its dependencies.
 pub fn build_local_store() -> Result<()> {
     build_of(&["tracewarden-localstore"]).map(drop)
 }
@@ -263,7 +262,7 @@ fn build_of(packages: &[&str]) -> Result<PathBuf> {
     Ok(workspace::target_directory()?.join("release"))
 }
 
-/// The hash of a password, as the service wants the administrator's.
+/// Hashes a password in the format of the administrator's password setting.
 pub fn hash_password(binaries: &Path, password: &str) -> Result<String> {
     let mut command = Command::new(binaries.join("tracewarden"));
     command.arg("hash-password").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -294,7 +293,7 @@ fn start_service(
     let listen = ports::free(PREFERRED_PORT, &[])?;
     let base = format!("http://{listen}");
     let mut command = Command::new(binaries.join("tracewarden"));
-    // Whatever is set for another instance must not reach this one.
+    // Settings of another instance in the environment must not affect this one.
     for (name, _) in
         std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("TRACEWARDEN_"))
     {

@@ -1,11 +1,11 @@
-//! Loopback ports that are free.
+//! Finds free loopback ports.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
 use anyhow::{Context, Result};
 
-/// The preferred port, or the next free one after it that is not among `taken`. Somebody may take it before it is used:
-/// then the program that was to listen on it says so and ends.
+/// Returns the preferred port, or the next free one that is not in `taken`. Another process may bind it before it is used; the
+/// program that fails to listen on it then reports that and exits.
 pub fn free(preferred: u16, taken: &[SocketAddr]) -> Result<SocketAddr> {
     (preferred..preferred.saturating_add(200))
         .map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)))

@@ -1,4 +1,4 @@
-//! The two programs that the demo runs. Whatever happens to the demo, they do not outlive it.
+//! Child processes of development commands. They never outlive the command.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -15,34 +15,35 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::interrupt;
 use crate::process::described;
 
-/// How long a program may take to end when it is asked to.
+/// Time limit for a program to exit after it was asked to.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A program that runs until this is dropped.
+/// A program that runs until this value is dropped.
 pub struct Running {
     name: &'static str,
     child: Child,
-    /// Closing it ends the local store.
+    /// Standard input. Closing it ends the local store.
     stdin: Option<ChildStdin>,
     lines: Receiver<String>,
     log: PathBuf,
 }
 
 impl Running {
-    /// Starts a program, with what it says in a log file; its standard output is read here as well.
+    /// Starts a program with its standard error in a log file. Its standard output is read by this process.
     pub fn start(name: &'static str, command: &mut Command, logs: &Path) -> Result<Self> {
         let log = logs.join(format!("{name}.log"));
         let file = File::create(&log).with_context(|| format!("cannot create `{}`", log.display()))?;
-        // In a process group of its own, the program does not get the terminal's Ctrl-C: the order of ending is ours.
+        // In its own process group, the program does not receive the terminal's Ctrl-C. This process determines the order of
+        // termination.
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(file);
         let mut child = command.spawn().with_context(|| format!("cannot start {name}"))?;
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
         let (sender, lines) = channel();
         if let Some(stdout) = stdout {
-            // Ends with the program; a program whose output nobody reads would block.
+            // Reads until the program exits. A program whose output is not read would block.
             thread::spawn(move || {
                 for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-                    // Nobody listens any more once it is ready.
+                    // The receiver is dropped once the program is ready.
                     let _ = sender.send(line);
                 }
             });
@@ -50,7 +51,7 @@ impl Running {
         Ok(Self { name, child, stdin, lines, log })
     }
 
-    /// Waits for a line of standard output that begins so, and returns the rest of it.
+    /// Waits for a line of standard output with this prefix, and returns the rest of the line.
     pub fn wait_for_line(&mut self, beginning: &str) -> Result<String> {
         let found = interrupt::poll(Duration::from_secs(60), || match self.lines.try_recv() {
             Ok(line) => Ok(line.strip_prefix(beginning).map(|rest| rest.trim().to_owned())),
@@ -61,7 +62,7 @@ impl Running {
         })
     }
 
-    /// An error, with the end of its log, when the program has ended.
+    /// Returns an error with the end of the log if the program has exited.
     pub fn check(&mut self) -> Result<()> {
         let status = self.child.try_wait().with_context(|| format!("cannot look after {}", self.name))?;
         let Some(status) = status else { return Ok(()) };
@@ -75,12 +76,12 @@ impl Running {
         last.iter().map(|line| format!("  {line}\n")).collect()
     }
 
-    /// Where its log is.
+    /// Returns the path of the log.
     pub fn log(&self) -> &Path {
         &self.log
     }
 
-    /// The most memory that it ever held, in bytes, as Linux counts it.
+    /// Peak memory in bytes, as reported by Linux.
     pub fn peak_memory(&self) -> Result<u64> {
         let path = format!("/proc/{}/status", self.child.id());
         let status = fs::read_to_string(&path).with_context(|| format!("cannot read `{path}`"))?;
@@ -90,31 +91,32 @@ impl Running {
         Ok(kilobytes.with_context(|| format!("`{path}` does not tell the peak of memory"))? * 1024)
     }
 
-    /// The processor time that it has used, as Linux counts it.
+    /// Processor time that the program has used, as reported by Linux.
     pub fn processor_time(&self) -> Result<Duration> {
         let path = format!("/proc/{}/stat", self.child.id());
         let stat = fs::read_to_string(&path).with_context(|| format!("cannot read `{path}`"))?;
-        // The name before the bracket may hold spaces. After it, the 12th and 13th are ticks in the program and for it.
+        // The program name, which ends with the parenthesis, may contain spaces. The 12th and 13th fields after it are the user
+        // and system time in ticks.
         let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields).split_whitespace();
         let ticks = fields.skip(11).take(2).map(str::parse::<u64>).sum::<Result<u64, _>>();
         let ticks = ticks.with_context(|| format!("`{path}` does not tell processor time"))?;
         Ok(Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64))
     }
 
-    /// The number of its process.
+    /// Returns the process id.
     pub fn process(&self) -> u32 {
         self.child.id()
     }
 
-    /// Ends the program at once, as `kill -9` does, and waits until it is gone.
+    /// Kills the program immediately, as `kill -9` does, and waits until it has exited.
     pub fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// Asks the program to end, and waits; returns whether it ended by itself and with success.
+    /// Asks the program to exit, and waits. Returns an error unless it exits by itself and successfully.
     pub fn stop(&mut self) -> Result<()> {
-        // Already gone: nothing to ask.
+        // The program has already exited.
         if let Ok(Some(status)) = self.child.try_wait() {
             return if status.success() {
                 Ok(())
@@ -124,7 +126,7 @@ impl Running {
         }
         drop(self.stdin.take());
         if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
-            // It may end in between; waiting for it tells.
+            // The program may exit before the signal is sent; the wait below detects that.
             let _ = kill_process(pid, Signal::TERM);
         }
         let begun = Instant::now();
@@ -146,7 +148,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // On every way out, panics included. An ordinary end has called it and has seen its result.
+        // Runs on every exit path, including panics. A regular stop has already called it and checked its result.
         let _ = self.stop();
     }
 }

@@ -1,4 +1,4 @@
-//! One of several processes of the service on a common PostgreSQL database, which ends and comes back at the same address.
+//! One of several service processes with a common PostgreSQL database. It can be stopped and restarted at the same address.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -23,7 +23,8 @@ pub struct Replica {
 }
 
 impl Replica {
-    /// Starts one at a free port from `preferred` on, with its logs in `directory`, a file for each start; it is ready then.
+    /// Starts a replica at the first free port from `preferred` on, and waits until it is ready. Each start has its own log in
+    /// `directory`.
     pub fn start(
         binaries: &Path,
         directory: PathBuf,
@@ -43,10 +44,10 @@ impl Replica {
         format!("http://{}", self.listen)
     }
 
-    /// The program with its settings, for its other commands too.
+    /// Returns the program with its settings, which can also run other subcommands.
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
-        // Whatever is set for another instance must not reach this one.
+        // Settings of another instance in the environment must not affect this one.
         for (name, _) in
             std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("TRACEWARDEN_"))
         {
@@ -76,22 +77,22 @@ impl Replica {
         })
     }
 
-    /// An error, with the end of its log, when it has ended by itself.
+    /// Returns an error with the end of the log if it has exited by itself.
     pub fn check(&mut self) -> Result<()> {
         self.running.as_mut().map_or(Ok(()), Running::check)
     }
 
-    /// The number of its process; 0 without one.
+    /// Returns the process id, or 0 if it is not running.
     pub fn process(&self) -> u32 {
         self.running.as_ref().map(Running::process).unwrap_or_default()
     }
 
-    /// Asks it to end; an error when it did not end well.
+    /// Stops it. Returns an error if it did not exit cleanly.
     pub fn stop(&mut self) -> Result<()> {
         self.running.take().map_or(Ok(()), |mut running| running.stop())
     }
 
-    /// Ends it at once, as `kill -9` does.
+    /// Kills it immediately, as `kill -9` does.
     pub fn kill(&mut self) {
         if let Some(mut running) = self.running.take() {
             running.kill();

@@ -1,11 +1,11 @@
-//! Passwords of the demo: made up anew each time.
+//! Random passwords for the demo.
 
 use anyhow::{Result, anyhow};
 
-/// Letters and digits that are not taken for one another when read from a terminal.
+/// Letters and digits that are easy to distinguish in a terminal.
 const ALPHABET: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
 
-/// Four groups of four: 80 bits, typed without pain.
+/// Returns a password of four groups of four characters, which has 80 bits and is easy to type.
 #[allow(clippy::disallowed_methods, reason = "a development command has no ambient sources to be passed")]
 pub fn password() -> Result<String> {
     let mut bytes = [0; 16];

@@ -1,11 +1,11 @@
-//! What an administrator sets up before anybody finds a trace.
+//! Configures a trace source as an administrator does.
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use super::api::{Client, expect, list};
 
-/// Binds a table with the structural columns and the trace index that the service proposes; returns the binding.
+/// Binds a table with the structural columns and the trace index that the service proposes. Returns the binding.
 pub fn bind(administrator: &Client, database: &str, table: &str) -> Result<Value> {
     let tables = administrator.get("/schema/tables")?;
     let found = list(&tables, "/tables")?
@@ -22,7 +22,7 @@ pub fn bind(administrator: &Client, database: &str, table: &str) -> Result<Value
     Ok(binding)
 }
 
-/// Marks these fields, and no others.
+/// Replaces the field definitions.
 pub fn mark(administrator: &Client, fields: &Value) -> Result<()> {
     let (path, held) =
         ("/schema/fields", version(administrator)?.context("GET /schema came without an ETag")?);
@@ -31,7 +31,7 @@ pub fn mark(administrator: &Client, fields: &Value) -> Result<()> {
     Ok(())
 }
 
-/// The access model's version, as `If-Match` wants it; none before a table is bound.
+/// Returns the access model's version for `If-Match`, or `None` if no table is bound.
 fn version(administrator: &Client) -> Result<Option<String>> {
     let answer = administrator.send("GET", "/schema", None, None)?;
     expect(&answer, "GET", "/schema", &[200, 409])?;

@@ -1,4 +1,4 @@
-//! The real ClickHouse server that tests start: a library in a package of PyPI, kept in the user's cache.
+//! The ClickHouse server for tests: a library in a PyPI package, kept in the user's cache directory.
 
 use std::fs;
 use std::io::Write as _;
@@ -10,16 +10,16 @@ use tracewarden_testkit::clickhouse::{LIBRARY, PACKAGE, VERSION, library_in, ver
 
 use crate::{cache, process};
 
-/// Of the package's files for Linux on x86-64 and on arm64. Those for other systems have no server.
+/// Hashes of the package's files for Linux on x86-64 and on arm64. The files for other systems contain no server.
 const HASHES: [&str; 2] = [
     "c119f0830c12438a4e4b60b8370859ba50992e8b1b01a8c681e1c57eeb2dc82d",
     "605f121162b55bb3944af07c56a6f2290110b8f298c888047457c70105a0667b",
 ];
 
-/// What fetching takes on the disk: the package and what is in it.
+/// Disk space in MB for the package and its unpacked files.
 const NEEDED_MB: u64 = 1_200;
 
-/// Returns the path of the server's library, fetching it when it is not there yet.
+/// Returns the path of the server's library, which is downloaded if necessary.
 pub fn ensure() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os(LIBRARY).filter(|path| !path.is_empty()).map(PathBuf::from) {
         check(&path).with_context(|| format!("{LIBRARY} is wrong; correct it, or unset it"))?;
@@ -29,7 +29,7 @@ pub fn ensure() -> Result<PathBuf> {
     let _lock = cache::Lock::acquire(&directory)?;
     let package = directory.join(PACKAGE.1);
     let library = library_in(&package);
-    // A machine that lost power may have kept the name and lost the content.
+    // After a power failure, the file name may exist without its content.
     if library.is_file() && check(&library).is_ok() {
         return Ok(library);
     }
@@ -53,7 +53,7 @@ fn check(library: &Path) -> Result<()> {
     Ok(())
 }
 
-/// pip shows its progress on a terminal, and the size elsewhere.
+/// Downloads the package. pip shows its progress on a terminal, and otherwise the size.
 fn fetch(directory: &Path, target: &Path) -> Result<()> {
     let (package, version) = PACKAGE;
     if let Ok(file_system) = rustix::fs::statvfs(directory) {
@@ -71,7 +71,7 @@ fn fetch(directory: &Path, target: &Path) -> Result<()> {
     let hashes: String = HASHES.iter().map(|hash| format!(" --hash=sha256:{hash}")).collect();
     writeln!(list, "{package}=={version}{hashes}").context("cannot write a temporary file")?;
     let mut pip = Command::new("python3");
-    // Neither what it depends on, which is for Python's users of it, nor a copy in pip's cache.
+    // Do not install the dependencies, which only Python programs need, and keep no copy in pip's cache.
     pip.args(["-m", "pip", "install", "--no-deps", "--no-cache-dir", "--only-binary=:all:"]);
     pip.args(["--disable-pip-version-check", "--root-user-action=ignore", "--no-warn-conflicts"]);
     pip.args(["--require-hashes", "--no-compile", "--target"]).arg(target);

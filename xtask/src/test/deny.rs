@@ -1,5 +1,5 @@
-//! Licences, sources and bans of what the service is linked with: `deny.toml`, by cargo-deny. What its pages are made of is
-//! looked at by `tidy`, with the same list of licences. And that the version of Rust that is promised can compile all of it.
+//! Checks licences, sources and bans of the service's dependencies against `deny.toml` with cargo-deny, and that the minimum Rust
+//! version can compile all of them. `tidy` checks the packages of the web application against the same list of licences.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -9,13 +9,13 @@ use serde_json::Value;
 
 use crate::{cache, process, workspace};
 
-/// Of cargo-deny. With another version the same file may mean something else.
+/// Version of cargo-deny. Another version may interpret the file differently.
 const VERSION: &str = "0.20.2";
 
-/// Advisories are left out: what holds of a commit today must hold of it tomorrow, and without a network.
+/// Advisories are not checked: the result for a commit must not change over time, and must not need a network.
 const CHECKS: [&str; 3] = ["licenses", "bans", "sources"];
 
-/// Checks the dependencies on all platforms; those of other ones are fetched for it.
+/// Checks the dependencies of all platforms; those of other platforms are downloaded.
 pub fn check() -> Result<()> {
     let mut deny = Command::new(ensure()?);
     deny.current_dir(workspace::root()).args(["--locked", "check"]).args(CHECKS);
@@ -29,7 +29,8 @@ pub fn check() -> Result<()> {
     Ok(())
 }
 
-/// Packages of others that need a newer Rust than the workspace says; a newer compiler, as the one here, would not say so.
+/// Returns third-party packages that need a newer Rust than the workspace declares. The installed compiler may be newer and would
+/// not report them.
 fn needing_newer(metadata: &Value) -> Vec<String> {
     let packages = || metadata.get("packages").and_then(Value::as_array).into_iter().flatten();
     let text = |package: &Value, member: &str| package.get(member).and_then(Value::as_str).map(str::to_owned);
@@ -46,19 +47,19 @@ fn needing_newer(metadata: &Value) -> Vec<String> {
     needing.collect()
 }
 
-/// Returns the program, building it into the user's cache when it is absent.
+/// Returns the path of cargo-deny, which is built into the user's cache directory if it is absent.
 fn ensure() -> Result<PathBuf> {
     let directory = cache::directory("cargo-deny")?;
     let _lock = cache::Lock::acquire(&directory)?;
     let root = directory.join(VERSION);
     let program = root.join("bin/cargo-deny");
-    // cargo puts it there when it is whole.
+    // cargo installs the program only after a complete build.
     if program.exists() {
         return Ok(program);
     }
     eprintln!("installing cargo-deny {VERSION}");
     let mut install = workspace::cargo();
-    // Without optimisation it is compiled in a third of the time, and it runs for seconds.
+    // An unoptimised build takes a third of the time, and the program runs for seconds only.
     install.args(["install", "--quiet", "--locked", "--debug", "--version", VERSION, "--root"]);
     process::run(install.arg(&root).arg("cargo-deny"))
         .context("cannot install cargo-deny; check the network and cargo's configuration of registries")?;

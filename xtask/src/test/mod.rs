@@ -1,5 +1,5 @@
-//! `cargo xtask test`: everything that must hold before a change goes in. A part that cannot run is a failure, never a
-//! part that is left out.
+//! `cargo xtask test`: all checks that must pass before a change is merged. A part that cannot run is a failure and is never
+//! skipped.
 
 pub mod clickhouse_server;
 mod deny;
@@ -17,15 +17,15 @@ use anyhow::{Result, bail};
 use crate::{browser, process, tidy, web, workspace};
 use prerequisite::{ClickHouseServer, Engine, NodeClient, PostgreSql, Prerequisite, Python, WebApplication};
 
-/// What the tests find in their environment.
+/// Environment variables for the tests.
 pub type Environment = Vec<(&'static str, String)>;
 
 const BINARIES: &[&str] = &["tracewarden", "tracewarden-localstore"];
 
-/// What was started for the tests; it ends with this.
+/// Servers that were started for the tests. They stop when this value is dropped.
 pub struct Prepared(#[allow(dead_code, reason = "held for its server")] PostgreSql);
 
-/// Provides what tests need and builds the programs that they start: [`build`], unless those of another profile are tested.
+/// Provides the prerequisites of the tests and builds the programs that they start, with [`build`] for the default profile.
 pub fn prepare(environment: &mut Environment, build: impl FnOnce() -> Result<()>) -> Result<Prepared> {
     let mut steps = Steps::default();
     let prepared = prerequisites(&mut steps, environment)?;
@@ -34,7 +34,7 @@ pub fn prepare(environment: &mut Environment, build: impl FnOnce() -> Result<()>
     Ok(prepared)
 }
 
-/// Without what they need, tests would fail in ways that hide the one reason.
+/// Provides the prerequisites first: without them, tests would fail in ways that hide the cause.
 fn prerequisites(steps: &mut Steps, environment: &mut Environment) -> Result<Prepared> {
     let mut postgresql = PostgreSql::default();
     let prerequisites: [&mut dyn Prerequisite; 6] = [
@@ -52,14 +52,14 @@ fn prerequisites(steps: &mut Steps, environment: &mut Environment) -> Result<Pre
     Ok(Prepared(postgresql))
 }
 
-/// A part of the tests that can be run alone, with arguments for what runs it.
+/// A part of the tests that can run separately, with arguments for its test runner.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Part {
-    /// The web application in a real browser, against the service and a local store.
+    /// Test the web application in a real browser, with the service and a local store.
     Browser,
-    /// The real ClickHouse server that tests start: fetched when it is not there, and tried; no tests are run.
+    /// Download the ClickHouse server for tests if necessary, and try it; no tests are run.
     ClickhouseServer,
-    /// Licences and sources of dependencies.
+    /// Check licences and sources of dependencies.
     Licences,
 }
 
@@ -127,12 +127,12 @@ pub fn build() -> Result<()> {
     process::run(&mut command)
 }
 
-/// Where they are built into.
+/// Returns the directory of the built programs.
 fn binaries() -> Result<PathBuf> {
     Ok(workspace::target_directory()?.join("debug"))
 }
 
-/// Goes on after a failure: one run shows everything that is wrong.
+/// Runs steps and continues after a failure, so that one run reports all failures.
 #[derive(Default)]
 struct Steps {
     failed: Vec<String>,

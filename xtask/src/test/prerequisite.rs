@@ -1,4 +1,4 @@
-//! What must be there before tests can run. A new kind of test adds its need here, and nowhere else.
+//! Prerequisites of the tests. A new kind of test adds its prerequisites only here.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,16 +9,16 @@ use tracewarden_testkit::{clickhouse, node, postgres};
 use super::{Environment, clickhouse_server, python};
 use crate::{cache, debian, engine, process, web, workspace};
 
-/// Something that is fetched, installed or started for the tests.
+/// Something that is downloaded, installed or started for the tests.
 pub trait Prerequisite {
-    /// As the step is called.
+    /// Name of the step.
     fn name(&self) -> &'static str;
 
-    /// Provides it, and tells the tests where it is.
+    /// Provides the prerequisite, and adds its location to the tests' environment.
     fn prepare(&mut self, environment: &mut Environment) -> Result<()>;
 }
 
-/// The ClickHouse engine of the local trace store.
+/// The ClickHouse engine of the local store.
 pub struct Engine;
 
 impl Prerequisite for Engine {
@@ -32,7 +32,7 @@ impl Prerequisite for Engine {
     }
 }
 
-/// A real ClickHouse server, and the ZooKeeper that a cluster of it needs. Tests start their own.
+/// A ClickHouse server, and the ZooKeeper that a cluster of servers needs. Tests start their own instances.
 pub struct ClickHouseServer;
 
 impl Prerequisite for ClickHouseServer {
@@ -50,7 +50,7 @@ impl Prerequisite for ClickHouseServer {
     }
 }
 
-/// A Python with the official clients that are tested against.
+/// A Python with the official clients that the tests use.
 pub struct Python;
 
 impl Prerequisite for Python {
@@ -64,8 +64,8 @@ impl Prerequisite for Python {
     }
 }
 
-/// The official MCP client for TypeScript. Tests know where it is: beside them. What is missing of Node itself is said by
-/// the step that builds the web application.
+/// The official MCP client for TypeScript. It is installed next to the tests, which find it there. The step that builds the web
+/// application reports a missing Node.
 pub struct NodeClient;
 
 const NODE_CLIENT: &str = "crates/tracewarden/tests/mcp/clients";
@@ -90,7 +90,7 @@ impl Prerequisite for NodeClient {
     }
 }
 
-/// A PostgreSQL server for all tests of the run. It ends with this, and when the command is killed.
+/// A PostgreSQL server for all tests of the run. It stops when this value is dropped or the command is killed.
 #[derive(Default)]
 pub struct PostgreSql(Option<postgres::Server>);
 
@@ -109,7 +109,7 @@ impl Prerequisite for PostgreSql {
     }
 }
 
-/// The web application, which the service is built with.
+/// The web application, which is embedded in the service.
 pub struct WebApplication;
 
 impl Prerequisite for WebApplication {

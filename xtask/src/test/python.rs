@@ -1,4 +1,4 @@
-//! A virtual environment with pinned packages, kept in the user's cache.
+//! A Python virtual environment with pinned packages, kept in the user's cache directory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,17 +9,17 @@ use anyhow::{Context, Result, bail};
 use super::python_licences;
 use crate::{cache, debian, process};
 
-/// What `python-requirements.txt` asks for and everything that that needs, each with the hashes of its files.
+/// The packages in `python-requirements.txt` and all their dependencies, each with the hashes of its files.
 const REQUIREMENTS: &str = include_str!("../../python-requirements.lock");
 
-/// Returns the interpreter of the virtual environment, building it when it is absent or its list has changed.
+/// Returns the interpreter of the virtual environment, which is built if it is absent or the package list has changed.
 pub fn ensure() -> Result<PathBuf> {
     let version = version()?;
     let directory = cache::directory("python")?;
     let _lock = cache::Lock::acquire(&directory)?;
     let (environment, stamp) = (directory.join("venv"), directory.join("stamp"));
     let python = environment.join("bin/python");
-    // A virtual environment belongs to one interpreter as well as to one list.
+    // A virtual environment depends on the interpreter as well as on the package list.
     let wanted = format!("{version}\n{REQUIREMENTS}");
     if fs::read_to_string(&stamp).is_ok_and(|built| built == wanted) && python.exists() {
         return Ok(python);
@@ -34,7 +34,7 @@ pub fn ensure() -> Result<PathBuf> {
     }
     build(&environment, &python)?;
     python_licences::check(&python)?;
-    // Written last, so that an interrupted installation is done again.
+    // Written last, so that an interrupted installation is repeated.
     fs::write(&stamp, wanted).with_context(|| format!("cannot write `{}`", stamp.display()))?;
     Ok(python)
 }
@@ -44,7 +44,7 @@ fn build(environment: &Path, python: &Path) -> Result<()> {
     let list = tempfile::NamedTempFile::new().context("cannot create a temporary file")?;
     fs::write(list.path(), REQUIREMENTS).context("cannot write a temporary file")?;
     let mut pip = Command::new(python);
-    // With the hashes required, a package that the list does not name is refused as well.
+    // With required hashes, pip also rejects packages that are not in the list.
     pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes"])
         .arg("--requirement")
         .arg(list.path());
@@ -62,7 +62,7 @@ fn version() -> Result<String> {
     Ok(process::output_of(Command::new("python3").args(["-c", print]))?.trim().to_owned())
 }
 
-/// Debian has the module in a package of its own, and `python3 -m venv` fails half-way without it.
+/// On Debian the module is a separate package, without which `python3 -m venv` fails halfway.
 fn ensure_venv_module(version: &str) -> Result<()> {
     debian::ensure("python3 has no `venv` module", &format!("python{version}-venv"), || {
         process::output_of(Command::new("python3").args(["-c", "import ensurepip, venv"])).is_ok()
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn the_lock_pins_and_hashes_everything() {
-        // What belongs to one package is on one line after this.
+        // Joins the lines of each package.
         let joined = REQUIREMENTS.replace("\\\n", "");
         for line in joined.lines() {
             let (name, rest) = line.split_once("==").unwrap();

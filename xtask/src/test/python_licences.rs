@@ -1,4 +1,5 @@
-//! Licences of the Python packages that the tests use. None is shipped, so that those of tools are allowed as well.
+//! Checks the licences of the Python packages that the tests use. None of them is shipped, so that licences of tools are allowed
+//! as well.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,12 +9,12 @@ use anyhow::{Context, Result, bail};
 use crate::process;
 use crate::tidy::npm_licences::{OF_TOOLS, allowed, is_allowed};
 
-/// Allowed besides, for what Python's own people write.
+/// Additional licences that packages of the Python project use.
 const OF_PYTHON: [&str; 2] = ["MIT-0", "PSF-2.0"];
 
 const DENY: &str = include_str!("../../../deny.toml");
 
-/// One line for each installed package: its name, and the licence in the first way in which it says one.
+/// Prints a line for each installed package: its name, and its licence from the first metadata field that has one.
 const LIST: &str = r#"
 import importlib.metadata
 for package in importlib.metadata.distributions():
@@ -23,7 +24,7 @@ for package in importlib.metadata.distributions():
     print(about["Name"], said.split("\n")[0].strip(), sep="\t")
 "#;
 
-/// What packages without an expression write, and what it is in SPDX's terms.
+/// Licence texts of packages without a licence expression, with their SPDX expressions.
 const WORDS: [(&str, &str); 6] = [
     ("MIT License", "MIT"),
     ("Apache 2.0", "Apache-2.0"),
@@ -33,10 +34,10 @@ const WORDS: [(&str, &str); 6] = [
     ("License :: OSI Approved :: BSD License", "BSD-3-Clause"),
 ];
 
-/// Has a licence file and says nothing of it in its description.
+/// Packages that have a licence file but no licence in their metadata.
 const BY_FILE: [(&str, &str); 1] = [("cel-python", "Apache-2.0")];
 
-/// Refuses an environment with a package of another licence, or of none.
+/// Returns an error if a package has no allowed licence.
 pub fn check(python: &Path) -> Result<()> {
     let listed = process::output_of(Command::new(python).args(["-c", LIST]))?;
     let found = violations(&listed)?;

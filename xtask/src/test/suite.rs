@@ -1,4 +1,4 @@
-//! Running the tests themselves.
+//! Runs the tests.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -11,31 +11,32 @@ use crate::process::{described, run};
 use crate::tidy::{self, Source};
 use crate::{web, workspace};
 
-/// cargo, for tests that check: with the variable they would rewrite the generated files that they compare.
+/// Returns cargo without `UPDATE_DOCS`, with which tests would rewrite the generated files instead of checking them.
 fn checking() -> Command {
     let mut command = workspace::cargo();
     command.env_remove("UPDATE_DOCS");
     command
 }
 
-/// nextest's last line is the count of what passed and failed.
+/// Runs the tests with nextest. The last line of its output is the count of passed and failed tests.
 pub fn nextest(filters: &[String], environment: &Environment) -> Result<()> {
     let mut command = checking();
     command.args(["nextest", "run", "--no-fail-fast"]).args(scope(filters)).args(filters);
-    // One more than there are processors: many tests wait for a disk, a time limit, or a process that starts.
+    // One thread more than processors, because many tests wait for a disk, a time-out, or a starting process.
     let processors = thread::available_parallelism().map_or(1, usize::from);
     command.env("NEXTEST_TEST_THREADS", (processors + 1).to_string());
     run(command.envs(environment.iter().map(|(name, value)| (name, value))))
 }
 
-/// All test programs, and with them the programs that they start: built by themselves, those would have other features of their
-/// dependencies, and everything would be compiled twice.
+/// Builds all tests together with the programs that they start. Built separately, those programs would have other features of
+/// their dependencies, and everything would be compiled twice.
 pub fn build() -> Result<()> {
     let mut command = checking();
     run(command.args(["test", "--no-run", "--quiet", "--workspace"]))
 }
 
-/// nextest does not run them. Asking for them compiles every crate once more, so only where there is one.
+/// Runs doc tests, which nextest does not run. They require another compilation of every crate, so that they run only if there is
+/// one.
 pub fn doc_tests(environment: &Environment) -> Result<()> {
     if !tidy::sources()?.iter().any(has_doc_test) {
         println!("no documentation of the crates has code to run");
@@ -46,14 +47,15 @@ pub fn doc_tests(environment: &Environment) -> Result<()> {
     run(command.envs(environment.iter().map(|(name, value)| (name, value))))
 }
 
-/// What aborts and what is slow differs between the profiles, and users run this one. The other is among all tests.
+/// Runs the tests with hostile text in the release profile as well: stack overflows and run times differ between the profiles,
+/// and users run this one.
 pub fn hostile_text_in_release() -> Result<()> {
     let mut command = checking();
     command.args(["test", "--quiet", "--release", "--package", "tracewarden-policy", "--test", "hostile"]);
     run(&mut command)
 }
 
-/// Indented code, which rustdoc runs as well, is not what anybody writes here: formatting leaves fences alone.
+/// Whether a source has a doc test in a fenced block. rustdoc also runs indented code, but the sources contain none.
 fn has_doc_test(source: &Source) -> bool {
     let fence = |line: &str| {
         let line = line.trim_start();
@@ -62,12 +64,12 @@ fn has_doc_test(source: &Source) -> bool {
     source.path.ends_with(".rs") && source.text.lines().any(fence)
 }
 
-/// Types, lints, layout and unit tests of the web application.
+/// Runs type checks, lints, format checks and unit tests of the web application.
 pub fn web_application() -> Result<()> {
     web::script("check", &[], &[]).and(web::script("test", &[], &[]))
 }
 
-/// Doc tests included. cargo counts for each binary; the sum is ours.
+/// Runs the tests, including doc tests, with `cargo test`. cargo counts per binary; this function adds the counts.
 pub fn cargo_test(filters: &[String], environment: &Environment) -> Result<()> {
     let mut command = checking();
     command.args(["test", "--no-fail-fast"]).args(scope(filters)).args(filters).stdout(Stdio::piped());
@@ -88,12 +90,12 @@ pub fn cargo_test(filters: &[String], environment: &Environment) -> Result<()> {
     Ok(())
 }
 
-/// cargo lets `--workspace` win over a package that is chosen by name.
+/// Selects the whole workspace unless a package is selected by name, because `--workspace` overrides such a selection.
 fn scope(filters: &[String]) -> Option<&'static str> {
     is_of_all(filters).then_some("--workspace")
 }
 
-/// Whether no package is chosen by name.
+/// Whether no package is selected by name.
 pub fn is_of_all(filters: &[String]) -> bool {
     !filters.iter().any(|filter| filter.starts_with("-p") || filter.starts_with("--package"))
 }

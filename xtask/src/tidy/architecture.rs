@@ -1,4 +1,4 @@
-//! The documents that everybody reads first name what is there.
+//! Checks that the documents for newcomers mention all crates and commands.
 
 use super::Source;
 
@@ -21,7 +21,7 @@ fn text<'a>(sources: &'a [Source], path: &str) -> &'a str {
     sources.iter().find(|source| source.path == path).map_or("", |source| &source.text)
 }
 
-/// `crates/model` for a library of its own name would be found in any sentence about models.
+/// Returns the crates as they must appear in the documents. The trailing `/` distinguishes a crate such as `model` from the word.
 fn crates(sources: &[Source]) -> impl Iterator<Item = String> {
     sources.iter().filter_map(|source| {
         let directory = source.path.strip_suffix("/Cargo.toml")?;

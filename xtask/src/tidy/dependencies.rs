@@ -1,10 +1,10 @@
-//! Dependencies between the crates of the workspace point one way.
+//! Checks that dependencies between the workspace's crates point in one direction.
 
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-/// What each crate may depend on, for its code and for its tests. A crate that is not listed is a violation, so that a
-/// new one gets its place here.
+/// Crates that each crate may depend on, for its code and its tests. An unlisted crate is a violation, so that new crates are
+/// added here.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("tracewarden", &["rest", "mcp", "service", "appdb", "tracestore", "policy", "model"]),
     ("rest", &["service", "model"]),
@@ -15,7 +15,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("appdb", &["model"]),
     ("model", &[]),
     ("localstore", &[]),
-    // A whole application in process needs every part of it.
+    // Running a whole application in-process needs every part of it.
     (
         "testkit",
         &["tracewarden", "rest", "mcp", "service", "appdb", "tracestore", "policy", "model", "localstore"],
@@ -23,8 +23,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("xtask", &["testkit"]),
 ];
 
-/// What only tests may depend on: the whole application is tested where it is put together, and the SQL of policies
-/// beside the code that writes it, against generated policies and spans.
+/// Crates that only tests may depend on: the whole application is tested in the crate that assembles it, and the SQL of policies
+/// in the crate that generates it, with generated policies and spans.
 const ALLOWED_FOR_TESTS: &[(&str, &[&str])] = &[
     ("appdb", &["testkit"]),
     ("service", &["testkit"]),
@@ -51,7 +51,7 @@ fn violations_of(package: &Value) -> Vec<String> {
         package.get("dependencies").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     dependencies
         .iter()
-        // Only members of the workspace are given by path.
+        // Only workspace members are path dependencies.
         .filter(|dependency| dependency.get("path").is_some_and(Value::is_string))
         .filter_map(|dependency| {
             let other = short(text(dependency, "name"));

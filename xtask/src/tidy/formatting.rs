@@ -1,4 +1,4 @@
-//! rustfmt has the last word on layout.
+//! Checks the formatting with rustfmt.
 
 use anyhow::{Context, Result};
 
@@ -12,8 +12,8 @@ pub fn violations() -> Result<Vec<String>> {
     Ok(unformatted(output.status.success(), &stdout, &stderr, &workspace::root().display().to_string()))
 }
 
-/// rustfmt prints each file that it would change; a failure without a list is about something else, such as a file that
-/// it cannot parse.
+/// Returns the files that rustfmt would change, which it prints. A failure without a list has another cause, such as a file that
+/// cannot be parsed.
 fn unformatted(success: bool, stdout: &str, stderr: &str, root: &str) -> Vec<String> {
     let relative = |path: &str| path.strip_prefix(root).unwrap_or(path).trim_start_matches('/').to_owned();
     let mut files: Vec<String> = stdout.lines().map(relative).filter(|path| !path.is_empty()).collect();

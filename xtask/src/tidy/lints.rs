@@ -1,10 +1,10 @@
-//! Every crate is held to the same lints, `unsafe` is in one module, and releases check arithmetic.
+//! Checks that all crates have the same lints, that `unsafe` is confined to one module, and that release builds check arithmetic.
 
 use toml::{Table, Value};
 
 use super::Source;
 
-/// The one crate that calls C. Its table cannot be inherited, because `forbid` cannot be lifted for a module.
+/// The only crate that calls C. It cannot inherit the lint table, because `forbid` cannot be overridden for a module.
 const CALLS_C: &str = "crates/localstore/";
 const CALLS_C_IN: &[&str] = &["crates/localstore/src/engine.rs", "crates/localstore/src/engine/"];
 
@@ -57,7 +57,7 @@ fn uneven(manifest: &Source, workspace: &Table) -> Option<String> {
     })
 }
 
-/// The compiler refuses it everywhere but in the crate that calls C; there it is kept in one module by this.
+/// Finds `unsafe` outside the permitted module of the crate that calls C. In all other crates the compiler forbids it.
 fn unsafe_code(sources: &[Source]) -> Vec<String> {
     let mut found = Vec::new();
     let rust =

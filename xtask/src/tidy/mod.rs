@@ -1,5 +1,5 @@
-//! The rules of the repository that no compiler checks. Each is a pure function from what it looks at to the violations
-//! that it finds, so that each has a test that feeds it one.
+//! Repository rules that the compiler does not check. Each rule is a pure function from its input to the violations, so that each
+//! has a test with a violation.
 
 mod architecture;
 mod dependencies;
@@ -17,14 +17,14 @@ use std::process::Command;
 
 use crate::{process, workspace};
 
-/// One tracked text file.
+/// A tracked text file.
 pub struct Source {
-    /// Relative to the workspace's root, with `/`.
+    /// Path relative to the workspace's root, with `/`.
     pub path: String,
     pub text: String,
 }
 
-/// Checks every rule and reports every violation.
+/// Checks all rules and reports all violations.
 pub fn run() -> Result<()> {
     let sources = sources()?;
     let metadata = workspace::metadata()?;
@@ -47,19 +47,19 @@ pub fn run() -> Result<()> {
     bail!("{} violations of the repository's rules", violations.len())
 }
 
-/// The repository's text files.
+/// Returns the repository's text files.
 pub fn sources() -> Result<Vec<Source>> {
     tracked(&workspace::root())
 }
 
-/// Files that git tracks or would track, so that a rule speaks up before the commit. Binary ones are left out.
+/// Returns the text files that git tracks or would track, so that violations are found before the commit.
 fn tracked(root: &Path) -> Result<Vec<Source>> {
     let mut git = Command::new("git");
     git.current_dir(root).args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
     let listed = process::output_of(&mut git).context("tidy looks at what git tracks")?;
     let mut sources = Vec::new();
     for path in listed.split('\0').filter(|path| !path.is_empty()) {
-        // A file may be listed and already gone.
+        // A listed file may already be deleted.
         let Ok(bytes) = fs::read(root.join(path)) else { continue };
         if let Ok(text) = String::from_utf8(bytes) {
             sources.push(Source { path: path.to_owned(), text });

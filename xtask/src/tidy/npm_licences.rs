@@ -1,21 +1,21 @@
-//! What the web application's pages are made of goes to whoever opens them: npm packages that are shipped have licences that
-//! `deny.toml` allows. What only builds or tests may have a few more.
+//! Checks that the licences of npm packages are allowed. Packages in the web application are distributed to its users, so that
+//! `deny.toml` must allow their licences. Packages that are only used to build or test may have a few more.
 
 use anyhow::{Context, Result};
 use serde_json::Value;
 
 use super::Source;
 
-/// The shipped packages are those that it does not mark with `dev`.
+/// Lock file of the web application. Packages that it does not mark with `dev` are shipped.
 const LOCK: &str = "web/package-lock.json";
 
-/// Clients that the service is tested with: nothing of it is shipped.
+/// Lock file of the clients that the service is tested with. None of its packages is shipped.
 const LOCK_OF_TESTS: &str = "crates/tracewarden/tests/mcp/clients/package-lock.json";
 
-/// Licences of tools beside those of `deny.toml`: their conditions are about passing the tools on.
+/// Licences of tools in addition to those of `deny.toml`: their conditions apply to distributing the tools.
 pub const OF_TOOLS: [&str; 2] = ["MPL-2.0", "Python-2.0"];
 
-/// One list for everything that is shipped.
+/// The list of licences for everything that is shipped.
 const ALLOWED: &str = "deny.toml";
 
 pub fn violations(sources: &[Source]) -> Result<Vec<String>> {
@@ -30,7 +30,7 @@ pub fn violations(sources: &[Source]) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// The licences that `deny.toml` allows.
+/// Returns the licences that `deny.toml` allows.
 pub fn allowed(deny: &str) -> Result<Vec<String>> {
     let deny: toml::Table = toml::from_str(deny).with_context(|| format!("`{ALLOWED}` is not TOML"))?;
     let allowed =
@@ -39,14 +39,14 @@ pub fn allowed(deny: &str) -> Result<Vec<String>> {
     Ok(allowed.iter().filter_map(toml::Value::as_str).map(str::to_owned).collect())
 }
 
-/// What is wrong in one of npm's lock files; `all_tools` when nothing of it is shipped.
+/// Returns the violations in an npm lock file. With `all_tools`, none of its packages is shipped.
 fn of_packages(path: &str, text: &str, allowed: &[&str], all_tools: bool) -> Result<Vec<String>> {
     let lock: Value = serde_json::from_str(text).with_context(|| format!("`{path}` is not JSON"))?;
     let packages = lock.get("packages").and_then(Value::as_object);
     let packages = packages.with_context(|| format!("`{path}` lists no packages"))?;
     let of_tools = [allowed, &OF_TOOLS].concat();
     let mut found = Vec::new();
-    // The package without a name is the application.
+    // The package without a name is the application itself.
     for (name, package) in packages.iter().filter(|(name, _)| !name.is_empty()) {
         let is_tool = all_tools || package.get("dev").and_then(Value::as_bool).unwrap_or_default();
         let allowed = if is_tool { of_tools.as_slice() } else { allowed };
@@ -61,7 +61,8 @@ fn of_packages(path: &str, text: &str, allowed: &[&str], all_tools: bool) -> Res
     Ok(found)
 }
 
-/// Of an SPDX expression without nested parentheses, which no package here has: what cannot be read is not allowed.
+/// Whether an SPDX expression is allowed. Nested parentheses, which no package uses, are not parsed, and such expressions are not
+/// allowed.
 pub fn is_allowed(expression: &str, allowed: &[&str]) -> bool {
     let expression = expression.trim();
     let inner = expression.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')).unwrap_or(expression);
@@ -102,7 +103,7 @@ mod tests {
             let tool = format!(r#""node_modules/a": {{"license": "{licence}", "dev": true}}"#);
             assert_eq!(check(&tool).is_empty(), is_fine, "{licence}");
         }
-        // Of tools only.
+        // MPL-2.0 is allowed for tools only.
         let of_tools = |more: &str| check(&format!(r#""node_modules/a": {{"license": "MPL-2.0"{more}}}"#));
         assert_eq!((of_tools(r#", "dev": true"#).len(), of_tools("").len()), (0, 1));
         assert_eq!(

@@ -1,15 +1,15 @@
-//! Nothing in the repository tells about the machine that it was written on, or points at what its readers cannot see.
+//! Checks that the repository contains nothing about a developer's machine, and no references that its readers cannot follow.
 
 use super::Source;
 
-/// Directories of one machine or person. Put together from halves, so that this file does not break its own rule.
+/// Directories of one machine or user. Concatenated from halves, so that this file does not violate its own rule.
 const LOCAL_DIRECTORIES: &[&str] =
     &[concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("/ho", "me/"), concat!("/Us", "ers/")];
 
-/// References that lead nowhere for a reader of the repository.
+/// References that readers of the repository cannot follow.
 const REFERENCES: &[&str] = &[concat!("issue", " #"), concat!("../", "shared")];
 
-/// Files that package managers read or write: the only place where a registry's host can slip in.
+/// Files that package managers read or write, and that may therefore contain the host of a registry.
 const PACKAGE_FILES: &[&str] =
     &[".lock", "-lock.json", "-lock.yaml", ".npmrc", "pip.conf", ".cargo/config.toml", "requirements.txt"];
 
@@ -40,7 +40,7 @@ pub fn violations(sources: &[Source]) -> Vec<String> {
     found
 }
 
-/// At the beginning of a path, not within one: a URL or a longer path may hold the same letters.
+/// Whether the directory occurs at the beginning of a path. A URL or a longer path may contain the same characters.
 fn names_directory(line: &str, directory: &str) -> bool {
     line.match_indices(directory).any(|(index, _)| {
         let before = line.get(..index).and_then(|before| before.chars().next_back());
@@ -64,7 +64,7 @@ fn foreign_hosts(source: &Source) -> Vec<String> {
             !PUBLIC_HOSTS.iter().any(|public| host == *public || host.ends_with(&format!(".{public}")))
         })
         .collect();
-    // Licence and funding links of packages are no registries; a host that serves packages appears many times.
+    // Licence and funding links of packages are not registries; a host that serves packages appears many times.
     found.sort_unstable();
     found.dedup();
     let lock_of_npm = source.path.ends_with("-lock.json");

@@ -1,18 +1,18 @@
-//! Routes of the API are declared in one place, which demands who may call them and describes them: a route beside it
-//! would be one without a gate, in no document and in no table.
+//! Checks that API routes are declared in one place, which requires their authorisation and their description. A route declared
+//! elsewhere would have no access check and would be missing from the documentation.
 
 use super::Source;
 
-/// The one place.
+/// The only file that may declare routes.
 const DECLARATIONS: &str = "crates/rest/src/routes.rs";
 
-/// What answers on the service's listener, and nothing else.
+/// Directories of the code that handles requests on the service's listener.
 const OF_THE_SERVICE: [&str; 3] = ["crates/rest/src/", "crates/mcp/src/", "crates/tracewarden/src/"];
 
-/// Another listener.
+/// The metrics listener is separate.
 const METRICS: &str = "crates/tracewarden/src/metrics.rs";
 
-/// What makes a path of the API answer, whichever router it is called on.
+/// Methods that make a router respond to a path.
 const DECLARING: &[&str] = &[
     ".route(",
     ".routes(",
@@ -25,10 +25,11 @@ const DECLARING: &[&str] = &[
     ".method_not_allowed_fallback(",
 ];
 
-/// All that agents are answered. `Routes::add_mount` declares the path that leads there, with the gate before it.
+/// The MCP interface, which handles all its requests in one fallback. `Routes::add_mount` declares its path, with the access
+/// check.
 const FOR_AGENTS: (&str, &str) = ("crates/mcp/src/interface.rs", ".fallback_service(");
 
-/// Declares paths that anybody may read: no decision who may call them is asked for.
+/// Declares public paths, which need no access check.
 const WEB: &str = "add_web";
 
 pub fn violations(sources: &[Source]) -> Vec<String> {
@@ -38,7 +39,7 @@ pub fn violations(sources: &[Source]) -> Vec<String> {
     sources.iter().filter(answers).flat_map(of_one).collect()
 }
 
-/// Tests may build routers of their own; they stand at the end of a file.
+/// Returns the source without its tests, which may build their own routers. Tests are at the end of a file.
 fn program(source: &Source) -> &str {
     source.text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default()
 }
@@ -62,7 +63,7 @@ fn declared(source: &Source) -> Vec<String> {
     found
 }
 
-/// Uses of [`WEB`] for anything else than the web application.
+/// Returns uses of [`WEB`] for anything other than the web application.
 fn opened(source: &Source) -> Vec<String> {
     let program = program(source);
     let mut found = Vec::new();
@@ -82,7 +83,7 @@ fn opened(source: &Source) -> Vec<String> {
     found
 }
 
-/// Whether it is a call whose paths can be read here, and are all of the web application. None of the API begins so.
+/// Whether this is a call with literal paths that all belong to the web application. No API path begins with them.
 fn is_of_web_application(used: &str) -> bool {
     let list = used.strip_prefix(WEB).and_then(|rest| rest.trim_start().strip_prefix('('));
     let list = list.and_then(|rest| rest.trim_start().strip_prefix("&[")?.split_once(']'));

@@ -1,20 +1,20 @@
-//! Files are short enough to be read in one sitting, and nothing in them is left for later.
+//! Checks that files are short enough to read, and contain no unfinished work.
 
 use super::Source;
 
 const MAX_LINES: usize = 600;
 
-/// Longer files, each with the reason.
+/// Exempted files, each with the reason.
 const LONG_FILES: &[&str] = &[];
 
-/// What people write and read. Lock files, snapshots and generated documents are neither.
+/// Extensions of hand-written files. Lock files, snapshots and generated documents are not checked.
 const WRITTEN: &[&str] = &["rs", "ts", "tsx", "css", "py", "sh", "sql", "md", "toml"];
 
-/// Put together from halves, so that this file does not break its own rule.
+/// Concatenated from halves, so that this file does not violate its own rule.
 const LEFT_FOR_LATER: &[&str] =
     &[concat!("TO", "DO"), concat!("FIX", "ME"), concat!("unimplemented", "!"), concat!("#[ig", "nore")];
 
-/// Tests that are passed over, in languages other than Rust, where the name is an iterator's.
+/// Marker of skipped tests in languages other than Rust, where iterators have a method of this name.
 const SKIPPED: &str = concat!(".sk", "ip(");
 
 pub fn violations(sources: &[Source]) -> Vec<String> {
@@ -44,7 +44,7 @@ fn too_long(source: &Source, allowed: &[&str]) -> Option<String> {
 
 fn left_for_later(source: &Source) -> Vec<String> {
     let mut found = Vec::new();
-    // Documents may speak of the words; sources must not use them.
+    // Documents may mention these words; sources must not contain them.
     if extension(source) == "md" {
         return found;
     }

@@ -1,4 +1,4 @@
-//! What the web application is made of, as one value. Times would not do: a checkout makes old files new.
+//! Fingerprint of the web application's sources. Modification times are not used, because a checkout updates them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use sha2::{Digest as _, Sha256};
 
-/// Directories of `web/` that a build reads. Beside them it reads the files of `web/` itself: configurations and the page.
+/// Directories of `web/` that a build reads. A build also reads the files directly in `web/`: configurations and the page.
 const DIRECTORIES: &[&str] = &["src", "public", "scripts"];
 
-/// What the types of the API's answers are generated from, and the file that they are generated into.
+/// The OpenAPI document that the API types are generated from, and the generated file.
 const DOCUMENT: &str = "docs/openapi.json";
 const GENERATED: &str = "web/src/api/schema.d.ts";
 
-/// The names and contents of everything that a build reads.
+/// Returns a hash of the names and contents of all files that a build reads.
 pub fn of(root: &Path) -> Result<String> {
     let mut paths = vec![root.join(DOCUMENT)];
     let web = root.join("web");
@@ -27,7 +27,7 @@ pub fn of(root: &Path) -> Result<String> {
     for path in &paths {
         let contents = fs::read(path).with_context(|| format!("cannot read `{}`", path.display()))?;
         let name = path.strip_prefix(root).unwrap_or(path).to_string_lossy();
-        // Lengths, so that no two lists of files are the same bytes.
+        // Lengths are included, so that different lists of files cannot be the same bytes.
         for part in [name.as_bytes(), &contents] {
             sum.update((part.len() as u64).to_le_bytes());
             sum.update(part);

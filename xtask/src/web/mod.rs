@@ -1,5 +1,5 @@
-//! `cargo xtask web`: the web application, built into `web/dist`, which the service then holds. Done again only when what
-//! it is made of has changed.
+//! `cargo xtask web`: builds the web application into `web/dist`, which is embedded in the service. It is rebuilt only if its
+//! sources have changed.
 
 mod fingerprint;
 mod node;
@@ -13,7 +13,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::{cache, process, workspace};
 
-/// Sees that `web/dist` is what the sources say.
+/// Ensures that `web/dist` matches the sources.
 pub fn ensure() -> Result<()> {
     node::check()?;
     let root = workspace::root();
@@ -24,7 +24,7 @@ pub fn ensure() -> Result<()> {
     build(&root)
 }
 
-/// Runs one of the application's scripts, with these arguments after its own.
+/// Runs one of the application's npm scripts, with these arguments after its own.
 pub fn script(name: &str, arguments: &[String], environment: &[(&str, String)]) -> Result<()> {
     let mut npm = npm(&directory());
     npm.args(["run", name]);
@@ -44,7 +44,7 @@ fn npm(directory: &Path) -> Command {
     npm
 }
 
-/// npm writes the marker at the end of an installation, so that an interrupted one is done again.
+/// Installs the packages. npm writes the marker at the end of an installation, so that an interrupted one is repeated.
 fn install(directory: &Path) -> Result<()> {
     let modified = |name: &str| fs::metadata(directory.join(name)).and_then(|file| file.modified());
     let wanted = modified("package-lock.json").context("`web/package-lock.json` cannot be read")?;
@@ -58,7 +58,7 @@ fn install(directory: &Path) -> Result<()> {
 }
 
 fn build(root: &Path) -> Result<()> {
-    // Among the packages: with others the same sources give something else, and a new installation removes it.
+    // The stamp is stored among the packages: other packages give another result, and a new installation removes the stamp.
     let stamp = root.join("web/node_modules/.cache/tracewarden-web");
     let page = root.join("web/dist/index.html");
     let current = fingerprint::of(root)?;
@@ -67,7 +67,7 @@ fn build(root: &Path) -> Result<()> {
     }
     let begun = Instant::now();
     eprintln!("building the web application");
-    // What a build that fails leaves behind is nobody's.
+    // The output of a failed build must not count as current.
     if let Err(error) = fs::remove_file(&stamp) {
         ensure!(!stamp.exists(), "cannot remove `{}`: {error}", stamp.display());
     }

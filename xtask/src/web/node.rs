@@ -1,4 +1,4 @@
-//! What the web application is built with.
+//! Checks the build tools of the web application.
 
 use std::process::Command;
 
@@ -6,16 +6,16 @@ use anyhow::{Context, Result, bail};
 
 use crate::process;
 
-/// As `web/package.json` says, which is what Vite asks for. Of Node 20, this one or newer.
+/// Minimum version of Node 20, as in `web/package.json` and required by Vite.
 const OF_20: (u32, u32) = (20, 19);
-/// Of all others.
+/// Minimum version of Node 22 or later.
 const AT_LEAST: (u32, u32) = (22, 12);
 
-/// Distributions have packages of their own, mostly of older versions.
+/// Installation command, because packages of distributions are mostly too old.
 const INSTALL: &str =
     "curl -fsSL https://deb.nodesource.com/setup_22.x | bash - && apt-get install -y nodejs";
 
-/// An error that says what to do, unless Node and npm are there.
+/// Returns an error with instructions unless Node and npm are installed.
 pub fn check() -> Result<()> {
     for program in ["node", "npm"] {
         if !process::is_installed(program) {

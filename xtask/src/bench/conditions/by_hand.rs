@@ -1,51 +1,51 @@
-//! Statements as an engineer would write them: ids of the newest traces, in three shapes. Each finds exactly what the service
-//! defines as the answer, for traces that cross an edge of the window too.
+//! Hand-written SQL statements that return the ids of the newest traces, in three shapes. Each returns exactly the traces that
+//! the service returns, also those that cross an edge of the window.
 
 use super::data::{END, INDEX, LONGEST, SECOND, TABLE, WINDOW, quoted};
 use crate::stack::api::rfc_3339;
 
-/// Shapes of statements.
+/// Names of the statement shapes.
 pub const SHAPES: [&str; 3] = ["semi-joins", "one pass", "rarest first"];
-/// The place of the grouped pass among them.
+/// Index of the grouped single-pass statement in [`SHAPES`].
 pub const ONE_PASS: usize = 1;
 
-/// What is asked for, in SQL.
+/// A search as SQL fragments.
 pub struct Search<'a> {
     pub window: Window,
-    /// The conditions; without any, the order follows the spans that satisfy the policy.
+    /// Search conditions. If empty, traces are ordered by the spans that satisfy the policy.
     pub conditions: Vec<String>,
-    /// The condition that fewest spans match, if one is known.
+    /// Condition that the fewest spans match, if known.
     pub rarest: Option<String>,
-    /// None where every trace is visible.
+    /// Policy predicate, or `None` if the caller sees every trace.
     pub policy: Option<&'a str>,
     pub limit: u64,
 }
 
-/// A time range in seconds since 1970, half-open.
+/// A half-open time range in seconds since 1970.
 #[derive(Debug, Clone, Copy)]
 pub struct Window {
     pub from: u64,
     pub to: u64,
 }
 
-/// Spans in a range of seconds since 1970, half-open.
+/// Predicate for spans in a half-open range of seconds since 1970.
 fn range(from: u64, to: u64) -> String {
     format!("Timestamp >= fromUnixTimestamp64Second({from}) AND Timestamp < fromUnixTimestamp64Second({to})")
 }
 
 impl Window {
-    /// All of the data set's.
+    /// Returns the window of the whole data set.
     pub fn whole() -> Self {
         Self::last(WINDOW, 0)
     }
 
-    /// This many seconds, up to `before` seconds before the end of the data.
+    /// Returns a window of this many seconds that ends `before` seconds before the end of the data.
     pub fn last(seconds: u64, before: u64) -> Self {
         let to = END / SECOND - before;
         Self { from: to - seconds, to }
     }
 
-    /// Both ends as the API takes them.
+    /// Returns both ends in the API's format.
     pub fn rfc_3339(self) -> [String; 2] {
         [self.from, self.to].map(|time| rfc_3339(time * SECOND))
     }
@@ -54,12 +54,12 @@ impl Window {
         range(self.from, self.to)
     }
 
-    /// Where the spans of traces in the window can be.
+    /// Predicate for the time range that spans of traces in the window can lie in.
     pub fn near(self) -> String {
         range(self.from - LONGEST, self.to + LONGEST)
     }
 
-    /// Spans of the traces that cross an edge of the window, by the trace index.
+    /// Selects the ids of traces that cross an edge of the window, from the trace index.
     pub fn crossing(self) -> String {
         let (index, edges) = (quoted(INDEX), [self.from, self.to]);
         let ids = edges.map(|edge| {
@@ -75,12 +75,13 @@ impl Window {
     }
 }
 
-/// Newest first by the latest match in the window; traces without one there follow, by their latest span in it.
+/// Orders traces by their latest match in the window, newest first. Traces without a match in the window follow, by their latest
+/// span in it.
 const ORDER: &str = "ORDER BY maxIf(Timestamp, inside AND matched) DESC, \
     if(countIf(inside AND matched) > 0, 0, toUnixTimestamp64Nano(maxIf(Timestamp, inside))) DESC, TraceId";
 
 impl Search<'_> {
-    /// The statement of one of [`SHAPES`].
+    /// Returns the statement of one of [`SHAPES`].
     pub fn statement(&self, shape: &str) -> String {
         match shape {
             "semi-joins" => self.semi_joins(),
@@ -89,14 +90,14 @@ impl Search<'_> {
         }
     }
 
-    /// What the order follows.
+    /// Predicate for the spans that determine the order.
     fn matched(&self) -> String {
         let demands = self.demands();
         let count = if self.conditions.is_empty() { 1 } else { self.conditions.len() };
         demands.into_iter().take(count).collect::<Vec<_>>().join(" OR ")
     }
 
-    /// The conditions, and the policy; `true` where there are neither.
+    /// Returns the conditions and the policy, or `true` if there are neither.
     fn demands(&self) -> Vec<String> {
         let policy = self.policy.map(str::to_owned);
         let all = self.conditions.iter().cloned().chain(policy).map(|demand| format!("({demand})"));
@@ -122,8 +123,8 @@ impl Search<'_> {
         )
     }
 
-    /// Traces wholly inside the window are decided by their spans that satisfy something; those that cross an edge by all of
-    /// their spans.
+    /// Evaluates traces wholly inside the window by their spans that satisfy some predicate, and traces that cross an edge by all
+    /// of their spans.
     pub fn one_pass(&self) -> String {
         let (table, demands) = (quoted(TABLE), self.demands());
         let (inside, crossing) = (self.window.inside(), self.window.crossing());
@@ -143,7 +144,7 @@ impl Search<'_> {
         )
     }
 
-    /// All spans of the traces that satisfy the rarest condition.
+    /// Reads all spans of the traces that satisfy the rarest condition.
     fn rarest_first(&self) -> String {
         let (table, demands) = (quoted(TABLE), self.demands());
         let (inside, near) = (self.window.inside(), self.window.near());
@@ -159,7 +160,7 @@ impl Search<'_> {
     }
 }
 
-/// What bounds the rows of these traces in time, as the exporter's documents advise.
+/// Returns the time bounds for the spans of these traces, as the exporter's documentation recommends.
 pub fn bounds(ids: &str) -> String {
     let index = quoted(INDEX);
     format!(

@@ -1,11 +1,11 @@
-//! The cells: conditions that people combine, and who asks.
+//! Benchmark cells: common combinations of conditions, and the callers that search with them.
 
 use serde_json::{Value, json};
 
 use super::data::{FEATURES, OPERATIONS, ORDERS, REGIONS, SECOND, SERVICES, Size, TENANTS};
 use crate::bench::service::Caller;
 
-/// A caller, and what their policies are in SQL; none where they grant access to everything.
+/// A caller with its policies as an SQL predicate, which is `None` if the policies grant access to every trace.
 pub struct Access {
     pub caller: Caller,
     pub sql: Option<&'static str>,
@@ -53,7 +53,7 @@ pub static CALLERS: [Access; 3] = [
     },
 ];
 
-/// What a condition is about.
+/// Attribute that a condition tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Term {
     Service,
@@ -71,7 +71,7 @@ pub enum Term {
 
 use Term::{Error, Feature, Operation, Order, Region, Service, Session, Slow, Status500, Tenant, User};
 
-/// Conditions that are asked together.
+/// A combination of conditions.
 #[derive(Debug, Clone, Copy)]
 pub struct Cell {
     pub name: &'static str,
@@ -99,7 +99,7 @@ pub static CELLS: [Cell; 14] = [
     cell("status 500 alone", &[Status500]),
 ];
 
-/// The cells of which the time is measured against the number of spans.
+/// Cells that are measured against the number of spans.
 pub const CURVE: [&str; 4] =
     ["service, user", "service, error, tenant", "tenant, user", "two attributes, none rare"];
 
@@ -114,15 +114,15 @@ pub struct Condition {
 }
 
 impl Cell {
-    /// The conditions with the values of this number: another number means other values of the same frequency, as long as there
-    /// are any.
+    /// Returns the conditions with the values of round `number`. Each round has other values of the same frequency, as far as the
+    /// data set has any.
     pub fn conditions(&self, size: Size, number: u64) -> Vec<Condition> {
         self.terms.iter().map(|term| term.condition(size, number)).collect()
     }
 }
 
 impl Term {
-    /// The share of the spans that match, roughly, in spans of a million.
+    /// Approximate number of matching spans per million spans.
     fn frequency(self) -> u64 {
         match self {
             Session | Order => 1,
@@ -137,7 +137,7 @@ impl Term {
     }
 
     fn condition(self, size: Size, number: u64) -> Condition {
-        // The factors have no divisor in common with these counts, or with most that grow with the data.
+        // The factors are coprime to these counts, and to most of those that grow with the data.
         let (user, session) = ((number * 7_919 + 13) % size.users, (number * 6_007 + 5) % size.sessions);
         let name = |kind: &str, which: u64| json!(format!("{kind}-{which}"));
         let (map, field, operator, value) = match self {
@@ -170,7 +170,7 @@ impl Term {
 }
 
 impl Condition {
-    /// As the API takes it.
+    /// Returns the condition in the API's format.
     pub fn json(&self) -> Value {
         let mut condition = json!({"name": self.field, "op": self.operator, "value": self.value});
         if let (Some(map), Some(condition)) = (self.map, condition.as_object_mut()) {
@@ -179,7 +179,7 @@ impl Condition {
         condition
     }
 
-    /// As an engineer writes it.
+    /// Returns the condition as hand-written SQL.
     pub fn sql(&self) -> String {
         let operand = match self.map {
             Some(map) => format!("{map}['{}']", self.field),
@@ -191,13 +191,13 @@ impl Condition {
         }
     }
 
-    /// The one that fewest spans match.
+    /// Returns the condition that the fewest spans match.
     pub fn rarest(conditions: &[Self]) -> Option<&Self> {
         conditions.iter().min_by_key(|condition| condition.term.frequency())
     }
 }
 
-/// The fields to mark.
+/// Returns the field definitions of the data set.
 pub fn fields() -> Value {
     let key = |(map, name): (&str, &str)| json!({"map": map, "name": name, "type": "string", "filterable": true, "policy": true});
     let column = |name: &str| json!({"name": name, "type": "string", "filterable": true, "policy": true});

@@ -1,22 +1,22 @@
-//! The time of a search against the number of spans.
+//! Search time against the number of spans.
 
 use super::by_hand::ONE_PASS;
 use super::measure::Measured;
 use crate::bench::trace_store::Kind;
 use crate::bench::turns::Figures;
 
-/// The smallest data set. Each one after it has twice as many spans.
+/// Number of spans in the smallest data set. Each further data set has twice as many spans.
 const SMALLEST: u64 = 10_000;
 
-/// One cell on one store.
+/// Measurements of one cell on one kind of ClickHouse.
 pub struct Curve {
     pub store: Kind,
     pub cell: &'static str,
-    /// By size.
+    /// Measurements, ordered by size.
     pub points: Vec<Point>,
 }
 
-/// One size.
+/// Measurement at one data set size.
 pub struct Point {
     pub spans: u64,
     pub service: Figures,
@@ -24,15 +24,15 @@ pub struct Point {
     pub statements: u64,
 }
 
-/// The sizes up to this one.
+/// Returns the data set sizes up to `largest`.
 pub fn sizes(largest: u64) -> Vec<u64> {
-    // 10,000 doubled eleven times is 20,480,000, which stands for 20 million.
+    // 10,000 doubled eleven times is 20,480,000, which counts as 20 million.
     std::iter::successors(Some(SMALLEST), |spans| spans.checked_mul(2))
         .take_while(|spans| *spans <= largest + largest / 40)
         .collect()
 }
 
-/// The curves through what was measured, which is in order of size.
+/// Groups measurements, which are ordered by size, into curves.
 pub fn curves(measured: &[Measured]) -> Vec<Curve> {
     let mut curves: Vec<Curve> = Vec::new();
     for one in measured {
@@ -52,7 +52,7 @@ pub fn curves(measured: &[Measured]) -> Vec<Curve> {
 }
 
 impl Curve {
-    /// The most that a doubling of the spans costs, times the time before it; NaN with fewer than two sizes.
+    /// Returns the highest ratio of a search time to the time with half as many spans, or NaN with fewer than two sizes.
     pub fn growth(&self) -> f64 {
         let pairs = self.points.iter().zip(self.points.iter().skip(1));
         pairs

@@ -1,5 +1,5 @@
-//! The data set: the exporter's layout as its version 0.165.1 creates it, filled by the store itself from numbers, so that the
-//! same size is the same data.
+//! The data set: the table layout of exporter version 0.165.1, filled by ClickHouse from numbers, so that the same size gives the
+//! same data.
 
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -11,43 +11,43 @@ pub const DATABASE: &str = "conditions";
 pub const TABLE: &str = "otel_traces";
 pub const INDEX: &str = "otel_traces_trace_id_ts";
 
-/// The end of the window: 2026-01-02T09:17:00Z, in nanoseconds since 1970. Partitions end elsewhere.
+/// End of the window: 2026-01-02T09:17:00Z, in nanoseconds since 1970. It is not a partition boundary.
 pub const END: u64 = 1_767_345_420 * SECOND;
 pub const SECOND: u64 = 1_000_000_000;
-/// Seconds of the window.
+/// Length of the window in seconds.
 pub const WINDOW: u64 = 72 * 3_600;
-/// No trace is longer, in seconds.
+/// Maximum duration of a trace in seconds.
 pub const LONGEST: u64 = 3_600;
-/// Traces begin this many seconds before the window and after it, so that some cross its edges.
+/// Traces start from `BEFORE` seconds before the window to `AFTER` seconds after it, so that some cross its edges.
 const BEFORE: u64 = 120;
 const AFTER: u64 = 30;
 
-/// Of spans, twice: a trace has 3 to 20.
+/// Twice the mean number of spans of a trace, which has 3 to 20 spans.
 const TWICE_THE_SPANS_OF_A_TRACE: u64 = 23;
-/// Inserts of a data set, however large: each leaves a part or two.
+/// Number of inserts per data set of any size. Each insert leaves one or two parts.
 const INSERTS: u64 = 64;
 
 pub const SERVICES: u64 = 48;
-/// Of each service.
+/// Operations per service.
 pub const OPERATIONS: u64 = 10;
 pub const TENANTS: u64 = 500;
 pub const REGIONS: u64 = 16;
 pub const FEATURES: u64 = 24;
-/// Of each session.
+/// Orders per session.
 pub const ORDERS: u64 = 3;
 
-/// How much there is of what grows with the data.
+/// Cardinalities that grow with the data set.
 #[derive(Debug, Clone, Copy)]
 pub struct Size {
     pub traces: u64,
-    /// Each has about 16 traces, up to 200,000 users. A user belongs to one tenant.
+    /// Number of users: one per 16 traces, at most 200,000. A user belongs to one tenant.
     pub users: u64,
-    /// Each has about 12 traces.
+    /// Number of sessions: one per 12 traces.
     pub sessions: u64,
 }
 
 impl Size {
-    /// Of about this many spans.
+    /// Returns the cardinalities for about this many spans.
     pub fn of(spans: u64) -> Self {
         let traces = (spans * 2 / TWICE_THE_SPANS_OF_A_TRACE).max(1);
         Self { traces, users: (traces / 16).clamp(1, 200_000), sessions: (traces / 12).max(1) }
@@ -58,7 +58,7 @@ pub fn quoted(table: &str) -> String {
     format!("`{DATABASE}`.`{table}`")
 }
 
-/// Creates the tables anew and fills them, without merges. Returns the number of spans.
+/// Recreates the tables and fills them, with merges stopped. Returns the number of spans.
 pub fn fill(store: &Store, spans: u64) -> Result<u64> {
     let size = Size::of(spans);
     drop_all(store)?;
@@ -167,13 +167,13 @@ fn index_view() -> String {
     )
 }
 
-/// Inserts the spans of traces `first` to `first + count`.
+/// Returns the statement that inserts the spans of traces `first` to `first + count`.
 ///
-/// Three spans in a row are of one of 48 services, of 12 teams, with 10 operations each; spans follow each other within 20 to
-/// 400 ms, and in every thousandth trace within two and a half minutes. Every fourth span is an entry: it has the trace's user
-/// and tenant, and a status. 5 % of the traces fail in their second half, 70 % are production; 2 % of the spans are slow (over a
-/// second). Half of the spans have a feature. The second span has the trace's session, the third its order. Everything follows
-/// from hashes of the trace's number.
+/// Three consecutive spans belong to one of 48 services, of 12 teams, with 10 operations each. Spans follow each other within 20
+/// to 400 ms, and in every thousandth trace within two and a half minutes. Every fourth span is an entry span with the trace's
+/// user and tenant, and a status. 5 % of the traces fail in their second half, 70 % are production; 2 % of the spans are slow
+/// (over a second). Half of the spans have a feature. The second span has the trace's session, the third its order. All values
+/// derive from hashes of the trace's number.
 fn insert(size: Size, first: u64, count: u64) -> String {
     let (begin, length) = (END - (WINDOW + BEFORE) * SECOND, (WINDOW + BEFORE + AFTER) * SECOND);
     let step = length / size.traces;

@@ -1,5 +1,5 @@
-//! One cell: a page through the service and by three statements by hand, in turn, with other values in each round and the same
-//! answer.
+//! Measures one cell: a page through the service and by three hand-written statements, in turn. The values differ in each round;
+//! all four must return the same answer.
 
 use std::cell::Cell as Shared;
 use std::time::Duration;
@@ -16,12 +16,12 @@ use crate::bench::rows;
 use crate::bench::store::{Reply, Store};
 use crate::bench::turns::{self, Contestant, Effort, Figures, SETTINGS, Sample};
 
-/// What a page holds.
+/// Content of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum View {
-    /// Ids of traces.
+    /// Trace ids.
     Ids,
-    /// All spans of the traces with all columns.
+    /// All spans of the traces, with all columns.
     Whole,
 }
 
@@ -34,7 +34,7 @@ impl View {
     }
 }
 
-/// What is measured.
+/// A page to measure.
 #[derive(Clone, Copy)]
 pub struct Page {
     pub cell: Cell,
@@ -43,43 +43,43 @@ pub struct Page {
     pub view: View,
 }
 
-/// A page, measured.
+/// The measurements of a page.
 pub struct Measured {
     pub data: DataSet,
     pub page: Page,
-    /// Traces or spans on the page of the first round.
+    /// Number of traces or spans on the page of the first round.
     pub found: usize,
-    /// In the order of [`SHAPES`].
+    /// Figures of the hand-written statements, in the order of [`SHAPES`].
     pub by_hand: Vec<Figures>,
     pub service: Figures,
-    /// The most statements that the service sent for a page.
+    /// Maximum number of statements that the service sent for a page.
     pub statements: u64,
 }
 
-/// A data set, with everything that answers.
+/// A data set with the service and the ClickHouse instance that serve it.
 pub struct Bench<'a> {
     pub stage: &'a Stage,
     pub log: &'a Log,
     pub effort: Effort,
-    /// How many questions were asked: each asks for values that none before asked for.
+    /// Number of searches so far. Each search uses values that no earlier search used.
     pub asked: Shared<u64>,
 }
 
-/// An answer: ids of traces, or `trace id/span id` of each row.
+/// An answer: trace ids, or `trace id/span id` of each row.
 type Answer = Vec<String>;
 
 impl Measured {
-    /// Milliseconds of the quickest statement by hand.
+    /// Time of the fastest hand-written statement in milliseconds.
     pub fn hand(&self) -> f64 {
         self.by_hand.iter().map(|figures| figures.milliseconds).fold(f64::NAN, f64::min)
     }
 
-    /// How many times the quickest statement by hand the service takes.
+    /// Time of the service divided by the time of the fastest hand-written statement.
     pub fn ratio(&self) -> f64 {
         self.service.milliseconds / self.hand()
     }
 
-    /// Rows that the grouped pass reads.
+    /// Number of rows that the grouped single pass reads.
     pub fn rows_of_one_pass(&self) -> u64 {
         self.by_hand.get(ONE_PASS).map_or(0, |figures| figures.rows)
     }
@@ -91,7 +91,7 @@ impl Bench<'_> {
         self.asked.set(first + self.effort.rounds as u64 + 1);
         let conditions = |round: usize| page.cell.conditions(self.stage.size, first + round as u64);
         let most_statements = Shared::new(0);
-        // What asking for the counters adds to them.
+        // Amount by which reading the counters increases them.
         let own = {
             let before = self.stage.store.counters()?;
             self.stage.store.counters()?.since(before)
@@ -184,7 +184,7 @@ impl Bench<'_> {
     }
 }
 
-/// All rows of these traces, as `trace id/span id`.
+/// Reads all rows of these traces with a hand-written statement, as `trace id/span id`.
 pub fn rows_by_hand(store: &Store, ids: &[String]) -> Result<(Vec<String>, Reply)> {
     let statement = rows::statement(store, &quoted(TABLE), ids, &bounds(&rows::listed(ids)))?;
     let reply = store.ask(&statement, SETTINGS)?;
@@ -193,13 +193,13 @@ pub fn rows_by_hand(store: &Store, ids: &[String]) -> Result<(Vec<String>, Reply
     Ok((answer, reply))
 }
 
-/// All rows of a page, as `trace id/span id`.
+/// Returns all rows of a page as `trace id/span id`.
 pub fn rows_of_page(document: &Value) -> Result<Vec<String>> {
     let spans = document.get("spans").and_then(Value::as_array);
     spans.context("the page holds no spans")?.iter().map(row).collect()
 }
 
-/// Which span a row is.
+/// Returns `trace id/span id` of a row.
 fn row(span: &Value) -> Result<String> {
     let of = |name: &str| span.get(name).and_then(Value::as_str);
     let (trace, span) = of("TraceId").zip(of("SpanId")).context("a row names no span")?;

@@ -1,4 +1,5 @@
-//! `cargo xtask bench conditions`: searches with one to four conditions through the service, against statements by hand.
+//! `cargo xtask bench conditions`: searches with one to four conditions through the service, compared with hand-written
+//! statements.
 
 pub mod by_hand;
 pub mod cells;
@@ -24,48 +25,49 @@ use cells::{Access, CALLERS, CELLS, CURVE, Cell};
 use measure::{Bench, Measured, Page, View};
 use stage::Plan;
 
-/// Fewer rounds are not written to the page.
+/// Minimum number of rounds for results that are written to the document.
 const FEWEST_ROUNDS: usize = 7;
-/// The largest data set of the curve.
+/// Number of spans in the largest data set of the curve.
 const LARGEST: u64 = 20_000_000;
 
-/// How much is measured, and on what.
+/// Scope of the benchmark.
 #[derive(clap::Args)]
 #[group(skip)]
 pub struct Options {
-    /// Spans of a data set, several with commas; with `--curve` the largest. 1,000,000 unless given; the bars are meant for
-    /// 1,000,000, 5,000,000 and 20,000,000.
+    /// Number of spans of a data set; several values are separated by commas. With `--curve`, size of the largest data set.
+    /// Default: 1,000,000. The targets apply to 1,000,000, 5,000,000 and 20,000,000.
     #[arg(long, value_name = "NUMBER", value_delimiter = ',')]
     spans: Vec<u64>,
-    /// Stores, with commas; both unless given.
+    /// Kinds of ClickHouse to measure, separated by commas. Default: both.
     #[arg(long, value_enum, value_name = "STORE", value_delimiter = ',')]
     store: Vec<Kind>,
-    /// Traces of a page, several with commas.
+    /// Number of traces of a page; several values are separated by commas.
     #[arg(long, value_name = "NUMBER", value_delimiter = ',', default_values_t = [20])]
     limit: Vec<u64>,
-    /// What a page holds, both with a comma.
+    /// Content of a page; both values are separated by a comma.
     #[arg(long, value_enum, value_name = "VIEW", value_delimiter = ',', default_values_t = [View::Ids])]
     view: Vec<View>,
-    /// Only these cells, `CALLER/CONDITIONS`, of which parts suffice (`team/service, user`, `/alone`); prints the figures and
-    /// writes nothing.
+    /// Measure only these cells, given as `CALLER/CONDITIONS` or parts of it (`team/service, user`, `/alone`). The figures are
+    /// printed and not written to the document.
     #[arg(long, value_name = "CELL")]
     cells: Vec<String>,
-    /// Rounds that are measured, after one that warms up; with fewer than 7 the figures are printed and not written.
+    /// Number of measured rounds, after one warm-up round. With fewer than 7, the figures are printed and not written to the
+    /// document.
     #[arg(long, value_name = "NUMBER", default_value_t = FEWEST_ROUNDS)]
     rounds: usize,
-    /// Seconds after which a contestant is asked no more in the same cell.
+    /// Seconds that the service or a statement may use per cell before its remaining rounds are skipped.
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     cap: u64,
-    /// Measure with unmerged parts too, before they are merged.
+    /// Also measure with unmerged parts, before merging them.
     #[arg(long)]
     unmerged: bool,
-    /// Measure the time against the number of spans, from 10,000 to 20 million, instead.
+    /// Measure the time against the number of spans instead, from 10,000 to 20 million.
     #[arg(long, conflicts_with_all = ["limit", "view", "cells", "unmerged"])]
     curve: bool,
-    /// Write every single measurement to this file, as a line of JSON.
+    /// Write every single measurement to this file, as one JSON object per line.
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
-    /// Directory of `tracewarden` and `tracewarden-localstore`, instead of building them.
+    /// Directory of already built `tracewarden` and `tracewarden-localstore` programs.
     #[arg(long, value_name = "DIR")]
     programs: Option<PathBuf>,
 }
@@ -101,7 +103,7 @@ impl Options {
         Effort { rounds: self.rounds.max(1), cap: Duration::from_secs(self.cap) }
     }
 
-    /// What is measured of each data set.
+    /// Returns the pages to measure with each data set.
     fn pages(&self) -> Result<Vec<Page>> {
         let all = CALLERS.iter().flat_map(|access| CELLS.iter().map(move |cell| (access, *cell)));
         if self.curve {
@@ -137,14 +139,14 @@ fn name((access, cell): (&Access, Cell)) -> String {
     format!("{}/{}", access.caller.name, cell.name)
 }
 
-/// Whether `caller/conditions`, or a part of either, selects this cell.
+/// Whether `text`, which is `caller/conditions` or a part of either, selects this cell.
 fn is_meant((access, cell): (&Access, Cell), text: &str) -> bool {
     let (caller, conditions) = text.split_once('/').unwrap_or((text, ""));
     let has = |name: &str, part: &str| name.to_lowercase().contains(&part.trim().to_lowercase());
     has(access.caller.name, caller) && has(cell.name, conditions)
 }
 
-/// Measures; nothing comes back when only a part was asked for, which is then printed.
+/// Runs the measurements. Returns `None` after a partial run, whose results are printed.
 pub fn run(options: &Options) -> Result<Option<Section>> {
     let (pages, log) = (options.pages()?, Log::create(options.log.as_deref())?);
     let programs = super::programs(options.programs.as_deref())?;

@@ -1,4 +1,4 @@
-//! Figures as tables, and the bars that they are held against.
+//! Formats the figures as tables, with their performance targets.
 
 use std::fmt::Write as _;
 
@@ -14,10 +14,10 @@ use crate::bench::turns::geometric_mean;
 pub const TITLE: &str = "Searches with several conditions";
 pub const CURVE_TITLE: &str = "Time against rows";
 
-/// What answering any page may take beside its share of the time by hand, in milliseconds.
+/// Allowed fixed overhead per page in milliseconds, in addition to the allowed ratio to the hand-written statement.
 const GRACE: f64 = 30.0;
 
-/// The most that the geometric mean may be with this many spans, times the quickest by hand.
+/// Maximum geometric mean, relative to the fastest hand-written statement, for this many spans.
 fn mean_asked(spans: u64) -> f64 {
     match spans {
         0..2_500_000 => 1.0,
@@ -26,7 +26,7 @@ fn mean_asked(spans: u64) -> f64 {
     }
 }
 
-/// One page in a line, as progress.
+/// Formats one page as a progress line.
 pub fn line(measured: &Measured) -> String {
     let by_hand: Vec<String> = measured.by_hand.iter().map(|figures| time(figures.milliseconds)).collect();
     let page = &measured.page;
@@ -45,7 +45,7 @@ pub fn line(measured: &Measured) -> String {
     )
 }
 
-/// The section of the page.
+/// Returns the section of the benchmark document.
 pub fn section(measured: &[Measured], versions: &[String], rounds: usize) -> Section {
     let bars = bars(measured);
     let mut text = format!(
@@ -165,7 +165,7 @@ fn bars_of(name: &str, data: DataSet, these: &[&Measured]) -> Vec<Bar> {
     bars
 }
 
-/// Whole pages of 20 traces against the statement by hand that finds only their ids, where both were measured.
+/// Compares whole pages of 20 traces with the hand-written statement that returns only their ids, if both were measured.
 fn whole_pages(name: &str, these: &[&Measured], cell: &str, asked: f64) -> Option<Bar> {
     let of = |view: View| {
         let wanted = move |one: &&&Measured| {
@@ -183,7 +183,7 @@ fn whole_pages(name: &str, these: &[&Measured], cell: &str, asked: f64) -> Optio
     Some(Bar::at_most(&format!("{name}: whole page of {cell}, times its ids by hand"), asked, worst))
 }
 
-/// The section about the time against the number of spans.
+/// Returns the section about search time against the number of spans.
 pub fn curve_section(curves: &[Curve], versions: &[String], rounds: usize) -> Section {
     let bars: Vec<Bar> = curves
         .iter()

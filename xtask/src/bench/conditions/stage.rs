@@ -1,4 +1,4 @@
-//! Each store in turn, filled with each data set, with a service in front of it.
+//! Starts each kind of ClickHouse in turn, fills it with each data set, and starts a service in front of it.
 
 use std::fs;
 use std::path::Path;
@@ -13,16 +13,16 @@ use crate::bench::store::Store;
 use crate::bench::trace_store::{Kind, TraceStore};
 use crate::stack::interrupt::Interrupted;
 
-/// The data that is read.
+/// A data set in one kind of ClickHouse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DataSet {
     pub store: Kind,
     pub spans: u64,
-    /// Whether each partition is one part.
+    /// Whether each partition is merged into one part.
     pub merged: bool,
 }
 
-/// A data set in a store, and a service that has just been started in front of it: it knows nothing of the data.
+/// A data set in ClickHouse with a freshly started service, whose caches are empty.
 pub struct Stage {
     pub data: DataSet,
     pub size: Size,
@@ -30,12 +30,12 @@ pub struct Stage {
     pub service: Prepared,
 }
 
-/// What there is to run on.
+/// The kinds of ClickHouse and the data sets to measure.
 pub struct Plan<'a> {
-    /// Both unless given.
+    /// Kinds of ClickHouse; empty means both.
     pub stores: &'a [Kind],
     pub sizes: &'a [u64],
-    /// Whether to measure with unmerged parts too, before they are merged.
+    /// Whether to also measure with unmerged parts, before merging them.
     pub unmerged: bool,
     pub programs: &'a Path,
 }
@@ -48,7 +48,7 @@ impl DataSet {
 }
 
 impl Plan<'_> {
-    /// Measures on all of it; returns what the stores say they are.
+    /// Runs the measurements on each data set. Returns the ClickHouse versions.
     pub fn run(&self, mut measure: impl FnMut(&Stage) -> Result<()>) -> Result<Vec<String>> {
         let stores = if self.stores.is_empty() { &[Kind::Engine, Kind::Server] } else { self.stores };
         let mut versions = Vec::new();
@@ -59,7 +59,7 @@ impl Plan<'_> {
                 .sizes
                 .iter()
                 .try_for_each(|spans| self.data_set(*kind, &store, directory.path(), *spans, &mut measure));
-            // A store that ended is the better explanation.
+            // If ClickHouse has exited, that error explains the failure better.
             store.check().and(outcome).inspect_err(|error| {
                 if !error.is::<Interrupted>() {
                     directory.disable_cleanup(true);
@@ -73,7 +73,7 @@ impl Plan<'_> {
         Ok(versions)
     }
 
-    /// Fills a store, measures, and empties it again.
+    /// Fills ClickHouse, measures, and drops the data.
     fn data_set(
         &self,
         kind: Kind,

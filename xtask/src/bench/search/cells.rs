@@ -1,5 +1,5 @@
-//! Policies times conditions: pages through the service and the first one by three shapes of statements, in turn, with the
-//! same answer.
+//! Measures policies combined with conditions: pages through the service, and the first page by three shapes of hand-written
+//! statements, in turn. All must return the same answer.
 
 use std::cell::Cell as Shared;
 
@@ -12,40 +12,40 @@ use crate::bench::store::{Counters, Store};
 use crate::bench::turns::{self, Contestant, Effort, Figures, SETTINGS, Sample};
 use crate::stack::api::rfc_3339;
 
-/// Traces of a page.
+/// Traces per page.
 pub const PAGE: u64 = 50;
 
-/// The later page that is measured.
+/// Number of the later page that is measured.
 const LATER_PAGE: usize = 20;
 
-/// One cell, measured.
+/// Measurements of one cell.
 pub struct Measured {
     pub cell: Cell,
-    /// Traces on the page.
+    /// Number of traces on the page.
     pub found: usize,
-    /// In the order of [`SHAPES`].
+    /// Figures in the order of [`SHAPES`].
     pub shapes: Vec<Figures>,
     pub service: Figures,
-    /// Page 20, where there are that many.
+    /// Figures of page 20, if there are that many pages.
     pub later: Option<Figures>,
-    /// Statements that the service sent for the first page.
+    /// Number of statements that the service sent for the first page.
     pub statements: u64,
 }
 
 impl Measured {
-    /// The quickest shape: its name and figures.
+    /// Returns the name and figures of the fastest statement shape.
     pub fn by_hand(&self) -> (&'static str, Figures) {
         let all = SHAPES.into_iter().zip(self.shapes.iter().copied());
         all.min_by(|(_, one), (_, other)| one.milliseconds.total_cmp(&other.milliseconds)).unwrap_or_default()
     }
 
-    /// How many times the quickest shape takes the service's time.
+    /// Time of the fastest shape divided by the time of the service.
     pub fn gain(&self) -> f64 {
         self.by_hand().1.milliseconds / self.service.milliseconds.max(1e-6)
     }
 }
 
-/// A page of a cell over the layout's window, as `view`; the first one without a cursor.
+/// Requests a page of a cell over the layout's window, as `view`. Without a cursor, it is the first page.
 pub fn page(
     service: &Prepared,
     cell: Cell,
@@ -63,7 +63,7 @@ pub fn page(
     service.query(&cell.asker.caller, &body)
 }
 
-/// Measures one cell; page 20 only if asked, since the way there is long.
+/// Measures one cell. Page 20 is measured only on request, because reaching it takes long.
 pub fn measure(
     service: &Prepared,
     store: &Store,
@@ -73,7 +73,7 @@ pub fn measure(
     later: bool,
 ) -> Result<Measured> {
     let statements = Shared::new(0);
-    // What asking for the counters itself adds to them.
+    // Amount by which reading the counters increases them.
     let own = {
         let before = store.counters()?;
         store.counters()?.since(before)
@@ -107,7 +107,7 @@ pub fn measure(
     Ok(Measured { cell, found, shapes: figures, service: of_service, later, statements: sent })
 }
 
-/// Walks to the later page, with every id on the way compared; none when there are fewer pages.
+/// Pages forward to the later page and compares every id on the way. Returns `None` if there are fewer pages.
 fn cursor_of_later_page(
     service: &Prepared,
     store: &Store,

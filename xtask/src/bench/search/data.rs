@@ -1,4 +1,5 @@
-//! The data set: made once by the store itself from numbers, so that the same size is the same data, and kept.
+//! The data set. ClickHouse generates it once from numbers, so that the same size gives the same data, and it is kept for later
+//! runs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,33 +13,33 @@ use crate::bench::store::Store;
 use crate::cache::{self, Lock};
 use crate::stack::interrupt;
 
-/// Increased with every change of what is generated.
+/// Version of the generated data; increase it with every change of the generator.
 const VERSION: u64 = 1;
-/// The end of the data: 2026-01-02T00:00:00Z, in nanoseconds since 1970.
+/// End of the data: 2026-01-02T00:00:00Z, in nanoseconds since 1970.
 pub const END: u64 = 1_767_312_000_000_000_000;
 const DAY: u64 = 86_400_000_000_000;
-/// No trace begins in the last minute, so that none crosses the end.
+/// No trace starts in the last minute, so that no trace crosses the end.
 const MARGIN: u64 = 60_000_000_000;
 pub const SPANS_A_TRACE: u64 = 16;
-/// As a fraction: a user has about six traces.
+/// Number of users per trace, as a fraction: one user per 6.25 traces.
 pub const USERS_A_TRACE: (u64, u64) = (4, 25);
 const BATCH: u64 = 500_000;
-/// Both tables with their indexes, while the store merges, and the projections that it will suggest.
+/// Disk space for both tables with their indexes, including merges in progress and the suggested projections.
 const BYTES_A_SPAN: u64 = 900;
 const DESCRIPTION: &str = "data-set.json";
 
 pub const DATABASE: &str = "otel";
 
-/// One of the two tables.
+/// One of the two tables of the data set.
 #[derive(Clone, Copy)]
 pub struct Table {
     pub name: &'static str,
     pub days: u64,
 }
 
-/// All spans in one day.
+/// Table with all spans in one day.
 pub const DAY_TABLE: Table = Table { name: "otel_traces", days: 1 };
-/// The same number over eight days.
+/// Table with the same number of spans over eight days.
 pub const WEEK_TABLE: Table = Table { name: "otel_traces_8d", days: 8 };
 
 impl Table {
@@ -47,7 +48,7 @@ impl Table {
     }
 }
 
-/// Where a data set of this size is kept, locked until this is dropped.
+/// Directory of a data set of this size. It is locked until this value is dropped.
 pub struct Place {
     directory: PathBuf,
     spans: u64,
@@ -56,8 +57,8 @@ pub struct Place {
 }
 
 impl Place {
-    /// The directory asked for, or one of the user's cache. What is there and is not this data set is made anew, if a run
-    /// of this command has left it or `fresh` asks for that.
+    /// Prepares the given directory, or one in the user's cache directory. A different data set there is regenerated if it is
+    /// incomplete or if `fresh` is set; otherwise it is an error.
     pub fn prepare(directory: Option<&Path>, spans: u64, fresh: bool) -> Result<Self> {
         let directory = match directory {
             Some(directory) => directory.to_path_buf(),
@@ -89,7 +90,7 @@ impl Place {
         Ok(place)
     }
 
-    /// Where the store keeps its files.
+    /// Directory of the ClickHouse data.
     pub fn store(&self) -> PathBuf {
         self.directory.join("store")
     }
@@ -120,7 +121,7 @@ impl Place {
             .with_context(|| format!("cannot write `{}`", path.display()))
     }
 
-    /// Makes the data, unless they are there.
+    /// Generates the data unless they exist.
     pub fn fill(&mut self, store: &Store) -> Result<()> {
         if self.complete {
             eprintln!("data set of {} spans, kept in `{}`", self.spans, self.directory.display());
@@ -149,7 +150,7 @@ fn held(directory: &Path) -> Option<Value> {
     serde_json::from_str(&fs::read_to_string(directory.join(DESCRIPTION)).ok()?).ok()
 }
 
-/// The second table, with its trace index, as the local store makes the first.
+/// Creates the second table with its trace index, with the same definition as the tables of the local store.
 fn create_week(store: &Store) -> Result<()> {
     let (day, week) = (DAY_TABLE.quoted(), WEEK_TABLE.quoted());
     let index = |table: Table, suffix: &str| format!("`{DATABASE}`.`{}_trace_id_ts{suffix}`", table.name);
@@ -187,11 +188,11 @@ fn fill(store: &Store, table: Table, spans: u64) -> Result<()> {
     Ok(())
 }
 
-/// Spans `first` to `first + count` of the data set.
+/// Returns the statement that inserts spans `first` to `first + count` of the data set.
 ///
-/// 36 services of 12 teams, with 8 operations each; a trace has 16 spans in up to four of them, 20 ms apart. Every fourth
-/// span is an entry: it has the trace's tenant (one of 500, and one that is rare) and user, and its own status. Of the traces
-/// 70 % are production, and 5 % fail in their second half. Everything follows from hashes of the trace's number.
+/// There are 36 services of 12 teams, with 8 operations each. A trace has 16 spans in up to four services, 20 ms apart. Every
+/// fourth span is an entry span: it has the trace's tenant (one of 500, and a rare one) and user, and its own status. 70 % of the
+/// traces are production, and 5 % fail in their second half. All values derive from hashes of the trace's number.
 fn insert(table: Table, spans: u64, first: u64, count: u64) -> String {
     let traces = spans.div_ceil(SPANS_A_TRACE);
     let length = table.days * DAY;

@@ -1,4 +1,4 @@
-//! `cargo xtask bench search`: what finding traces costs through the service, against statements by hand.
+//! `cargo xtask bench search`: the cost of finding traces through the service, compared with hand-written statements.
 
 mod cells;
 mod data;
@@ -27,56 +27,56 @@ use pages::Whole;
 use questions::{ASKERS, Cell, Layout, Range, fields};
 use report::Results;
 
-/// Memory of all the store's queries together. Statements by hand that group a day need more than the local store's own
-/// limit leaves.
+/// Memory limit for all concurrent queries of the local store. Hand-written statements that group a day need more than its
+/// default limit.
 const STORE_MEMORY: u64 = 12 << 30;
 
-/// What there is to measure.
+/// Part of the benchmark.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Part {
     /// The first page of every cell, and page 20.
     Cells,
     /// The first page with whole spans.
     Whole,
-    /// A walk through 1,000 pages.
+    /// Paging through 1,000 pages.
     Pages,
-    /// Windows of an hour, a day, and seven days.
+    /// Windows of one hour, one day, and seven days.
     Windows,
-    /// Cells and whole pages once more, with the suggested DDL in place.
+    /// Cells and whole pages again, with the suggested DDL applied.
     Suggestions,
 }
 
-/// How much is measured, and on what.
+/// Scope of the benchmark.
 #[derive(clap::Args)]
 #[group(skip)]
 #[command(group(clap::ArgGroup::new("only").args(["part", "cell"]).multiple(true)))]
 pub struct Options {
-    /// Spans of the data set, in each of its two tables.
+    /// Number of spans of the data set, in each of its two tables.
     #[arg(long, value_name = "NUMBER", default_value_t = 20_000_000)]
     spans: u64,
-    /// Where the data set is kept; `tracewarden/bench` in the user's cache directory unless given.
+    /// Directory of the data set. Default: `tracewarden/bench` in the user's cache directory.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Make the data set anew.
+    /// Regenerate the data set.
     #[arg(long)]
     fresh: bool,
-    /// Rounds that are measured, after one that warms up; slow statements get fewer.
+    /// Number of measured rounds, after one warm-up round. Slow statements get fewer rounds.
     #[arg(long, value_name = "NUMBER", default_value_t = 5)]
     rounds: usize,
-    /// Seconds after which a contestant is not asked again in the same cell.
+    /// Seconds that the service or a statement may use per cell before its remaining rounds are skipped.
     #[arg(long, value_name = "SECONDS", default_value_t = 20)]
     cap: u64,
-    /// Only these parts; prints the figures and writes nothing.
+    /// Measure only these parts. The figures are printed and not written to the document.
     #[arg(long, value_enum, value_name = "PART")]
     part: Vec<Part>,
-    /// Only these cells, `POLICY/CONDITION`, of which parts suffice (`two tenants/status`, `rare`, `/user`); prints the figures
-    /// and writes nothing.
+    /// Measure only these cells, given as `POLICY/CONDITION` or parts of it (`two tenants/status`, `rare`, `/user`). The figures
+    /// are printed and not written to the document.
     #[arg(long, value_name = "CELL")]
     cell: Vec<String>,
-    /// Address of a store that runs already and holds the data set; nothing is written to it.
+    /// URL of a running ClickHouse that holds the data set. The benchmark does not write to it.
     #[arg(long, value_name = "URL", requires = "only", conflicts_with_all = ["data", "fresh", "spans"])]
     store: Option<String>,
-    /// Directory of `tracewarden` and `tracewarden-localstore`, instead of building them.
+    /// Directory of already built `tracewarden` and `tracewarden-localstore` programs.
     #[arg(long, value_name = "DIR")]
     programs: Option<PathBuf>,
 }
@@ -98,12 +98,13 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Whether figures are missing for the page.
+    /// Whether this is a partial run, which lacks figures for the document.
     fn is_partial(&self) -> bool {
         !self.part.is_empty() || !self.cell.is_empty()
     }
 
-    /// Cells alone are the first page of these; in somebody else's store nothing may be written.
+    /// Whether to measure this part. With `--cell` alone, only [`Part::Cells`] is measured. Parts that write are skipped on an
+    /// external ClickHouse.
     fn wants(&self, part: Part) -> bool {
         let asked = if self.part.is_empty() {
             self.cell.is_empty() || part == Part::Cells
@@ -132,10 +133,10 @@ impl Options {
     }
 }
 
-/// What runs, in the order in which it must end.
+/// The running programs, in the order in which they must stop.
 struct Bench {
     service: Prepared,
-    /// None when it is somebody else's.
+    /// `None` with an external ClickHouse.
     local_store: Option<LocalStore>,
     store: Store,
     traces: u64,
@@ -144,13 +145,13 @@ struct Bench {
     directory: TempDir,
 }
 
-/// Measures; nothing comes back when only a part was asked for, which is then printed.
+/// Runs the measurements. Returns `None` after a partial run, whose results are printed.
 pub fn run(options: &Options) -> Result<Option<Section>> {
     let cells = options.cells()?;
     let programs = super::programs(options.programs.as_deref())?;
     let mut bench = Bench::start(options, &programs)?;
     let outcome = bench.measure(&cells, options);
-    // A program that died is the better explanation.
+    // If a program has exited, that error explains the failure better.
     let results = bench.check().and(outcome).inspect_err(|error| bench.keep_logs(error))?;
     bench.stop()?;
     let (text, bars) = results.markdown();
@@ -161,7 +162,7 @@ pub fn run(options: &Options) -> Result<Option<Section>> {
     Ok(Some(Section { title: "Searching", text, bars }))
 }
 
-/// Measures previews of changes of roles, on the same data.
+/// Measures previews of role changes, with the same data.
 pub fn previews(options: &Options) -> Result<Section> {
     let programs = super::programs(options.programs.as_deref())?;
     let mut bench = Bench::start(options, &programs)?;
@@ -194,7 +195,7 @@ impl Bench {
                 let (url, password) = (running.url.clone(), running.password.clone());
                 let store = Store::new(&url, &password);
                 place.fill(&store)?;
-                // An earlier run may have been ended in the middle.
+                // An earlier run may have been interrupted while the suggestions were applied.
                 suggestions::take_away(&store, DAY_TABLE)?;
                 (Some(place), Some(running), url, password)
             }
@@ -213,12 +214,12 @@ impl Bench {
         Ok(Self { service, local_store, store, traces, engine, _place: place, directory })
     }
 
-    /// Has the service read another table.
+    /// Binds another table to the service.
     fn bind(&self, table: Table) -> Result<()> {
         self.service.bind(Source { database: DATABASE, table: table.name, fields: &fields(&[]) })
     }
 
-    /// An error when one of the programs has ended.
+    /// Returns an error if one of the programs has exited.
     fn check(&mut self) -> Result<()> {
         self.service.check()?;
         self.local_store.as_mut().map_or(Ok(()), LocalStore::check)
@@ -229,7 +230,7 @@ impl Bench {
         service.and(self.local_store.as_mut().map_or(Ok(()), LocalStore::stop))
     }
 
-    /// What the programs said about it is wanted after an error that nobody asked for.
+    /// Keeps the programs' logs after an error, unless the run was interrupted.
     fn keep_logs(&mut self, error: &anyhow::Error) {
         if !error.is::<Interrupted>() {
             self.directory.disable_cleanup(true);
@@ -272,7 +273,7 @@ impl Bench {
         let later = !options.is_partial();
         let (mut measured, failures) = (Vec::new(), Failures::default());
         for cell in cells {
-            // The others may tell what is wrong with one that fails.
+            // After a failed cell, measure the others: their results may help to explain it.
             let outcome = cells::measure(&self.service, &self.store, layout, *cell, options.effort(), later)
                 .with_context(|| cell.name());
             if let Some(figures) = failures.tolerate(outcome)? {

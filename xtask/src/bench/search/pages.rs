@@ -1,4 +1,4 @@
-//! Pages after the first, pages with whole spans, and windows of different lengths.
+//! Measures later pages, pages with whole spans, and windows of different lengths.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -14,26 +14,26 @@ use crate::bench::service::Prepared;
 use crate::bench::store::Store;
 use crate::bench::turns::{self, Contestant, Effort, Figures, SETTINGS, Sample};
 
-/// Pages of the walk, and those of which the time is taken.
+/// Number of pages to read in sequence, and the page numbers that are measured.
 pub const WALK: usize = 1_000;
 const TIMED: [usize; 4] = [1, 20, 500, WALK];
-/// A walk that takes longer is ended: then a page takes longer than anybody would wait.
+/// Time limit for reading all pages. Beyond it, a page is too slow to be usable.
 const WALK_LIMIT: Duration = Duration::from_secs(1_800);
 
-/// Windows before the end of the data.
+/// Window lengths in seconds. Each window ends at the end of the data.
 const WINDOWS: [(&str, u64); 3] = [("1 hour", 3_600), ("24 hours", 86_400), ("7 days", 604_800)];
 
-/// What came of a walk.
+/// Result of paging through the results.
 pub struct Walk {
     pub pages: usize,
     pub traces: usize,
     pub elapsed: Duration,
-    /// Pages by number, measured again in turn.
+    /// Figures by page number, measured afterwards in turn.
     pub timed: Vec<(usize, Figures)>,
 }
 
 impl Walk {
-    /// How many times page `number` takes the time of the first; NaN when it was not reached.
+    /// Time of page `number` divided by the time of the first page, or NaN if the page was not reached.
     pub fn growth(&self, number: usize) -> f64 {
         let of = |number| {
             let found = self.timed.iter().find(|(page, _)| *page == number);
@@ -43,12 +43,12 @@ impl Walk {
     }
 }
 
-/// Where matches are dense.
+/// Returns a cell with many matches.
 pub fn dense() -> Result<Cell> {
     Cell::all().next().context("there are no cells")
 }
 
-/// Walks through pages of the dense cell; every trace must come exactly once, in the order of the statement by hand.
+/// Pages through the results of the dense cell. Every trace must appear exactly once, in the order of the hand-written statement.
 pub fn walk(service: &Prepared, store: &Store, layout: &Layout<'_>, effort: Effort) -> Result<Walk> {
     let cell = dense()?;
     let ask = |cursor: Option<&str>| page(service, cell, layout, "ids", cursor);
@@ -86,26 +86,26 @@ pub fn walk(service: &Prepared, store: &Store, layout: &Layout<'_>, effort: Effo
     Ok(Walk { pages, traces: ids.len(), elapsed, timed: TIMED.into_iter().zip(figures).collect() })
 }
 
-/// The first page with whole spans, beside its parts.
+/// Measurements of a first page with whole spans, and of its parts.
 pub struct Whole {
     pub cell: Cell,
     pub spans: u64,
-    /// Through the service.
+    /// The whole page through the service.
     pub page: Figures,
-    /// Through the service, ids alone.
+    /// The trace ids only, through the service.
     pub selection: Figures,
-    /// The spans of these ids, by hand.
+    /// The spans of these ids, by a hand-written statement.
     pub reading: Figures,
 }
 
 impl Whole {
-    /// How many times the page takes the time of its parts.
+    /// Time of the page divided by the sum of its parts.
     pub fn overhead(&self) -> f64 {
         self.page.milliseconds / (self.selection.milliseconds + self.reading.milliseconds).max(1e-6)
     }
 }
 
-/// Measures the first page of a cell with all columns; none when it holds no trace.
+/// Measures the first page of a cell with all columns. Returns `None` if the page is empty.
 pub fn whole(
     service: &Prepared,
     store: &Store,
@@ -121,7 +121,7 @@ pub fn whole(
     let spans: u64 = store.run(&count)?.trim().parse()?;
     let through = |view: &'static str| {
         let page = page(service, cell, layout, view, None)?;
-        // Ids of spans as they stand in each row, and nowhere else.
+        // This key occurs once per row and nowhere else.
         let answer = match view {
             "spans" => rows::occurrences(&page.reply.body, b"\"SpanId\":"),
             _ => spans,
@@ -144,7 +144,7 @@ pub fn whole(
     Ok(Some(Whole { cell, spans, page: *page, selection: *selection, reading: *reading }))
 }
 
-/// The time of the first page for each window, by its name.
+/// Measures the first page for each window, by window name.
 pub fn windows(
     service: &Prepared,
     store: &Store,
@@ -162,7 +162,7 @@ pub fn windows(
             Ok(Sample { answer: page.trace_ids()?, elapsed: page.reply.elapsed, rows: 0, bytes: 0 })
         }));
     }
-    // The newest traces are the same, however far back one looks.
+    // All windows end at the same time, so that their newest traces are the same.
     let (answer, figures) = turns::agree(&mut contestants, effort)?;
     drop(contestants);
     let expected = store.ask(&cell.by_hand("pre", &layout(3_600), PAGE), SETTINGS)?.lines()?;

@@ -1,4 +1,4 @@
-//! What previewing a change of a role costs, against one pass by hand over the same window.
+//! Measures previews of role changes, compared with a hand-written single pass over the same window.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ use crate::bench::numbers::grouped;
 use crate::bench::turns::{self, Contestant, Effort, Figures, Sample};
 use crate::stack::api::rfc_3339;
 
-/// A change of a role, and what both sides are by hand.
+/// A change of a role, with the old and the new policy as SQL.
 struct Change {
     name: &'static str,
     role: &'static str,
@@ -53,7 +53,7 @@ const CHANGES: [Change; 4] = [
     },
 ];
 
-/// A preview, measured.
+/// Measurements of a preview.
 pub struct Previewed {
     change: &'static str,
     counts: Counts,
@@ -61,12 +61,13 @@ pub struct Previewed {
     preview: Figures,
 }
 
-/// Traces gained, lost, and neither.
+/// Numbers of gained, lost and unchanged traces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Counts([u64; 3]);
 
 impl Change {
-    /// What the role opens before and after, counted by one pass that groups the window by trace.
+    /// Returns the statement that counts the traces that the role grants access to before and after, in one pass that groups the
+    /// window by trace.
     fn pass(&self, layout: &Layout<'_>) -> String {
         let (table, from, to) = (layout.table, layout.range.from, layout.range.to);
         let (before, after) = (self.before, self.after);
@@ -79,7 +80,7 @@ impl Change {
     }
 }
 
-/// Previews each change in turn with the pass by hand, and compares the counts.
+/// Previews each change in turn with the hand-written pass, and compares the counts.
 pub fn measure(bench: &Bench, layout: &Layout<'_>, effort: Effort) -> Result<Vec<Previewed>> {
     let mut measured = Vec::new();
     for change in &CHANGES {
@@ -129,13 +130,13 @@ fn number(answer: &Value, pointer: &str) -> Result<u64> {
 }
 
 impl Previewed {
-    /// How many times one pass the preview takes.
+    /// Time of the preview divided by the time of one pass.
     fn passes(&self) -> f64 {
         self.preview.milliseconds / self.pass.milliseconds.max(1e-6)
     }
 }
 
-/// The section of the page, and its bars.
+/// Returns the section of the document and its targets.
 pub fn markdown(spans: u64, engine: &str, measured: &[Previewed], service_memory: u64) -> (String, Vec<Bar>) {
     let worst = measured.iter().map(Previewed::passes).fold(f64::NAN, f64::max);
     let bars = vec![Bar::at_most("preview of a change, times one pass by hand, worst", 3.0, worst)];

@@ -1,24 +1,24 @@
-//! What is asked: who asks, for what, and how an engineer would write it by hand.
+//! The searches: callers, conditions, and the equivalent hand-written SQL.
 
 use serde_json::{Value, json};
 
 use super::data::{END, USERS_A_TRACE};
 use crate::bench::service::Caller;
 
-/// Somebody with one role, and the spans that it opens.
+/// A caller with one role, and the policy of the role.
 pub struct Asker {
     pub caller: Caller,
-    /// The policy by hand.
+    /// The policy for hand-written SQL.
     opens: Operand,
 }
 
-/// A condition of a filter.
+/// A search condition.
 pub struct Condition {
     pub name: &'static str,
     matches: Option<Operand>,
 }
 
-/// A comparison of a column, or of a key of a map, with values.
+/// A comparison of a column, or of a map key, with values.
 #[derive(Clone)]
 struct Operand {
     map: Option<&'static str>,
@@ -29,18 +29,18 @@ struct Operand {
 #[derive(Clone)]
 enum Values {
     Fixed(&'static [&'static str]),
-    /// A user that has a few traces, however large the data set.
+    /// A user with few traces, independent of the size of the data set.
     User,
 }
 
-/// One cell of the table: a policy and a condition.
+/// A benchmark cell: a policy and a condition.
 #[derive(Clone, Copy)]
 pub struct Cell {
     pub asker: &'static Asker,
     pub condition: &'static Condition,
 }
 
-/// Shapes of statements, by their usual names.
+/// Common names of the statement shapes.
 pub const SHAPES: [&str; 3] = ["naive", "pre", "semi"];
 
 const BY_TENANT: &str = r#"SpanAttributes["tenant.id"] in user.attributes.tenants"#;
@@ -93,7 +93,7 @@ const fn key(map: &'static str, name: &'static str, values: &'static [&'static s
     Operand { map: Some(map), name, values: Values::Fixed(values) }
 }
 
-/// A column that holds a key of a map.
+/// A materialized column that holds the value of a map key.
 #[derive(Debug, Clone)]
 pub struct KeyColumn {
     pub map: String,
@@ -101,7 +101,7 @@ pub struct KeyColumn {
     pub column: String,
 }
 
-/// The keys of maps that are marked, and whether policies may look at them.
+/// Map keys that are defined as fields, and whether policies may use them.
 pub const KEYS: [(&str, &str, bool); 5] = [
     ("ResourceAttributes", "deployment.environment", true),
     ("ResourceAttributes", "team", true),
@@ -110,7 +110,7 @@ pub const KEYS: [(&str, &str, bool); 5] = [
     ("SpanAttributes", "user.id", false),
 ];
 
-/// The fields to mark, with these columns adopted.
+/// Returns the field definitions, with these columns adopted.
 pub fn fields(columns: &[KeyColumn]) -> Value {
     let key = |(map, name, policy): (&str, &str, bool)| {
         let mut field =
@@ -125,7 +125,7 @@ pub fn fields(columns: &[KeyColumn]) -> Value {
     Value::Array(KEYS.into_iter().map(key).chain([service]).collect())
 }
 
-/// A time range, in nanoseconds since 1970, half-open.
+/// A half-open time range in nanoseconds since 1970.
 #[derive(Clone, Copy)]
 pub struct Range {
     pub from: u64,
@@ -133,16 +133,16 @@ pub struct Range {
 }
 
 impl Range {
-    /// This many seconds before the end of the data.
+    /// Returns the last `seconds` seconds of the data.
     pub fn last_seconds(seconds: u64) -> Self {
         Self { from: END - seconds * 1_000_000_000, to: END }
     }
 }
 
-/// What statements by hand are written for.
+/// Parameters of the hand-written statements.
 #[derive(Clone, Copy)]
 pub struct Layout<'a> {
-    /// The quoted table.
+    /// The quoted table name.
     pub table: &'a str,
     pub range: Range,
     pub traces: u64,
@@ -183,13 +183,13 @@ impl Operand {
     }
 }
 
-/// How many users the data set has.
+/// Number of users in the data set.
 pub fn users(traces: u64) -> u64 {
     (traces * USERS_A_TRACE.0 / USERS_A_TRACE.1).clamp(1, 200_000)
 }
 
 impl Cell {
-    /// All of them, in the order of the table.
+    /// Returns all cells in table order.
     pub fn all() -> impl Iterator<Item = Self> {
         ASKERS.iter().flat_map(|asker| CONDITIONS.iter().map(move |condition| Self { asker, condition }))
     }
@@ -198,14 +198,14 @@ impl Cell {
         format!("{}, {}", self.asker.caller.name, self.condition.name)
     }
 
-    /// Whether somebody who writes `policy/condition`, or a part of either, means this one.
+    /// Whether `text`, which is `policy/condition` or a part of either, selects this cell.
     pub fn is_meant_by(self, text: &str) -> bool {
         let (asker, condition) = text.split_once('/').unwrap_or((text, ""));
         let holds = |name: &str, part: &str| name.to_lowercase().contains(&part.trim().to_lowercase());
         holds(self.asker.caller.name, asker) && holds(self.condition.name, condition)
     }
 
-    /// The filter of a query.
+    /// Returns the filter of a query.
     pub fn filter(self, traces: u64) -> Value {
         let Some(operand) = &self.condition.matches else { return json!({}) };
         let value = operand.values(traces).into_iter().next();
@@ -216,7 +216,8 @@ impl Cell {
         json!({"conditions": [condition]})
     }
 
-    /// The statement of one of [`SHAPES`]: ids of the newest traces. All decide inside the window only.
+    /// Returns the statement of one of [`SHAPES`], which finds the ids of the newest traces. All shapes evaluate spans inside the
+    /// window only.
     pub fn by_hand(self, shape: &str, layout: &Layout<'_>, limit: u64) -> String {
         let (table, Range { from, to }) = (layout.table, layout.range);
         let window = format!(
@@ -224,7 +225,8 @@ impl Cell {
         );
         let opens = self.asker.opens.sql(layout);
         let matches = self.condition.matches.as_ref().map(|operand| operand.sql(layout));
-        // The order: newest match of the condition, or without one newest span that opens the trace.
+        // Traces are ordered by the newest span that matches the condition, or without a condition by the newest span that
+        // satisfies the policy.
         let key = matches.as_deref().unwrap_or(&opens);
         let both = match &matches {
             None => format!("countIf({opens}) > 0"),

@@ -1,4 +1,4 @@
-//! Figures as tables for people, and the bars that they are held against.
+//! Formats the figures as tables, with their performance targets.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use crate::bench::bars::{self, Bar};
 use crate::bench::numbers::{grouped, megabytes, time};
 use crate::bench::turns::{Figures, geometric_mean};
 
-/// All that was measured; what was not is empty.
+/// All measurements. Fields of skipped parts are empty.
 #[derive(Default)]
 pub struct Results {
     pub spans: u64,
@@ -25,7 +25,7 @@ pub struct Results {
 }
 
 impl Results {
-    /// The section of the page, and the bars in it.
+    /// Returns the section of the document and its targets.
     pub fn markdown(&self) -> (String, Vec<Bar>) {
         let bars = self.bars();
         let mut out = format!(
@@ -125,7 +125,7 @@ impl Results {
     }
 }
 
-/// One cell in a line, for somebody who waits.
+/// Formats one cell as a progress line.
 pub fn line(measured: &Measured) -> String {
     let shapes: Vec<String> = measured.shapes.iter().map(|figures| time(figures.milliseconds)).collect();
     format!(
@@ -138,7 +138,7 @@ pub fn line(measured: &Measured) -> String {
     )
 }
 
-/// Cells as a Markdown table.
+/// Formats the cells as a Markdown table.
 fn cells(measured: &[Measured]) -> String {
     let mut out = String::from(
         "| policy, condition | traces | naive, ms | pre, ms | semi, ms | service, ms | page 20, ms | times faster \
@@ -181,7 +181,7 @@ fn cells(measured: &[Measured]) -> String {
     out
 }
 
-/// Whole pages as a Markdown table.
+/// Formats the whole pages as a Markdown table.
 fn whole(measured: &[Whole]) -> String {
     let mut out = String::from(
         "The first page with all columns as JSON, beside the ids of the same page through the service and a statement that reads \

@@ -1,4 +1,5 @@
-//! The suggested DDL: run as it is given, adopted, and taken away again, so that the next run begins where this one did.
+//! Applies the suggested DDL exactly as suggested, adopts its columns, and removes it again, so that the next run starts from the
+//! same state.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,21 +14,21 @@ use crate::bench::store::Store;
 use crate::stack::api::{list, text};
 use crate::stack::{interrupt, trace_source};
 
-/// The service looks at tables anew within a minute.
+/// The service detects table changes within a minute.
 const NOTICED: Duration = Duration::from_secs(61);
-/// One suggestion may make another one possible, and no more than this deep.
+/// Maximum number of rounds of suggestions. Applying a suggestion may enable further ones.
 const TURNS: usize = 4;
 
-/// What was done.
+/// The applied suggestions.
 pub struct Applied {
-    /// What each suggestion was about, and what its statements took.
+    /// Id of each suggestion, with the run time of its statements.
     pub suggestions: Vec<(String, Duration)>,
     pub columns: Vec<KeyColumn>,
-    /// Bytes on disk before and afterwards.
+    /// Bytes on disk before and after.
     pub bytes: (u64, u64),
 }
 
-/// Runs every statement that the service suggests, adopts the columns, and waits until all of it is noticed.
+/// Runs every suggested statement, adopts the columns, and waits until the service has detected the changes.
 pub fn apply(service: &Prepared, store: &Store, table: Table) -> Result<Applied> {
     let before = bytes(store, table)?;
     let mut done = Vec::new();
@@ -62,7 +63,8 @@ pub fn apply(service: &Prepared, store: &Store, table: Table) -> Result<Applied>
     Ok(Applied { suggestions: done, columns, bytes: (before, bytes(store, table)?) })
 }
 
-/// The columns that hold the marked keys, found by what they are made of. The service checks them when they are adopted.
+/// Returns the columns that hold the defined map keys, recognised by their expressions. The service verifies them when they are
+/// adopted.
 fn columns(store: &Store, table: Table) -> Result<Vec<KeyColumn>> {
     let text = store.run(&format!(
         "SELECT name, default_expression FROM system.columns WHERE database = '{DATABASE}' AND table = '{}' \
@@ -83,7 +85,7 @@ fn columns(store: &Store, table: Table) -> Result<Vec<KeyColumn>> {
         .collect()
 }
 
-/// Takes away whatever the exporter's table does not have. It belongs to this benchmark alone.
+/// Removes everything that the exporter's table does not have. Only this benchmark uses the table.
 pub fn take_away(store: &Store, table: Table) -> Result<()> {
     let of = |what: &str, from: &str, condition: &str| -> Result<Vec<String>> {
         let rows = store.run(&format!(
@@ -92,7 +94,7 @@ pub fn take_away(store: &Store, table: Table) -> Result<()> {
         ))?;
         Ok(rows.lines().map(|name| format!("DROP {what} `{name}`")).collect())
     };
-    // What rests on a column goes before it.
+    // Dependent objects are dropped before the columns.
     let mut dropped = of("PROJECTION", "projections", "1")?;
     dropped.extend(of("INDEX", "data_skipping_indices", &format!("name NOT IN ({OWN_INDEXES})"))?);
     dropped.extend(of("COLUMN", "columns", "default_kind = 'MATERIALIZED'")?);
@@ -105,7 +107,7 @@ pub fn take_away(store: &Store, table: Table) -> Result<()> {
     Ok(())
 }
 
-/// Those of the exporter's table.
+/// Indexes of the exporter's table.
 const OWN_INDEXES: &str = "'idx_trace_id', 'idx_res_attr_key', 'idx_res_attr_value', 'idx_span_attr_key', \
     'idx_span_attr_value', 'idx_duration'";
 

@@ -1,4 +1,4 @@
-//! Tools of the interface for agents.
+//! Calls tools of the MCP interface.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::Bench;
 use crate::bench::conditions::cells::Access;
 
-/// Calls a tool; returns its structured content, and what the call took.
+/// Calls a tool. Returns its structured content and the duration of the call.
 pub fn call(bench: &Bench<'_>, access: &Access, tool: &str, arguments: &Value) -> Result<(Value, Duration)> {
     let message = json!({
         "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments},

@@ -1,4 +1,4 @@
-//! Collateral access: services that a role shows only because traces are shown whole.
+//! Measures collateral access: services that a role shows only because traces are shown whole.
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ use crate::bench::conditions::data::{TABLE, quoted};
 use crate::bench::turns::{SETTINGS, Sample};
 
 pub fn measure(bench: &Bench<'_>, measured: &mut Vec<Measured>) -> Result<()> {
-    // Of a caller with one role that has a policy: what it shows is what the caller sees.
+    // Only callers with a single role that has a policy: what that role shows equals what the caller sees.
     for access in CALLERS.iter().filter(|access| access.caller.roles.len() == 1) {
         let (Some((role, _)), Some(policy)) = (access.caller.roles.first(), access.sql) else { continue };
         let window = |round: usize| Window::last(86_400, round as u64 * STEP);
@@ -45,7 +45,8 @@ pub fn measure(bench: &Bench<'_>, measured: &mut Vec<Measured>) -> Result<()> {
     Ok(())
 }
 
-/// Traces that are visible; different services in them; those of which no span satisfies the policy.
+/// Returns the statement that counts the visible traces, the distinct services in them, and the services of which no span
+/// satisfies the policy.
 fn by_hand(policy: &str, window: Window) -> String {
     let (table, near, inside) = (quoted(TABLE), window.near(), window.inside());
     format!(

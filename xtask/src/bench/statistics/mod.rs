@@ -1,5 +1,5 @@
-//! `cargo xtask bench statistics`: counts, values of fields, whole pages and previews of roles, against statements by hand of the
-//! same meaning.
+//! `cargo xtask bench statistics`: counts, field values, whole pages and role previews, compared with equivalent hand-written
+//! statements.
 
 mod agent;
 mod collateral;
@@ -27,21 +27,21 @@ use super::trace_store::Kind;
 use super::turns::{self, Contestant, Effort, Failures, Figures, Sample};
 use previews::Previewed;
 
-/// Fewer rounds are not written to the page.
+/// Minimum number of rounds for results that are written to the document.
 const FEWEST_ROUNDS: usize = 7;
-/// Seconds by which a round's window ends before that of the round before it.
+/// Seconds by which the window moves back in each round.
 const STEP: u64 = 7;
 
-/// What there is to measure.
+/// Part of the benchmark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Part {
-    /// `svc_trace_stats` of the interface for agents.
+    /// The MCP tool `svc_trace_stats`.
     Stats,
     /// `GET /filter/values`.
     Values,
     /// A page of 50 whole traces.
     Page,
-    /// `svc_query_traces` of the interface for agents.
+    /// The MCP tool `svc_query_traces`.
     Summaries,
     /// `POST /policies/overshare`.
     Collateral,
@@ -49,29 +49,30 @@ pub enum Part {
     Previews,
 }
 
-/// How much is measured, and on what.
+/// Scope of the benchmark.
 #[derive(clap::Args)]
 #[group(skip)]
 pub struct Options {
-    /// Spans of a data set, several with commas.
+    /// Number of spans of a data set; several values are separated by commas.
     #[arg(long, value_name = "NUMBER", value_delimiter = ',', default_values_t = [5_000_000])]
     spans: Vec<u64>,
-    /// Stores, with commas; both unless given.
+    /// Kinds of ClickHouse to measure, separated by commas. Default: both.
     #[arg(long, value_enum, value_name = "STORE", value_delimiter = ',')]
     store: Vec<Kind>,
-    /// Only these parts, with commas; prints the figures and writes nothing.
+    /// Measure only these parts, separated by commas. The figures are printed and not written to the document.
     #[arg(long, value_enum, value_name = "PART", value_delimiter = ',')]
     part: Vec<Part>,
-    /// Rounds that are measured, after one that warms up; with fewer than 7 the figures are printed and not written.
+    /// Number of measured rounds, after one warm-up round. With fewer than 7, the figures are printed and not written to the
+    /// document.
     #[arg(long, value_name = "NUMBER", default_value_t = FEWEST_ROUNDS)]
     rounds: usize,
-    /// Seconds after which a contestant is asked no more for the same.
+    /// Seconds that the service or a statement may use per measurement before its remaining rounds are skipped.
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     cap: u64,
-    /// Write every single measurement to this file, as a line of JSON.
+    /// Write every single measurement to this file, as one JSON object per line.
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
-    /// Directory of `tracewarden` and `tracewarden-localstore`, instead of building them.
+    /// Directory of already built `tracewarden` and `tracewarden-localstore` programs.
     #[arg(long, value_name = "DIR")]
     programs: Option<PathBuf>,
 }
@@ -96,18 +97,18 @@ impl Options {
     }
 }
 
-/// A question and both ways to answer it, measured.
+/// Measurements of the service and of the hand-written statement.
 pub struct Measured {
     pub data: DataSet,
     pub part: Part,
     pub what: String,
     pub by_hand: Figures,
     pub service: Figures,
-    /// The most statements that the service sent for an answer.
+    /// Maximum number of statements that the service sent for an answer.
     pub statements: u64,
 }
 
-/// A data set, with everything that answers.
+/// A data set with the service and the ClickHouse instance that serve it.
 pub struct Bench<'a> {
     stage: &'a Stage,
     log: &'a Log,
@@ -115,17 +116,17 @@ pub struct Bench<'a> {
     failures: &'a Failures,
 }
 
-/// An answer as lines that are equal where both ways answer the same.
+/// An answer as lines, which are equal if both ways give the same answer.
 type Answer = Vec<String>;
 
 impl Measured {
-    /// How many times the statement by hand the service takes.
+    /// Time of the service divided by the time of the hand-written statement.
     pub fn ratio(&self) -> f64 {
         self.service.milliseconds / self.by_hand.milliseconds
     }
 }
 
-/// Measures; nothing comes back when only a part was asked for, which is then printed.
+/// Runs the measurements. Returns `None` after a partial run, whose results are printed.
 pub fn run(options: &Options) -> Result<Option<Section>> {
     let log = Log::create(options.log.as_deref())?;
     let programs = super::programs(options.programs.as_deref())?;
@@ -150,7 +151,7 @@ pub fn run(options: &Options) -> Result<Option<Section>> {
         if options.wants(Part::Collateral) {
             collateral::measure(&bench, &mut measured)?;
         }
-        // Last: it gives the service hundreds of users.
+        // Previews run last, because they create hundreds of users in the service.
         if options.wants(Part::Previews) {
             previews::measure(&bench, &mut previewed)?;
         }
@@ -166,8 +167,8 @@ pub fn run(options: &Options) -> Result<Option<Section>> {
 }
 
 impl Bench<'_> {
-    /// Has both answer in turn, the service first. Both take the number of the round, and must answer the same; none comes back
-    /// where they failed.
+    /// Runs the service and the hand-written statement in turn, the service first. Both get the round number and must give the
+    /// same answer. Returns `None` if a measurement failed.
     fn compare(
         &self,
         part: Part,
@@ -178,7 +179,7 @@ impl Bench<'_> {
     ) -> Result<Option<Measured>> {
         let (store, most_statements) = (&self.stage.store, Shared::new(0));
         let what = format!("{}: {what}", access.caller.name);
-        // What asking for the counters adds to them.
+        // Amount by which reading the counters increases them.
         let own = {
             let before = store.counters()?;
             store.counters()?.since(before)

@@ -1,4 +1,4 @@
-//! A page of whole traces without conditions, as the search page shows it at first.
+//! Measures a page of whole traces without conditions, as the search page requests it first.
 
 use anyhow::Result;
 use serde_json::json;
@@ -9,7 +9,7 @@ use crate::bench::conditions::cells::CALLERS;
 use crate::bench::conditions::measure::{rows_by_hand, rows_of_page};
 use crate::bench::turns::{SETTINGS, Sample};
 
-/// Traces of the page.
+/// Traces per page.
 const PAGE: u64 = 50;
 
 pub fn measure(bench: &Bench<'_>, measured: &mut Vec<Measured>) -> Result<()> {

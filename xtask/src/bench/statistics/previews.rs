@@ -1,4 +1,4 @@
-//! Previews of a changed role in an installation with hundreds of roles and users.
+//! Measures previews of a role change in an installation with hundreds of roles and users.
 
 use std::time::{Duration, Instant};
 
@@ -14,14 +14,14 @@ use crate::bench::turns::SETTINGS;
 
 const ROLES: usize = 300;
 const USERS: usize = 300;
-/// Roles of a user beside the changed one.
+/// Roles per user besides the changed one.
 const OTHER_ROLES: usize = 2;
 /// The role that every user has.
 const CHANGED: &str = "changed";
-/// Seconds that a preview may take.
+/// Time limits of the previews in seconds.
 const SECONDS: [u64; 2] = [1, 10];
 
-/// The policy of the role before and after, and both in SQL.
+/// The policy of the role before and after the change, as CEL and as SQL.
 const BEFORE: (&str, &str) =
     (r#"ResourceAttributes["team"] == "team-5""#, "ResourceAttributes['team'] = 'team-5'");
 const AFTER: (&str, &str) = (
@@ -29,22 +29,22 @@ const AFTER: (&str, &str) = (
     "ResourceAttributes['team'] = 'team-5' AND ResourceAttributes['deployment.environment'] = 'production'",
 );
 
-/// A preview, measured; the slowest of its rounds.
+/// Measurements of a preview: the worst of its rounds.
 pub struct Previewed {
     pub data: DataSet,
-    /// That it may take.
+    /// Time limit in seconds.
     pub seconds: u64,
-    /// NaN where a round was not answered.
+    /// Longest time in seconds, or NaN if a round failed.
     pub took: f64,
-    /// The smallest share of the traces that was read, 1 for all of them.
+    /// Smallest fraction of the traces that was read, 1 for all of them.
     pub fraction: f64,
-    /// Members that were compared, the fewest.
+    /// Smallest number of members that were compared.
     pub compared: u64,
-    /// Milliseconds of one pass by hand that counts the same for the role alone.
+    /// Fastest time in milliseconds of a hand-written pass that counts the same for the role alone.
     pub by_hand: f64,
-    /// Whether each preview that read everything counted what the pass counts.
+    /// Whether each preview that was not sampled has the counts of the hand-written pass.
     pub equal: bool,
-    /// What an unanswered one said.
+    /// Error of a failed round.
     pub failure: Option<String>,
 }
 
@@ -114,7 +114,7 @@ impl Previewed {
     }
 }
 
-/// Traces that the role alone gains, loses and keeps.
+/// Returns the statement that counts the traces that the role alone gains, loses and keeps.
 fn by_hand(window: Window) -> String {
     format!(
         "SELECT countIf(after AND NOT before), countIf(before AND NOT after), countIf(before AND after) FROM (\
@@ -128,7 +128,7 @@ fn by_hand(window: Window) -> String {
     )
 }
 
-/// Roles and users, who all have the role that changes, and two others each.
+/// Creates roles and users. Each user has the changed role and two others.
 fn set_up(bench: &Bench<'_>) -> Result<()> {
     let administrator = &bench.stage.service.administrator;
     let put = |role: &str, expression: &str| {

@@ -1,4 +1,4 @@
-//! Figures as tables, and the bars that they are held against.
+//! Formats the figures as tables, with their performance targets.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use crate::bench::numbers::{grouped, time};
 
 pub const TITLE: &str = "Statistics";
 
-/// The most that each kind of work may take, times the statement by hand.
+/// Maximum time of each part, relative to the hand-written statement.
 const ASKED: [(Part, &str, f64); 5] = [
     (Part::Stats, "statistics", 2.0),
     (Part::Values, "values of a field", 1.5),
@@ -20,7 +20,7 @@ const ASKED: [(Part, &str, f64); 5] = [
     (Part::Collateral, "collateral access", 2.0),
 ];
 
-/// One question in a line, as progress.
+/// Formats one measurement as a progress line.
 pub fn line(measured: &Measured) -> String {
     format!(
         "{}: {}: by hand {} ms, service {} ms in {} statements: {:.2} times",
@@ -33,7 +33,7 @@ pub fn line(measured: &Measured) -> String {
     )
 }
 
-/// The section of the page.
+/// Returns the section of the document.
 pub fn section(
     measured: &[Measured],
     previewed: &[Previewed],

@@ -1,4 +1,4 @@
-//! Counts, errors and percentiles by service, as an agent asks for them.
+//! Measures counts, errors and percentiles by service, as an MCP client requests them.
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -9,14 +9,14 @@ use crate::bench::conditions::cells::{Access, CALLERS};
 use crate::bench::conditions::data::{TABLE, quoted};
 use crate::bench::turns::{SETTINGS, Sample};
 
-/// Hours of the windows.
+/// Window lengths in hours.
 const WINDOWS: [u64; 3] = [1, 24, 72];
-/// By what groups are ordered: the measure, and the same in the statement by hand.
+/// Measures that groups are ordered by, with the equivalent expression in the hand-written statement.
 const MEASURES: [(&str, &str); 3] =
     [("count", "spans"), ("duration", "percentiles[2]"), ("errors", "errors")];
-/// Callers that are measured.
+/// Number of callers that are measured.
 const MEASURED: usize = 2;
-/// More than there are services.
+/// Maximum number of groups; more than there are services.
 const GROUPS: u64 = 100;
 
 pub fn measure(bench: &Bench<'_>, measured: &mut Vec<Measured>) -> Result<()> {
@@ -51,7 +51,7 @@ pub fn measure(bench: &Bench<'_>, measured: &mut Vec<Measured>) -> Result<()> {
     Ok(())
 }
 
-/// All spans of the traces that are visible and in the window, by service and in total.
+/// Returns the statement over all spans of the visible traces in the window, by service and in total.
 fn by_hand(access: &Access, order: &str, window: Window) -> String {
     let (table, inside, near, crossing) = (quoted(TABLE), window.inside(), window.near(), window.crossing());
     let columns = "TraceId, ServiceName, StatusCode, Duration";
@@ -67,15 +67,15 @@ fn by_hand(access: &Access, order: &str, window: Window) -> String {
     )
 }
 
-/// A group of the statement's answer, without its percentiles, which are estimates; the total has no name. None of the empty
-/// line before the total.
+/// Returns a group of the statement's answer without its percentiles, which are estimates. The total has an empty name. Returns
+/// `None` for the empty line before the total.
 fn group(line: &str) -> Option<String> {
     let mut columns = line.split('\t');
     let (name, traces, spans, errors) = (columns.next()?, columns.next()?, columns.next()?, columns.next()?);
     Some(format!("{name}: {traces} traces, {spans} spans, {errors} errors"))
 }
 
-/// The same of what the tool answers.
+/// Returns the groups of the tool's answer in the same format.
 fn answer(content: &Value) -> Result<Vec<String>> {
     let numbers = |name: &str, of: &Value| -> Result<String> {
         let number = |member: &str| of.get(member).and_then(Value::as_u64);

@@ -1,4 +1,4 @@
-//! Summaries of the newest traces, as an agent lists them.
+//! Measures summaries of the newest traces, as an MCP client lists them.
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -10,9 +10,9 @@ use crate::bench::conditions::data::{TABLE, quoted};
 use crate::bench::rows;
 use crate::bench::turns::{SETTINGS, Sample};
 
-/// Traces that are listed.
+/// Number of listed traces.
 const LISTED: u64 = 10;
-/// What they are searched by.
+/// Name of the cell with the search conditions.
 const CELL: &str = "service, error, tenant";
 
 pub fn measure(bench: &Bench<'_>, measured: &mut Vec<Measured>) -> Result<()> {
@@ -43,7 +43,8 @@ pub fn measure(bench: &Bench<'_>, measured: &mut Vec<Measured>) -> Result<()> {
                     }
                     let reply = bench.stage.store.ask(&summaries(&listed), SETTINGS)?;
                     let (more_rows, more_bytes) = reply.read()?;
-                    // What else the list says is read, but written differently.
+                    // The statement also reads the other columns of the list, but the tool formats them differently, so that they
+                    // are not compared.
                     let answer = reply.lines()?.iter().map(|line| first_columns(line)).collect();
                     Ok(Sample {
                         answer,
@@ -67,7 +68,7 @@ pub fn measure(bench: &Bench<'_>, measured: &mut Vec<Measured>) -> Result<()> {
     Ok(())
 }
 
-/// What a list of these traces says, in their order.
+/// Returns the statement that summarises these traces, in the order of the ids.
 fn summaries(ids: &[String]) -> String {
     let listed = rows::listed(ids);
     format!(
@@ -90,7 +91,7 @@ fn answer(content: &Value) -> Result<Answer> {
     lines.collect::<Option<Answer>>().context("a summary lacks something")
 }
 
-/// Id, spans, errors and services.
+/// Returns the columns id, spans, errors and services.
 fn first_columns(line: &str) -> String {
     line.split('\t').take(4).collect::<Vec<_>>().join("\t")
 }

@@ -1,4 +1,4 @@
-//! Values of a field, as a page for searching offers them.
+//! Measures the values of a field, as the search page suggests them.
 
 use std::cell::Cell as Shared;
 
@@ -12,11 +12,11 @@ use crate::bench::conditions::data::{TABLE, quoted};
 use crate::bench::turns::{SETTINGS, Sample};
 
 const WINDOWS: [u64; 2] = [1, 24];
-/// Fields: one with many values, one with few.
+/// Fields to measure: one with many values, one with few.
 const FIELDS: [(&str, &str); 2] = [("SpanAttributes", "tenant.id"), ("ResourceAttributes", "cloud.region")];
-/// Newest traces of which the values are counted, at most.
+/// Maximum number of newest traces whose values are counted.
 const SAMPLED: u64 = 500;
-/// Values that are listed.
+/// Number of listed values.
 const LISTED: usize = 20;
 const MEASURED: usize = 2;
 
@@ -28,7 +28,7 @@ pub fn measure(bench: &Bench<'_>, measured: &mut Vec<Measured>) -> Result<()> {
         for (map, key) in FIELDS {
             for hours in WINDOWS {
                 let window = |round: usize| Window::last(hours * 3_600, round as u64 * STEP);
-                // The service takes fewer where they are far apart; the statement by hand then takes as many.
+                // The service samples fewer traces if they are far apart. The hand-written statement then samples as many.
                 let sampled = Shared::new(SAMPLED);
                 measured.extend(bench.compare(
                     Part::Values,
@@ -63,7 +63,7 @@ pub fn measure(bench: &Bench<'_>, measured: &mut Vec<Measured>) -> Result<()> {
     Ok(())
 }
 
-/// All spans of the newest visible traces that have a value, by value.
+/// Returns the statement that counts the spans of the newest visible traces with a value, by value.
 fn by_hand(access: &Access, map: &str, key: &str, window: Window, traces: u64) -> String {
     let has = format!("mapContains({map}, '{key}')");
     let newest =
@@ -98,8 +98,8 @@ fn answer(document: &Value) -> Result<Answer> {
     Ok(if more { most(&counted) } else { listing(counted) })
 }
 
-/// All values; of more than are listed, the numbers of traces of those that most have: which of several with the same number
-/// are listed is not defined.
+/// Returns all values. If there are more than are listed, returns only the highest trace counts, because the choice among values
+/// with equal counts is not defined.
 fn listing(mut counted: Vec<Counted>) -> Answer {
     if counted.len() > LISTED {
         return most(&counted);

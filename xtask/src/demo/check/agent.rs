@@ -1,4 +1,4 @@
-//! The same traces as a coding agent asks for them, over MCP.
+//! Reads the same traces through MCP, as a coding agent does.
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -7,7 +7,8 @@ use super::{Findings, Subject};
 use crate::demo::cast::{AGENTS_OWNER, PEOPLE};
 use crate::stack::api::{Client, expect};
 
-/// Each landmark by the agent's key: its totals where its owner sees it, else the answer of a trace that does not exist.
+/// Fetches each landmark with the agent's key: its totals if the key's owner sees it, otherwise the response for a trace that
+/// does not exist.
 pub fn by_tool(subject: &Subject<'_>, findings: &mut Findings) -> Result<()> {
     let owner = PEOPLE.iter().position(|person| person.username == AGENTS_OWNER).unwrap_or_default();
     let agent = subject.accounts.of(AGENTS_OWNER)?.client.with_key(&subject.accounts.key);
@@ -29,7 +30,7 @@ pub fn by_tool(subject: &Subject<'_>, findings: &mut Findings) -> Result<()> {
     Ok(())
 }
 
-/// The result of one call, in the revision of the protocol that needs nothing before it.
+/// Calls the tool, in the protocol revision that needs no initialisation. Returns its result.
 fn get_trace(agent: &Client, id: &str) -> Result<Value> {
     let params = json!({"name": "svc_get_trace", "arguments": {"trace_id": id}});
     let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});

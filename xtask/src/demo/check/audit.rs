@@ -1,4 +1,4 @@
-//! Every request that touched traces or configuration has its record.
+//! Checks that every request for traces or configuration has an audit record.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -10,7 +10,7 @@ use super::{Findings, Subject};
 use crate::demo::cast::ADMINISTRATOR;
 use crate::stack::api::{Client, list};
 
-/// As many records as requests, for each user: none left out, none made up.
+/// Checks that each user has as many records as requests: none missing, none extra.
 pub fn complete(subject: &Subject<'_>, findings: &mut Findings) -> Result<()> {
     let administrator = &subject.accounts.of(ADMINISTRATOR)?.client;
     let records = all_records(administrator)?;
@@ -55,7 +55,7 @@ fn actions_of(records: &[Value], actor: &str) -> BTreeMap<String, u64> {
     actions
 }
 
-/// Newest first, page by page, to the beginning.
+/// Reads all records page by page, newest first.
 fn all_records(administrator: &Client) -> Result<Vec<Value>> {
     let mut records = Vec::new();
     let mut cursor = String::new();

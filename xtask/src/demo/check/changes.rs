@@ -1,4 +1,4 @@
-//! Credentials, and changes that must show at the next request.
+//! Checks credentials, and changes that must take effect on the next request.
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use crate::demo::cast::{ADMINISTRATOR, AGENTS_OWNER, PEOPLE};
 use crate::demo::expectations::Landmark;
 use crate::stack::api::{Client, list};
 
-/// Without a credential nothing is answered; with a key exactly what its owner sees.
+/// Without a credential, every request fails. With an API key, the client sees exactly what the key's owner sees.
 pub fn credentials(subject: &Subject<'_>, findings: &mut Findings) -> Result<()> {
     let owner = PEOPLE.iter().position(|person| person.username == AGENTS_OWNER).unwrap_or_default();
     let agent = subject.accounts.of(AGENTS_OWNER)?.client.with_key(&subject.accounts.key);
@@ -31,7 +31,7 @@ pub fn credentials(subject: &Subject<'_>, findings: &mut Findings) -> Result<()>
     Ok(())
 }
 
-/// A user's attribute, a role's policies, a user's roles, a key: each is changed, and changed back.
+/// Changes a user's attribute, a role's policies, a user's roles and an API key, and reverts each change.
 pub fn take_effect(subject: &Subject<'_>, findings: &mut Findings) -> Result<()> {
     let administrator = &subject.accounts.of(ADMINISTRATOR)?.client;
     let support = &subject.accounts.of("sam")?.client;
@@ -89,7 +89,7 @@ fn named<'a>(subject: &'a Subject<'_>, name: &str) -> Result<&'a Landmark> {
     found.with_context(|| format!("there is no landmark `{name}`"))
 }
 
-/// What a role is, as it is put.
+/// Converts a role from a response into a request body.
 fn policies_of(role: &Value) -> Result<Value> {
     let policies: Vec<Value> = list(role, "/policies")?
         .iter()

@@ -1,4 +1,4 @@
-//! The access model as one file, by the command that administrators use.
+//! Checks the access model as a file, with the command that administrators use.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -11,7 +11,8 @@ use super::{Findings, Subject};
 use crate::demo::cast::{ADMINISTRATOR, PROPOSAL, STOREFRONT_PRODUCTION};
 use crate::stack::api::list;
 
-/// Export, a plan that is empty, a changed file that is applied and shows at the next request, and the way back.
+/// Exports the model, checks that its plan is empty, applies a changed file that takes effect on the next request, and restores
+/// the previous version.
 pub fn back_and_forth(subject: &Subject<'_>, findings: &mut Findings) -> Result<()> {
     let directory = tempfile::tempdir().context("cannot create a temporary directory")?;
     let model = Model { subject, directory: directory.path() };
@@ -36,7 +37,7 @@ pub fn back_and_forth(subject: &Subject<'_>, findings: &mut Findings) -> Result<
     *role.and_then(|role| role.get_mut("policies")).context("the file lacks a role")? =
         json!([{"title": PROPOSAL.title, "expression": PROPOSAL.expression}]);
     model.write("changed.json", &file.to_string())?;
-    // Its tests say what the storefront sees, and that is no longer so.
+    // The tests in the file state what the storefront sees, which the change contradicts.
     let refused = model.run(&["apply", "changed.json", "--yes", "--seconds", "0"], 1)?;
     findings.assert(refused.contains("  FAIL the storefront sees its production\n"), || {
         format!("a file whose tests fail was applied, or did not say why not: {refused}")
@@ -55,7 +56,7 @@ pub fn back_and_forth(subject: &Subject<'_>, findings: &mut Findings) -> Result<
     findings.assert(sees()?, || "an applied file has not taken effect".to_owned());
 
     let administrator = &subject.accounts.of(ADMINISTRATOR)?.client;
-    // The refused import never reached the service; what was applied and restored is in the audit log.
+    // The rejected import never reached the service. The applied change and the restore are in the audit log.
     administrator.tally.changes.fetch_add(2, Ordering::Relaxed);
     let history = administrator.get("/schema/history?limit=2")?;
     let changes = list(&history, "/changes")?;
@@ -73,7 +74,7 @@ struct Model<'a> {
 }
 
 impl Model<'_> {
-    /// Runs the command, which must end with this status, and returns what it printed.
+    /// Runs the command, which must exit with this status, and returns its output.
     fn run(&self, arguments: &[&str], status: i32) -> Result<String> {
         let mut command = Command::new(self.subject.program);
         command.arg("model").args(arguments).current_dir(self.directory).stdin(Stdio::null());

@@ -1,4 +1,4 @@
-//! Why traces are visible and to whom, what a changed role would do, and what a role opens by sharing.
+//! Checks explanations of access, viewers of traces, previews of a role change, and collateral access of a role.
 
 use std::collections::BTreeSet;
 
@@ -10,10 +10,11 @@ use crate::demo::cast::{ADMINISTRATOR, PAYMENTS_ON_CALL, PEOPLE, PROPOSAL, STORE
 use crate::demo::expectations::Landmark;
 use crate::stack::api::{expect, list, rfc_3339};
 
-/// So many opening spans are named at most.
+/// Maximum number of matching spans that an explanation names.
 const NAMED_SPANS: usize = 20;
 
-/// Each landmark for each user: by themselves exactly when they see it, by the administrator always, with the same verdict.
+/// Explains each landmark for each user. Users get an explanation exactly if they see the trace; the administrator always gets
+/// one. The verdicts must agree.
 pub fn of_landmarks(subject: &Subject<'_>, findings: &mut Findings) -> Result<()> {
     let administrator = &subject.accounts.of(ADMINISTRATOR)?.client;
     for landmark in &subject.expectations.landmarks {
@@ -33,7 +34,7 @@ pub fn of_landmarks(subject: &Subject<'_>, findings: &mut Findings) -> Result<()
             let what = || format!("{ADMINISTRATOR}, GET {path} (`{}`)", landmark.name);
             let answer = administrator.send("GET", &path, None, None)?;
             if let Some(body) = findings.take(expect(&answer, "GET", &path, &[200]), what)? {
-                // The administrator sees no trace: counts, and no more.
+                // The administrator sees no traces, and therefore gets counts only.
                 compare(findings, landmark, index, &body, false, what);
             }
         }
@@ -88,7 +89,7 @@ fn compare(
     }
 }
 
-/// The whole sample, for a role whose policies would be replaced.
+/// Previews the replacement of a role's policies over the whole sample.
 pub fn of_a_proposal(subject: &Subject<'_>, findings: &mut Findings) -> Result<()> {
     let administrator = &subject.accounts.of(ADMINISTRATOR)?.client;
     let (from, to) = window(subject);
@@ -111,7 +112,7 @@ pub fn of_a_proposal(subject: &Subject<'_>, findings: &mut Findings) -> Result<(
     Ok(())
 }
 
-/// The whole sample, by service.
+/// Analyses collateral access over the whole sample, by service.
 pub fn of_sharing(subject: &Subject<'_>, findings: &mut Findings) -> Result<()> {
     let administrator = &subject.accounts.of(ADMINISTRATOR)?.client;
     let (from, to) = window(subject);
@@ -120,7 +121,7 @@ pub fn of_sharing(subject: &Subject<'_>, findings: &mut Findings) -> Result<()> 
     let reach = &subject.expectations.reach;
     let shared = reach.services.values().filter(|matches| !**matches).count() as u64;
     let services = reach.services.len() as u64;
-    // The administrator sees none of these traces, and so none of the names.
+    // The administrator sees none of these traces, and therefore none of the names.
     for (member, expected) in [
         ("traces", reach.traces),
         ("distinct", services),
@@ -137,7 +138,7 @@ pub fn of_sharing(subject: &Subject<'_>, findings: &mut Findings) -> Result<()> 
     Ok(())
 }
 
-/// Around all spans of the sample.
+/// Returns a window around all spans of the sample.
 fn window(subject: &Subject<'_>) -> (String, String) {
     const HOUR: u64 = 3_600_000_000_000;
     let (from, to) = subject.window;

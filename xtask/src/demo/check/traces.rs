@@ -1,4 +1,4 @@
-//! Traces by id, by query, and whole.
+//! Checks traces by id, by query, and whole.
 
 use std::collections::{BTreeSet, HashSet};
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use crate::demo::expectations::filter;
 use crate::demo::questions::Question;
 use crate::stack::api::{Client, expect, list, rfc_3339, text};
 
-/// Each landmark by each user: all its spans, or the same answer as for a trace that does not exist.
+/// Fetches each landmark as each user: all its spans, or the same response as for a trace that does not exist.
 pub fn by_id(subject: &Subject<'_>, findings: &mut Findings) -> Result<()> {
     for (index, account) in subject.accounts.all.iter().enumerate() {
         let username = account.person.username;
@@ -48,7 +48,7 @@ pub fn by_id(subject: &Subject<'_>, findings: &mut Findings) -> Result<()> {
     Ok(())
 }
 
-/// Each question by each user: exactly the visible traces that match, in order, however small the pages.
+/// Runs each query as each user: exactly the visible traces that match, in order, for any page size.
 pub fn by_question(subject: &Subject<'_>, findings: &mut Findings) -> Result<()> {
     for (person, account) in subject.accounts.all.iter().enumerate() {
         for (number, question) in subject.expectations.questions.iter().enumerate() {
@@ -65,8 +65,7 @@ pub fn by_question(subject: &Subject<'_>, findings: &mut Findings) -> Result<()>
     Ok(())
 }
 
-/// Each visible landmark as a query returns it: all its spans, although the window holds one instant only; and its
-/// summary.
+/// Queries each visible landmark with a window of one instant: the response has all its spans, and its summary.
 pub fn whole(subject: &Subject<'_>, findings: &mut Findings) -> Result<()> {
     for (index, account) in subject.accounts.all.iter().enumerate() {
         for landmark in &subject.expectations.landmarks {
@@ -105,7 +104,7 @@ pub fn whole(subject: &Subject<'_>, findings: &mut Findings) -> Result<()> {
     Ok(())
 }
 
-/// Follows the cursor to the end. More pages than the expected ids fill mean a cursor that goes nowhere.
+/// Follows the cursor to the last page. More pages than the expected ids can fill mean that the cursor does not advance.
 fn all_pages(
     client: &Client,
     question: &Question,
@@ -137,7 +136,7 @@ fn all_pages(
     anyhow::bail!("the cursor does not come to an end: {} ids so far, {expected} expected", ids.len())
 }
 
-/// The ids of all spans of an answer, which must all be of one trace.
+/// Returns the ids of all spans of a response, which must all belong to one trace.
 fn span_ids(body: &Value, trace_id: &str) -> Result<Vec<String>> {
     let column = |name: &str| text(body, &format!("/schema/{name}"));
     let (trace_column, span_column) = (column("trace_id")?, column("span_id")?);
@@ -190,12 +189,12 @@ fn compare_ids(findings: &mut Findings, got: &[String], expected: &[&str], what:
     }
 }
 
-/// Enough of an answer to recognise it.
+/// Returns the beginning of a text, long enough to recognise it.
 fn beginning(text: &str) -> String {
     text.chars().take(200).collect()
 }
 
-/// Two answers are the same but for what tells one request from another.
+/// Removes the request id, which is the only permitted difference between two responses.
 fn without_request_id(body: &str) -> Option<Value> {
     let mut body: Value = serde_json::from_str(body).ok()?;
     body.as_object_mut()?.remove("request_id");

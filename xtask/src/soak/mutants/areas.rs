@@ -1,30 +1,30 @@
-//! Which code is changed, and which tests have to notice.
+//! The code to mutate, and the tests that must detect the mutations.
 
-/// What the code is for.
+/// Purpose of the code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Area {
-    /// From policies to predicates to SQL.
+    /// Translation of policies into predicates and SQL.
     Lowering,
-    /// Who somebody is, and what they may read.
+    /// Authentication and authorisation.
     Authorisation,
-    /// What is recorded of it.
+    /// Audit records.
     Audit,
 }
 
-/// Files of one package, and tests for them.
+/// Files of one package, and the tests for them.
 pub(super) struct Part {
     pub(super) name: &'static str,
     pub(super) files: &'static [&'static str],
-    /// In the order in which they are tried, on what is left each time.
+    /// Tests in the order in which they run, each for the mutants that survived the previous ones.
     pub(super) tests: &'static [Tests],
 }
 
 /// Tests of some packages.
 pub(super) struct Tests {
     pub(super) packages: &'static [&'static str],
-    /// For cargo: which of their test programs are built.
+    /// Cargo arguments that select the test executables to build.
     pub(super) targets: &'static [&'static str],
-    /// For nextest: which of those tests are run.
+    /// Nextest filter of the tests to run.
     pub(super) filter: &'static str,
 }
 
@@ -35,7 +35,7 @@ const DATABASE: &str = "tracewarden-appdb";
 const REST: &str = "tracewarden-rest";
 const PROGRAM: &str = "tracewarden";
 
-/// All tests of policies, and the SQL that they become.
+/// All tests of policies and of the SQL that they are translated to.
 const POLICIES_AND_SQL: Tests = Tests {
     packages: &[POLICY, STORE],
     targets: &[],
@@ -164,7 +164,7 @@ const AUDIT: &[Part] = &[
     },
 ];
 
-/// On SQLite first: both databases are asked the same.
+/// SQLite runs first, because the tests on both databases are the same.
 const SERVICE_TESTS: &[Tests] = &[
     Tests { packages: &[SERVICE], targets: &["--tests"], filter: "not test(/on_postgresql|^fuzz::/)" },
     Tests { packages: &[SERVICE], targets: &["--tests"], filter: "all()" },

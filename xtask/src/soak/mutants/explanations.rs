@@ -1,5 +1,6 @@
-//! Why mutants survive: `data/mutants/AREA.txt` names them, and below them, indented, says why no test can notice, or why
-//! nothing changes. Names are those of cargo-mutants without the place in the file, one line for each survivor of a name.
+//! Explanations of surviving mutants. `data/mutants/AREA.txt` lists their names, followed by an indented reason why no test can
+//! detect them or why they change nothing. Names are those of cargo-mutants without line and column. A name is repeated for each
+//! survivor.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +11,7 @@ use anyhow::{Context, Result};
 use super::areas::Area;
 use crate::workspace;
 
-/// Explained survivors, by name.
+/// Number of explained survivors by name.
 pub(super) struct Explanations(BTreeMap<String, usize>);
 
 impl Explanations {
@@ -37,19 +38,20 @@ impl Explanations {
     }
 }
 
-/// What became of mutants, by their names with their places.
+/// Outcomes of mutants, by name with line and column.
 #[derive(Default)]
 pub(super) struct Outcomes {
-    /// All that there are.
+    /// All mutants of cargo-mutants' list.
     pub(super) listed: Vec<String>,
-    /// In this run and earlier ones, with the word of cargo-mutants.
+    /// Settled mutants of this and earlier runs, with cargo-mutants' outcome.
     pub(super) settled: Vec<(String, &'static str)>,
-    /// In this run.
+    /// Survivors of this run.
     pub(super) survived: Vec<String>,
 }
 
 impl Outcomes {
-    /// Survivors that are not explained, and explanations that are of none. What was not tried may be what is explained.
+    /// Returns the survivors without explanation and the explanations without survivor. An explanation may also refer to a mutant
+    /// that was not tested.
     pub(super) fn compared(&self, explanations: &Explanations) -> Vec<String> {
         let (listed, survived) = (counted(&self.listed), counted(&self.survived));
         let settled = counted(self.settled.iter().map(|(mutant, _)| mutant));
@@ -94,7 +96,7 @@ fn counted<'a>(mutants: impl IntoIterator<Item = &'a String>) -> BTreeMap<String
     counted
 }
 
-/// `file:line:column: what` without line and column: what stands above a mutant does not change its name.
+/// Removes line and column from `file:line:column: what`, so that changes above a mutant do not change its name.
 fn without_place(mutant: &str) -> String {
     let mut parts = mutant.splitn(4, ':');
     match (parts.next(), parts.next(), parts.next(), parts.next()) {

@@ -1,5 +1,5 @@
-//! What one administrator does: changes users and roles, ends sessions and keys, previews; and that each change is in force when
-//! it is acknowledged.
+//! Simulates an administrator: changes users and roles, revokes sessions and keys, runs previews, and checks that each change has
+//! taken effect when it is acknowledged.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,32 +12,32 @@ use super::rights::{Credential, ENDED, Grant};
 use super::user::{Page, compare, traces_of};
 use crate::stack::api::rfc_3339;
 
-/// A change that was cut off is made again for so long.
+/// Time limit for retrying a change without acknowledgement.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Longest that somebody stays disabled.
+/// Maximum time that a user stays disabled.
 const DISABLED: Duration = Duration::from_secs(15);
 
 pub struct Administrator<'a> {
     pub caller: Caller<'a>,
     pub session: Arc<Credential>,
-    /// Whom only this one changes, so that it is known what is in force.
+    /// Users that only this administrator changes, so that their state is known.
     pub users: Vec<usize>,
-    /// Likewise.
+    /// Roles that only this administrator changes.
     pub roles: Vec<usize>,
-    /// How many roles there are in all.
+    /// Total number of roles.
     pub all_roles: usize,
-    /// Those who cannot sign in, and since when.
+    /// Disabled users, and since when they are disabled.
     pub disabled: Vec<(usize, Instant)>,
 }
 
-/// What roles are called.
+/// Returns the name of a role.
 pub fn role_name(role: usize) -> String {
     format!("soak-{role}")
 }
 
 impl Administrator<'_> {
-    /// Goes on until the soak ends.
+    /// Runs until the soak ends.
     pub fn go_on(mut self) {
         while !self.caller.shared.is_over() {
             let overdue = self.disabled.iter().position(|(_, since)| since.elapsed() > DISABLED);
@@ -87,7 +87,7 @@ impl Administrator<'_> {
         self.send(&Ask { kind, action, again: false, method, path, body, credential, user })
     }
 
-    /// Whatever comes but what says that it cannot be had now, must be that it was done.
+    /// Sends a request. Any response except unavailability must be a success.
     fn send(&mut self, ask: &Ask<'_>) -> Option<Answer> {
         let answer = self.caller.ask(ask)?;
         let done = (200..300).contains(&answer.status);
@@ -98,8 +98,7 @@ impl Administrator<'_> {
         done.then_some(answer)
     }
 
-    /// Makes a change until it is acknowledged; it says the same however often it is made. Until then nobody knows what is in
-    /// force.
+    /// Retries an idempotent change until it is acknowledged. Until then it is unknown which state is in effect.
     fn change(
         &mut self,
         kind: &'static str,
@@ -128,7 +127,7 @@ impl Administrator<'_> {
             if self.caller.shared.is_over() || begun.elapsed() > PATIENCE {
                 return false;
             }
-            // Only a preview that has ended already is none that could end.
+            // Only a retried end of a preview may find no preview to end.
             ask.again = action == "preview.end";
             self.caller.shared.sleep(Duration::from_millis(300));
         }
@@ -144,7 +143,7 @@ impl Administrator<'_> {
         }
     }
 
-    /// At every replica, now: a trace that this user could see before and no longer can.
+    /// Fetches, at every replica, a trace that this user could see before and no longer can.
     fn probe(&mut self, user: usize, before: policies::Mask) {
         let shared = self.caller.shared;
         let now = shared.rights.now(user);
@@ -200,7 +199,7 @@ impl Administrator<'_> {
         let count = 1 + self.caller.chance.below(2);
         let contents: Vec<Policy> = (0..count).map(|_| Policy::any(&mut self.caller.chance)).collect();
         let rights = &self.caller.shared.rights;
-        // Whoever may lose something by it.
+        // A user who may lose access through the change.
         let user = self.caller.chance.below(self.caller.shared.usernames.len());
         let before = rights.now(user);
         rights.role_sent(role, contents.clone());
@@ -216,7 +215,7 @@ impl Administrator<'_> {
         let rights = &self.caller.shared.rights;
         let Some(mut grant) = rights.grant(user).filter(|grant| grant.enabled) else { return };
         grant.enabled = false;
-        // Whether they live again with their user is not asked here.
+        // This check does not cover whether credentials work again when their user is enabled.
         rights.ending(user, |_| true);
         self.change_user("user disabled", user, &name, &json!({"disabled": true}), grant);
         rights.ended(user);
@@ -270,7 +269,7 @@ impl Administrator<'_> {
                     credential: Some(credential),
                     user: Some(user),
                 };
-                // What came of it has been judged.
+                // `ask_at` has already checked the response.
                 let _ = self.caller.ask_at(&ask, place);
             }
         }
@@ -284,7 +283,7 @@ impl Administrator<'_> {
         (from, from + seconds * SECOND)
     }
 
-    /// Reads as somebody else would, and no more.
+    /// Views as another user, runs a search, and ends the preview.
     fn preview_as(&mut self) {
         let Some((user, name)) = self.user() else { return };
         let body = json!({ "username": name });
@@ -294,7 +293,7 @@ impl Administrator<'_> {
         let window = self.window(600);
         let query =
             json!({"from": rfc_3339(window.0), "to": rfc_3339(window.1), "view": "ids", "limit": 200});
-        // A disabled user's preview opens nothing, but it is no fault that it answers.
+        // The preview of a disabled user grants no access, but a response is not an error.
         let enabled = self.caller.shared.rights.now(user).surely_enabled;
         let kind = "search in a preview";
         if enabled
@@ -310,7 +309,7 @@ impl Administrator<'_> {
         self.change("preview ended", "preview.end", "DELETE", "/me/preview", None);
     }
 
-    /// What a role would open; nothing is changed by it.
+    /// Previews a role change, which changes nothing.
     fn preview_role(&mut self) {
         let role = role_name(self.caller.chance.below(self.all_roles));
         let policy =
@@ -323,7 +322,7 @@ impl Administrator<'_> {
         }
     }
 
-    /// The verdict on somebody else's trace.
+    /// Explains the access to another user's trace.
     fn explain(&mut self) {
         let Some((user, name)) = self.user() else { return };
         let shared = self.caller.shared;

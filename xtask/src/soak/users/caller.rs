@@ -1,4 +1,4 @@
-//! A client with a credential that sends each request to whichever replica it is given, and judges the status of the answer.
+//! An HTTP client with a credential. It sends each request to a given replica and checks the status of the response.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -11,47 +11,47 @@ use super::chance::Chance;
 use super::rights::{Credential, ENDED, LIVE, Range};
 use super::shared::{Shared, lock};
 
-/// Longer than the service lets anything run.
+/// Time-out, which exceeds every time limit of the service.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// One request.
+/// A request.
 pub struct Ask<'a> {
-    /// As it is counted.
+    /// Kind of request in the statistics.
     pub kind: &'static str,
-    /// The action of its audit record, where it leaves one.
+    /// Action of its audit record, if it leaves one.
     pub action: Option<&'static str>,
-    /// Whether it may find that it was done already, and then leave none.
+    /// Whether the request is a retry, which may find the change already done and then leaves no record.
     pub again: bool,
     pub method: &'static str,
     pub path: &'a str,
     pub body: Option<&'a Value>,
     pub credential: Option<&'a Credential>,
-    /// Whose rights decide what is shown.
+    /// User whose access determines the response.
     pub user: Option<usize>,
 }
 
-/// An answer that came whole.
+/// A complete response.
 pub struct Answer {
     pub status: u16,
     pub body: Value,
     pub cookie: Option<String>,
-    /// When the request was sent.
+    /// Time at which the request was sent.
     pub begun: Instant,
-    /// What its user may have been able to see while it ran.
+    /// What its user may have been able to see while the request ran.
     pub range: Range,
-    /// Its request in the audit log.
+    /// Request id in the audit log.
     request: String,
 }
 
-/// One of many clients.
+/// A client.
 pub struct Caller<'a> {
     pub shared: &'a Shared,
     pub chance: Chance,
-    /// For each replica, and of which process there.
+    /// HTTP agent of each replica, with the generation of the replica's process.
     agents: Vec<(u64, Agent)>,
 }
 
-/// What became of sending it.
+/// Outcome of sending a request.
 enum Sent {
     Whole { status: u16, text: String, cookie: Option<String>, request: String },
     NotConnected,
@@ -64,14 +64,14 @@ impl<'a> Caller<'a> {
         Self { shared, chance: Chance::new(shared.seed, stream), agents }
     }
 
-    /// Sends it to a replica that is up.
+    /// Sends a request to a replica that is up.
     pub fn ask(&mut self, ask: &Ask<'_>) -> Option<Answer> {
         loop {
             let up: Vec<usize> = (0..self.agents.len()).filter(|place| self.place_is_up(*place)).collect();
             let place = self.chance.one_of(&up).copied().unwrap_or_default();
             match self.ask_at(ask, place) {
                 Ok(answer) => return answer,
-                // Nothing was sent: the other one, as whoever balances load would try.
+                // The request was not sent, so that another replica is tried, as a load balancer does.
                 Err(NotConnected) if self.shared.is_over() => return None,
                 Err(NotConnected) => self.shared.sleep(Duration::from_millis(100)),
             }
@@ -82,8 +82,8 @@ impl<'a> Caller<'a> {
         self.shared.places.get(place).is_some_and(|place| place.up.load(Ordering::SeqCst))
     }
 
-    /// Sends it to this replica. `None` when there is nothing to look at: an answer that says that it cannot be had now, which
-    /// has been counted and judged.
+    /// Sends a request to this replica. Returns `None` if the response is incomplete or reports unavailability; both are counted
+    /// and checked here.
     pub fn ask_at(&mut self, ask: &Ask<'_>, place: usize) -> Result<Option<Answer>, NotConnected> {
         let shared = self.shared;
         let life_before = ask.credential.map(Credential::life);
@@ -132,14 +132,14 @@ impl<'a> Caller<'a> {
                 shared.check(!(alive && range.surely_enabled), || {
                     format!("{}: 401 with a credential that nobody ended: {}", what(), answer.body)
                 });
-                // Whoever was let in and lost the right before it took effect was denied, on record.
+                // If the credential was revoked while the request ran, the request may have a `denied` record.
                 if life_before.is_some_and(|life| life != ENDED) {
                     lock(&shared.recorded).denied.insert(answer.request.clone());
                 }
                 Ok(Some(answer))
             }
             429 | 502..=504 => {
-                // How many may log in at once is bounded, and who asks for a preview says how long it may take.
+                // Concurrent sign-ins are limited, and a preview has a time limit that the client sets.
                 let bounded =
                     matches!((ask.kind, status), ("log-in", 429 | 503) | ("preview of a role", 504));
                 shared.check(disturbed || bounded, || {
@@ -157,8 +157,8 @@ impl<'a> Caller<'a> {
         }
     }
 
-    /// Notes the record that an answer must have left. A tool that fails otherwise met something that was away; what somebody
-    /// else had removed before leaves what it leaves.
+    /// Records the audit record that a response must have. Other tool failures mean that a component was unavailable, and an
+    /// absent object may or may not leave a record.
     fn must_be_recorded(&self, answer: &Answer, ask: &Ask<'_>) {
         let Some(action) = ask.action else { return };
         let outcome = match (answer.status, tool_failure(&answer.body)) {
@@ -177,7 +177,7 @@ impl<'a> Caller<'a> {
         }
     }
 
-    /// Notes the record of a log-in that was refused.
+    /// Records the audit record of a denied sign-in.
     pub fn must_be_denied(&self, answer: &Answer) {
         lock(&self.shared.recorded).must.push((answer.request.clone(), "login", "denied"));
     }
@@ -190,7 +190,7 @@ impl<'a> Caller<'a> {
             (*generation, *agent) = (current, self::agent());
         }
         let mut request = Request::builder().method(ask.method).uri(format!("{}{}", at.base, ask.path));
-        // Agents' protocol wants to be told both, whichever comes.
+        // MCP requires clients to accept both media types.
         request = request.header("accept", "application/json, text/event-stream");
         if let Some(credential) = ask.credential {
             request = request.header(credential.header.0, &credential.header.1);
@@ -222,16 +222,16 @@ impl<'a> Caller<'a> {
     }
 }
 
-/// Nothing listens there.
+/// No process listens at the address.
 pub struct NotConnected;
 
 fn agent() -> Agent {
     let config = Agent::config_builder().timeout_global(Some(PATIENCE)).http_status_as_error(false);
-    // One request at a time.
+    // The client sends one request at a time.
     config.max_idle_connections_per_host(1).build().into()
 }
 
-/// The code that a tool's failure begins with.
+/// Returns the error code at the start of a failed tool result.
 pub fn tool_failure(body: &Value) -> Option<&str> {
     let result = body.get("result")?;
     if result.get("isError") != Some(&Value::Bool(true)) {

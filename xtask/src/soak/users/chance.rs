@@ -1,10 +1,10 @@
-//! Numbers that look random and come again with their seed.
+//! Reproducible pseudo-random numbers.
 
-/// A SplitMix64 generator: small, and good enough to choose what a user does next.
+/// A SplitMix64 generator: simple, and sufficient to select a user's next action.
 pub struct Chance(u64);
 
 impl Chance {
-    /// One of many streams of the same seed.
+    /// Creates one of several streams of the same seed.
     pub fn new(seed: u64, stream: u64) -> Self {
         let mut own = Self(seed ^ stream.wrapping_mul(0xd1b5_4a32_d192_ed03));
         own.next();
@@ -19,7 +19,7 @@ impl Chance {
         mixed ^ mixed >> 31
     }
 
-    /// A number below `bound`; 0 when that is 0.
+    /// Returns a number below `bound`, or 0 if `bound` is 0.
     pub fn below(&mut self, bound: usize) -> usize {
         (self.next() % bound.max(1) as u64) as usize
     }
@@ -32,7 +32,7 @@ impl Chance {
         list.get(self.below(list.len()))
     }
 
-    /// Different numbers below `bound`, so many or all that there are.
+    /// Returns `count` different numbers below `bound`, or all of them if there are fewer.
     pub fn some(&mut self, count: usize, bound: usize) -> Vec<usize> {
         let mut chosen = Vec::new();
         while chosen.len() < count.min(bound) {

@@ -1,4 +1,4 @@
-//! What goes away and comes back while the users work: a replica, PostgreSQL, the trace store.
+//! Fault injection: stops and restarts a replica, PostgreSQL and ClickHouse while the users work.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -10,18 +10,18 @@ use super::shared::{Shared, lock};
 use crate::stack::LocalStore;
 use crate::stack::replica::Replica;
 
-/// What runs beside the users.
+/// The programs of the soak.
 pub struct Machines {
-    /// The first one runs from the beginning to the end: its memory is what is looked at.
+    /// The first replica is never restarted, because its memory is measured.
     pub replicas: Vec<Replica>,
     pub store: LocalStore,
     pub postgresql: Server,
 }
 
-/// Whatever is away is away for so long before it is started again.
+/// Time that a stopped program stays down.
 const AWAY: Duration = Duration::from_secs(3);
 
-/// Nothing goes away so shortly before the end.
+/// No program is stopped within this time before the end.
 const QUIET_END: Duration = Duration::from_secs(20);
 
 struct Due {
@@ -31,7 +31,7 @@ struct Due {
 }
 
 impl Due {
-    /// Several times in a short soak, and as seldom in a long one as somebody would restart something.
+    /// Schedules several faults in a short soak, and faults as rare as real restarts in a long one.
     fn new(begun: Instant, length: Duration, parts: u32, seconds: (u64, u64)) -> Self {
         let (least, most) = (Duration::from_secs(seconds.0), Duration::from_secs(seconds.1));
         let every = (length / parts).clamp(least, most);
@@ -49,7 +49,7 @@ impl Due {
 }
 
 impl Machines {
-    /// Ends and starts them until the soak is over. An error is one of a machine that does not come back.
+    /// Stops and restarts programs until the soak is over. Returns an error if a program does not come back.
     pub fn disturb(&mut self, shared: &Shared, length: Duration) -> Result<()> {
         let begun = Instant::now();
         let last = begun + length.saturating_sub(QUIET_END);
@@ -82,7 +82,7 @@ impl Machines {
         let how = if count % 2 == 1 { "replica stopped" } else { "replica killed" };
         shared.disturb(how, || -> Result<()> {
             if count % 2 == 1 {
-                // As whoever balances load is told to send nothing there any more; what runs there ends in peace.
+                // A clean stop: the load balancer sends no more requests, and running ones complete.
                 at.up.store(false, Ordering::SeqCst);
                 replica.stop().context("a replica that was asked to end")?;
             } else {

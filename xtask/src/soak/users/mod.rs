@@ -1,6 +1,6 @@
-//! `cargo xtask soak users`: two replicas before PostgreSQL and a trace store that goes on getting spans, and users who do
-//! everything at once, while roles change and each of the programs goes away and comes back. What every answer shows is compared
-//! with what was written and with what the user's policies open.
+//! `cargo xtask soak users`: two replicas with PostgreSQL and a ClickHouse that continuously receives spans. Users perform all
+//! operations concurrently, while roles change and each program is restarted. Every response is compared with the written spans
+//! and the user's policies.
 
 mod administrator;
 mod caller;
@@ -31,23 +31,23 @@ use set_up::Ready;
 use shared::{Shared, lock};
 use watch::Watch;
 
-/// How long, how many, and of what.
+/// Options of the soak.
 #[derive(clap::Args)]
 pub struct Options {
-    /// How long.
+    /// Duration in minutes.
     #[arg(long, default_value_t = 120)]
     minutes: u64,
-    /// Users beside three administrators.
+    /// Number of users, in addition to three administrators.
     #[arg(long, default_value_t = 50)]
     users: usize,
-    /// Seconds that a user pauses, on average: as people look at what they got. On two cores, what is measured without
-    /// long ones is how long the queue is.
+    /// Average pause of a user in seconds, for reading the results. With short pauses on two cores, the measured times are mostly
+    /// queueing.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..))]
     pause: u64,
-    /// What is done in which order, as far as processes can be repeated.
+    /// Random seed. It makes the order of actions as reproducible as concurrent processes allow.
     #[arg(long)]
     seed: Option<u64>,
-    /// Programs that are built already, in this directory.
+    /// Directory of already built programs.
     #[arg(long, value_name = "DIR")]
     programs: Option<PathBuf>,
 }
@@ -74,7 +74,7 @@ impl Options {
     }
 }
 
-/// Runs it, and says what was found.
+/// Runs the soak and prints the results.
 pub fn run(options: &Options, debug: bool) -> Result<()> {
     interrupt::install()?;
     let binaries = options.binaries(debug)?;
@@ -123,7 +123,7 @@ fn soak(ready: Ready, length: Duration) -> Result<()> {
         let machines = &mut machines;
         let disturbing = scope.spawn(move || {
             let outcome = machines.disturb(shared, length);
-            // Nobody works without what did not come back.
+            // If a program does not come back, the users stop.
             outcome.inspect_err(|_| shared.finish())
         });
         look_on(shared, &database, begun, length, &mut watch, &mut heads);
@@ -139,7 +139,7 @@ fn soak(ready: Ready, length: Duration) -> Result<()> {
     finish(shared, &mut machines, &database, &heads, &watch, lasted)
 }
 
-/// A line a minute, until it is over; notes the head of the audit log each time.
+/// Prints a line per minute until the soak is over, and records the head of the audit log each time.
 fn look_on(
     shared: &Shared,
     database: &Database,
@@ -152,7 +152,7 @@ fn look_on(
     let mut before = 0;
     while begun.elapsed() < length && !shared.is_over() {
         shared.sleep(MINUTE.min(length.saturating_sub(begun.elapsed())));
-        // It may be away this moment.
+        // PostgreSQL may be down at this moment.
         if let Ok(head) = records::head(database) {
             heads.push(head);
         }
@@ -177,7 +177,7 @@ fn look_on(
     }
 }
 
-/// What can be said only when everybody has left.
+/// Performs the checks that require that all users have finished.
 fn finish(
     shared: &Shared,
     machines: &mut Machines,
@@ -235,7 +235,7 @@ fn finish(
     Ok(())
 }
 
-/// How many statements the store runs, but for the one that asks.
+/// Returns the number of statements running in ClickHouse, without this one.
 fn running_statements(machines: &Machines) -> Result<u64> {
     let store = &machines.store;
     let credential = base64::engine::general_purpose::STANDARD.encode(format!("default:{}", store.password));

@@ -1,24 +1,24 @@
-//! What the roles of the soak may hold, and which of it each written trace satisfies.
+//! Possible policies of the soak's roles, and which of them each written trace satisfies.
 //!
-//! Each policy stands here twice: as the CEL expression that the service is given, and as a function on the spans that were
-//! written. What a user must see is worked out from the functions alone.
+//! Each policy is written twice: as the CEL expression for the service, and as a function on the written spans. Expected results
+//! come from the functions alone.
 
 use serde_json::{Value, json};
 use tracewarden_testkit::shop::{Environment, SUPPORTED_TENANTS, Service, Span, Team, Trace, tenant};
 
 use super::chance::Chance;
 
-/// A set of conditions, one bit each: those that some span of a trace satisfies, or those that a user's policies are.
+/// A set of conditions, one bit each: those that some span of a trace satisfies, or those of a user's policies.
 pub type Mask = u64;
 
 const TEAMS: [Team; 3] = [Team::Storefront, Team::Payments, Team::Logistics];
-/// Tenants that attributes of users name, by their rank in traffic, and the two of the sample's support.
+/// Tenants in user attributes: some by their rank in traffic, and the two of the sample's support user.
 const RANKS: [usize; 6] = [0, 1, 2, 7, 11, 40];
 const TENANTS: usize = RANKS.len() + SUPPORTED_TENANTS.len();
 
 type Condition = (&'static str, fn(&Trace, &Span) -> bool);
 
-/// Policies that do not look at the user, besides one for each service.
+/// Policies that do not depend on the user, in addition to one for each service.
 const LITERALS: [Condition; 7] = [
     (r#"ServiceName == "frontend" && Events.Name.exists(name, name == "exception")"#, |_, span| {
         span.service == Service::Frontend && span.events.iter().any(|event| event.name == "exception")
@@ -35,7 +35,7 @@ const LITERALS: [Condition; 7] = [
     (r#"SpanAttributes["http.route"].startsWith("/cart")"#, |_, span| {
         span.attribute("http.route").is_some_and(|value| value.starts_with("/cart"))
     }),
-    // Where a span has no tenant, comparing with it is an error, and an error is no.
+    // If a span has no tenant, the comparison is an error, and the policy does not match.
     (
         r#"ResourceAttributes["deployment.environment.name"] == "staging" && SpanAttributes["tenant.id"] != "ember-books""#,
         |trace, span| {
@@ -49,20 +49,20 @@ const LITERALS: [Condition; 7] = [
 const FIRST_TENANT: usize = TEAMS.len();
 const FIRST_SERVICE: usize = FIRST_TENANT + TENANTS;
 const FIRST_LITERAL: usize = FIRST_SERVICE + Service::ALL.len();
-/// Conditions that stand alone: services and [`LITERALS`].
+/// Number of conditions that do not depend on the user: services and [`LITERALS`].
 const ALONE: usize = Service::ALL.len() + LITERALS.len();
 
-/// What a user's policies compare with.
+/// User attributes that policies compare with.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Attributes {
     team: usize,
-    /// A bit for each tenant.
+    /// One bit per tenant.
     tenants: u8,
 }
 
 impl Attributes {
     pub fn any(chance: &mut Chance) -> Self {
-        // Some tenants, not all, and sometimes none.
+        // A random subset of the tenants, sometimes none.
         let tenants = chance.below(256) as u8 & chance.below(256) as u8;
         Self { team: chance.below(TEAMS.len()), tenants }
     }
@@ -82,12 +82,12 @@ fn tenant_at(place: usize) -> String {
     }
 }
 
-/// One policy of a role.
+/// A policy of a role.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Policy {
     OwnTeam,
     OwnTenants,
-    /// A service or one of [`LITERALS`].
+    /// Index of a service or of one of [`LITERALS`].
     Alone(usize),
 }
 
@@ -114,7 +114,7 @@ impl Policy {
         }
     }
 
-    /// What it is for everybody; nothing where it looks at the user.
+    /// Returns the condition that holds for all users, or an empty mask if the policy depends on the user.
     pub fn alone(self) -> Mask {
         match self {
             Self::OwnTeam | Self::OwnTenants => 0,
@@ -122,7 +122,7 @@ impl Policy {
         }
     }
 
-    /// The conditions that a span must satisfy one of, for a user with these attributes.
+    /// Returns the conditions of which a span must satisfy at least one, for a user with these attributes.
     pub fn mask(self, attributes: Attributes) -> Mask {
         match self {
             Self::OwnTeam => 1 << attributes.team,
@@ -132,7 +132,7 @@ impl Policy {
     }
 }
 
-/// A role's policies as they are put.
+/// Returns a role's policies in the API's format.
 pub fn wire(policies: &[Policy]) -> Value {
     let policies: Vec<Value> = policies
         .iter()
@@ -142,7 +142,7 @@ pub fn wire(policies: &[Policy]) -> Value {
     json!({ "policies": policies })
 }
 
-/// The conditions that some span of a trace satisfies.
+/// Returns the conditions that some span of the trace satisfies.
 pub fn satisfied(trace: &Trace) -> Mask {
     let tenants: Vec<String> = (0..TENANTS).map(tenant_at).collect();
     let mut mask = 0;
@@ -165,12 +165,12 @@ pub fn satisfied(trace: &Trace) -> Mask {
     mask
 }
 
-/// Whether a trace that satisfies these has a span of the service.
+/// Whether a trace that satisfies these conditions has a span of the service.
 pub fn has_service(mask: Mask, service: usize) -> bool {
     mask >> (FIRST_SERVICE + service) & 1 == 1
 }
 
-/// What people filter by, and what the policies above read.
+/// Returns the definitions of the fields that users search by and that the policies above read.
 pub fn fields() -> Value {
     let column =
         |name: &str, kind: &str| json!({"name": name, "type": kind, "filterable": true, "policy": true});
@@ -198,7 +198,7 @@ mod tests {
     fn every_condition_is_satisfied_by_some_traces_and_not_by_others() {
         let shop = Shop::new(SEED, 1_900_000_000_000_000_000).with_spans(60_000);
         let masks: Vec<Mask> = shop.traces().map(|trace| satisfied(&trace)).collect();
-        // The last one is `false`.
+        // The last literal is `false`.
         for place in 0..FIRST_LITERAL + LITERALS.len() - 1 {
             let holds = masks.iter().filter(|mask| **mask >> place & 1 == 1).count();
             assert!(holds > 0 && holds < masks.len(), "{place}: {holds} of {}", masks.len());

@@ -1,4 +1,4 @@
-//! The audit log at the end, against every request that was sent.
+//! Compares the audit log with every request that was sent.
 
 use std::collections::{BTreeMap, HashMap};
 use std::process::Command;
@@ -8,33 +8,33 @@ use tracewarden_testkit::postgres::Database;
 
 use super::shared::Recorded;
 
-/// One record: what began, and how it ended.
+/// An audit record with its outcome.
 struct Record {
     request: String,
     action: String,
     outcome: String,
 }
 
-/// The records of an action, and what they are of.
+/// Numbers of records of an action, by type of request.
 #[derive(Default, Clone, Copy)]
 pub struct Count {
     pub records: u64,
-    /// Answers that had to leave one, and did.
+    /// Records of responses that required one.
     pub answered: u64,
-    /// Of requests that were answered with an error.
+    /// Records of requests that failed with an error response.
     pub refused: u64,
-    /// Of requests that were cut off.
+    /// Records of requests without a complete response.
     pub cut_off: u64,
-    /// Requests of this action that were cut off.
+    /// Requests of this action without a complete response.
     pub sent: u64,
 }
 
-/// The end of the chain: its sequence and hash, as `audit verify --head` takes them.
+/// Returns the head of the chain: its sequence and hash, in the format of `audit verify --head`.
 pub fn head(database: &Database) -> Result<String> {
     database.run(&["SELECT sequence || ':' || hash FROM audit_head"]).map_err(|error| anyhow!(error))
 }
 
-/// Whether the log is what the service wrote, with all these heads in it.
+/// Verifies that the log is unmodified and contains all these heads.
 pub fn verify(mut program: Command, heads: &[String]) -> Result<String> {
     program.args(["audit", "verify"]);
     for head in heads {
@@ -47,7 +47,7 @@ pub fn verify(mut program: Command, heads: &[String]) -> Result<String> {
     Ok(said)
 }
 
-/// Compares the records after `first` with what was sent; returns the counts by action, and what is wrong.
+/// Compares the records after `first` with the sent requests. Returns the counts by action and the errors.
 pub fn compare(
     database: &Database,
     first: &str,
@@ -141,7 +141,7 @@ mod tests {
         assert_eq!(faults(&[]), 1);
         assert_eq!(faults(&[("a", "traces.get", "unknown")]), 1);
         assert_eq!(faults(&[("a", "traces.query", "success")]), 1);
-        // Only one was cut off, and it was of this action.
+        // Only one request was cut off, and it had this action.
         assert_eq!(faults(&[own, own, ("x", "traces.get", "unknown")]), 1);
         assert_eq!(faults(&[own, ("x", "role.put", "success")]), 1);
     }

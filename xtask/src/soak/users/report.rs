@@ -1,11 +1,11 @@
-//! What is said at the end, as it stands in `docs/soak.md`.
+//! Formats the final report, as in `docs/soak.md`.
 
 use std::collections::BTreeMap;
 
 use super::records::Count;
 use super::shared::Kind;
 
-/// A table of the requests by kind; sorts their times.
+/// Formats a table of the requests by kind. It sorts their times.
 pub fn kinds(kinds: &mut BTreeMap<&'static str, Kind>) -> String {
     let mut text = String::from(
         "| what | answered | checked | p50 | p99 | p99 while something was away | refused then | cut off then |\n\
@@ -28,7 +28,7 @@ pub fn kinds(kinds: &mut BTreeMap<&'static str, Kind>) -> String {
     text
 }
 
-/// A table of the audit records by action.
+/// Formats a table of the audit records by action.
 pub fn records(counts: &BTreeMap<String, Count>) -> String {
     let mut text = String::from(
         "| record | in all | of answers that must leave one | of errors | of requests cut off | requests cut off |\n\
@@ -42,7 +42,7 @@ pub fn records(counts: &BTreeMap<String, Count>) -> String {
     text
 }
 
-/// Of sorted microseconds, in milliseconds.
+/// Formats a percentile of sorted microseconds as milliseconds.
 fn percentile(sorted: &[u32], percent: usize) -> String {
     let place = (sorted.len() * percent / 100).min(sorted.len().saturating_sub(1));
     match sorted.get(place) {
@@ -52,7 +52,7 @@ fn percentile(sorted: &[u32], percent: usize) -> String {
     }
 }
 
-/// 1234567 as 1,234,567.
+/// Formats 1234567 as 1,234,567.
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();

@@ -1,8 +1,8 @@
-//! Who may see what at each moment, as far as that can be known from outside.
+//! Tracks what each user may see at each moment, as far as a client can know it.
 //!
-//! Between the sending of a change and its acknowledgement either state may be in force; a change whose answer was cut off stays
-//! in between until it is made again. A request is judged by all states that were possible while it ran: what every one of them
-//! opens must be shown, what none of them opens must not.
+//! Between sending a change and its acknowledgement, either state may be in effect. A change without a response stays undecided
+//! until its retry is acknowledged. A request is checked against all states that were possible while it ran: traces that every
+//! state grants access to must be shown, traces that no state grants access to must not.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::policies::{Attributes, Mask, Policy};
 
-/// What one user is.
+/// Roles, attributes and status of a user.
 #[derive(Clone, PartialEq)]
 pub struct Grant {
     pub roles: Vec<usize>,
@@ -21,9 +21,9 @@ pub struct Grant {
 /// What a user may have been able to see during a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
-    /// In some possible state.
+    /// Conditions of any possible state.
     pub upper: Mask,
-    /// In each of them.
+    /// Conditions of every possible state.
     pub lower: Mask,
     pub maybe_enabled: bool,
     pub surely_enabled: bool,
@@ -37,7 +37,7 @@ impl Range {
         self.surely_enabled &= other.surely_enabled;
     }
 
-    /// Whether a trace may be shown, to a key that needs one of `restriction` too.
+    /// Whether a trace may be shown. A scoped API key additionally requires one of the conditions in `restriction`.
     pub fn may_show(self, trace: Mask, restriction: Option<Mask>) -> bool {
         trace & self.upper != 0 && restriction.is_none_or(|restriction| trace & restriction != 0)
     }
@@ -48,22 +48,22 @@ impl Range {
     }
 }
 
-/// A session or a key.
+/// A session or an API key.
 pub struct Credential {
-    /// Header and value.
+    /// Name and value of the header.
     pub header: (&'static str, String),
-    /// As the API calls a key.
+    /// Id of the API key.
     pub id: String,
-    /// What a narrowed key's own policy is.
+    /// Policy of a scoped API key.
     pub restriction: Option<Mask>,
     life: AtomicU8,
 }
 
-/// It works.
+/// The credential works.
 pub const LIVE: u8 = 0;
-/// It may work or not: its end has been sent, or it is not known what became of it.
+/// The credential may work or not: its revocation was sent, or the outcome is unknown.
 pub const ENDING: u8 = 1;
-/// Its end was acknowledged.
+/// The revocation was acknowledged.
 pub const ENDED: u8 = 2;
 
 impl Credential {
@@ -75,7 +75,7 @@ impl Credential {
         self.life.load(Ordering::SeqCst)
     }
 
-    /// It never comes back to life.
+    /// Sets the state. A revoked credential never becomes valid again.
     pub fn set(&self, life: u8) {
         self.life.fetch_max(life, Ordering::SeqCst);
     }
@@ -88,7 +88,7 @@ impl Credential {
 #[derive(Default)]
 struct Held {
     credentials: Vec<Arc<Credential>>,
-    /// How often an end of them was begun or acknowledged by somebody else.
+    /// Number of revocations that others began or completed; each revocation counts twice.
     endings: u64,
 }
 
@@ -129,7 +129,7 @@ impl State {
         range.unwrap_or(nobody)
     }
 
-    /// What runs may have met the new state.
+    /// Adds the new state to all running requests, which may be evaluated against it.
     fn widen(&mut self) {
         let mut watches = std::mem::take(&mut self.watches);
         for watch in watches.values_mut() {
@@ -139,10 +139,10 @@ impl State {
     }
 }
 
-/// All users and roles.
+/// The access of all users.
 pub struct Rights(Mutex<State>);
 
-/// A request that runs.
+/// A running request.
 pub struct Ticket(u64);
 
 impl Rights {
@@ -166,22 +166,22 @@ impl Rights {
         Ticket(number)
     }
 
-    /// What the user may have been able to see since [`Self::begin`]; `None` for a ticket that was given back.
+    /// Returns what the user may have been able to see since [`Self::begin`], or `None` for an unknown ticket.
     pub fn end(&self, Ticket(number): Ticket) -> Option<Range> {
         self.state().watches.remove(&number).map(|watch| watch.range)
     }
 
-    /// What the user may be able to see now.
+    /// Returns what the user may be able to see now.
     pub fn now(&self, user: usize) -> Range {
         self.state().range(user)
     }
 
-    /// The user as the last change that was acknowledged left them, or as the first that was not may have.
+    /// Returns the user's last acknowledged state, or a later state that may be in effect.
     pub fn grant(&self, user: usize) -> Option<Grant> {
         self.state().users.get(user).and_then(|grants| grants.last()).cloned()
     }
 
-    /// From now on the user may be this.
+    /// Records that a change of the user to this state was sent.
     pub fn user_sent(&self, user: usize, grant: Grant) {
         let mut state = self.state();
         if let Some(grants) = state.users.get_mut(user) {
@@ -190,14 +190,14 @@ impl Rights {
         state.widen();
     }
 
-    /// The user is this.
+    /// Records that a change of the user to this state was acknowledged.
     pub fn user_settled(&self, user: usize, grant: Grant) {
         if let Some(grants) = self.state().users.get_mut(user) {
             *grants = vec![grant];
         }
     }
 
-    /// From now on the role may hold this.
+    /// Records that a change of the role to these policies was sent.
     pub fn role_sent(&self, role: usize, policies: Vec<Policy>) {
         let mut state = self.state();
         if let Some(contents) = state.roles.get_mut(role) {
@@ -206,20 +206,20 @@ impl Rights {
         state.widen();
     }
 
-    /// The role holds this.
+    /// Records that a change of the role to these policies was acknowledged.
     pub fn role_settled(&self, role: usize, policies: Vec<Policy>) {
         if let Some(contents) = self.state().roles.get_mut(role) {
             *contents = vec![policies];
         }
     }
 
-    /// How often ends of the user's credentials were begun or acknowledged, for [`Self::hold`].
+    /// Returns the number of begun and completed revocations of the user's credentials, for [`Self::hold`].
     pub fn endings(&self, user: usize) -> u64 {
         self.state().held.get(user).map(|held| held.endings).unwrap_or_default()
     }
 
-    /// Notes a credential that was asked for when there had been so many endings. When there were others since, or one is
-    /// under way, the new credential may have fallen to it.
+    /// Adds a credential that was requested when the number of revocation events was `endings`. If it has changed or a revocation
+    /// is in progress, the new credential may be revoked too.
     pub fn hold(&self, user: usize, credential: &Arc<Credential>, endings: u64) {
         let mut state = self.state();
         let Some(held) = state.held.get_mut(user) else { return };
@@ -230,7 +230,7 @@ impl Rights {
         held.credentials.push(Arc::clone(credential));
     }
 
-    /// Somebody else begins to end those of the user's credentials that `which` chooses; returns them.
+    /// Records that another party begins to revoke the user's credentials selected by `which`, and returns them.
     pub fn ending(&self, user: usize, which: impl Fn(&Credential) -> bool) -> Vec<Arc<Credential>> {
         let mut state = self.state();
         let Some(held) = state.held.get_mut(user) else { return Vec::new() };
@@ -241,14 +241,14 @@ impl Rights {
         chosen
     }
 
-    /// The end was acknowledged, or given up.
+    /// Records that a revocation was acknowledged or given up.
     pub fn ended(&self, user: usize) {
         if let Some(held) = self.state().held.get_mut(user) {
             held.endings += 1;
         }
     }
 
-    /// A key of the user that works as far as is known.
+    /// Returns an API key of the user that is not known to be revoked.
     pub fn live_key(&self, user: usize) -> Option<Arc<Credential>> {
         let state = self.state();
         let mut credentials = state.held.get(user)?.credentials.iter().rev();

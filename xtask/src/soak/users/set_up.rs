@@ -1,4 +1,4 @@
-//! Everything that is there before the soak begins: programs, spans, roles, users and administrators.
+//! Initial state of the soak: programs, spans, roles, users and administrators.
 
 use std::fs;
 use std::path::Path;
@@ -26,7 +26,7 @@ use crate::{debian, demo};
 
 const ADMINISTRATORS: usize = 3;
 const ROLES: usize = 12;
-/// Away from where demos listen: a port must still be free when its replica comes back.
+/// Outside the ports of demos, because a port must still be free when its replica is restarted.
 const FIRST_PORT: u16 = 18_090;
 
 pub struct Ready {
@@ -37,7 +37,7 @@ pub struct Ready {
     pub administrators: Vec<NewAdministrator>,
 }
 
-/// A user who has a password of their own.
+/// A user with a changed password.
 pub struct NewUser {
     index: usize,
     password: String,
@@ -55,7 +55,7 @@ impl NewUser {
     }
 }
 
-/// An administrator who has signed in.
+/// A signed-in administrator.
 pub struct NewAdministrator {
     number: usize,
     cookie: String,
@@ -142,7 +142,7 @@ pub fn set_up(binaries: &Path, engine: &Path, directory: &Path, users: usize, se
     Ok(Ready { shared, machines, database, users: new_users, administrators })
 }
 
-/// Password hashes take their time, so on both cores.
+/// Creates the accounts. Hashing passwords is slow, so that it uses both cores.
 fn accounts(
     anonymous: &Client,
     administrator: &Client,

@@ -1,5 +1,5 @@
-//! What all threads of the soak share: where the replicas are, when something was away, what was found wrong, and every request
-//! with how it was answered.
+//! State that all threads of the soak share: addresses of the replicas, times of faults, errors found, and every request with its
+//! outcome.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -11,53 +11,53 @@ use super::rights::Rights;
 use super::spans::Written;
 use crate::stack::interrupt;
 
-/// How long after something came back answers may still say that it is away: on two cores, with everything else running.
+/// Time after a restart during which responses may still report unavailability, on two cores with everything else running.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// So many faults are told in full.
+/// Maximum number of errors that are printed in full.
 const TOLD: usize = 30;
 
-/// Where a replica is.
+/// Address and state of a replica.
 pub struct Place {
     pub base: String,
-    /// Whether whoever balances load sends requests there.
+    /// Whether the load balancer sends requests to it.
     pub up: AtomicBool,
-    /// Changes when another process serves there: connections to the one before are worth nothing.
+    /// Incremented when another process serves the address, which invalidates existing connections.
     pub generation: AtomicU64,
     pub process: AtomicU32,
 }
 
-/// The requests of one kind.
+/// Statistics of the requests of one kind.
 #[derive(Default)]
 pub struct Kind {
-    /// Times of those that were answered, in microseconds; undisturbed ones.
+    /// Response times in microseconds without faults.
     pub calm: Vec<u32>,
-    /// While something was away or coming back.
+    /// Response times in microseconds while a component was down or restarting.
     pub disturbed: Vec<u32>,
-    /// Answers that nothing can be said of but that they may come when something is away.
+    /// Number of responses that report unavailability, which is permitted during faults.
     pub refused: u64,
-    /// Connections that broke before the answer was whole.
+    /// Number of connections that failed before the response was complete.
     pub cut_off: u64,
-    /// Answers that were compared with what had to be in them.
+    /// Number of responses whose content was checked.
     pub checked: u64,
 }
 
-/// Records that there must be, and that there may be.
+/// Audit records that are required or permitted.
 #[derive(Default)]
 pub struct Recorded {
-    /// Request, action and outcome.
+    /// Request, action and outcome of required records.
     pub must: Vec<(String, &'static str, &'static str)>,
-    /// Requests that were answered with an error.
+    /// Requests that failed with an error response.
     pub may: HashSet<String>,
-    /// Requests with a credential that ended meanwhile: where they leave a record, it says that they were denied.
+    /// Requests whose credential was revoked while they ran. If they have a record, its outcome must be `denied`.
     pub denied: HashSet<String>,
-    /// Requests without an answer, by action.
+    /// Number of requests without a response, by action.
     pub cut_off: BTreeMap<&'static str, u64>,
 }
 
 pub struct Shared {
     pub seed: u64,
-    /// Seconds that a user pauses, on average.
+    /// Average pause of a user in seconds.
     pub pause: u64,
     pub places: Vec<Place>,
     pub written: Written,
@@ -67,12 +67,12 @@ pub struct Shared {
     pub recorded: Mutex<Recorded>,
     pub events: Mutex<BTreeMap<&'static str, u64>>,
     wrong: Mutex<Vec<String>>,
-    /// When what was away came back; nothing as long as it is away.
+    /// End time of each fault, or `None` while it lasts.
     away: Mutex<Vec<Option<Instant>>>,
     over: AtomicBool,
 }
 
-/// Nothing here is left half changed by a thread that panics.
+/// Locks a mutex, also a poisoned one: a panicking thread leaves no inconsistent state here.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -109,7 +109,7 @@ impl Shared {
         self.over.load(Ordering::SeqCst) || interrupt::requested()
     }
 
-    /// Sleeps, but not beyond the end.
+    /// Sleeps, but not beyond the end of the soak.
     pub fn sleep(&self, duration: Duration) {
         let begun = Instant::now();
         while !self.is_over() && begun.elapsed() < duration {
@@ -117,7 +117,7 @@ impl Shared {
         }
     }
 
-    /// Notes something that must not be.
+    /// Records an error.
     pub fn wrong(&self, what: String) {
         let mut wrong = lock(&self.wrong);
         if wrong.len() < TOLD {
@@ -126,7 +126,7 @@ impl Shared {
         wrong.push(what);
     }
 
-    /// Notes `what` unless `holds`.
+    /// Records the error `what` unless `holds`.
     pub fn check(&self, holds: bool, what: impl FnOnce() -> String) {
         if !holds {
             self.wrong(what());
@@ -137,7 +137,7 @@ impl Shared {
         lock(&self.wrong).len()
     }
 
-    /// Does something during which answers may say that they cannot be had.
+    /// Runs a fault injection. Meanwhile, responses may report unavailability.
     pub fn disturb<T>(&self, what: &'static str, disturbance: impl FnOnce() -> T) -> T {
         let place = {
             let mut away = lock(&self.away);
@@ -152,7 +152,7 @@ impl Shared {
         outcome
     }
 
-    /// Whether something was away or coming back between then and now.
+    /// Whether a fault was active, or within its grace period, since `begun`.
     pub fn disturbed_since(&self, begun: Instant) -> bool {
         lock(&self.away).iter().any(|ended| ended.is_none_or(|ended| ended + GRACE > begun))
     }

@@ -1,4 +1,4 @@
-//! The spans that are written, before the soak and all through it, and what is known of each trace.
+//! The spans that are written before and during the soak, and the expected facts about each trace.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
@@ -13,21 +13,21 @@ use super::policies::{self, Mask};
 use super::shared::Shared;
 use crate::demo::{load, now};
 
-/// Spans of the day before.
+/// Number of spans of the previous day.
 const SAMPLE: usize = 60_000;
-/// Traces of a batch while the soak goes on, and how often there is one.
+/// Number of traces per batch during the soak, and the interval between batches.
 const BATCH: usize = 8;
 const EVERY: Duration = Duration::from_secs(2);
 
-/// What is known of one trace.
+/// Known facts about a trace.
 pub struct Fact {
     pub id: String,
-    /// The conditions that some span of it satisfies.
+    /// Conditions that some span of the trace satisfies.
     pub satisfied: Mask,
     pub spans: usize,
-    /// When each span begins; nanoseconds since 1970.
+    /// Start time of each span, in nanoseconds since 1970.
     starts: Box<[u64]>,
-    /// When the store acknowledged all of its spans. Until then it may be there in part, or not.
+    /// Time at which ClickHouse acknowledged all spans. Until then, the trace may be absent or incomplete.
     pub written: Option<Instant>,
 }
 
@@ -51,12 +51,12 @@ impl Fact {
     }
 }
 
-/// All traces, those of the day before first.
+/// All traces, those of the previous day first.
 #[derive(Default)]
 pub struct Facts {
     all: Vec<Fact>,
     by_id: HashMap<String, usize>,
-    /// How many are of the day before: nothing is added to their window.
+    /// Number of traces of the previous day. No spans are added to their window.
     pub sample: usize,
 }
 
@@ -78,24 +78,24 @@ impl Facts {
         self.all.len()
     }
 
-    /// Traces of the day before with a span in the window.
+    /// Returns the traces of the previous day with a span in the window.
     pub fn within(&self, window: (u64, u64)) -> impl Iterator<Item = &Fact> {
         self.all.iter().take(self.sample).filter(move |fact| fact.is_in(window))
     }
 }
 
-/// What was written.
+/// The written spans.
 pub struct Written {
     facts: RwLock<Facts>,
-    /// In which all spans of the day before lie.
+    /// Time range of all spans of the previous day.
     pub window: (u64, u64),
-    /// Held while spans are sent, and while the store is away: whether a request that is cut off wrote its spans could not be
-    /// known.
+    /// Locked while spans are sent and while ClickHouse is down: if a request was cut off, it would be unknown whether its spans
+    /// were written.
     pub writing: Mutex<()>,
 }
 
 impl Written {
-    /// Sends the day before.
+    /// Sends the spans of the previous day.
     pub fn begin(seed: u64, otlp: &str) -> Result<Self> {
         let shop = Shop::new(seed, now()?).with_spans(SAMPLE);
         let mut facts = Facts::default();
@@ -109,7 +109,7 @@ impl Written {
         self.facts.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes a few traces that begin now.
+    /// Writes a few traces that start now.
     fn write(&self, traces: Vec<Trace>, otlp: &str) -> Result<()> {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let ids: Vec<String> = traces.iter().map(|trace| trace.id.to_string()).collect();
@@ -117,7 +117,7 @@ impl Written {
             let mut facts = self.facts.write().unwrap_or_else(PoisonError::into_inner);
             traces.iter().for_each(|trace| facts.add(Fact::of(trace, None)));
         }
-        // One connection each: the store may have been another process when the last one was sent.
+        // Use a new connection each time, because the store may have been restarted since the last request.
         let agent: ureq::Agent =
             ureq::Agent::config_builder().timeout_global(Some(Duration::from_secs(60))).build().into();
         for batch in Batches::new(traces.into_iter(), SPANS_A_REQUEST) {
@@ -139,7 +139,7 @@ impl Written {
     }
 }
 
-/// Goes on writing until the soak ends.
+/// Writes spans until the soak ends.
 pub fn go_on(shared: &Shared, otlp: &str) {
     let mut seed = shared.seed;
     let mut traces: Box<dyn Iterator<Item = Trace>> = Box::new(std::iter::empty());
@@ -150,7 +150,7 @@ pub fn go_on(shared: &Shared, otlp: &str) {
             let Some(trace) = traces.next() else {
                 seed = seed.wrapping_add(1);
                 let shop = Shop::new(seed, shared.written.window.1).with_spans(SAMPLE);
-                // Landmarks come first, and may have spans by the thousand.
+                // The first traces are landmarks, which may have thousands of spans.
                 traces = Box::new(shop.traces().filter(|trace| trace.spans.len() <= 200));
                 continue;
             };
@@ -166,7 +166,7 @@ pub fn go_on(shared: &Shared, otlp: &str) {
     }
 }
 
-/// The same trace, beginning then.
+/// Returns the trace shifted to start at `to`.
 fn moved(mut trace: Trace, to: u64) -> Trace {
     let from = trace.start_unix_nanos();
     let shift = |time: u64| time.saturating_sub(from).saturating_add(to);

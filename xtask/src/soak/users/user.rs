@@ -1,4 +1,4 @@
-//! What one user does: searches, traces, values, explanations, tools, sessions and keys; and whether each answer shows what it
+//! Simulates a user: searches, traces, values, explanations, tools, sessions and keys. Checks that each response shows what it
 //! must and nothing else.
 
 use std::collections::HashMap;
@@ -17,17 +17,17 @@ use crate::stack::api::rfc_3339;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// The most that a page holds.
+/// Maximum number of traces on a page.
 const PAGE: usize = 200;
 
-/// How a user comes.
+/// Type of client.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Way {
-    /// In a browser, now and then with a key.
+    /// A browser with a session, occasionally an API key.
     Session,
-    /// As a program with a key.
+    /// A program with an API key.
     Key,
-    /// As an agent, by tools.
+    /// An MCP client, which mostly calls tools.
     Agent,
 }
 
@@ -41,7 +41,7 @@ pub struct User<'a> {
 }
 
 impl User<'_> {
-    /// Goes on until the soak ends.
+    /// Runs until the soak ends.
     pub fn go_on(mut self) {
         while !self.caller.shared.is_over() {
             let pause =
@@ -53,7 +53,7 @@ impl User<'_> {
 
     fn act(&mut self) {
         if self.session.as_ref().is_none_or(|session| session.life() == ENDED) && !self.sign_in() {
-            // Disabled, or too many sign in: later.
+            // The user is disabled, or too many users sign in concurrently: retry later.
             self.caller.shared.sleep(Duration::from_secs(3));
             return;
         }
@@ -93,7 +93,7 @@ impl User<'_> {
         let ask = Ask { kind, action, again: false, method, path, body, credential: credential_of, user };
         let answer = self.caller.ask(&ask)?;
         if answer.status == 401 {
-            // Whoever ended it, or disabled the user: another one.
+            // The credential was revoked or the user was disabled, so that a new credential is needed.
             credential.set(ENDED);
             return None;
         }
@@ -102,7 +102,7 @@ impl User<'_> {
 
     fn sign_in(&mut self) -> bool {
         let shared = self.caller.shared;
-        // Failed log-ins count for the address, which is that of all users here: more than a few would block everybody's.
+        // Failed sign-ins are counted per address, which all users here share. More than a few would block all of them.
         if !shared.rights.now(self.index).maybe_enabled && !self.caller.chance.percent(10) {
             return false;
         }
@@ -152,13 +152,13 @@ impl User<'_> {
         }
     }
 
-    /// After an acknowledged end nothing is shown, at any replica.
+    /// After an acknowledged revocation, no replica may return traces.
     fn must_be_dead(&mut self, credential: &Arc<Credential>) {
         let body = json!({"view": "ids", "limit": 1});
         let _ = self.ask("search", Some("traces.query"), "POST", "/traces/query", Some(&body), credential);
     }
 
-    /// Sometimes a narrowed one.
+    /// Creates an API key, sometimes a scoped one.
     fn make_key(&mut self) -> bool {
         let Some(session) = self.session.clone() else { return false };
         let own = Policy::Alone(self.caller.chance.below(Service::ALL.len()));
@@ -167,7 +167,7 @@ impl User<'_> {
         if let (true, Some(body)) = (narrowed, body.as_object_mut()) {
             body.insert("policy".to_owned(), json!(own.expression()));
         }
-        // It looks at no attribute of the user.
+        // This policy does not depend on user attributes.
         let restriction = narrowed.then(|| own.alone());
         let endings = self.caller.shared.rights.endings(self.index);
         let kind = "key made";
@@ -188,7 +188,7 @@ impl User<'_> {
         let path = format!("/me/api-keys/{}", key.id);
         let kind = "key revoked";
         let answer = self.ask(kind, Some("api_key.revoke"), "DELETE", &path, None, &session);
-        // Somebody else may have revoked it at the same time.
+        // Another client may have revoked the key at the same time.
         if answer.is_some() {
             key.set(ENDED);
             self.caller.shared.checked(kind);
@@ -207,7 +207,7 @@ impl User<'_> {
         shared.checked("who am I");
     }
 
-    /// A window of the day before, up to so long.
+    /// Returns a random window in the previous day of up to `seconds` seconds.
     fn window(&mut self, seconds: usize) -> (u64, u64) {
         let (from, to) = self.caller.shared.written.window;
         let length = (1 + self.caller.chance.below(seconds) as u64) * SECOND;
@@ -250,14 +250,14 @@ impl User<'_> {
         self.caller.shared.checked("search");
     }
 
-    /// What was found against what must be, and may be.
+    /// Checks the found traces against the traces that must and may be shown.
     fn compare(&self, page: &Page, answer: &Answer, found: Found, last: bool) {
         compare(&self.caller, page, answer, answer.range, found, last);
     }
 
     fn any_trace(&mut self) -> Option<Known> {
         let facts = self.caller.shared.written.facts();
-        // Traces of today as often as those of the day before.
+        // Select traces of the current day about as often as those of the previous day.
         let recent = facts.len() - facts.sample;
         let place = match self.caller.chance.percent(40) && recent > 0 {
             true => facts.sample + self.caller.chance.below(recent),
@@ -278,7 +278,7 @@ impl User<'_> {
         self.judge("trace", &answer, &trace, found, credential.restriction);
     }
 
-    /// One trace that was asked for by its id: there with all its spans, or absent.
+    /// Checks the response for a trace that was requested by id: present with all its spans, or absent.
     fn judge(
         &self,
         kind: &'static str,
@@ -330,7 +330,7 @@ impl User<'_> {
             let count = |open: &dyn Fn(&Fact) -> bool| {
                 facts.within(window).filter(|fact| has_service(fact.satisfied, index) && open(fact)).count()
             };
-            // Of many traces the newest are looked at.
+            // If there are many traces, the service evaluates only the newest.
             let least = match complete {
                 true => count(&|fact| answer.range.must_show(fact.satisfied, credential.restriction)),
                 false => 0,
@@ -363,7 +363,8 @@ impl User<'_> {
         }
     }
 
-    /// The structured content, or nothing for a failure; its code, where a trace is not there.
+    /// Calls a tool. Returns the response with the structured content, or without it if the trace was not found, or `None` for
+    /// any other failure.
     fn tool(
         &mut self,
         kind: &'static str,
@@ -443,27 +444,27 @@ impl User<'_> {
     }
 }
 
-/// A trace that is asked for.
+/// A trace to request.
 struct Known {
     id: String,
     satisfied: Mask,
     spans: usize,
-    /// Whether all of them had been written before it was asked for.
+    /// Whether all its spans were written before the request.
     written: bool,
 }
 
-/// Traces of an answer, with how many spans it says that they have.
+/// Trace ids of a response, with the reported number of spans.
 pub type Found = HashMap<String, Option<usize>>;
 
-/// What a search was for.
+/// Parameters of a search.
 pub struct Page {
-    /// Of the day before; otherwise the last minute, in which traces come while the search runs.
+    /// Window in the previous day. `None` is the last minute, in which traces arrive during the search.
     pub window: Option<(u64, u64)>,
     pub service: Option<usize>,
     pub restriction: Option<Mask>,
 }
 
-/// What was found against what those who have `range` must and may be shown.
+/// Checks the found traces against the traces that must and may be shown in `range`.
 pub fn compare(caller: &Caller<'_>, page: &Page, answer: &Answer, range: Range, found: Found, last: bool) {
     let shared = caller.shared;
     let facts = shared.written.facts();
@@ -485,7 +486,7 @@ pub fn compare(caller: &Caller<'_>, page: &Page, answer: &Answer, range: Range, 
         };
         shared.check(whole, || format!("search: {spans:?} of {} spans of {id}", fact.spans));
     }
-    // A page that is not the last holds the newest.
+    // Only the last page is checked for missing traces, because other pages hold only the newest.
     let Some(window) = page.window.filter(|_| last) else { return };
     let missing = facts.within(window).find(|fact| {
         page.service.is_none_or(|service| has_service(fact.satisfied, service))
@@ -498,7 +499,7 @@ pub fn compare(caller: &Caller<'_>, page: &Page, answer: &Answer, range: Range, 
     });
 }
 
-/// The traces of a page.
+/// Returns the traces of a page.
 pub fn traces_of(body: &Value, view: &str) -> Found {
     let text =
         |value: &Value, name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! Memory, descriptors and threads of the replicas, minute by minute.
+//! Records memory, file descriptors and threads of the replicas every minute.
 
 use std::fs;
 use std::sync::atomic::Ordering;
@@ -6,16 +6,16 @@ use std::time::{Duration, Instant};
 
 use super::shared::Shared;
 
-/// What is kept and what was read at the beginning has been taken by then.
+/// Time until caches are filled and initial allocations are complete.
 const SETTLED: Duration = Duration::from_secs(20 * 60);
 
-/// How much more the last samples may be than the first ones after [`SETTLED`].
+/// Maximum ratio of the last samples to the first ones after [`SETTLED`].
 const GROWTH: f64 = 1.1;
 
-/// Samples that are compared, by their median.
+/// Number of samples whose median is compared.
 const SAMPLES: usize = 8;
 
-/// What a process held at a moment.
+/// Resources of a process at one time.
 #[derive(Clone, Copy)]
 pub struct Sample {
     pub at: Duration,
@@ -24,7 +24,7 @@ pub struct Sample {
     pub threads: u64,
 }
 
-/// Reads what Linux says of a process; `None` when it is not there.
+/// Reads a process's resources from `/proc`. Returns `None` if the process does not exist.
 pub fn sample(process: u32, begun: Instant) -> Option<Sample> {
     let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let number = |name: &str| {
@@ -36,14 +36,14 @@ pub fn sample(process: u32, begun: Instant) -> Option<Sample> {
     Some(Sample { at: begun.elapsed(), megabytes, descriptors, threads: number("Threads:")? })
 }
 
-/// The samples of the replica that runs from the beginning to the end, and the last one of each.
+/// Samples of the replica that is never restarted.
 #[derive(Default)]
 pub struct Watch {
     pub first: Vec<Sample>,
 }
 
 impl Watch {
-    /// Takes a sample of each replica; returns it in words.
+    /// Samples each replica and returns a description.
     pub fn look(&mut self, shared: &Shared, begun: Instant) -> String {
         let mut words = Vec::new();
         for (place, at) in shared.places.iter().enumerate() {
@@ -60,7 +60,8 @@ impl Watch {
         words.join("; ")
     }
 
-    /// Whether the first replica holds no more at the end than when it had settled. `None` when it did not run long enough.
+    /// Compares the resources of the first replica at the end with those after settling. Returns `None` if it did not run long
+    /// enough.
     pub fn compare(&self) -> Option<Comparison> {
         let settled: Vec<Sample> = self.first.iter().filter(|sample| sample.at >= SETTLED).copied().collect();
         if settled.len() < 2 * SAMPLES {
@@ -76,7 +77,7 @@ impl Watch {
     }
 }
 
-/// Medians after the beginning and at the end.
+/// Medians after settling and at the end.
 pub struct Comparison {
     pub megabytes: (u64, u64),
     pub descriptors: (u64, u64),
@@ -84,7 +85,7 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// What has grown, in words.
+    /// Describes the resources that have grown.
     pub fn grown(&self) -> Vec<String> {
         let all = [("MB", self.megabytes), ("descriptors", self.descriptors), ("threads", self.threads)];
         all.into_iter()
