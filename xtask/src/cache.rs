@@ -22,7 +22,7 @@ fn base(xdg_cache_home: Option<OsString>, home: Option<OsString>) -> Result<Path
         .map(PathBuf::from)
         .filter(|path| path.is_absolute())
         .or_else(|| home.map(|home| Path::new(&home).join(".cache")))
-        .context("neither XDG_CACHE_HOME nor HOME is set, so there is no place for the cache")
+        .context("neither XDG_CACHE_HOME nor HOME is set, so there is no directory for the cache")
 }
 
 /// An exclusive lock on a cache directory until dropped. Two commands never download or build the same thing at once, and partial

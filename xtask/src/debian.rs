@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_present_is_not_installed() {
+    fn present_packages_are_not_installed() {
         ensure("nothing", "no-such-package", || true).unwrap();
     }
 }

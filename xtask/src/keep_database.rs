@@ -16,14 +16,14 @@ pub fn run() -> Result<()> {
     let version = env!("CARGO_PKG_VERSION");
     if workspace::root().join(KEPT).join(version).exists() {
         bail!(
-            "`{KEPT}/{version}` is there already; remove it if {version} has not been released, or raise the version"
+            "`{KEPT}/{version}` already exists; remove it if {version} has not been released, or raise the version"
         );
     }
     let mut environment = Environment::new();
     let _prepared = test::prepare(&mut environment, test::build)?;
     let mut command = workspace::cargo();
     command.args(["test", "--quiet", "--package", "tracewarden", "--test", "upgrade"]);
-    command.args(["--", "--test-threads=1", "what_this_version_writes_is_whole"]);
+    command.args(["--", "--test-threads=1", "databases_of_this_version_are_complete"]);
     command.env(VARIABLE, "1");
     process::run(command.envs(environment.iter().map(|(name, value)| (name, value))))?;
     println!("kept in `{KEPT}/{version}`");
@@ -37,6 +37,6 @@ mod tests {
     #[test]
     fn the_variable_is_the_one_that_the_test_reads() {
         let test = std::fs::read_to_string(workspace::root().join(KEPT).join("main.rs")).unwrap();
-        assert!(test.contains(VARIABLE) && test.contains("fn what_this_version_writes_is_whole_on_"));
+        assert!(test.contains(VARIABLE) && test.contains("fn databases_of_this_version_are_complete_on_"));
     }
 }

@@ -28,7 +28,7 @@ pub fn metadata() -> Result<Value> {
     let mut command = cargo();
     command.args(["metadata", "--format-version", "1", "--no-deps"]);
     serde_json::from_str(&process::output_of(&mut command)?)
-        .context("`cargo metadata` answered something else than JSON")
+        .context("the output of `cargo metadata` is not JSON")
 }
 
 /// Returns `cargo metadata` of all packages that the members are built with, on any platform.
@@ -36,7 +36,7 @@ pub fn metadata_of_all() -> Result<Value> {
     let mut command = cargo();
     command.args(["metadata", "--format-version", "1", "--locked"]);
     serde_json::from_str(&process::output_of(&mut command)?)
-        .context("`cargo metadata` answered something else than JSON")
+        .context("the output of `cargo metadata` is not JSON")
 }
 
 /// Returns cargo's target directory.

@@ -84,7 +84,7 @@ impl Walk {
         let place = AuditPlace { sequence, at: rows::time(row, "at")? };
         if rows::text(row, "action")? == AUDIT_PRUNE && rows::text(row, "outcome")? == "success" {
             let Ok((removed, before)) = documents::read_pruned(&rows::text(row, "detail")?) else {
-                let reason = "it records a removal of old records, but not of which ones";
+                let reason = "it records a removal of old records, but not which ones";
                 return Ok(Err(ChainFault { sequence, reason }));
             };
             self.removals = self.removals.saturating_add(1);
@@ -122,7 +122,7 @@ impl ReadTx {
         let anchor = self.audit_anchor().await?;
         let head = self.audit_head().await?;
         if let Some(sequence) = self.audit_record_before(anchor.0).await? {
-            let reason = "it stands where records were removed, or where there was never one";
+            let reason = "its sequence number is among removed records, or never existed";
             return Ok(Err(ChainFault { sequence, reason }));
         }
         let mut walk = Walk {
@@ -161,7 +161,7 @@ impl ReadTx {
             return Ok(Err(ChainFault { sequence, reason }));
         }
         if !walk.confirms(&anchor) {
-            let reason = "the log does not begin where its record of the last removal says";
+            let reason = "the log does not begin where the record of the last removal ends";
             return Ok(Err(ChainFault { sequence: anchor.0, reason }));
         }
         let Walk { records, first, latest: last, removals, newest_removal, .. } = walk;
@@ -222,5 +222,5 @@ pub(crate) fn check_link(
         detail: &rows::text(row, "detail")?,
     };
     let expected = audit_chain::hash(previous, sequence, &record);
-    Ok((rows::text(row, "hash")? != expected).then_some("its content is not what was written"))
+    Ok((rows::text(row, "hash")? != expected).then_some("its content has been changed"))
 }

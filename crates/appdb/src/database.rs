@@ -293,7 +293,7 @@ async fn begin_undisturbed(
 }
 
 fn busy() -> DbError {
-    DbError::Unavailable("the database does not answer, or too many are waiting for it".to_owned())
+    DbError::Unavailable("the database does not answer, or too many requests are waiting for it".to_owned())
 }
 
 impl Glance {

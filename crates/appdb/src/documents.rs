@@ -224,10 +224,13 @@ pub(crate) fn read_model(version: u64, text: &str) -> Result<AccessModel, DbErro
             };
             // The source must match the name: a key that is read as a column would be another field.
             if (source == FieldSource::Column) != field.map.is_none() {
-                return Err(corrupt("access model", format!("`{}` is no {}", field.name, source.as_str())));
+                return Err(corrupt(
+                    "access model",
+                    format!("`{}` is not a {}", field.name, source.as_str()),
+                ));
             }
             if field.column.is_some() && source != FieldSource::MapKey {
-                return Err(corrupt("access model", format!("`{}` is no key with a column", field.name)));
+                return Err(corrupt("access model", format!("`{}` is not a key with a column", field.name)));
             }
             Ok(MarkedField {
                 field: FieldRef { map: field.map, name: field.name },
@@ -294,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_of_versions_without_paths_are_read_as_they_were_meant() {
+    fn documents_without_sources_keep_their_meaning() {
         let rest =
             "\"logical\": \"string\", \"column_type\": \"String\", \"filterable\": true, \"policy\": true";
         let read = |start: &str| fields(&format!("{{{start}, {rest}}}")).map(|fields| fields[0].source);

@@ -6,26 +6,28 @@ use sqlx::error::DatabaseError;
 #[derive(Debug, thiserror::Error)]
 pub enum DbError {
     /// The database cannot be reached, is locked for too long, or fails to run a statement.
-    #[error("own database unavailable: {0}")]
+    #[error("application database unavailable: {0}")]
     Unavailable(String),
     /// The connection or the disk failed during a commit. Either all changes or none were made, and it is unknown
     /// which.
-    #[error("own database unavailable during a commit, so that it is unknown whether the change holds: {0}")]
+    #[error(
+        "application database unavailable during a commit, so it is unknown whether the change was made: {0}"
+    )]
     OutcomeUnknown(String),
     /// A unique name or version already exists.
-    #[error("duplicate key in the own database: {0}")]
+    #[error("duplicate key in the application database: {0}")]
     Conflict(String),
     /// The database cannot store a value, such as a text with U+0000 on PostgreSQL.
-    #[error("the own database cannot store the value: {0}")]
+    #[error("the application database cannot store the value: {0}")]
     Value(String),
     /// A stored row cannot be decoded.
-    #[error("unreadable row in the own database: {0}")]
+    #[error("unreadable row in the application database: {0}")]
     Corrupt(String),
     /// The schema is not the one that this program expects.
-    #[error("own database schema: {0}")]
+    #[error("application database schema: {0}")]
     Migration(String),
     /// The address, file or server of the database cannot be used.
-    #[error("own database: {0}")]
+    #[error("application database: {0}")]
     Configuration(String),
 }
 

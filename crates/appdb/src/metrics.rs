@@ -105,22 +105,23 @@ impl Metrics {
         } = self.0.as_ref();
         registry.register(
             "tracewarden_database_wait_seconds",
-            "Time until a transaction of the own database began: for a connection, and for the writers before",
+            "Time until a transaction of the application database began, including waits for a connection \
+             and for earlier writers",
             wait.clone(),
         );
         registry.register(
             "tracewarden_database_transaction_seconds",
-            "Time from the beginning to the end of a transaction of the own database",
+            "Duration of a transaction of the application database",
             transaction.clone(),
         );
         registry.register(
             "tracewarden_database_failures",
-            "Transactions of the own database that failed, by where",
+            "Failed transactions of the application database, by stage",
             failures.clone(),
         );
         registry.register(
             "tracewarden_database_statements",
-            "Statements sent to the application database, without the beginnings and ends of transactions",
+            "Statements sent to the application database, except `BEGIN`, `COMMIT` and `ROLLBACK`",
             statements.clone(),
         );
         registry.register(
@@ -130,7 +131,7 @@ impl Metrics {
         );
         registry.register(
             "tracewarden_audit_write_failures",
-            "Transactions with audit records that could not be kept",
+            "Transactions with audit records that could not be committed",
             audit_failures.clone(),
         );
         registry.register(
@@ -140,7 +141,7 @@ impl Metrics {
         );
         registry.register(
             "tracewarden_audit_prune_refusals",
-            "Removals of old audit records that were refused because the log is not what was written",
+            "Removals of old audit records that were refused because the audit log fails verification",
             audit_prune_refusals.clone(),
         );
     }

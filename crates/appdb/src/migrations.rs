@@ -162,7 +162,7 @@ pub(crate) async fn missing(
 
 fn no_schema() -> DbError {
     DbError::Migration(
-        "the database holds no data of this service; start the service, which creates it".to_owned(),
+        "the database contains no data of this service; start the service, which creates it".to_owned(),
     )
 }
 
@@ -211,7 +211,7 @@ mod tests {
         &[Migration { version: 2, name: "second", sql: "CREATE TABLE other (id TEXT);\n", postgres: "" }];
 
     #[tokio::test]
-    async fn the_tables_are_those_that_the_steps_leave() {
+    async fn the_tables_are_those_of_the_migrations() {
         let directory = tempfile::tempdir().unwrap();
         let url = format!("sqlite:{}", directory.path().join("own.db").display());
         let db = AppDb::open(&url, Timestamp::from_micros(1)).await.unwrap();
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_history_that_differs_refuses_to_start() {
+    async fn a_different_migration_history_prevents_the_start() {
         let directory = tempfile::tempdir().unwrap();
         let url = format!("sqlite:{}", directory.path().join("own.db").display());
         let now = Timestamp::from_micros(1);

@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_server_that_is_slow_to_let_in_is_waited_for_at_the_start() {
+    async fn slow_connections_are_awaited_at_startup() {
         let database = tracewarden_testkit::postgres::database().unwrap();
         let url = database.url();
         let server = url.split('@').nth(1).unwrap().split('/').next().unwrap();
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn refusals_are_in_the_servers_words() {
+    async fn errors_contain_the_message_of_the_server() {
         let database = tracewarden_testkit::postgres::database().unwrap();
         sqlx::any::install_default_drivers();
         let error = connect(&address(&format!("{}_absent", database.url())).unwrap()).await.unwrap_err();
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn sessions_do_not_rest_on_defaults() {
+    async fn sessions_do_not_rely_on_server_defaults() {
         let database = tracewarden_testkit::postgres::database().unwrap();
         let parts = database.url();
         let name = parts.rsplit('/').next().unwrap().to_owned();

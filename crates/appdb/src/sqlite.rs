@@ -89,7 +89,7 @@ fn unusable(path: &Path, error: sqlx::Error) -> DbError {
     const NO_DATABASE: &str = "26";
     let code = error.as_database_error().and_then(|inner| inner.code());
     if code.as_deref() == Some(NO_DATABASE) {
-        return DbError::Configuration(format!("`{}` is no SQLite database", path.display()));
+        return DbError::Configuration(format!("`{}` is not a SQLite database", path.display()));
     }
     DbError::from(error)
 }
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn after_a_full_disk_writing_goes_on() {
+    async fn writes_continue_after_a_full_disk() {
         let (_directory, _, pool) = fresh().await;
         fill(&pool).await;
         let mut tx = pool.begin_with("BEGIN IMMEDIATE").await.unwrap();
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn after_a_full_disk_reading_is_not_of_the_past() {
+    async fn reads_are_current_after_a_full_disk() {
         let (_directory, path, pool) = fresh().await;
         fill(&pool).await;
         let other = connect(&path, false).await.unwrap();
@@ -210,7 +210,7 @@ mod tests {
 
     /// As replicas and tests do. Each task holds its locks and writes while others still open the file.
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-    async fn many_may_open_a_new_file_at_once() {
+    async fn a_new_file_can_be_opened_concurrently() {
         sqlx::any::install_default_drivers();
         let directory = tempfile::tempdir().unwrap();
         for round in 0..30 {
@@ -236,16 +236,16 @@ mod tests {
             }
             let pool = connect(&path, false).await.unwrap();
             let found = sqlx::query("SELECT count(DISTINCT a) FROM t").fetch_one(&pool).await.unwrap();
-            assert_eq!(found.try_get::<i64, _>(0).unwrap(), 8, "each saw what those before it wrote");
+            assert_eq!(found.try_get::<i64, _>(0).unwrap(), 8, "each read the writes of those before it");
         }
         let left = std::fs::read_dir(directory.path()).unwrap();
         let stray = left
             .filter(|file| file.as_ref().unwrap().file_name().to_string_lossy().starts_with(".tracewarden-"));
-        assert_eq!(stray.count(), 0, "nothing is left of those who came too late");
+        assert_eq!(stray.count(), 0, "no write of a late transaction remains");
     }
 
     #[test]
-    fn a_path_is_nothing_but_a_path() {
+    fn special_characters_in_paths_are_literal() {
         for wrong in ["", "//", ":memory:", "own.db?mode=ro", "///tmp/own.db?cache=shared"] {
             assert!(matches!(path(wrong), Err(DbError::Configuration(_))), "{wrong}");
         }

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_name_has_one_turn_at_a_time_and_leaves_nothing_behind() {
+    async fn a_name_has_one_permit_at_a_time_and_is_removed() {
         let turns = Turns::default();
         let held = turns.of("ada").await;
         let mut second = Box::pin(turns.of("ada"));

@@ -6,7 +6,7 @@
 fn random_bytes<const N: usize>() -> [u8; N] {
     let mut bytes = [0_u8; N];
     if let Err(error) = getrandom::fill(&mut bytes) {
-        tracing::warn!(%error, "no randomness");
+        tracing::warn!(%error, "the operating system gives no random bytes");
     }
     bytes
 }

@@ -57,7 +57,7 @@ impl Options {
     /// Returns the path of the engine's library: the given path, or the one where `cargo xtask engine` stores it.
     pub fn engine_path(&self) -> Result<PathBuf, String> {
         let (path, origin) = match &self.engine {
-            Some(path) => (path.clone(), "as asked for"),
+            Some(path) => (path.clone(), "given with --engine"),
             None => (
                 cached_engine().ok_or("neither XDG_CACHE_HOME nor HOME is set; pass --engine PATH")?,
                 "in the cache",

@@ -32,10 +32,9 @@ pub fn run(options: &Options) -> Result<(), StartError> {
     let library = options.engine_path()?;
     let _lock = lock_data_directory(&options.data)?;
     // With a relative path the engine would append the path twice for some of its files.
-    let data = options
-        .data
-        .canonicalize()
-        .map_err(|error| format!("no absolute path of {}: {error}", options.data.display()))?;
+    let data = options.data.canonicalize().map_err(|error| {
+        format!("cannot determine the absolute path of {}: {error}", options.data.display())
+    })?;
     let engine = Engine::start(&library, &data.join("clickhouse"), options.memory_limit)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -74,7 +73,7 @@ async fn serve(options: &Options, engine: &Arc<Engine>) -> Result<(), StartError
     let answer = engine.connect()?.run("SELECT version(), timezone() FORMAT TSVRaw")?;
     let answer = String::from_utf8_lossy(answer.as_ref()).into_owned();
     let (version, timezone) =
-        answer.trim_end().split_once('\t').ok_or("the engine does not say its version")?;
+        answer.trim_end().split_once('\t').ok_or("the engine does not return its version")?;
     let sessions = Sessions::new(Arc::clone(engine));
     let registry = Registry::new(Arc::clone(engine), options.max_queries);
     let server = Arc::new(Server {

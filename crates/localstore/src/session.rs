@@ -247,7 +247,7 @@ impl Drop for Checkout {
             (result, _) => {
                 sessions.remove(&home.id);
                 if let Err(error) = result {
-                    tracing::warn!(%error, "closed a session whose settings could not be put back");
+                    tracing::warn!(%error, "closed a session whose settings could not be restored");
                 }
             }
         }

@@ -72,7 +72,7 @@ fn the_data_directory_may_be_relative() {
 }
 
 #[test]
-fn it_ends_when_told() {
+fn it_ends_on_signals() {
     let mut by_signal = Store::start();
     // A running query must not delay the end.
     let _client = support::raw::send(

@@ -212,7 +212,7 @@ fn legal_json_and_text_that_is_not_unicode_are_stored() {
 }
 
 #[test]
-fn bad_spans_and_bad_requests_are_told() {
+fn bad_spans_and_bad_requests_are_reported() {
     let store = store();
     let broken = |change: fn(&mut Span)| {
         let mut broken = span(1);
@@ -266,7 +266,7 @@ fn bad_spans_and_bad_requests_are_told() {
 }
 
 #[test]
-fn what_was_acknowledged_survives_kill_9() {
+fn acknowledged_spans_survive_kill_9() {
     let directory = tempfile::tempdir().expect("a directory");
     let arguments = ["--otlp", "127.0.0.1:0"];
     let mut expected = 0;

@@ -98,7 +98,7 @@ async fn errors_come_early_and_late() {
         let late = loop {
             match cursor.next().await {
                 Ok(Some(_)) => count += 1,
-                Ok(None) => panic!("a failed answer ended as if it were whole, after {count} rows"),
+                Ok(None) => panic!("a failed answer ended like a complete one, after {count} rows"),
                 Err(error) => break error.to_string(),
             }
         };

@@ -124,7 +124,7 @@ fn kill_query_stops_by_the_clients_id() {
 const ENDS_WITH_CLIENT: &str = "readonly=2&cancel_http_readonly_queries_on_client_close=1";
 
 #[test]
-fn a_client_that_goes_takes_its_query_along() {
+fn a_client_disconnect_stops_its_query() {
     let store = Store::start();
     for (index, statement) in LONG.iter().cycle().take(20).enumerate() {
         let id = format!("left-{index}");
@@ -187,11 +187,11 @@ fn too_many_queries_are_refused() {
         if answer.status != 200 {
             break answer;
         }
-        assert!(begun.elapsed() < BEGINS, "nothing is refused beside {} queries", busy.len());
+        assert!(begun.elapsed() < BEGINS, "no query was refused with {} running queries", busy.len());
         std::thread::sleep(Duration::from_millis(100));
     };
     assert_eq!((refused.status, refused.code()), (500, Some(202)));
-    assert!(busy.len() >= 2, "one query is not too many");
+    assert!(busy.len() >= 2, "a single query must not be refused");
     drop(busy);
     let start = Instant::now();
     while request(&store.address, "POST", "/", &[], b"SELECT 1").status != 200 {

@@ -86,7 +86,8 @@ impl Budget {
             }
         }
         answer.map(|(_, result)| result).ok_or_else(|| {
-            let detail = "the arguments alone take more than the answer may; raise it, or ask with less";
+            let detail =
+                "the arguments alone exceed the size of the answer; raise it, or send shorter arguments";
             Failure::argument("max_tokens", detail).after_reading()
         })
     }
@@ -221,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn as_much_as_fits() {
+    fn answers_contain_as_much_as_fits() {
         for max in [1_000, 1_500, 2_400, 20_000] {
             let budget = Budget::of(Some(max)).unwrap();
             let result = budget.fit(100_000, render).unwrap();
@@ -242,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_meter_counts_no_more_than_is_taken() {
+    fn a_meter_never_overestimates() {
         for text in [
             "",
             "a",
@@ -261,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn too_little_is_refused_and_too_much_capped() {
+    fn small_limits_are_refused_and_large_ones_capped() {
         let refused = Budget::of(Some(999)).unwrap_err();
         assert!(refused.text().contains("max_tokens: at least 1000"), "{}", refused.text());
         assert_eq!(Budget::of(Some(1_000_000)).unwrap().tokens, 20_000);

@@ -14,8 +14,8 @@ use crate::failure::Failure;
 /// If the schema accepts arguments that the tool does not, which is an internal error.
 pub(crate) fn typed<T: DeserializeOwned>(arguments: &Value) -> Result<T, Failure> {
     T::deserialize(arguments).map_err(|error| {
-        tracing::error!(%error, "a schema admits arguments that its tool does not take");
-        Failure::argument("", "these arguments cannot be read; see the tool's schema for what it takes")
+        tracing::error!(%error, "a schema allows arguments that its tool rejects");
+        Failure::argument("", "these arguments cannot be read; see the schema of the tool")
     })
 }
 
@@ -133,14 +133,14 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_says_where_and_what_there_is() {
+    fn errors_name_the_argument_and_the_expected_value() {
         let check = |value: Value, place: &str, text: &str| {
             let failure = conditions(value).unwrap_err().text();
             assert!(failure.contains(&format!("{place}: ")) && failure.contains(text), "{failure}");
         };
         check(json!([{"op": "eq"}]), "conditions[0].ref", "`ref` as the filter schema shows it");
         check(json!([{"ref": "a", "name": "b", "op": "eq"}]), "conditions[0].ref", "name the field once");
-        check(json!([{"ref": "a"}]), "conditions[0].op", "this is needed");
+        check(json!([{"ref": "a"}]), "conditions[0].op", "this argument is required");
         check(json!([{"ref": "a", "op": "eq", "valeu": 1}]), "conditions[0].valeu", "did you mean `value`?");
         check(
             json!([{"ref": "a", "op": "eq", "value": [1]}]),

@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_what_they_are_in_json() {
+    fn values_match_the_json() {
         for value in [
             json!(null),
             json!([true, false, null, 0, -1, 9_007_199_254_740_992_i64, 0.1, 1e300, -2.5e-7]),
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_held_than_is_asked_for() {
+    fn kept_values_are_bounded() {
         let bounds = Bounds { characters: 3, elements: 2, empty_members: false };
         let json = Json::read(r#"{"a": "äöüß", "b": "", "c": [1, 2, 3], "d": 4, "e": null}"#, bounds);
         let Some(Json::Object { first, count }) = json else { panic!("{json:?}") };
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn nesting_is_no_recursion_without_end() {
+    fn deep_nesting_does_not_overflow_the_stack() {
         let deep = |levels: usize| format!("{}\"]\"{}", "[".repeat(levels), "]".repeat(levels));
         assert!(Json::read(&deep(1_000_000), Bounds::NONE).is_some());
         assert!(Json::read(&"[".repeat(1_000_000), Bounds::NONE).is_none());

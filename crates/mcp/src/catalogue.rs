@@ -50,7 +50,7 @@ fn made(tool: Tool) -> Listed {
         ),
         GetTrace => of::<get_trace::Arguments, get_trace::Answer>(
             tool,
-            "Look at a trace",
+            "Read a trace",
             "One trace: outline (folded tree), errors (where they came from), slowest (what took time) or full (all values, paged).",
         ),
         GetSpans => of::<get_spans::Arguments, get_spans::Answer>(
@@ -71,7 +71,7 @@ fn made(tool: Tool) -> Listed {
         ExplainAccess => of::<explain_access::Arguments, explain_access::Answer>(
             tool,
             "Your access",
-            "What your roles open, in words; with trace_id, why that trace is open to you.",
+            "The access that your roles grant, in words; with trace_id, why you can read that trace.",
         ),
     }
 }

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_comes_back_and_anything_else_is_nobodys() {
+    fn only_valid_client_names_are_read() {
         let id = |text: &str| HeaderValue::from_str(text).unwrap();
         let client = Implementation::new("Ada's agent ☺", "1.0");
         let name = full_name(&client);

@@ -52,7 +52,7 @@ fn object(schema: &JsonObject, sent: Vec<(String, Json)>, place: &str) -> Result
         None => Ok(members),
         Some((name, schema)) => {
             let about = schema.get("description").and_then(Value::as_str).map(|text| format!(": {text}"));
-            let detail = format!("this is needed{}", about.unwrap_or_default());
+            let detail = format!("this argument is required{}", about.unwrap_or_default());
             Err(Failure::argument(&within(place, name), detail))
         }
     }
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_one_meaning_is_read() {
+    fn unambiguous_arguments_are_coerced() {
         let check = |tool: Tool, arguments: &str, read: Value| {
             assert_eq!(sent(tool, arguments), Ok(read), "{arguments}");
         };
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_says_what_would_be_right() {
+    fn errors_show_the_expected_form() {
         let check = |tool: Tool, arguments: &str, text: &str| {
             let refused = sent(tool, arguments).unwrap_err();
             assert_eq!(refused, format!("error invalid_request: {text}\nretry: never"));
@@ -365,7 +365,7 @@ mod tests {
         assert!(
             sent(Tool::GetTrace, "{}")
                 .unwrap_err()
-                .starts_with("error invalid_request: trace_id: this is needed")
+                .starts_with("error invalid_request: trace_id: this argument is required")
         );
     }
 }

@@ -149,7 +149,7 @@ fn argument(pointer: &str) -> String {
 impl From<ServiceError> for Failure {
     fn from(error: ServiceError) -> Self {
         if let Some(inside) = error.inside() {
-            tracing::warn!(code = error.code(), inside, "a call of a tool failed");
+            tracing::warn!(code = error.code(), inside, "a tool call failed");
         }
         let causes = match error.errors() {
             [] => vec![(String::new(), error.detail())],
@@ -176,19 +176,21 @@ fn advice(code: &str, retry: Retry, retry_after_seconds: Option<u64>) -> Option<
         }
         "invalid_window" => "`from` must be before `to`; or use `last`, such as \"1h\".",
         "invalid_cursor" | "cursor_filter_mismatch" => {
-            "Repeat the call that gave the cursor, with the arguments that its answer holds under `next`, or leave `cursor` out to begin anew."
+            "Repeat the call that gave the cursor, with the arguments that its answer contains under `next`, \
+             or leave `cursor` out to start again."
         }
         "trace_not_found" => {
-            "Either there is no such trace, or your access does not open it; nobody can tell which. svc_query_traces lists the traces that you may read."
+            "Either there is no such trace, or you may not read it; the answer is the same for both. \
+             svc_query_traces lists the traces that you may read."
         }
-        "not_bound" => "No table of traces is connected yet; an administrator does that.",
+        "not_bound" => "No table of traces is connected yet; an administrator has to bind one.",
         "schema_changed" | "policy_broken" => {
-            "An administrator has to mend this; nothing is shown until then."
+            "An administrator has to fix this; no trace is shown until then."
         }
-        "forbidden" => "The key was made for other tools; its owner can make another.",
+        "forbidden" => "The key is limited to other tools; its owner can create another.",
         "too_many_queries" => "Wait a second, and call one tool at a time.",
         "trace_store_error" if retry == Retry::Never => {
-            "An administrator has to change something in the trace store first; the same call fails until then."
+            "An administrator has to change something in ClickHouse first; the same call fails until then."
         }
         "unavailable" | "overloaded" | "trace_store_error" => match retry_after_seconds {
             Some(1) => "Try again in a second.",
@@ -214,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn administrators_learn_more_and_everybody_when_to_try_again() {
+    fn administrators_get_causes_and_all_callers_retry_advice() {
         let inside = || std::io::Error::other("a statement");
         let failed_so = |cause: &str, is_lasting| {
             let cause = Some(cause.to_owned());
@@ -229,9 +231,9 @@ mod tests {
         let cause = "ClickHouse 25.8.2.1 answered with code 60 (UNKNOWN_TABLE)";
         let rest = "\nTry again in some seconds.\nretry: safe";
         let text = failed(cause).text();
-        assert_eq!(text, format!("error trace_store_error: the trace store failed{rest}"));
+        assert_eq!(text, format!("error trace_store_error: ClickHouse failed{rest}"));
         let text = failed(cause).telling_administrator().text();
-        assert_eq!(text, format!("error trace_store_error: the trace store failed: {cause}{rest}"));
+        assert_eq!(text, format!("error trace_store_error: ClickHouse failed: {cause}{rest}"));
         for (retry_after_seconds, said) in [(59, "Try again in 59 seconds."), (1, "Try again in a second.")] {
             let error =
                 ServiceError::TraceStoreAway { inside: inside().into(), cause: None, retry_after_seconds };
@@ -241,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn many_causes_stay_short() {
+    fn many_causes_are_truncated() {
         let causes = (0..50).map(|at| (format!("conditions[{at}].name"), "x\n".repeat(10_000))).collect();
         let failure = Failure {
             code: "unknown_field",

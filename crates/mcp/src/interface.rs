@@ -88,13 +88,14 @@ async fn explained(request: Request, next: Next) -> Response {
     }
 }
 
-const NOT_OF_THIS_SERVICE: &str = "`Host` or `Origin` is not one of this service: agents reach it under the name and port of `public_url`, \
-     the names of loopback and those in the setting `mcp_hosts`, and pages under `public_url` alone; a proxy in front must pass \
-     `Host` on as it came, with its port";
+const NOT_OF_THIS_SERVICE: &str = "`Host` or `Origin` does not belong to this service: agents must use the \
+                                   name and port of `public_url`, a loopback name or a name in the setting \
+                                   `mcp_hosts`, and pages must use `public_url`; a proxy must forward `Host` \
+                                   unchanged, with its port";
 const NO_MESSAGE: &str =
-    "the body is no JSON-RPC 2.0 message: one object with `jsonrpc`, `id`, `method` and `params`";
-const NO_BATCH: &str = "the body is a list of messages: batches are part of revision 2025-03-26 alone, which is not spoken here; send \
-     each message in a request of its own";
+    "the body is not a JSON-RPC 2.0 message: one object with `jsonrpc`, `id`, `method` and `params`";
+const NO_BATCH: &str = "the body is a list of messages: batches exist only in revision 2025-03-26, which is \
+                        not supported; send each message in a request of its own";
 
 /// Adds the default port of the scheme to an origin without a port.
 fn with_port(origin: &str) -> String {

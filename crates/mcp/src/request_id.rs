@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_that_cannot_come_back_is_refused() {
+    fn ids_that_cannot_be_returned_are_refused() {
         let refused = |id: &str| {
             refusal(format!(r#"{{"jsonrpc": "2.0", "id": {id}, "method": "ping"}}"#).as_bytes()).is_some()
         };

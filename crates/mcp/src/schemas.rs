@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn schemas_have_only_what_every_host_takes() {
+    fn schemas_use_only_widely_supported_keywords() {
         let mut count = 0;
         for tool in Tool::ALL {
             let listed = listed(tool);

@@ -254,7 +254,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_panic_is_an_answer_that_tells_nothing() {
+    async fn a_panic_becomes_an_error_without_details() {
         let result = answered(async { panic!("with a secret") }).await;
         assert_eq!(result.is_error, Some(true));
         let text = serde_json::to_string(&result).unwrap();

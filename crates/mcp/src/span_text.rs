@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_ends_its_line_or_hides() {
+    fn texts_stay_on_one_line_and_visible() {
         let check = |text: &str, most: usize, expected: &str| assert_eq!(one_line(text, most), expected);
         check("GET /", 10, "GET /");
         check("a\nb\r\n\tc", 20, "a\\nb\\r\\n\\tc");
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_empty_is_seen_and_is_no_value() {
+    fn empty_texts_are_visible_and_unambiguous() {
         let values = ["", " ", "a", "a ", EMPTY, NO_NAME, "\"(empty)\"", "\" \"", "\"", "\n"];
         let lines = values.map(|value| value_line(value, 20));
         let expected = [

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn no_text_takes_more_than_is_counted() {
+    fn token_counts_are_upper_bounds() {
         let seed = 20_261_122;
         println!("seed {seed}");
         let mut chance = ChaCha8Rng::seed_from_u64(seed);
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_answers_are_made_of_is_counted_closely() {
+    fn token_counts_of_typical_answers_are_close() {
         let words =
             "the payment service could not reach the ledger because its connection pool was exhausted ";
         check("words", &words.repeat(9), 3.0);

@@ -41,7 +41,8 @@ impl Times<'_> {
         }
         let nanos = length(last).ok_or_else(|| {
             let detail = format!(
-                "`{last}` is no length of time: write a whole number and a unit of s, m, h, d or w, such as \"15m\", \"6h\" or \"7d\""
+                "`{last}` is not a duration: write a whole number and a unit of s, m, h, d or w, such as \
+                 \"15m\", \"6h\" or \"7d\""
             );
             Failure::argument("last", detail)
         })?;
@@ -144,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_so_many_hours_end_now() {
+    fn relative_windows_end_now() {
         let check = |last: &str, hours: i64| {
             let bounds = bounds(None, None, Some(last)).unwrap();
             assert_eq!(bounds.from, Some(Timestamp::from_nanos((100 - hours) * HOUR)), "{last}");
@@ -164,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn how_far_was_looked_is_said_in_few_words_and_exactly() {
+    fn the_range_that_was_read_is_described_exactly() {
         let at = |nanos: i64| Timestamp::from_nanos(nanos);
         let window = Window::new(at(10 * HOUR), at(12 * HOUR)).unwrap();
         let words = |from: i64, to: i64| {
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_says_what_would_be_right() {
+    fn errors_show_a_valid_window() {
         for wrong in ["", "h", "15", "-1h", "0m", "1.5h", "15 minutes", "9999999999999999d", "ä"] {
             let text = bounds(None, None, Some(wrong)).unwrap_err().text();
             assert!(text.contains("`last`") || text.contains("last:"), "{text}");

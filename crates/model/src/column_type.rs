@@ -201,8 +201,7 @@ fn json_path(
     // With any quoting, ``a.:`String` `` is the string at `a`, and ``^`a` `` the object at `a` (observed with 26.7).
     if path.split('.').any(|name| name.starts_with([':', '^', '@'])) {
         return Err(
-            "a name in a path that begins with `:`, `^` or `@` means something else to the trace store"
-                .to_owned(),
+            "a name in a path that begins with `:`, `^` or `@` has another meaning in ClickHouse".to_owned()
         );
     }
     if let Some((_, declared)) = typed.iter().find(|(known, _)| known == path) {
@@ -210,8 +209,8 @@ fn json_path(
         // raises an error if the enumeration has no name for it, and another one when it shows the document.
         if matches!(declared, ColumnType::Enum { .. }) {
             return Err(
-                "a declared enumeration may hold a number without a name, at which the trace store raises; \
-                        declare it as `Nullable` or as `LowCardinality(String)`"
+                "a declared enumeration may contain a number without a name, which makes ClickHouse fail; \
+                 declare it as `Nullable` or as `LowCardinality(String)`"
                     .to_owned(),
             );
         }
@@ -312,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_makes_no_field() {
+    fn unknown_types_are_not_fields() {
         for text in [
             "",
             "Int7",
@@ -346,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn the_store_spells_types_in_several_ways() {
+    fn equivalent_spellings_of_types_are_equal() {
         let same = |text: &str, other: &str| assert_eq!(ColumnType::parse(text), ColumnType::parse(other));
         same("Enum8('b' = -2, 'a' = 1)", "Enum('b', 'a')");
         same("Enum16('b' = -200, 'a' = 1000)", "Enum('b', 'a')");

@@ -31,10 +31,10 @@ pub enum InvalidDecimal {
     #[error("not a number such as `-12.5` or `1e3`")]
     NotANumber,
     /// Larger than any column can store.
-    #[error("the number is larger than any column can hold")]
+    #[error("the number is larger than any column can store")]
     TooLarge,
     /// Nearer to zero than any column can store.
-    #[error("the number is nearer to zero than any column can hold; write 0")]
+    #[error("the number is nearer to zero than any column can store; write 0")]
     TooSmall,
     /// More digits than a comparison supports.
     #[error("the number has more than {MAX_DIGITS} significant digits; round it")]
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_or_beyond_all_columns_is_refused() {
+    fn invalid_and_out_of_range_numbers_are_refused() {
         for text in [
             "", "-", "+1", "01", "1.", ".5", "1e", "1e+", "e1", "1_0", "0x1", "nan", " 1", "1 ", "1e1.5",
             "--1",

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn references_are_read_as_they_are_shown() {
+    fn references_round_trip() {
         for field in [
             FieldRef::column("ServiceName"),
             FieldRef::column("Events.Name"),

@@ -25,14 +25,14 @@ pub fn nearest<'a>(wanted: &str, known: impl IntoIterator<Item = &'a str>) -> Ve
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_closest_comes_first_and_strangers_do_not_come() {
+    fn the_closest_names_come_first_and_unrelated_ones_are_omitted() {
         let known = ["ServiceName", "SpanName", "StatusCode"];
         assert_eq!(super::nearest("servicename", known).first().map(String::as_str), Some("ServiceName"));
         assert!(super::nearest("zzz", known).is_empty());
     }
 
     #[test]
-    fn what_nobody_types_is_compared_with_nothing() {
+    fn very_long_names_are_not_compared() {
         let (long, longest) = ("n".repeat(super::LONGEST), "n".repeat(super::LONGEST + 1));
         let known = [long.as_str(), longest.as_str()];
         assert_eq!(super::nearest(&long, known), [long.as_str()]);

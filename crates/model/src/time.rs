@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn far_times_are_moved_to_the_ends_of_time() {
+    fn out_of_range_times_are_clamped() {
         assert_eq!(Timestamp::parse("9999-12-31T23:59:59Z").unwrap().as_nanos(), i64::MAX);
         assert_eq!(Timestamp::parse("0001-01-01T00:00:00Z").unwrap().as_nanos(), i64::MIN);
     }

@@ -152,7 +152,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_notation_finds_every_other(number: u128, other: u128, zeros in 0..128_u32) {
+        fn all_notations_of_an_id_find_each_other(number: u128, other: u128, zeros in 0..128_u32) {
             let number = (number >> zeros).max(1);
             for asked in written(number) {
                 let notations = TraceIdNotations::of(&asked);
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_of_other_systems_stand_for_themselves() {
+    fn ids_of_other_systems_are_unchanged() {
         for id in ["order-7", "Trace_1", "x", "é", "00-xyz-b7ad6b7169203331-01", "a b"] {
             assert_eq!(TraceIdNotations::of(id).ids(), [id]);
         }
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_traceparent_is_no_longer_id() {
+    fn malformed_traceparents_find_no_trace() {
         let id = "0af7651916cd43dd8448eb211c80319c";
         for wrong in [
             format!("ff-{id}-b7ad6b7169203331-01"),
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_itself_is_preferred() {
+    fn the_exact_text_is_preferred() {
         let notations = TraceIdNotations::of("AB");
         let lower = "000000000000000000000000000000ab";
         assert_eq!(notations.best([lower, "AB"]), Some(1));

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn each_policy_is_told_by_itself() {
+    fn each_policy_is_reported_separately() {
         let found = applied(&["ServiceName == 'a'", "Secret == 'b' || false", "false"], None);
         let filterable: Vec<bool> =
             found.policies.iter().map(|policy| policy.as_ref().unwrap().is_of_filterable_fields()).collect();
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_opens_everything_stands_alone() {
+    fn a_policy_that_grants_everything_replaces_the_others() {
         let found = applied(&["ServiceName == 'a'", "true"], None);
         assert_eq!(found.opening(), [&Predicate::True]);
     }
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restriction_knows_what_its_author_knows() {
+    fn a_key_policy_sees_only_fields_of_its_author() {
         let found = applied(&["true"], Some("ServiceName == 'a'"));
         assert!(found.restriction.unwrap().is_ok() && found.refused.is_none());
         let found = applied(&["true"], Some("Secret == 'a'"));

@@ -85,7 +85,7 @@ fn checked(expression: &str, model: &AccessModel, advice: &Advice<'_>) -> Result
         return Err(checker.errors);
     };
     if let Err(TooLarge) = worst_case_size(&root) {
-        let message = "the policy is too large once it is written for the trace store";
+        let message = "the policy is too large when it is compiled for ClickHouse";
         return Err(vec![
             Diagnostic::new(expression, root.span, "too_large", message)
                 .with_hint("nest fewer conditionals and macros, or split the policy in several"),
@@ -228,7 +228,7 @@ impl Checker<'_> {
                     Some(negated) => Some(self.typed(node, Type::Int, Kind::Known(Known::Int(negated)))),
                     // An integer overflow is an error in CEL, so such a policy would never match.
                     None => {
-                        let message = format!("{} with its sign changed is no integer", value.inner());
+                        let message = format!("{} with its sign changed is not an integer", value.inner());
                         let hint = format!("the largest integer is {}", i64::MAX);
                         self.refuse(node, "unsupported", message, &hint)
                     }

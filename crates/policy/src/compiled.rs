@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_takes_memory_weighs() {
+    fn weights_include_all_memory() {
         let field = size_of::<MarkedField>() + "Field".len() + "String".len();
         let pattern = Pattern::parse("^ab").unwrap();
         let patterns = pattern.re2.len() + pattern.reference.len() + "ab".len();
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_room_for_so_many_bytes() {
+    fn the_cache_is_limited_in_bytes() {
         const ROOM: usize = 8_388_608;
         let (text, checked) = ("true", checked("true"));
         let bytes = text.len() + checked.weight();

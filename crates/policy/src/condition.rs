@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_compared_as_asked() {
+    fn operators_map_to_relations() {
         for (operator, expected) in [
             (Operator::Eq, Relation::Eq),
             (Operator::Ne, Relation::Ne),

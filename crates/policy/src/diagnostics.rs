@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_count_code_points() {
+    fn positions_count_code_points() {
         let text = "true &&\n \"größe\" == x";
         let at = text.find('x').unwrap();
         let found = Diagnostic::new(text, Span::new(at, at + 1), "c", "m");

@@ -53,14 +53,14 @@ fn unnecessary(
         }
         let title = crate::syntax_errors::visible(title);
         if !implies(other, at) {
-            let message = format!("`{title}` opens every trace that this policy opens");
+            let message = format!("`{title}` grants access to every trace that this policy grants");
             return Some(
                 warning("shadowed", message).with_hint("leave this policy out, or narrow the other one"),
             );
         }
         // Of several equivalent policies the first stays without a warning.
         if other < at {
-            let message = format!("this policy says the same as `{title}`");
+            let message = format!("this policy is equivalent to `{title}`");
             return Some(warning("repeated", message).with_hint("leave one of them out"));
         }
     }

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn places_say_what_they_can_use() {
+    fn attribute_uses_state_the_accepted_types() {
         let taken = |expression: &str| -> Vec<(String, &[AttributeKind])> {
             let uses = checked(expression).attributes();
             uses.into_iter().map(|found| (found.name, found.takes)).collect()
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn roles_are_found_with_their_places() {
+    fn roles_are_found_with_their_positions() {
         let found = checked("true || \n 'on call' in user.roles || user.username in user.roles").roles();
         let place = RoleUse { name: "on call".to_owned(), line: 2, column: 2, length: 9 };
         assert_eq!(found, [place]);

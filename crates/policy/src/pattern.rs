@@ -97,7 +97,7 @@ impl Writer {
                         return Err(PatternError::new(
                             Some(&class.span),
                             "`&&`, `--` and `~~` within brackets are not supported",
-                            "list the characters, and put `\\` before those that stand for themselves",
+                            "list the characters, and put `\\` before special characters",
                         ));
                     }
                 }
@@ -223,7 +223,7 @@ impl Writer {
                     Some(&assertion.span),
                     // RE2 matches `\B` between the bytes of a non-ASCII character, the reference engine does not.
                     "`\\B` is not supported: engines differ about it",
-                    "say which characters stand there, for instance `[A-Za-z0-9_]`",
+                    "list the characters instead, for instance `[A-Za-z0-9_]`",
                 ));
             }
             _ => {
@@ -320,14 +320,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn perl_classes_are_those_of_ascii() {
+    fn perl_classes_are_ascii() {
         let pattern = Pattern::parse("^v\\d+\\.[\\w-]*$").unwrap();
         assert_eq!(pattern.re2, "(?-s)^v(?:[0-9])+\\x{2E}(?:[0-9A-Za-z_\\x{2D}])*$");
         assert_eq!(Pattern::parse("\\bx").unwrap().reference, "(?-u:\\b)x");
     }
 
     #[test]
-    fn what_the_engines_may_read_differently_is_refused() {
+    fn patterns_that_engines_may_interpret_differently_are_refused() {
         for text in [
             "\\p{L}",
             "a{1001}",

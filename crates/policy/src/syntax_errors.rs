@@ -36,7 +36,7 @@ fn syntax_error(text: &str, tokens: &[Span], place: (isize, isize), message: &st
     let previous = previous.and_then(|token| text.get(token.start..token.end)).unwrap_or_default();
     let error = |message: String| Diagnostic::new(text, token, "syntax", message);
     let shown = visible(written);
-    let stray = || error(format!("`{shown}` cannot stand here"));
+    let stray = || error(format!("`{shown}` is not allowed here"));
     match written {
         "=" => stray().with_hint("write `==` to compare"),
         "&" | "|" => stray().with_hint("write `&&` for and, `||` for or"),
@@ -50,28 +50,25 @@ fn syntax_error(text: &str, tokens: &[Span], place: (isize, isize), message: &st
             stray().with_hint("write a list in square brackets: `[\"a\", \"b\"]`")
         }
         ")" | "]" | "}" => closing_bracket(text, tokens, token),
-        "#" => stray().with_hint("a remark begins with `//`"),
+        "#" => stray().with_hint("a comment begins with `//`"),
         _ if written.chars().all(|character| hidden(character).is_some()) => {
-            error(format!("`{shown}` cannot stand here, and cannot be seen"))
+            error(format!("`{shown}` is not allowed here, and is invisible"))
                 .with_hint("delete it, or write an ordinary space")
         }
         "if" | "IF" => stray().with_hint("write a choice as `condition ? one : other`"),
-        "?" if previous == "?" => {
-            stray().with_hint("there is no value in place of an absent one: where a key is absent, the condition is not satisfied")
-        }
+        "?" if previous == "?" => stray()
+            .with_hint("there are no default values: where a key is absent, the condition is not satisfied"),
         "in" | "IN" if token.start == 0 => {
-            stray().with_hint("`in` stands between a value and a list: `x in [\"a\", \"b\"]`")
+            stray().with_hint("write `in` between a value and a list: `x in [\"a\", \"b\"]`")
         }
         _ if RESERVED.contains(&written) && previous == "." => {
-            error(format!("`{shown}` is a word that CEL keeps for itself"))
+            error(format!("`{shown}` is a reserved word of CEL"))
                 .with_hint(format!("write a key of this name in quotes, as in `SpanAttributes[\"{shown}\"]`"))
         }
-        _ if RESERVED.contains(&written) => {
-            error(format!("`{shown}` is a word that CEL keeps for itself"))
-                .with_hint("no field can be called like this; put text in quotes")
-        }
+        _ if RESERVED.contains(&written) => error(format!("`{shown}` is a reserved word of CEL"))
+            .with_hint("no field can have this name; put text in quotes"),
         "==" | "!=" | "<" | "<=" | ">" | ">=" | "&&" | "||" | "in" | "+" | "*" | "/" | "%" | "?" | ":" => {
-            error(format!("something is missing before `{shown}`")).with_hint("write what stands on its left")
+            error(format!("something is missing before `{shown}`")).with_hint("write its left operand")
         }
         _ if matches!(previous, "not" | "NOT") => stray().with_hint("write `!` for not"),
         _ if written.starts_with(['"', '\'']) && message.contains("token recognition") => {
@@ -81,12 +78,12 @@ fn syntax_error(text: &str, tokens: &[Span], place: (isize, isize), message: &st
                 error("this string is not closed".to_owned())
                     .with_hint(format!("close it with `{quote}`; a backslash in it is written `\\\\`"))
             } else {
-                error("this string holds an escape that CEL does not know".to_owned())
+                error("this string contains an escape that CEL does not have".to_owned())
                     .with_hint("a backslash in it is written `\\\\`")
             }
         }
         _ if written.starts_with(['"', '\'']) && (is_name(previous) || previous == "]") => {
-            stray().with_hint(format!("compare it with what stands before it: `… == {shown}`"))
+            stray().with_hint(format!("compare it with the value before it: `… == {shown}`"))
         }
         _ if message.contains("token recognition") => error(format!("`{shown}` is not part of the language"))
             .with_hint("names have letters of ASCII, digits and `_`; put other text in quotes"),
@@ -187,7 +184,8 @@ fn closing_bracket(text: &str, tokens: &[Span], token: Span) -> Diagnostic {
     }
     let error = |message: String| Diagnostic::new(text, token, "syntax", message);
     let Some(bracket) = open.last() else {
-        return error(format!("`{shown}` cannot stand here")).with_hint("there is no opening bracket for it");
+        return error(format!("`{shown}` is not allowed here"))
+            .with_hint("there is no opening bracket for it");
     };
     let closing = match written(bracket) {
         "(" => ")",
@@ -203,7 +201,7 @@ fn closing_bracket(text: &str, tokens: &[Span], token: Span) -> Diagnostic {
     match shown {
         "]" if directly => error.with_hint("name a key, as in `SpanAttributes[\"key\"]`"),
         _ if directly => error.with_hint("write a condition between the brackets, or leave them out"),
-        _ => error.with_hint("write what comes there, or leave out what stands before it"),
+        _ => error.with_hint("complete the expression here, or remove the text before it"),
     }
 }
 
@@ -251,7 +249,7 @@ mod tests {
     use tracewarden_model::AccessModel;
 
     #[test]
-    fn places_and_hints_fit() {
+    fn positions_and_hints_match() {
         let check = |text: &str| {
             let errors = crate::check(text, &AccessModel::default()).unwrap_err();
             let error = &errors[0];

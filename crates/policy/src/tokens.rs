@@ -25,7 +25,7 @@ pub(crate) fn tokens(text: &str) -> Result<Vec<Span>, Diagnostic> {
     }
     if let Some(at) = text.find('\0') {
         // Not every database can store it, and it is invisible.
-        let message = "a policy cannot hold the character U+0000";
+        let message = "a policy must not contain the character U+0000";
         return Err(Diagnostic::new(text, Span::new(at, at + 1), "syntax", message)
             .with_hint("in a string write `\\u0000`"));
     }
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn caps_hold() {
+    fn limits_are_enforced() {
         assert_eq!(tokens(&"x".repeat(MAX_BYTES + 1)).unwrap_err().code, "too_long");
         assert_eq!(tokens(&"1+".repeat(MAX_TOKENS)).unwrap_err().code, "too_many_tokens");
         assert_eq!(tokens(&"(".repeat(MAX_DEPTH + 1)).unwrap_err().code, "too_deep");

@@ -39,7 +39,7 @@ pub fn in_words(predicate: &Predicate) -> String {
     match predicate {
         Predicate::True => "every span".to_owned(),
         Predicate::False => "no span".to_owned(),
-        predicate if predicate.size() > MAX_SIZE => "a condition … that is too long to be said".to_owned(),
+        predicate if predicate.size() > MAX_SIZE => "a condition … that is too long to be shown".to_owned(),
         predicate => {
             let mut speaker = Speaker { left: MAX_CHARACTERS };
             speaker.say(predicate, &Place::default()).text(false)

@@ -135,7 +135,7 @@ fn the_condition_and_the_branch() {
 }
 
 #[test]
-fn what_would_take_too_long_is_refused() {
+fn evaluations_that_take_too_long_are_refused() {
     let mut caller = caller();
     let many = (0..3_000).map(|number| number.to_string()).collect();
     caller.attributes.insert("many".to_owned(), tracewarden_model::AttributeValue::Strings(many));
@@ -145,7 +145,7 @@ fn what_would_take_too_long_is_refused() {
 }
 
 #[test]
-fn a_verdict_is_shown_with_what_decided_underlined() {
+fn the_deciding_part_is_underlined() {
     let expression =
         "ServiceName == \"cart\"\n  || !(\"flag\" in SpanAttributes) || SpanAttributes.env == \"\\n\"";
     let mut span = span();

@@ -103,7 +103,7 @@ fn answered(cases: &[Vec<String>], model: &AccessModel) -> String {
 }
 
 #[test]
-fn what_is_said_is_what_the_files_hold() {
+fn diagnostics_match_the_files() {
     let model = wide_model();
     let mut all = 0;
     for file in files() {
@@ -187,7 +187,7 @@ fn replaced(text: &str, line: u32, column: u32, length: u32, by: &str) -> String
 /// Every suggestion in a hint is accepted when pasted: as the whole policy, or in place of the underlined text, where
 /// it must reduce the number of errors.
 #[test]
-fn what_hints_offer_is_accepted() {
+fn suggestions_in_hints_are_accepted() {
     let model = wide_model();
     let errors = |text: &str| check(text, &model).map_or_else(|errors| errors.len(), |_| 0);
     let (mut tried, mut refused) = (0, Vec::new());

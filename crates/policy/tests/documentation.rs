@@ -36,7 +36,7 @@ fn examples(text: &str) -> Vec<&str> {
 }
 
 #[test]
-fn examples_are_what_is_said_of_them() {
+fn documented_examples_are_correct() {
     let model = documented_model();
     let mut seen = 0;
     for entry in fs::read_dir(directory()).unwrap() {

@@ -125,7 +125,7 @@ fn shapes() -> Vec<(&'static str, Shape)> {
 }
 
 #[test]
-fn what_is_not_refused_takes_seconds_at_most() {
+fn accepted_evaluations_take_seconds_at_most() {
     for (name, shape) in shapes() {
         let mut size = 256;
         let mut refused = false;
@@ -148,7 +148,7 @@ fn what_is_not_refused_takes_seconds_at_most() {
 }
 
 #[test]
-fn what_people_ask_is_not_refused() {
+fn typical_evaluations_are_accepted() {
     let names: Vec<String> = (0..20).map(|at| format!("exception in handler {at}")).collect();
     let spans = vec![span(&"a stack trace\n".repeat(60), names); 1_000];
     for policy in [
@@ -163,7 +163,7 @@ fn what_people_ask_is_not_refused() {
 }
 
 #[test]
-fn an_evaluation_that_nobody_waits_for_ends() {
+fn abandoned_evaluations_stop() {
     let policy = vec!["ServiceName == \"cart\""; 200].join(" || ");
     let spans = vec![span("", Vec::new()); 500];
     let cost = |stopped: bool| {

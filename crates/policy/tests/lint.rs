@@ -178,7 +178,7 @@ fn covered(expression: &str, column: u32, length: u32) -> &str {
 
 /// Checks all conclusions from one or two facts about a value to a third, for a few facts.
 #[test]
-fn what_follows_from_facts_about_a_value_is_so() {
+fn conclusions_from_facts_are_correct() {
     let mut facts = Vec::new();
     for text in ["a", "ab", "b"] {
         for function in ["startsWith", "endsWith", "contains"] {
@@ -205,7 +205,7 @@ fn what_follows_from_facts_about_a_value_is_so() {
             let both = checked(&format!("{first} && {second}"));
             let both_hold: Vec<bool> =
                 truths[one].iter().zip(&truths[two]).map(|(one, two)| *one && *two).collect();
-            if both.warnings().iter().any(|warning| warning.message.contains("opens nothing")) {
+            if both.warnings().iter().any(|warning| warning.message.contains("access to no trace")) {
                 said[0] += 1;
                 assert!(!both_hold.contains(&true), "{first} && {second} is never true");
             }
@@ -285,7 +285,7 @@ fn negations_are_as_told(expression: &str, spans: &[Span]) -> u32 {
 }
 
 #[test]
-fn negations_that_are_told_of_are_certain_and_offers_can_be_pasted() {
+fn warnings_about_negations_are_correct_and_fixes_compile() {
     let told = |expression: &str| negations_are_as_told(expression, &spans());
     let env = "SpanAttributes[\"env\"]";
     for (expression, expected) in [
@@ -313,32 +313,32 @@ fn negations_that_are_told_of_are_certain_and_offers_can_be_pasted() {
 }
 
 #[test]
-fn what_opens_everything_or_nothing_is_told_of_wherever_it_hides() {
+fn constant_policies_get_warnings() {
     for (expression, consequence) in [
-        ("ServiceName == \"a\" || 1 == 1", "opens every trace"),
-        ("ServiceName == \"a\" || true", "opens every trace"),
-        ("ServiceName == ServiceName", "opens every trace"),
-        ("ServiceName in [\"a\", ServiceName]", "opens every trace"),
-        ("ServiceName.startsWith(\"\")", "opens every trace"),
-        ("ServiceName.endsWith(\"\")", "opens every trace"),
-        ("ServiceName.contains(\"\")", "opens every trace"),
-        ("!(ServiceName != ServiceName)", "opens every trace"),
-        ("1 == 1", "opens every trace"),
-        ("\"a\" in user.roles || !(\"a\" in user.roles)", "opens every trace"),
+        ("ServiceName == \"a\" || 1 == 1", "access to every trace"),
+        ("ServiceName == \"a\" || true", "access to every trace"),
+        ("ServiceName == ServiceName", "access to every trace"),
+        ("ServiceName in [\"a\", ServiceName]", "access to every trace"),
+        ("ServiceName.startsWith(\"\")", "access to every trace"),
+        ("ServiceName.endsWith(\"\")", "access to every trace"),
+        ("ServiceName.contains(\"\")", "access to every trace"),
+        ("!(ServiceName != ServiceName)", "access to every trace"),
+        ("1 == 1", "access to every trace"),
+        ("\"a\" in user.roles || !(\"a\" in user.roles)", "access to every trace"),
         // A string that is not UTF-8 has no size and matches no pattern.
-        ("ServiceName.matches(\"\")", "true wherever what it names has a value"),
-        ("ServiceName.matches(\".*\")", "true wherever what it names has a value"),
-        ("ServiceName.matches(\"^\")", "true wherever what it names has a value"),
-        ("size(ServiceName) >= 0", "true wherever what it names has a value"),
-        ("-1 < size(ServiceName)", "true wherever what it names has a value"),
-        ("ServiceName >= \"\"", "true wherever what it names has a value"),
-        ("SpanAttributes[\"env\"] == SpanAttributes[\"env\"]", "true wherever what it names has a value"),
-        ("SpanAttributes[\"env\"].contains(\"\")", "true wherever what it names has a value"),
-        ("ServiceName == \"a\" && false", "opens nothing"),
-        ("size(ServiceName) < 0", "opens nothing"),
-        ("size(ServiceName) == -1", "opens nothing"),
-        ("ServiceName < ServiceName", "opens nothing"),
-        ("Events.Name.exists(n, n == \"a\" && n == \"b\")", "opens nothing"),
+        ("ServiceName.matches(\"\")", "true wherever its fields have a value"),
+        ("ServiceName.matches(\".*\")", "true wherever its fields have a value"),
+        ("ServiceName.matches(\"^\")", "true wherever its fields have a value"),
+        ("size(ServiceName) >= 0", "true wherever its fields have a value"),
+        ("-1 < size(ServiceName)", "true wherever its fields have a value"),
+        ("ServiceName >= \"\"", "true wherever its fields have a value"),
+        ("SpanAttributes[\"env\"] == SpanAttributes[\"env\"]", "true wherever its fields have a value"),
+        ("SpanAttributes[\"env\"].contains(\"\")", "true wherever its fields have a value"),
+        ("ServiceName == \"a\" && false", "access to no trace"),
+        ("size(ServiceName) < 0", "access to no trace"),
+        ("size(ServiceName) == -1", "access to no trace"),
+        ("ServiceName < ServiceName", "access to no trace"),
+        ("Events.Name.exists(n, n == \"a\" && n == \"b\")", "access to no trace"),
     ] {
         let checked = check(expression, &model()).unwrap();
         let [only] = checked.warnings() else { panic!("{expression}: {:?}", checked.warnings()) };
@@ -357,7 +357,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_said_is_so_on_every_span(first in conditions(), second in conditions(), joined in 0..3) {
+    fn warnings_are_correct_on_every_span(first in conditions(), second in conditions(), joined in 0..3) {
         // Combine related conditions, so that there is something to warn about.
         let second = match joined {
             0 => second,
@@ -372,8 +372,10 @@ proptest! {
             for warning in checked(expression).warnings().iter().filter(|warning| warning.code == "constant") {
                 let part = covered(expression, warning.column, warning.length);
                 // A statement about the whole policy applies to it regardless of the part.
-                for (consequence, outcome) in [("opens nothing", false), ("opens every trace", true)] {
-                    let said = warning.message.contains(consequence) && !warning.message.contains("or none");
+                let consequences = [("access to no trace", false), ("access to every trace", true)];
+                for (consequence, outcome) in consequences {
+                    let message = &warning.message;
+                    let said = message.contains(consequence) && !message.contains("or to none");
                     let so = |of: &Outcome| (*of == Outcome::True) == outcome;
                     prop_assert!(!said || outcomes(expression, &spans).iter().all(so), "{expression}");
                 }
@@ -383,9 +385,9 @@ proptest! {
                 }
                 let says = |words: &str| warning.message.contains(words);
                 let unlike = match () {
-                    () if says("or none") => continue,
+                    () if says("or to none") => continue,
                     () if says("always true") || says("wherever") => Outcome::False,
-                    () if says("this policy opens every trace") => Outcome::False,
+                    () if says("this policy grants access to every trace") => Outcome::False,
                     () => Outcome::True,
                 };
                 let outcomes = outcomes(part, &spans);

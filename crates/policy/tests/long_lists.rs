@@ -43,7 +43,7 @@ fn a_macro_over_ten_thousand_elements_becomes_one_test() {
 }
 
 #[test]
-fn what_cannot_be_one_test_is_too_large() {
+fn macros_that_need_several_tests_are_too_large() {
     for expression in [
         "user.attributes.list.exists(x, size(ServiceName) == size(x) && ServiceName < x && Nick > x)",
         "user.attributes.list.exists(x, user.attributes.list.exists(y, ServiceName.startsWith(x) && Nick == y))",
@@ -55,7 +55,7 @@ fn what_cannot_be_one_test_is_too_large() {
 }
 
 #[test]
-fn lists_of_choices_do_not_multiply_without_end() {
+fn products_of_choice_lists_are_limited() {
     let choices = vec!["(Sampled ? ServiceName : Nick)"; 60].join(", ");
     let nine = (0..9).map(|at| format!("(Nick == \"{at}\" ? ServiceName : Nick)"));
     let nine = nine.collect::<Vec<_>>().join(", ");
@@ -104,7 +104,7 @@ fn lists_of_the_caller_that_multiply_are_refused_when_saved() {
 }
 
 #[test]
-fn four_macros_may_stand_within_each_other() {
+fn four_macros_can_be_nested() {
     let nested = |depth: usize| {
         let open: String = (0..depth).map(|at| format!("user.roles.exists(v{at}, ")).collect();
         check(&format!("{open}true{}", ")".repeat(depth)), &model())

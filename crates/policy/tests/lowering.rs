@@ -267,7 +267,7 @@ fn of_a_string_and_a_pattern() {
 
 /// ClickHouse can use the table's key for it: see the index tests of the ClickHouse crate.
 #[test]
-fn a_pattern_with_one_beginning_asks_for_it_besides() {
+fn a_pattern_with_a_fixed_prefix_adds_a_prefix_test() {
     let begins = |expression: &str| {
         let predicate = check(expression, &model()).unwrap().predicate(&caller()).unwrap();
         format!("{predicate:?}").contains("TextCall(StartsWith,")

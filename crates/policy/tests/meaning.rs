@@ -53,7 +53,7 @@ fn is(expression: &str, expected: &str) {
 
 /// The library has built-in values named `type` and `string`.
 #[test]
-fn a_column_without_a_value_is_none_whatever_it_is_called() {
+fn columns_without_a_value_are_absent_under_any_name() {
     let mut model = model();
     for name in ["type", "string"] {
         model.fields.push(field(FieldRef::column(name), LogicalType::String, "Nullable(String)"));
@@ -70,7 +70,7 @@ fn a_column_without_a_value_is_none_whatever_it_is_called() {
 }
 
 #[test]
-fn a_column_that_is_called_like_the_caller_s_attributes_hides_nothing_of_them() {
+fn columns_named_like_caller_attributes_do_not_shadow_them() {
     let mut model = model();
     let mut key = field(FieldRef::key("user.attributes", "k"), LogicalType::String, "String");
     (key.filterable, key.policy) = (true, false);
@@ -117,7 +117,7 @@ fn the_caller() {
 }
 
 #[test]
-fn refusals_have_places_and_hints() {
+fn errors_have_positions_and_hints() {
     let refused = |text: &str| {
         let errors = check(text, &model()).unwrap_err();
         let first = &errors[0];
@@ -220,7 +220,7 @@ fn warnings_are_given() {
 }
 
 #[test]
-fn a_restriction_takes_away_and_never_gives() {
+fn a_key_policy_only_restricts_access() {
     let scope = |policy: &str, restriction: Option<&str>| {
         let policy = RolePolicy { role: "r", title: "t", expression: policy };
         let restriction =
@@ -243,7 +243,7 @@ fn a_restriction_takes_away_and_never_gives() {
 }
 
 #[test]
-fn a_restriction_that_does_not_compile_refuses_everything() {
+fn a_key_policy_that_does_not_compile_denies_everything() {
     let caller = caller();
     let policy = RolePolicy { role: "r", title: "t", expression: "true" };
     for expression in ["Gone == \"x\"", "Duration > 5", "", "ServiceName"] {
@@ -269,7 +269,7 @@ fn a_restriction_that_does_not_compile_refuses_everything() {
 }
 
 #[test]
-fn a_scope_is_as_large_as_it_may_be_and_no_larger() {
+fn the_size_of_a_scope_is_limited() {
     // Each comparison with this text takes 10,000 nodes, the maximum for one policy.
     let caller = |text: usize| {
         let mut caller = caller();
@@ -290,7 +290,7 @@ fn a_scope_is_as_large_as_it_may_be_and_no_larger() {
 }
 
 #[test]
-fn fields_that_are_policy_inputs_only_do_not_exist_in_a_strangers_restriction() {
+fn policy_only_fields_are_unknown_in_key_policies_of_users() {
     let mut model = model();
     for name in ["env", "ServiceName"] {
         model.fields.iter_mut().find(|field| field.field.name == name).unwrap().filterable = false;
@@ -348,7 +348,7 @@ fn parts_of_characters_are_compared_by_bytes() {
 }
 
 #[test]
-fn what_a_scope_rests_on_does_not_hang_on_the_order_of_policies() {
+fn referenced_fields_do_not_depend_on_policy_order() {
     // Both are true on every span as long as the column type stays the same.
     let names =
         ["!(ServiceName in [])", "!(ServiceName in []) || !Sampled || Sampled", "ServiceName == \"x\""];

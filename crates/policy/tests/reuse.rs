@@ -20,7 +20,7 @@ fn opened(
 }
 
 #[test]
-fn what_was_compiled_is_compiled_once() {
+fn policies_are_compiled_once() {
     let compiled = CompiledPolicies::new();
     let first = opened("ServiceName == \"a\"", &model(), &compiled).unwrap();
     let again = opened("ServiceName == \"a\"", &model(), &compiled).unwrap();
@@ -61,7 +61,7 @@ fn another_model_under_the_same_version_is_another_model() {
 }
 
 #[test]
-fn what_an_administrator_may_name_is_not_found_for_others() {
+fn policies_with_administrator_fields_are_not_reused_for_others() {
     let compiled = CompiledPolicies::new();
     let mut model = model();
     model.fields.iter_mut().find(|field| field.field.name == "env").unwrap().filterable = false;
@@ -89,7 +89,7 @@ fn policies_that_do_not_compile_are_not_kept() {
 }
 
 #[test]
-fn callers_share_texts_and_nothing_else() {
+fn callers_share_only_policy_texts() {
     let compiled = CompiledPolicies::new();
     let policy = RolePolicy {
         role: "r",
@@ -108,7 +108,7 @@ fn callers_share_texts_and_nothing_else() {
 }
 
 #[test]
-fn no_more_is_kept_than_there_is_room_for() {
+fn the_cache_size_is_limited() {
     let compiled = CompiledPolicies::new();
     let texts: Vec<String> = (0..9_000).map(|number| format!("ServiceName == \"{number}\"")).collect();
     // In requests of a hundred, because all together are too large for one.
@@ -150,7 +150,7 @@ fn many_threads_at_once() {
 }
 
 #[test]
-fn long_policies_are_kept_as_well() {
+fn long_policies_are_cached() {
     let compiled = CompiledPolicies::new();
     let text = vec!["ServiceName == \"checkout\""; 100].join(" || ");
     for found in 0..2 {

@@ -60,7 +60,7 @@ fn junctions_are_flat_and_hold_no_constants() {
 }
 
 #[test]
-fn what_is_repeated_stands_once() {
+fn duplicates_are_removed() {
     let [p, q, r, s] = flags(["p", "q", "r", "s"]);
     let many = || (0..20).map(|number| flag(&number.to_string()));
     become_([
@@ -93,7 +93,7 @@ fn what_is_repeated_stands_once() {
 }
 
 #[test]
-fn a_part_and_its_opposite_decide() {
+fn a_part_and_its_negation_are_constant() {
     let [p, q, r] = flags(["p", "q", "r"]);
     let both = || all([p.clone(), q.clone()]);
     become_([
@@ -112,7 +112,7 @@ fn a_part_and_its_opposite_decide() {
 }
 
 #[test]
-fn what_another_part_implies_is_left_out() {
+fn implied_parts_are_removed() {
     let [p, q, r, s, t] = flags(["p", "q", "r", "s", "t"]);
     become_([
         (any([all([p.clone(), q.clone()]), s.clone(), p.clone()]), any([s.clone(), p.clone()])),
@@ -151,7 +151,7 @@ fn what_another_part_implies_is_left_out() {
 }
 
 #[test]
-fn presence_is_asked_once() {
+fn presence_is_tested_once() {
     let [p, q] = flags(["p", "q"]);
     become_([
         (all([present(0), defined(0)]), defined(0)),
@@ -168,7 +168,7 @@ fn presence_is_asked_once() {
 }
 
 #[test]
-fn what_all_have_in_common_stands_before_them() {
+fn common_parts_are_factored_out() {
     let [p, q, r, s, t] = flags(["p", "q", "r", "s", "t"]);
     become_([
         (
@@ -209,7 +209,7 @@ fn what_all_have_in_common_stands_before_them() {
 }
 
 #[test]
-fn alternatives_that_differ_in_one_test_are_one() {
+fn alternatives_that_differ_in_one_test_are_merged() {
     let [p, q, s] = flags(["p", "q", "s"]);
     let starts_element = |value| element(TextFunction::StartsWith, value);
     become_([
@@ -293,7 +293,7 @@ fn alternatives_that_differ_in_one_test_are_one() {
 }
 
 #[test]
-fn which_alternatives_become_one_does_not_hang_on_their_order() {
+fn merging_does_not_depend_on_order() {
     let parts = [all([is("x"), other_is("a")]), all([is("x"), other_is("y")]), all([is("b"), other_is("y")])];
     let left = |order: [usize; 3]| {
         let Predicate::Or(written) = any(order.map(|at| parts[at].clone())).simplified() else { panic!() };
@@ -319,7 +319,7 @@ fn which_alternatives_become_one_does_not_hang_on_their_order() {
 }
 
 #[test]
-fn values_of_one_string_are_one_list() {
+fn values_of_one_string_become_one_list() {
     let ([p, q], long) = (flags(["p", "q"]), "a".repeat(200));
     become_([
         (any([is("a"), p.clone(), is("b"), q.clone()]), any([one_of(&["a", "b"]), p.clone(), q.clone()])),
@@ -351,7 +351,7 @@ fn values_of_one_string_are_one_list() {
 }
 
 #[test]
-fn calls_of_one_function_are_one() {
+fn calls_of_one_function_are_merged() {
     let p = flag("p");
     let ends = |value| call(TextFunction::EndsWith, value);
     become_([
@@ -381,7 +381,7 @@ fn calls_of_one_function_are_one() {
 }
 
 #[test]
-fn elements_of_one_array_are_one_list() {
+fn elements_of_one_array_become_one_list() {
     let p = flag("p");
     let list_has = |value| {
         let list = Array::List(vec![text(0), text(1)]);
@@ -408,7 +408,7 @@ fn elements_of_one_array_are_one_list() {
 }
 
 #[test]
-fn what_elements_must_satisfy_is_one_question() {
+fn conditions_on_elements_are_merged() {
     use Quantifier::{All, Exists, ExistsOne};
     use TextFunction::{EndsWith, StartsWith};
     let (p, a, b) = (flag("p"), element(StartsWith, "a"), element(EndsWith, "b"));
@@ -455,7 +455,7 @@ fn what_elements_must_satisfy_is_one_question() {
 }
 
 #[test]
-fn one_test_is_written_short() {
+fn single_tests_are_simplified() {
     use Relation::{Eq, Ge, Gt, Le, Lt, Ne};
     let int = |relation, left, right| Predicate::atom(Atom::CompareInt(relation, left, right));
     let size = || Int::ArraySize(tags());
@@ -517,7 +517,7 @@ fn one_test_is_written_short() {
 }
 
 #[test]
-fn exactly_one_of_what_is_decided_is_what_is_left() {
+fn exactly_one_is_simplified_by_constant_parts() {
     let [p, q, r] = flags(["p", "q", "r"]);
     let never = || all([r.clone(), not(r.clone())]);
     let always = || any([r.clone(), not(r.clone())]);

@@ -12,7 +12,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn it_holds_on_the_same_spans_and_is_no_larger(predicate in predicate(), spans in spans()) {
+    fn simplification_is_equivalent_and_not_larger(predicate in predicate(), spans in spans()) {
         let simple = predicate.simplified();
         prop_assert!(simple.size() <= predicate.size() , "{simple:?}\nof {predicate:?}");
         for span in &spans {

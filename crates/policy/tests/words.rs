@@ -58,7 +58,7 @@ fn values() {
 }
 
 #[test]
-fn patterns_are_as_people_write_them() {
+fn patterns_are_readable() {
     says(
         r#"ServiceName.matches("pay(ments)?-\\d+")"#,
         r"ServiceName matches the pattern `pay(?:ments)?-\d+`",
@@ -68,7 +68,7 @@ fn patterns_are_as_people_write_them() {
 }
 
 #[test]
-fn absence_is_said_where_it_matters() {
+fn absence_is_mentioned_where_it_matters() {
     says(r#"SpanAttributes["tenant.id"] == "t1""#, r#"SpanAttributes["tenant.id"] is "t1""#);
     says(
         r#"SpanAttributes["tenant.id"] in user.attributes.tenants"#,
@@ -182,7 +182,7 @@ fn junctions() {
 }
 
 #[test]
-fn what_is_not_seen_is_shown() {
+fn invisible_characters_are_escaped() {
     let words = said_by(
         "ServiceName == \"a\\n\\\"b\\u202e\\u0000\" || ServiceName.matches(\"\\u200b`\")",
         &model(),
@@ -200,7 +200,7 @@ fn what_is_not_seen_is_shown() {
 }
 
 #[test]
-fn values_of_json_say_of_which_type_they_are() {
+fn json_values_state_their_type() {
     let path = |logical| MarkedField {
         source: FieldSource::JsonPath,
         column_type: tracewarden_model::ColumnType::Dynamic,
@@ -221,7 +221,7 @@ fn values_of_json_say_of_which_type_they_are() {
 }
 
 #[test]
-fn what_is_long_is_cut_and_says_by_how_much() {
+fn long_descriptions_are_truncated_with_counts() {
     let many = |count: usize| {
         let values: Vec<String> = (0..count).map(|at| format!("\"v{at}\"")).collect();
         format!("ServiceName in [{}]", values.join(", "))
@@ -326,7 +326,7 @@ proptest! {
 
     /// If two predicates that differ in one test have the same description, they are equivalent.
     #[test]
-    fn the_same_words_mean_the_same(
+    fn equal_descriptions_are_equivalent(
         context in context(),
         left in test(),
         right in test(),
@@ -339,14 +339,14 @@ proptest! {
                 let none = HashMap::new();
                 prop_assert_eq!(
                     holds(&left, span, &none), holds(&right, span, &none),
-                    "{}\nis said of {:?}\nand of {:?}\nwhich differ on {:?}", said, left, right, span
+                    "{}\ndescribes {:?}\nand {:?}\nwhich differ on {:?}", said, left, right, span
                 );
             }
         }
     }
 
     #[test]
-    fn any_predicate_is_said_on_one_line_of_bounded_length(predicate in predicate()) {
+    fn descriptions_are_one_line_of_bounded_length(predicate in predicate()) {
         for predicate in [predicate.simplified(), predicate] {
             let words = in_words(&predicate);
             prop_assert!(!words.is_empty() && words.chars().count() < MAX_CHARACTERS, "{words}");
@@ -357,7 +357,7 @@ proptest! {
 }
 
 #[test]
-fn the_largest_predicates_are_said_quickly() {
+fn the_largest_predicates_are_described_quickly() {
     let leaf = |at: usize| {
         let of = support::predicates::marked(at % 2);
         let present = Predicate::atom(Atom::Defined(Arc::clone(&of)));

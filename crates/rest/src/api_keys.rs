@@ -132,9 +132,9 @@ pub(crate) struct CreatedApiKey {
 /// scoped API key, which has less access and never administrator rights.
 #[utoipa::path(post, path = "/me/api-keys", tag = "self", request_body = CreateRequest, responses(
     (status = 201, description = "Made", body = CreatedApiKey),
-    (status = 409, description = "`conflict`: the caller has as many keys as one may have"),
+    (status = 409, description = "`conflict`: the caller has reached the limit of API keys"),
     (status = 422, description = "`invalid_value`: a name, an expiry or a tool that is not allowed; `policy_invalid`: the policy does not compile"),
-    (status = 429, description = "`too_many_queries`: with a policy, while as many queries of the user run as may run at a time"),
+    (status = 429, description = "`too_many_queries`: with a policy, when the user has reached the limit of concurrent queries"),
 ))]
 pub(crate) async fn create(
     State(app): State<App>,

@@ -184,7 +184,7 @@ async fn read(mut body: Body, limit: usize) -> Result<Vec<u8>, Problem> {
     let mut bytes = Vec::new();
     let mut passed = 0;
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_| Problem::new(Code::InvalidRequest, "the body broke off"))?;
+        let frame = frame.map_err(|_| Problem::new(Code::InvalidRequest, "the body ended early"))?;
         let Ok(data) = frame.into_data() else { continue };
         passed += data.len();
         if passed <= limit {
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_is_text() {
+    fn an_enum_variant_is_a_string() {
         #[derive(Debug, Deserialize, PartialEq)]
         #[serde(rename_all = "snake_case")]
         enum Word {
@@ -370,7 +370,7 @@ mod tests {
 
     /// The test runs on one thread: work that blocks it would stop all other tasks.
     #[tokio::test]
-    async fn work_on_files_keeps_no_thread_of_requests_and_waits_its_turn() {
+    async fn work_on_files_blocks_no_request_threads_and_is_queued() {
         let begin = |begun: mpsc::Sender<()>| {
             let (end, ended) = mpsc::channel::<()>();
             let work = tokio::spawn(in_turn(move || {
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn raw_values_pass_whatever_their_depth_and_others_do_not() {
+    fn only_raw_values_may_be_deeply_nested() {
         let outer: Outer = parse(br#"{"name": "a", "list": [{"count": 1, "value": 1e999}]}"#).unwrap();
         assert_eq!(outer.list.unwrap()[0].value.as_ref().unwrap().get(), "1e999");
         let deep = "[".repeat(100_000) + &"]".repeat(100_000);

@@ -40,8 +40,8 @@ impl TrustedProxies {
             if headers.contains_key(X_FORWARDED_FOR) && !self.stranger_named.swap(true, Ordering::Relaxed) {
                 tracing::warn!(
                     %peer,
-                    "a request had `X-Forwarded-For` from an address that is not in `trusted_proxies`, so it was not believed; \
-                     if that is your proxy, add it: until then all its clients count as one"
+                    "ignored `X-Forwarded-For` from an address that is not in `trusted_proxies`; if it is \
+                     your proxy, add it: until then, all its clients are treated as one"
                 );
             }
             return Some(peer);
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn only_configured_proxies_are_believed() {
+    fn only_configured_proxies_are_trusted() {
         check("203.0.113.9", &["198.51.100.1"], "203.0.113.9");
         check("10.0.0.1", &[], "10.0.0.1");
         check("10.0.0.1", &["198.51.100.1"], "198.51.100.1");

@@ -65,9 +65,9 @@ codes! {
     /// The request's body did not arrive in time.
     RequestTimeout "request_timeout" REQUEST_TIMEOUT "The request took too long to arrive";
     /// A name is taken, or the current state does not permit the change.
-    Conflict "conflict" CONFLICT "The request conflicts with what exists";
+    Conflict "conflict" CONFLICT "The request conflicts with the current state";
     /// The last administrator cannot be removed.
-    LastAdmin "last_admin" CONFLICT "The last administrator must stay";
+    LastAdmin "last_admin" CONFLICT "The last administrator must remain";
     /// No table is bound as trace source.
     NotBound "not_bound" CONFLICT "No trace source is bound";
     /// Columns of the bound table have other types than when its fields were marked; no spans are returned.
@@ -83,13 +83,13 @@ codes! {
     /// There is no such field, or the caller may not know of it.
     UnknownField "unknown_field" UNPROCESSABLE_ENTITY "No such field";
     /// The field cannot be used in filters.
-    NotFilterable "not_filterable" UNPROCESSABLE_ENTITY "The field is not filterable";
+    NotFilterable "not_filterable" UNPROCESSABLE_ENTITY "The field is not searchable";
     /// The field's type does not have the operator.
     OperatorNotAllowed "operator_not_allowed" UNPROCESSABLE_ENTITY "The operator is not allowed for the field";
     /// The value has another type than the operator takes.
     ValueType "value_type" UNPROCESSABLE_ENTITY "The value has the wrong type";
     /// `value` or `values` is missing, superfluous or has the wrong number of elements.
-    ValueCount "value_count" UNPROCESSABLE_ENTITY "The operator takes another number of values";
+    ValueCount "value_count" UNPROCESSABLE_ENTITY "Wrong number of values for the operator";
     /// More conditions than the limit.
     TooManyConditions "too_many_conditions" UNPROCESSABLE_ENTITY "The filter has too many conditions";
     /// More values than the limit.
@@ -119,9 +119,9 @@ codes! {
     /// A stored policy cannot be applied; no spans are returned.
     PolicyBroken "policy_broken" INTERNAL_SERVER_ERROR "A stored policy cannot be applied";
     /// An internal error of the service.
-    Internal "internal" INTERNAL_SERVER_ERROR "Something went wrong";
+    Internal "internal" INTERNAL_SERVER_ERROR "Internal error";
     /// ClickHouse failed.
-    TraceStoreError "trace_store_error" BAD_GATEWAY "The trace store failed";
+    TraceStoreError "trace_store_error" BAD_GATEWAY "ClickHouse failed";
     /// ClickHouse or the application database is not reachable.
     Unavailable "unavailable" SERVICE_UNAVAILABLE "Temporarily unavailable";
     /// The service is at capacity; the operation was not started.
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_spelling_is_used_once() {
+    fn every_code_is_unique() {
         let mut spellings: Vec<_> = Code::ALL.iter().map(|code| code.as_str()).collect();
         spellings.sort_unstable();
         spellings.dedup();

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn over_https_only_the_host_cookie_counts() {
+    fn https_accepts_only_the_host_cookie() {
         let cookie = SessionCookie::new(true);
         assert_eq!(cookie.read(&cookies(&["tracewarden=abc"])), None);
         assert_eq!(cookie.read(&cookies(&["a=b; __Host-tracewarden=abc; c=d"])), Some("abc"));
@@ -91,7 +91,7 @@ mod tests {
 
     /// Any site below the same domain can set such a cookie.
     #[test]
-    fn others_cookies_need_not_be_text() {
+    fn cookies_of_others_may_be_binary() {
         let cookie = SessionCookie::new(true);
         for others in
             ["name=Zo\u{eb}", "\u{202e}=\u{7f51}", "=", ";", "tracewarden", "__Host-tracewardens=def"]
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn two_cookies_of_the_name_are_none() {
+    fn duplicate_session_cookies_are_ignored() {
         let cookie = SessionCookie::new(false);
         assert_eq!(cookie.read(&cookies(&["tracewarden=abc"])), Some("abc"));
         assert_eq!(cookie.read(&cookies(&["tracewarden=abc; tracewarden=def"])), None);

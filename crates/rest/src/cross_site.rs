@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_own_origin_changes_state() {
+    fn state_changes_require_the_same_origin() {
         let post = |headers: &[_]| passes(Method::POST, "/logout", headers);
         assert!(post(&[]));
         assert!(post(&[("sec-fetch-site", "same-origin")]));

@@ -165,9 +165,9 @@ impl From<DdlAdvice> for WireDdlAdvice {
 #[utoipa::path(get, path = "/schema/ddl", tag = "trace source", responses(
     (status = 200, description = "Suggestions", body = WireDdlAdvice),
     (status = 409, description = "`not_bound`: no trace source is bound"),
-    (status = 502, description = "`trace_store_error`: the trace store failed"),
-    (status = 503, description = "`unavailable`: the trace store cannot be reached"),
-    (status = 504, description = "`query_timeout`: the trace store took too long"),
+    (status = 502, description = "`trace_store_error`: ClickHouse failed"),
+    (status = 503, description = "`unavailable`: ClickHouse cannot be reached"),
+    (status = 504, description = "`query_timeout`: the ClickHouse query took too long"),
 ))]
 pub(crate) async fn get(State(app): State<App>, caller: Caller) -> Result<Answer<WireDdlAdvice>, Problem> {
     let advice = app.service.ddl(&caller.require_admin()?).await?;

@@ -33,7 +33,7 @@ pub(crate) fn frame(cookie: SessionCookie) -> OpenApi {
     components.schemas.insert(InvalidMember::name().into_owned(), InvalidMember::schema());
     components.schemas.insert(WireRetry::name().into_owned(), WireRetry::schema());
     let tags = [
-        ("self", "The caller: log-in, password, sessions, API keys"),
+        ("self", "The caller: sign-in, password, sessions, API keys"),
         ("traces", "Reading traces"),
         ("users", "Users (administrators)"),
         ("roles", "Roles and policies (administrators)"),

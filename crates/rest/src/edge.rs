@@ -153,7 +153,7 @@ fn problem_of(response: &mut Response) -> Option<Problem> {
         StatusCode::PAYLOAD_TOO_LARGE => (Code::PayloadTooLarge, "the body is too large"),
         StatusCode::UNSUPPORTED_MEDIA_TYPE => (Code::UnsupportedMediaType, "the body must be JSON"),
         status if status.is_client_error() => (Code::InvalidRequest, "the request cannot be read"),
-        _ => (Code::Internal, "something went wrong; the log has more under the request's id"),
+        _ => (Code::Internal, "internal error; see the log entries with this request id"),
     };
     Some(Problem::new(code, detail))
 }
@@ -162,8 +162,7 @@ fn problem_of(response: &mut Response) -> Option<Problem> {
 /// program's panic hook logs the location.
 pub(crate) fn panicked(_message: Box<dyn Any + Send + 'static>) -> Response {
     tracing::error!("a handler panicked");
-    Problem::new(Code::Internal, "something went wrong; the log has more under the request's id")
-        .into_response()
+    Problem::new(Code::Internal, "internal error; see the log entries with this request id").into_response()
 }
 
 #[cfg(test)]
@@ -206,7 +205,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_panic_is_an_answer_like_any_other() {
+    async fn a_panic_becomes_a_problem_response() {
         let (status, body, headers) = ask("/panics", Some(7)).await;
         assert_eq!(status, 500);
         assert!(body.contains("\"code\":\"internal\"") && !body.contains("secret"), "{body}");
@@ -215,7 +214,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_handler_sees_the_id_that_the_client_gets() {
+    async fn handler_and_client_get_the_same_request_id() {
         let (status, body, headers) = ask("/id", Some(9)).await;
         assert_eq!((status, body.as_bytes()), (200, headers[X_REQUEST_ID].as_bytes()));
     }
@@ -229,7 +228,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn without_randomness_nothing_is_answered() {
+    async fn requests_fail_without_randomness() {
         let (status, body, _) = ask("/id", None).await;
         assert_eq!(status, 500);
         assert!(body.contains("\"code\":\"internal\""), "{body}");

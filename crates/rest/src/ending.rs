@@ -44,7 +44,7 @@ fn last_words(
     request_id: &str,
 ) -> impl Stream<Item = Result<Bytes, io::Error>> + Send + use<> {
     let inside = error.inside().unwrap_or_default();
-    tracing::error!(request_id, code = error.code(), inside, "the answer was broken off");
+    tracing::error!(request_id, code = error.code(), inside, "the answer was aborted");
     let line = (representation == Representation::Lines).then(|| {
         let error = Problem::of(error).details(request_id);
         Ok(Bytes::from(text(&Failure { error }) + "\n"))
@@ -52,7 +52,7 @@ fn last_words(
     let patience = if line.is_some() { LEAVING } else { Duration::ZERO };
     let end = async move {
         tokio::time::sleep(patience).await;
-        Err(io::Error::other("the answer was broken off"))
+        Err(io::Error::other("the answer was aborted"))
     };
     stream::iter(line).chain(stream::once(end))
 }

@@ -289,7 +289,7 @@ pub(crate) struct AccessExplanation {
     /// The reason.
     verdict: WireAccessVerdict,
     /// The reason in one sentence.
-    #[schema(examples("`ada` sees this trace: the policy `Own team` of the role `payments` opens it"))]
+    #[schema(examples("`ada` sees this trace: the policy `Own team` of the role `payments` grants access"))]
     summary: String,
     /// Number of spans in the trace.
     spans: u64,
@@ -335,12 +335,12 @@ fn read_span(line: &str, model: &AccessModel) -> Option<Span> {
     (status = 200, description = "Why", body = AccessExplanation),
     (status = 403, description = "`forbidden`: only administrators ask about other users"),
     (status = 404, description = "`trace_not_found`: no such trace that the caller may read, or, with `user`, no such trace; `not_found`: no such user"),
-    (status = 409, description = "`not_bound`: no table is bound as trace source; `schema_changed`: a field that decides is of another type now"),
-    (status = 429, description = "`too_many_queries`: as many queries of the user run as may run at a time"),
+    (status = 409, description = "`not_bound`: no table is bound as trace source; `schema_changed`: the type of a field that the decision uses has changed"),
+    (status = 429, description = "`too_many_queries`: the user has reached the limit of concurrent queries"),
     (status = 500, description = "`policy_broken`: a stored policy of the caller cannot be applied; `detail` says why"),
-    (status = 502, description = "`trace_store_error`: the trace store failed"),
-    (status = 503, description = "`unavailable`: the trace store cannot be reached"),
-    (status = 504, description = "`query_timeout`, `query_memory`, `query_too_large`: the query ran into a limit of the trace store; `detail` says what to do"),
+    (status = 502, description = "`trace_store_error`: ClickHouse failed"),
+    (status = 503, description = "`unavailable`: ClickHouse cannot be reached"),
+    (status = 504, description = "`query_timeout`, `query_memory`, `query_too_large`: the query exceeded a limit of ClickHouse; `detail` says what to do"),
 ))]
 pub(crate) async fn explain(
     State(app): State<App>,
@@ -380,7 +380,7 @@ pub(crate) struct BrokenAccess {
     /// The policy's title.
     title: String,
     /// Why the policy cannot be applied.
-    #[schema(examples("names something that is not marked for policies any more"))]
+    #[schema(examples("references a field that is no longer usable in policies"))]
     reason: &'static str,
 }
 
@@ -442,11 +442,11 @@ impl From<Viewers> for TraceViewers {
 #[utoipa::path(get, path = "/traces/{id}/viewers", tag = "traces", params(("id" = String, Path, description = "Trace id, in any notation: upper case, hyphens, leading zeros, a `traceparent`")), responses(
     (status = 200, description = "Who", body = TraceViewers),
     (status = 404, description = "`trace_not_found`: no such trace; with the setting `discovery_samples` off, also one that the caller may not read"),
-    (status = 409, description = "`not_bound`: no table is bound as trace source; `schema_changed`: a field that decides is of another type now"),
-    (status = 429, description = "`too_many_queries`: as many queries of the user run as may run at a time"),
-    (status = 502, description = "`trace_store_error`: the trace store failed"),
-    (status = 503, description = "`unavailable`: the trace store cannot be reached"),
-    (status = 504, description = "`query_timeout`, `query_memory`, `query_too_large`: the query ran into a limit of the trace store; `detail` says what to do"),
+    (status = 409, description = "`not_bound`: no table is bound as trace source; `schema_changed`: the type of a field that the decision uses has changed"),
+    (status = 429, description = "`too_many_queries`: the user has reached the limit of concurrent queries"),
+    (status = 502, description = "`trace_store_error`: ClickHouse failed"),
+    (status = 503, description = "`unavailable`: ClickHouse cannot be reached"),
+    (status = 504, description = "`query_timeout`, `query_memory`, `query_too_large`: the query exceeded a limit of ClickHouse; `detail` says what to do"),
 ))]
 pub(crate) async fn viewers(
     State(app): State<App>,
@@ -463,7 +463,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_is_the_text_at_its_place() {
+    fn parts_contain_the_text_at_their_position() {
         let at = |line, column, length| Decision {
             line,
             column,

@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_objects_and_values_are_counted_wherever_they_stand() {
+    fn lists_objects_and_values_are_counted_at_any_position() {
         let many = |one: &str, number: usize| format!("[{}]", vec![one; number].join(","));
         // The surrounding list counts too.
         assert!(is_moderate(many("[]", MAX_CONTAINERS - 1).as_bytes()));
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_is_left_to_whoever_reads_it() {
+    fn invalid_json_is_left_to_the_parser() {
         for text in ["", "x", "[1,", "{\"a\": }", "\u{feff}{}", "[]]"] {
             assert!(is_moderate(text.as_bytes()), "{text}");
         }

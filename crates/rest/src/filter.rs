@@ -67,7 +67,7 @@ pub(crate) struct WireFilterSchema {
 
 /// Lists the fields that the caller may use in the filter of `POST /traces/query`.
 #[utoipa::path(get, path = "/filter/schema", tag = "traces", responses(
-    (status = 200, description = "What a filter may say", body = WireFilterSchema),
+    (status = 200, description = "The filter schema", body = WireFilterSchema),
 ))]
 pub(crate) async fn schema(
     State(app): State<App>,

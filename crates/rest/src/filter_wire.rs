@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_read_by_their_form() {
+    fn values_are_read_by_their_json_type() {
         let read = read(r#"{"conditions": [{"name": "a", "op": "in", "values": ["x\u0000", 1, true]}]}"#);
         let values = read.unwrap().remove(0).values.unwrap();
         let number = Scalar::Number(Decimal::from(1_u64));
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_point_at_the_value() {
+    fn errors_point_at_the_value() {
         let refused = |text: &str| format!("{:?}", read(text).unwrap_err());
         let large = refused(r#"{"conditions": [{"name": "a", "op": "gt", "value": 1e999}]}"#);
         assert!(large.contains("ValueType") && large.contains("/filter/conditions/0/value"), "{large}");

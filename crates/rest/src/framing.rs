@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_become_elements_however_they_are_cut() {
+    fn rows_become_elements_in_any_chunking() {
         for chunks in [vec!["1\n2\n3\n"], vec!["1\n", "", "2\n3\n"], vec!["1\n2\n", "3\n"]] {
             let chunks = chunks.into_iter().map(Ok).collect();
             assert_eq!(frame(Frame::Elements, chunks), ("<1,2,3>".to_owned(), false));
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_page_never_closes() {
+    fn an_aborted_page_is_never_terminated() {
         assert_eq!(frame(Frame::Elements, vec![Ok("1\n"), Err("cut"), Ok("2\n")]), ("<1".to_owned(), true));
         assert_eq!(frame(Frame::Elements, vec![Err("cut")]), ("<".to_owned(), true));
     }

@@ -17,19 +17,19 @@ pub(crate) struct Health {
 }
 
 /// Reports that the process is running.
-#[utoipa::path(get, path = "/healthz", tag = "operation", responses((status = 200, description = "It does", body = Health)))]
+#[utoipa::path(get, path = "/healthz", tag = "operation", responses((status = 200, description = "The process answers", body = Health)))]
 pub(crate) async fn healthz() -> Answer<Health> {
     Answer(Health { status: "ok" })
 }
 
 /// Reports whether the application database and ClickHouse can serve requests.
 #[utoipa::path(get, path = "/readyz", tag = "operation", responses(
-    (status = 200, description = "They can", body = Health),
-    (status = 503, description = "`unavailable`: one of them cannot, which the detail names, or the service is about to stop"),
+    (status = 200, description = "Both can serve requests", body = Health),
+    (status = 503, description = "`unavailable`: one of them cannot, named in `detail`, or the service is shutting down"),
 ))]
 pub(crate) async fn readyz(State(app): State<App>) -> Result<Answer<Health>, Problem> {
     if app.edge.stopping.has_begun() {
-        return Err(Problem::new(Code::Unavailable, "the service is about to stop"));
+        return Err(Problem::new(Code::Unavailable, "the service is shutting down"));
     }
     app.service.ready().await?;
     Ok(Answer(Health { status: "ok" }))

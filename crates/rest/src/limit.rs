@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn integers_saturate_and_nothing_else_passes() {
+    fn integers_saturate_and_other_values_are_refused() {
         let huge = "9".repeat(400);
         for (text, limit) in [
             ("0", 0),

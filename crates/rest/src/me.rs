@@ -109,7 +109,7 @@ pub(crate) struct PasswordChange {
     (status = 401, description = "`invalid_credentials`: the current password is wrong"),
     (status = 422, description = "`password_rejected`: the new password is not good enough"),
     (status = 429, description = "`too_many_attempts`"),
-    (status = 503, description = "`overloaded`: too many log-ins are under way"),
+    (status = 503, description = "`overloaded`: too many sign-ins are in progress"),
 ))]
 pub(crate) async fn change_password(
     State(app): State<App>,

@@ -68,7 +68,7 @@ impl Metrics {
         let Inner { answered, seconds, running, bytes, cross_site } = self.0.as_ref();
         registry.register(
             "tracewarden_http_requests",
-            "Requests whose answers ended, by method, route and status",
+            "Completed requests, by method, route and status",
             answered.clone(),
         );
         registry.register(
@@ -76,11 +76,7 @@ impl Metrics {
             "Time from the head of a request to the end of its answer",
             seconds.clone(),
         );
-        registry.register(
-            "tracewarden_http_requests_in_flight",
-            "Requests whose answers have not ended",
-            running.clone(),
-        );
+        registry.register("tracewarden_http_requests_in_flight", "Requests in progress", running.clone());
         registry.register(
             "tracewarden_http_response_body_bytes",
             "Bytes of answers' bodies, as sent",
@@ -88,7 +84,7 @@ impl Metrics {
         );
         registry.register(
             "tracewarden_http_cross_site_refusals",
-            "State changes refused because another site made a browser send them",
+            "State changes refused because a browser sent them for another site",
             cross_site.clone(),
         );
     }

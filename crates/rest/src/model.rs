@@ -57,10 +57,10 @@ pub(crate) struct PlanRequest {
     request_body(content((PolicyFile = "application/json"), (String = "application/yaml"))), responses(
     (status = 200, description = "The plan", body = WireModelPlan),
     (status = 409, description = "`conflict`: names of two roles differ only by case"),
-    (status = 422, description = "As for an import, but for tests: of these the plan tells; `invalid_value`: of `seconds`"),
-    (status = 502, description = "`trace_store_error`: the trace store failed"),
-    (status = 503, description = "`unavailable`: the trace store cannot be reached"),
-    (status = 504, description = "`query_timeout`: the trace store took too long"),
+    (status = 422, description = "As for an import, except for failed tests, which the plan reports; `invalid_value`: `seconds` is out of range"),
+    (status = 502, description = "`trace_store_error`: ClickHouse failed"),
+    (status = 503, description = "`unavailable`: ClickHouse cannot be reached"),
+    (status = 504, description = "`query_timeout`: the ClickHouse query took too long"),
 ))]
 pub(crate) async fn plan(
     State(app): State<App>,
@@ -78,16 +78,15 @@ pub(crate) async fn plan(
 /// are removed. Unchanged roles are not touched.
 #[utoipa::path(put, path = "/schema/import", tag = "access model",
     request_body(content((PolicyFile = "application/json"), (String = "application/yaml"))), params(
-    ("If-Match" = String, Header, description = "The version of the access model, as an export or a plan tells it", example = "*")), responses(
+    ("If-Match" = String, Header, description = "The version of the access model, as returned by an export or a plan", example = "*")), responses(
     (status = 200, description = "In force", body = WireImportedModel, headers(("ETag" = String, description = "The version of the access model"))),
-    (status = 409, description = "`conflict`: the bound table is gone, or names of two roles differ only by case"),
-    (status = 412, description = "`precondition_failed`: changed since"),
-    (status = 422, description = "`invalid_value`, `unknown_field`, `policy_invalid` or `column_differs`, as the requests that \
-        change a part are refused; `tests_failed`: tests of the file do not pass"),
+    (status = 409, description = "`conflict`: the bound table no longer exists, or names of two roles differ only by case"),
+    (status = 412, description = "`precondition_failed`: changed in the meantime"),
+    (status = 422, description = "`invalid_value`, `unknown_field`, `policy_invalid` or `column_differs`, as for the requests that change one part; `tests_failed`: tests of the file fail"),
     (status = 428, description = "`precondition_required`: `If-Match` is missing"),
-    (status = 502, description = "`trace_store_error`: the trace store failed"),
-    (status = 503, description = "`unavailable`: the trace store cannot be reached"),
-    (status = 504, description = "`query_timeout`: the trace store took too long"),
+    (status = 502, description = "`trace_store_error`: ClickHouse failed"),
+    (status = 503, description = "`unavailable`: ClickHouse cannot be reached"),
+    (status = 504, description = "`query_timeout`: the ClickHouse query took too long"),
 ))]
 pub(crate) async fn import(
     State(app): State<App>,
@@ -140,9 +139,9 @@ pub(crate) async fn history(
 
 /// Returns the access model after a change, with the parts that the change affected; as YAML, the model file only.
 #[utoipa::path(get, path = "/schema/history/{version}", tag = "access model",
-    params(("version" = u64, Path, description = "The version that the change made")), responses(
+    params(("version" = u64, Path, description = "The version of the access model")), responses(
     (status = 200, description = "The model", content((WireModelAt = "application/json"), (String = "application/yaml"))),
-    (status = 404, description = "`not_found`: no such change"),
+    (status = 404, description = "`not_found`: no such version"),
 ))]
 pub(crate) async fn at(
     State(app): State<App>,
@@ -164,18 +163,17 @@ pub(crate) async fn at(
 
 /// Restores the access model of a change. Roles that were removed since are restored without their assignments to users.
 #[utoipa::path(post, path = "/schema/history/{version}/restore", tag = "access model", params(
-    ("version" = u64, Path, description = "The version that the change made"),
-    ("If-Match" = String, Header, description = "The version of the access model, as an export or a plan tells it", example = "*")), responses(
+    ("version" = u64, Path, description = "The version of the access model"),
+    ("If-Match" = String, Header, description = "The version of the access model, as returned by an export or a plan", example = "*")), responses(
     (status = 200, description = "In force", body = WireImportedModel, headers(("ETag" = String, description = "The version of the access model"))),
-    (status = 404, description = "`not_found`: no such change"),
-    (status = 409, description = "`conflict`: the bound table is gone, or names of two roles differ only by case"),
-    (status = 412, description = "`precondition_failed`: changed since"),
-    (status = 422, description = "`invalid_value`, `unknown_field`, `policy_invalid` or `column_differs`: the table or the \
-        language has changed since, so that this model cannot be in force any more"),
+    (status = 404, description = "`not_found`: no such version"),
+    (status = 409, description = "`conflict`: the bound table no longer exists, or names of two roles differ only by case"),
+    (status = 412, description = "`precondition_failed`: changed in the meantime"),
+    (status = 422, description = "`invalid_value`, `unknown_field`, `policy_invalid` or `column_differs`: the table or the language has changed since, so this model is no longer valid"),
     (status = 428, description = "`precondition_required`: `If-Match` is missing"),
-    (status = 502, description = "`trace_store_error`: the trace store failed"),
-    (status = 503, description = "`unavailable`: the trace store cannot be reached"),
-    (status = 504, description = "`query_timeout`: the trace store took too long"),
+    (status = 502, description = "`trace_store_error`: ClickHouse failed"),
+    (status = 503, description = "`unavailable`: ClickHouse cannot be reached"),
+    (status = 504, description = "`query_timeout`: the ClickHouse query took too long"),
 ))]
 pub(crate) async fn restore(
     State(app): State<App>,
@@ -220,7 +218,11 @@ fn written(file: &Json, representation: Representation) -> String {
 }
 
 fn unknown_tests(fault: Fault) -> Problem {
-    tracing::error!(place = %fault.place, fault = fault.message, "the tests that are kept with the access model cannot be read");
+    tracing::error!(
+        place = %fault.place,
+        fault = fault.message,
+        "the stored tests of the access model cannot be read"
+    );
     Problem::new(Code::Internal, "internal error")
 }
 
@@ -229,7 +231,8 @@ fn read(document: &Document) -> Result<PolicyFile, Problem> {
     let file: PolicyFile = document.parse().map_err(|fault| unreadable(&fault))?;
     if let Some(missing) = REQUIRED.into_iter().find(|member| !document.has(member)) {
         let detail = format!(
-            "`{missing}` is missing: the file says all of the access model, `binding` (null for none), `fields` and `roles`"
+            "`{missing}` is missing: the file must contain the whole access model: `binding` (null for \
+             none), `fields` and `roles`"
         );
         return Err(Problem::invalid("", detail));
     }

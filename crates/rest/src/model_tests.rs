@@ -106,7 +106,7 @@ fn without_tests_of(
         };
         broken.iter().find_map(|(role, titles)| {
             let title = titles.iter().find(|title| held(role) || names(role, title))?;
-            Some(format!("policy `{role}/{title}` is broken, so that whoever has the role can read nothing"))
+            Some(format!("policy `{role}/{title}` is broken, so users with the role can read no trace"))
         })
     };
     let mut kept = Vec::with_capacity(file.tests.len());

@@ -86,8 +86,8 @@ async fn refusal(response: Response<Body>) -> Response {
     let text = body::to_bytes(body, MAX_REFUSAL_BYTES).await.unwrap_or_default();
     let problem = match (code, std::str::from_utf8(&text)) {
         (Code::Internal, text) => {
-            tracing::error!(?text, "an interface failed");
-            Problem::new(code, "something went wrong; the log has more under the request's id")
+            tracing::error!(?text, "a nested interface failed");
+            Problem::new(code, "internal error; see the log entries with this request id")
         }
         (_, Ok(text)) if !text.is_empty() => Problem::new(code, text),
         _ => Problem::new(code, "the request cannot be read"),
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_would_take_hundreds_of_times_its_size_is_refused() {
+    async fn json_that_takes_hundreds_of_times_its_size_is_refused() {
         let nested = "[".repeat(100) + &"]".repeat(100);
         for (lists, refused) in [(1, false), (8, false), (11, true), (1_000, true)] {
             let sent = format!("[{}]", vec![nested.as_str(); lists].join(","));
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_admits_json_is_answered() {
+    fn any_accept_header_that_admits_json_is_served() {
         let check = |accept: &[&str], admits: bool| {
             let headers = accept.iter().map(|value| (header::ACCEPT, value.parse().unwrap()));
             assert_eq!(accepts_json(&HeaderMap::from_iter(headers)).is_ok(), admits, "{accept:?}");
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_slow_body_is_given_up_and_a_large_one_refused() {
+    async fn slow_and_large_bodies_are_refused() {
         let seconds = Duration::from_secs;
         let (status, code, body, _) = send(20, seconds(1)).await;
         assert_eq!((status, code, body.as_ref()), (StatusCode::OK, None, &[b'x'; 20][..]));

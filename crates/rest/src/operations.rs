@@ -82,8 +82,8 @@ fn common_problems(
     strict_query: bool,
 ) -> Vec<(&'static str, &'static str)> {
     let mut problems = vec![
-        ("406", "`not_acceptable`: nothing that `Accept` asks for is served here"),
-        ("500", "`internal`: a fault of the service"),
+        ("406", "`not_acceptable`: no media type in `Accept` is available here"),
+        ("500", "`internal`: an internal error of the service"),
     ];
     if strict_query {
         problems.push(("400", "`invalid_request`: a malformed or unknown parameter"));
@@ -99,7 +99,7 @@ fn common_problems(
             },
         ]);
         if takes != Takes::LittleJson {
-            problems.push(("503", "`overloaded`: too many large requests are under way"));
+            problems.push(("503", "`overloaded`: too many large requests are in progress"));
         }
     }
     if access != Access::Public {
@@ -115,19 +115,19 @@ fn common_problems(
     if access.tool().is_some() {
         problems.push(("403", "`forbidden`: the API key is limited to other tools"));
     } else if matches!(access, Access::Principal(_) | Access::Account(By::Session(_))) {
-        problems.push(("403", "`forbidden`: a narrowed API key is good for reading traces alone"));
+        problems.push(("403", "`forbidden`: a scoped API key can only read traces"));
     }
     if access.session_only().is_some() {
-        problems.push(("403", "`session_required`: an API key cannot do it"));
+        problems.push(("403", "`session_required`: an API key is not accepted"));
     }
     if method != "get" {
-        problems.push(("403", "`cross_site`: a browser sent it for another site"));
+        problems.push(("403", "`cross_site`: a browser sent the request for another site"));
         problems.push(match takes {
             Takes::LittleJson | Takes::Json => {
-                ("415", "`unsupported_media_type`: the body does not say that it is JSON")
+                ("415", "`unsupported_media_type`: the `Content-Type` is not JSON")
             }
             Takes::ModelFile => {
-                ("415", "`unsupported_media_type`: the body says neither that it is YAML nor JSON")
+                ("415", "`unsupported_media_type`: the `Content-Type` is neither YAML nor JSON")
             }
         });
     }
@@ -141,7 +141,7 @@ fn complete(status: &str, response: &mut Response) {
         let header = HeaderBuilder::new().schema(Some(schema)).description(Some(description)).build();
         response.headers.entry(name.to_owned()).or_insert_with(|| header.into());
     };
-    header("X-Request-Id", Type::String, "Identifies the request in the log and in the audit");
+    header("X-Request-Id", Type::String, "Identifies the request in the log and in the audit log");
     match status {
         "401" => header("WWW-Authenticate", Type::String, "`Bearer`"),
         "429" | "503" => header("Retry-After", Type::Integer, "Seconds to wait"),

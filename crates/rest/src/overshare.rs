@@ -139,14 +139,14 @@ impl From<OvershareAnswer> for WireOvershare {
 /// The counts include traces that the caller may not read, and are recorded in the audit log. Values are only of traces that the
 /// caller may read.
 #[utoipa::path(post, path = "/policies/overshare", tag = "roles", request_body = WireOvershareRequest, responses(
-    (status = 200, description = "What is shared", body = WireOvershare),
+    (status = 200, description = "The collateral access", body = WireOvershare),
     (status = 404, description = "`not_found`: no such role, and no policies were sent"),
-    (status = 409, description = "`conflict`: the name of another role differs from this one only by case; `not_bound`: no table is bound as trace source; `schema_changed`: a field that decides is of another type now"),
+    (status = 409, description = "`conflict`: the name of another role differs from this one only by case; `not_bound`: no table is bound as trace source; `schema_changed`: the type of a field that the decision uses has changed"),
     (status = 422, description = "`policy_invalid`, with the place in the text; `invalid_value`, `invalid_window`; `unknown_field`, `value_type`: of `by`"),
-    (status = 429, description = "`too_many_queries`: as many queries of the user run as may run at a time"),
-    (status = 502, description = "`trace_store_error`: the trace store failed"),
-    (status = 503, description = "`unavailable`: the trace store cannot be reached"),
-    (status = 504, description = "`query_timeout`, `query_memory`, `query_too_large`: there was no time even for a sample, or the query ran into another limit; `detail` says what to do"),
+    (status = 429, description = "`too_many_queries`: the user has reached the limit of concurrent queries"),
+    (status = 502, description = "`trace_store_error`: ClickHouse failed"),
+    (status = 503, description = "`unavailable`: ClickHouse cannot be reached"),
+    (status = 504, description = "`query_timeout`, `query_memory`, `query_too_large`: timed out before even a sample was counted, or the query exceeded another limit; `detail` says what to do"),
 ))]
 pub(crate) async fn overshare(
     State(app): State<App>,

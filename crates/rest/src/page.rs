@@ -24,7 +24,7 @@ use crate::wire::Time;
 
 /// A page of traces. The view determines which of the three lists is present.
 #[derive(ToSchema)]
-#[allow(dead_code, reason = "describes what is streamed")]
+#[allow(dead_code, reason = "describes the streamed format")]
 pub(crate) struct SpanPage {
     /// The bound table and its structural columns.
     schema: SchemaBinding,
@@ -44,7 +44,7 @@ pub(crate) struct SpanPage {
 
 /// One trace.
 #[derive(ToSchema)]
-#[allow(dead_code, reason = "describes what is streamed")]
+#[allow(dead_code, reason = "describes the streamed format")]
 pub(crate) struct TraceSpans {
     /// The bound table and its structural columns.
     schema: SchemaBinding,

@@ -103,7 +103,7 @@ impl CheckResult {
 
 /// Checks an expression against the current access model.
 #[utoipa::path(post, path = "/policies/check", tag = "roles", request_body = CheckRequest, responses(
-    (status = 200, description = "What was found", body = CheckResult),
+    (status = 200, description = "The diagnostics", body = CheckResult),
 ))]
 pub(crate) async fn check(
     State(app): State<App>,
@@ -250,7 +250,7 @@ impl From<Vec<Verdict>> for EvaluateResult {
 
 /// Evaluates an expression on the spans in the request, with the current access model. Reads no trace and stores nothing.
 #[utoipa::path(post, path = "/policies/evaluate", tag = "roles", request_body = EvaluateRequest, responses(
-    (status = 200, description = "What it is on each span", body = EvaluateResult),
+    (status = 200, description = "The result on each span", body = EvaluateResult),
     (status = 422, description = "`policy_invalid`, with the place in the text; `value_type`: a value that no row can have; `invalid_value`: more than 1,000 spans, or an attribute that no user can have"),
 ))]
 pub(crate) async fn evaluate(

@@ -194,7 +194,7 @@ impl PolicyFile {
             let pointer = format!("/fields/{index}");
             match marked(field) {
                 Ok(field) if fields.iter().any(|known| known.field == field.field) => {
-                    let message = format!("`{}` is there twice", field.field);
+                    let message = format!("`{}` appears twice", field.field);
                     faults.push(MemberFault { pointer, message });
                 }
                 Ok(field) => fields.push(field),
@@ -244,11 +244,11 @@ impl PolicyFile {
         if self.model.is_some() {
             fault(
                 "/model".to_owned(),
-                "the file says all of the model itself: put the binding and the fields here",
+                "the file must contain the model itself: put the binding and the fields here",
             );
         }
         if !self.policies.is_empty() {
-            fault("/policies".to_owned(), "every policy is one of a role: put it under `roles`");
+            fault("/policies".to_owned(), "every policy belongs to a role: put it under `roles`");
         }
         let mut fields = Vec::new();
         for (at, field) in self.fields.unwrap_or_default().into_iter().enumerate() {
@@ -315,10 +315,10 @@ impl PolicyFile {
             faults.push(MemberFault { pointer, message: message.to_owned() });
         };
         for at in repeated(self.roles.iter().map(|role| role.name.as_str())) {
-            fault(format!("/roles/{at}/name"), "a role of this name is there already");
+            fault(format!("/roles/{at}/name"), "a role with this name is already listed");
         }
         for at in repeated(self.policies.iter().map(|policy| policy.title.as_str())) {
-            fault(format!("/policies/{at}/title"), "a policy of this title is there already");
+            fault(format!("/policies/{at}/title"), "a policy with this title is already listed");
         }
         for (pointer, _, policy) in self.policies() {
             let pointer = format!("{pointer}/expression");
@@ -326,7 +326,8 @@ impl PolicyFile {
             if document.lines(&pointer) == Some(Lines::Joined) && policy.expression.contains("//") {
                 fault(
                     pointer,
-                    "the lines of this expression become one, so that a comment would hide what follows it: write them after `|`",
+                    "YAML joins the lines of this expression, so a comment would hide the text after it: \
+                     write the expression after `|`",
                 );
             }
         }
@@ -436,7 +437,7 @@ fn marked(sent: FileField) -> Result<MarkedField, (&'static str, String)> {
     let field = FieldRef { map, name: sent.name };
     is_called(&field, sent.reference.as_deref())?;
     if sent.column.is_some() && source != FieldSource::MapKey {
-        return Err(("/column", "only a key of a map has a column in its place".to_owned()));
+        return Err(("/column", "only a key of a map can have a column in its place".to_owned()));
     }
     let policy = sent.policy.unwrap_or(logical != LogicalType::Number);
     if policy && logical == LogicalType::Number {
@@ -490,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_of_a_field_is_enough() {
+    fn a_field_needs_only_a_name() {
         let read = model(
             "fields:\n  - {name: ServiceName}\n  - {map: SpanAttributes, name: flag, type: boolean}\n  - {map: Attrs, name: \
              a.b, column_type: Dynamic}\n  - {name: Events.Name, type: string_array}\n  - {name: Duration, type: number}\n",
@@ -516,7 +517,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_table_can_have_is_refused() {
+    fn impossible_fields_are_refused() {
         let refused = |field: &str| model(&format!("fields:\n  - {field}\n")).unwrap_err();
         assert!(
             refused("{name: a, column_type: 'Tuple(a String)'}")
@@ -530,7 +531,7 @@ mod tests {
         assert!(refused("{name: a, source: map_key}").starts_with("/fields/0/source"));
         assert!(refused("{name: a, column: b}").starts_with("/fields/0/column only a key"));
         assert!(refused("{name: a, source: row}").contains("unknown variant `row`"));
-        assert!(refused("{name: a}\n  - {name: a}").starts_with("/fields/1 `a` is there twice"));
+        assert!(refused("{name: a}\n  - {name: a}").starts_with("/fields/1 `a` appears twice"));
         assert_eq!(refused("{nam: a}"), "2:6 unknown member `nam`; did you mean `name`?");
         assert!(refused("{name: a, type: text}").contains("unknown variant `text`"));
     }

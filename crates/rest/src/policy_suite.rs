@@ -101,7 +101,7 @@ impl Reader<'_> {
     fn unique<'n>(&mut self, list: &str, member: &str, names: impl Iterator<Item = &'n str> + Clone) {
         for index in repeated(names.clone()) {
             let name = names.clone().nth(index).unwrap_or_default();
-            self.fault(&format!("/{list}/{index}/{member}"), &format!("`{name}` is there twice"));
+            self.fault(&format!("/{list}/{index}/{member}"), &format!("`{name}` appears twice"));
         }
     }
 
@@ -158,7 +158,7 @@ impl Reader<'_> {
     /// Rejects an empty trace: every expectation about each span of it would hold.
     fn not_empty(&mut self, spans: &[Json], pointer: &str) {
         if spans.is_empty() {
-            self.fault(pointer, "a trace has at least one span: without one, nothing would be tested");
+            self.fault(pointer, "a trace needs at least one span, or nothing would be tested");
         }
     }
 
@@ -203,12 +203,12 @@ impl Reader<'_> {
                 Some(Rc::new(self.spans(sent, &pointer)))
             }
             _ => {
-                self.fault(pointer, "a test is about a `trace` or about `spans`");
+                self.fault(pointer, "a test needs a `trace` or `spans`");
                 None
             }
         };
         if test.visible.is_none() && test.policies.is_none() {
-            self.fault(pointer, "a test says what it expects, with `visible` or `policies`");
+            self.fault(pointer, "a test needs an expectation: `visible` or `policies`");
         }
         let spans = spans?;
         let outcomes = test.policies.as_ref().map_or_else(Vec::new, |wanted| {
@@ -232,7 +232,7 @@ impl Reader<'_> {
             return Vec::new();
         };
         if members.is_empty() {
-            self.fault(pointer, "no policy is named: without one, nothing would be tested");
+            self.fault(pointer, "no policy is listed, so nothing would be tested");
         }
         let mut outcomes = Vec::with_capacity(members.len());
         for (title, wanted) in members {
@@ -275,7 +275,7 @@ impl Reader<'_> {
             Some(expected) if expected.len() == spans => return Some(expected),
             Some(expected) => {
                 let (spans, outcomes) = (counted(spans, "span"), counted(expected.len(), "outcome"));
-                self.fault(pointer, &format!("the test has {spans}, and here are {outcomes}"));
+                self.fault(pointer, &format!("the test has {spans}, but this list has {outcomes}"));
             }
         }
         None
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_has_so_many_users_traces_tests_and_spans() {
+    fn users_traces_tests_and_spans_of_a_file_are_limited() {
         assert_eq!(faults(MAX_ITEMS, MAX_ITEMS, MAX_ITEMS, MAX_SPANS - MAX_ITEMS), []);
         let one = |pointer: &str, message: &str| vec![(pointer.to_owned(), message.to_owned())];
         assert_eq!(faults(2_001, 1, 2, 1), one("/users", "at most 2000 users, and there are 2001"));
@@ -343,6 +343,6 @@ mod tests {
         assert_eq!(faults(1, 1, 2_001, 1), one("/tests", "at most 2000 tests, and there are 2001"));
         let spans = "at most 20000 spans in all, and there are 20001";
         assert_eq!(faults(1, 1, 2, 20_000), one("/tests/0/spans", spans));
-        assert_eq!(faults(2_001, 2_001, 2_001, 20_000).len(), 4, "all of them are told");
+        assert_eq!(faults(2_001, 2_001, 2_001, 20_000).len(), 4, "all errors are reported");
     }
 }

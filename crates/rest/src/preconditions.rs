@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_our_own_tags_match() {
+    fn only_own_etags_match() {
         let read = |lines: &[&'static str]| {
             let value = |line: &&'static str| (header::IF_MATCH, HeaderValue::from_static(line));
             if_match(&lines.iter().map(value).collect())

@@ -33,7 +33,7 @@ pub(crate) struct WirePreviewRequest {
 #[derive(ToSchema)]
 #[schema(as = PreviewRequest)]
 #[serde(untagged)]
-#[allow(dead_code, reason = "describes what is read")]
+#[allow(dead_code, reason = "describes the accepted format")]
 pub(crate) enum PreviewForm {
     /// With roles and attributes.
     As(PreviewAs),
@@ -44,7 +44,7 @@ pub(crate) enum PreviewForm {
 /// Roles and attributes to read traces with.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
-#[allow(dead_code, reason = "describes what is read")]
+#[allow(dead_code, reason = "describes the accepted format")]
 pub(crate) struct PreviewAs {
     /// Existing roles.
     #[schema(value_type = Vec<String>)]
@@ -57,7 +57,7 @@ pub(crate) struct PreviewAs {
 /// A user to read traces as.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
-#[allow(dead_code, reason = "describes what is read")]
+#[allow(dead_code, reason = "describes the accepted format")]
 pub(crate) struct PreviewUser {
     /// Name of a user. During the preview, each request has the user's access at that time; none when the user is disabled or
     /// deleted.
@@ -83,7 +83,7 @@ impl WirePreviewRequest {
         let (roles, attributes) =
             if user.disabled { Default::default() } else { (user.roles, to_wire(user.attributes)) };
         let refuse = |member: &str| {
-            let detail = format!("`{username}` has other {member}, and those count; leave `{member}` out");
+            let detail = format!("`{username}` has other {member}, which apply; leave `{member}` out");
             Err(Problem::invalid(format!("/{member}"), detail))
         };
         if self.roles.as_ref().is_some_and(|sent| *sent != roles) {
@@ -128,7 +128,7 @@ pub(crate) async fn put(
 
 /// Ends the session's preview, if there is one.
 #[utoipa::path(delete, path = "/me/preview", tag = "self", responses(
-    (status = 204, description = "None is on any more"),
+    (status = 204, description = "The preview has ended"),
 ))]
 pub(crate) async fn delete(State(app): State<App>, caller: Caller) -> Result<StatusCode, Problem> {
     app.service.clear_preview(&caller.require_admin()?).await?;

@@ -275,7 +275,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_problem_repeats_is_bounded() {
+    fn repeated_input_in_problems_is_bounded() {
         for (length, count) in [(1, 1), (1 << 20, 1), (1 << 20, 100), (10, 50_000)] {
             for text in ["x", "\u{1}", "🦀", "\""] {
                 let text = text.repeat(length);
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_amid_a_change_is_not_safe_to_repeat() {
+    fn a_failure_during_a_change_is_not_safe_to_retry() {
         let retry = |problem: Problem| serde_json::to_value(problem.details("id")).unwrap()["retry"].clone();
         let internal = || Problem::new(Code::Internal, "");
         assert_eq!(retry(internal()), "safe");

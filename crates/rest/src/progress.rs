@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn lines_come_seldom_and_say_the_newest() {
+    async fn progress_lines_are_rare_and_current() {
         // Progress every 10 ms for some time, but never at the moment of a line.
         let (lines, failed) = searched(|tell| async move {
             let begun = Instant::now();
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_silent_search_is_not_taken_for_dead_and_a_short_one_says_nothing() {
+    async fn long_searches_send_progress_and_short_ones_do_not() {
         let begun = Instant::now();
         let (lines, _) = searched(|tell| async move {
             tokio::time::sleep(SILENCE + EVERY).await;

@@ -54,7 +54,7 @@ impl Parameters {
                 return refuse(&format!("unknown parameter `{name}`, {}", expected(known)));
             }
             if !seen.insert(name.clone()) {
-                return refuse(&format!("`{name}` is there twice"));
+                return refuse(&format!("`{name}` appears twice"));
             }
         }
         Ok(())
@@ -75,7 +75,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Problem> {
         let text = parts.uri.query().unwrap_or_default();
         if text.contains(NUL) {
-            return Err(Problem::invalid("", "query parameters: text must not hold U+0000"));
+            return Err(Problem::invalid("", "query parameters: text must not contain U+0000"));
         }
         let deserializer = serde_urlencoded::Deserializer::new(form_urlencoded::parse(text.as_bytes()));
         serde_path_to_error::deserialize(deserializer).map(Query).map_err(|error| {
@@ -93,7 +93,7 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T>
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         if parts.uri.path().contains(NUL) {
-            return Err(Problem::invalid("", "the path: text must not hold U+0000"));
+            return Err(Problem::invalid("", "the path: text must not contain U+0000"));
         }
         match axum::extract::Path::<T>::from_request_parts(parts, state).await {
             Ok(axum::extract::Path(value)) => Ok(Self(value)),

@@ -99,7 +99,7 @@ pub(crate) struct WireRoleDetail {
 }
 
 fn members_schema() -> RefOr<Schema> {
-    read_only::names("Names of the users who hold it.")
+    read_only::names("Names of the users who have it.")
 }
 
 /// Returns one role.

@@ -61,8 +61,8 @@ impl Room {
         if kib <= SMALL_BODY_KIB {
             return Ok(None);
         }
-        let full = |what: &str| Problem::overloaded(&format!("{what} are under way"));
-        let mut held = self.share(user, kib).ok_or_else(|| full("too many large requests of yours"))?;
+        let full = |what: &str| Problem::overloaded(&format!("{what} are in progress"));
+        let mut held = self.share(user, kib).ok_or_else(|| full("too many of your large requests"))?;
         let permits = u32::try_from(kib).unwrap_or(u32::MAX);
         match tokio::time::timeout(PATIENCE, self.free.acquire_many(permits)).await {
             Ok(Ok(permit)) => held.permit = Some(permit),
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn large_bodies_wait_for_room_and_small_ones_do_not() {
+    async fn large_bodies_wait_for_memory_and_small_ones_do_not() {
         let room = of(1_100);
         let body = |bytes: usize| Body::from(vec![b' '; bytes]);
         let held = room.hold("ada", kept_kib(&body(MAX_BODY_BYTES), Takes::Json)).await.ok().unwrap();
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_user_has_a_share_of_it() {
+    async fn one_user_is_limited_to_a_share_of_memory() {
         let room = of(LARGE_BODIES_KIB);
         let mut held = Vec::new();
         while let Ok(more) = room.hold("ada", 1_024).await {

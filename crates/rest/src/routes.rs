@@ -438,5 +438,5 @@ impl<S: Send + Sync> FromRequestParts<S> for Representation {
 /// Returns the result of the authentication. A handler that requires more than its route's [`Access`] provides fails closed.
 fn extension<T: Clone + Send + Sync + 'static>(parts: &Parts) -> Result<T, Problem> {
     let found = parts.extensions.get::<T>().cloned();
-    found.ok_or_else(|| Problem::new(Code::Internal, "the route does not say who may call it"))
+    found.ok_or_else(|| Problem::new(Code::Internal, "the route does not declare its callers"))
 }

@@ -73,9 +73,9 @@ pub(crate) struct TableList {
 /// Lists the ClickHouse tables that could be bound.
 #[utoipa::path(get, path = "/schema/tables", tag = "trace source", responses(
     (status = 200, description = "Tables", body = TableList),
-    (status = 502, description = "`trace_store_error`: the trace store failed"),
-    (status = 503, description = "`unavailable`: the trace store cannot be reached"),
-    (status = 504, description = "`query_timeout`: the trace store took too long"),
+    (status = 502, description = "`trace_store_error`: ClickHouse failed"),
+    (status = 503, description = "`unavailable`: ClickHouse cannot be reached"),
+    (status = 504, description = "`query_timeout`: the ClickHouse query took too long"),
 ))]
 pub(crate) async fn tables(State(app): State<App>, caller: Caller) -> Result<Answer<TableList>, Problem> {
     let tables = app.service.tables(&caller.require_admin()?).await?;
@@ -208,11 +208,11 @@ pub(crate) struct WireTableDetail {
 /// recorded in the audit log.
 #[utoipa::path(get, path = "/schema/tables/{database}/{table}", tag = "trace source", params(
     ("database" = String, Path, description = "Database"), ("table" = String, Path, description = "Table")), responses(
-    (status = 200, description = "What the table holds", body = WireTableDetail),
+    (status = 200, description = "The columns and keys of the table", body = WireTableDetail),
     (status = 404, description = "`not_found`: no such table"),
-    (status = 502, description = "`trace_store_error`: the trace store failed"),
-    (status = 503, description = "`unavailable`: the trace store cannot be reached"),
-    (status = 504, description = "`query_timeout`: the trace store took too long"),
+    (status = 502, description = "`trace_store_error`: ClickHouse failed"),
+    (status = 503, description = "`unavailable`: ClickHouse cannot be reached"),
+    (status = 504, description = "`query_timeout`: the ClickHouse query took too long"),
 ))]
 pub(crate) async fn table(
     State(app): State<App>,
@@ -243,12 +243,12 @@ pub(crate) struct BoundSchema {
     ("If-Match" = Option<String>, Header, description = "The `ETag` of `GET /schema`; required when a table is bound, unless the body has `version`", example = "*")), responses(
     (status = 200, description = "Bound", body = BoundSchema, headers(("ETag" = String, description = "Of binding and fields"))),
     (status = 409, description = "`conflict`: a marked field or a stored policy would break"),
-    (status = 412, description = "`precondition_failed`: changed since"),
-    (status = 422, description = "`unknown_field`, or `invalid_value`: a table or column that will not do"),
+    (status = 412, description = "`precondition_failed`: changed in the meantime"),
+    (status = 422, description = "`unknown_field`, or `invalid_value`: a table or column that cannot be used"),
     (status = 428, description = "`precondition_required`: `If-Match` is missing"),
-    (status = 502, description = "`trace_store_error`: the trace store failed"),
-    (status = 503, description = "`unavailable`: the trace store cannot be reached"),
-    (status = 504, description = "`query_timeout`: the trace store took too long"),
+    (status = 502, description = "`trace_store_error`: ClickHouse failed"),
+    (status = 503, description = "`unavailable`: ClickHouse cannot be reached"),
+    (status = 504, description = "`query_timeout`: the ClickHouse query took too long"),
 ))]
 pub(crate) async fn put_binding(
     State(app): State<App>,
@@ -326,13 +326,12 @@ impl From<WireFieldMark> for FieldMark {
     ("If-Match" = Option<String>, Header, description = "The `ETag` of `GET /schema`; required, unless the body has `version`", example = "*")), responses(
     (status = 200, description = "Marked", body = WireAccessModel, headers(("ETag" = String, description = "Of binding and fields"))),
     (status = 409, description = "`conflict`: a stored policy would break; `not_bound`: no table is bound"),
-    (status = 412, description = "`precondition_failed`: changed since"),
-    (status = 422, description = "`unknown_field`, or `invalid_value`: a field that will not do; `column_differs`: a column \
-        to adopt has other values than the map"),
+    (status = 412, description = "`precondition_failed`: changed in the meantime"),
+    (status = 422, description = "`unknown_field`, or `invalid_value`: a field that cannot be used; `column_differs`: the values of a column to adopt differ from the map"),
     (status = 428, description = "`precondition_required`: `If-Match` is missing"),
-    (status = 502, description = "`trace_store_error`: the trace store failed"),
-    (status = 503, description = "`unavailable`: the trace store cannot be reached"),
-    (status = 504, description = "`query_timeout`: the trace store took too long"),
+    (status = 502, description = "`trace_store_error`: ClickHouse failed"),
+    (status = 503, description = "`unavailable`: ClickHouse cannot be reached"),
+    (status = 504, description = "`query_timeout`: the ClickHouse query took too long"),
 ))]
 pub(crate) async fn put_fields(
     State(app): State<App>,
@@ -345,7 +344,7 @@ pub(crate) async fn put_fields(
     if let Some(binding) = binding
         && app.service.access_model(&admin).await?.model.binding != Some(binding.into())
     {
-        let detail = "another binding than the one in force; `PUT /schema/binding` changes it";
+        let detail = "the binding differs from the current one; change it with `PUT /schema/binding`";
         return Err(Problem::member(Code::InvalidValue, "/binding", detail));
     }
     let marks = fields.into_iter().map(FieldMark::from).collect();

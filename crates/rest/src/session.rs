@@ -33,7 +33,7 @@ pub(crate) struct LoginRequest {
         headers(("Set-Cookie" = String, description = "The session"))),
     (status = 401, description = "`invalid_credentials`: user name or password is wrong"),
     (status = 429, description = "`too_many_attempts`"),
-    (status = 503, description = "`overloaded`: too many log-ins are under way; `unavailable`: the application database cannot be reached"),
+    (status = 503, description = "`overloaded`: too many sign-ins are in progress; `unavailable`: the application database cannot be reached"),
 ))]
 pub(crate) async fn login(
     State(app): State<App>,
@@ -53,6 +53,6 @@ pub(crate) async fn logout(State(app): State<App>, account: Account) -> Result<i
 }
 
 fn set_cookie(value: Option<HeaderValue>) -> Result<AppendHeaders<[(HeaderName, HeaderValue); 1]>, Problem> {
-    let value = value.ok_or_else(|| Problem::new(Code::Internal, "the session cannot be given out"))?;
+    let value = value.ok_or_else(|| Problem::new(Code::Internal, "the session cookie cannot be set"))?;
     Ok(AppendHeaders([(header::SET_COOKIE, value)]))
 }

@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_of_json_are_found_and_have_the_type_of_their_value() {
+    fn json_paths_are_found_with_the_type_of_their_value() {
         let at = |span: serde_json::Value| read(field(Some("J"), "a.b.c", "Dynamic"), &span.to_string());
         let text = Ok(Some(FieldValue::text("x")));
         assert_eq!(at(json!({"J": {"a": {"b": {"c": "x"}}}})), text);
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_row_can_hold_is_refused_at_its_place() {
+    fn impossible_values_are_refused_with_a_pointer() {
         let refused = |column_type: &str, value: &str| {
             read(field(None, "C", column_type), &format!("{{\"C\": {value}}}")).unwrap_err()
         };

@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn one_content_in_two_notations() {
+    fn yaml_and_json_give_the_same_content() {
         let yaml = "fields:\n  - {name: ServiceName, policy: true}\n  - name: 'it''s'\n    n: -1.5e3\nempty:\n\
                     text: |\n  a ||\n    b\nfolded: \"\\u00e9\\n\"\nlist: []\nbig: 18446744073709551615\n";
         let json = json!({
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_two_readings_is_refused() {
+    fn ambiguous_documents_are_refused() {
         refused("a: 1\nb: 2\na: 3", "3:1", "twice");
         refused("{\"a\": 1,\n \"a\": 2}", "2:7", "twice");
         refused("a: &x 1\nb: *x", "1:4", "anchor");
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_has_so_many_values() {
+    fn values_of_a_document_are_limited() {
         let list = |count: usize| format!("[{}0]", "0,".repeat(count - 2));
         let nested = |count: usize| format!("{{\"a\":[{}0]}}", "{\"b\":[]},".repeat((count - 3) / 2));
         for (text, found) in [(list(99), 99), (list(100), 100), (nested(99), 99), (nested(101), 101)] {
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_known_which_line_of_the_document_a_line_of_a_text_is() {
+    fn lines_of_a_text_map_to_lines_of_the_document() {
         let text = "plain: a == b\nquoted: 'a\n  b'\nliteral: |- # kept\n\n  a\n    b\nfolded: >\n  a\n  b\nmany: a\n  b\n\
                     escaped: \"a\\nb\"\nlist:\n  - |\n    a\nnumber: 1\nshort: >\n  a\n";
         let document = Document::read(text).unwrap();
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn expressions_that_yaml_does_not_take_for_text_are_told_how_to_stand_there() {
+    fn expressions_that_yaml_misreads_get_quoting_advice() {
         let told = "put an expression in single quotes, or on the lines after `|`";
         for text in [
             "!(a == b)",
@@ -450,12 +450,12 @@ mod tests {
         }
         assert_eq!(
             Document::read("- a: !x b").unwrap_err().message,
-            "tags are not read: write the value without"
+            "tags are not supported: write the value without a tag"
         );
     }
 
     #[test]
-    fn what_a_type_does_not_know_is_refused_with_the_nearest_name() {
+    fn unknown_members_are_refused_with_the_nearest_name() {
         #[derive(Debug, Deserialize)]
         #[serde(deny_unknown_fields)]
         #[allow(dead_code, reason = "only the errors matter")]

@@ -115,7 +115,7 @@ pub(crate) struct CreatedUser {
 /// Creates a user with a generated password.
 #[utoipa::path(post, path = "/users", tag = "users", request_body = CreateRequest, responses(
     (status = 201, description = "Made", body = CreatedUser),
-    (status = 403, description = "`session_required`: a key cannot grant `admin`"),
+    (status = 403, description = "`session_required`: an API key cannot grant `admin`"),
     (status = 409, description = "`conflict`: the name is taken"),
     (status = 422, description = "`unknown_role`, or `invalid_value`: a name or attributes that are not allowed"),
 ))]
@@ -172,7 +172,7 @@ pub(crate) async fn list(
 
 /// Returns one user.
 #[utoipa::path(get, path = "/users/{username}", tag = "users", params(("username" = String, Path, description = "User name")), responses(
-    (status = 200, description = "The user", body = WireUser, headers(("ETag" = String, description = "Stands for what administrators set"))),
+    (status = 200, description = "The user", body = WireUser, headers(("ETag" = String, description = "Changes with everything that administrators set"))),
     (status = 404, description = "`not_found`: no such user"),
 ))]
 pub(crate) async fn get(
@@ -214,8 +214,8 @@ pub(crate) struct ChangeRequest {
     ("username" = String, Path, description = "User name"),
     ("If-Match" = Option<String>, Header, description = "The `ETag` of the user that is to be changed", example = "*")),
     request_body = ChangeRequest, responses(
-    (status = 200, description = "The user as changed", body = WireUser, headers(("ETag" = String, description = "Stands for what administrators set"))),
-    (status = 403, description = "`session_required`: a key can neither grant `admin` nor let an administrator in again"),
+    (status = 200, description = "The user as changed", body = WireUser, headers(("ETag" = String, description = "Changes with everything that administrators set"))),
+    (status = 403, description = "`session_required`: an API key can neither grant `admin` nor enable an administrator"),
     (status = 409, description = "`last_admin`: the last enabled administrator must remain one"),
     (status = 412, description = "`precondition_failed`: the user was changed since"),
     (status = 422, description = "`unknown_role`, or `invalid_value`: attributes that are not allowed, or the name or id of another user"),
@@ -262,7 +262,7 @@ pub(crate) struct GeneratedPassword {
 /// Generates a new password for a user and ends all sessions of the user.
 #[utoipa::path(post, path = "/users/{username}/password", tag = "users", params(("username" = String, Path, description = "User name")), responses(
     (status = 200, description = "The new password", body = GeneratedPassword),
-    (status = 403, description = "`session_required`: a key cannot do it to an administrator"),
+    (status = 403, description = "`session_required`: an API key cannot reset the password of an administrator"),
     (status = 404, description = "`not_found`: no such user"),
 ))]
 pub(crate) async fn rotate_password(
@@ -307,7 +307,7 @@ pub(crate) struct UserAccess {
     user: WireUser,
     /// The access in one sentence.
     #[schema(examples(
-        "`ada` can read a trace when one of its spans is so: SpanAttributes[\"team\"] is \"payments\""
+        "`ada` can read a trace when one of its spans matches: SpanAttributes[\"team\"] is \"payments\""
     ))]
     summary: String,
     /// The user's roles with their policies.

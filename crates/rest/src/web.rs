@@ -31,8 +31,8 @@ const ASK_AGAIN: &str = "no-cache";
 /// Encodings in which files are stored, in order of preference, with the suffix of the file name.
 const ENCODINGS: [(&str, &str); 2] = [("br", ".br"), ("gzip", ".gz")];
 
-const NOT_BUILT: &str = "This program was built without its web application; the API is all there is.\n\
-                         To have it, run `cargo xtask web` and build the program again.\n";
+const NOT_BUILT: &str = "This binary was built without the web application; only the API is available.\n\
+                         To include it, run `cargo xtask web` and build again.\n";
 
 /// The output of `npm run build`; empty if it was not run before compilation.
 #[derive(Embed)]
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_address_of_the_application_is_the_page() {
+    async fn every_route_of_the_application_serves_the_page() {
         for path in ["", "login", "traces/0af7", "users/ada.lovelace", "roles/team.json", "a/b.css", "assets"]
         {
             let answer = ask(path, &[]).await;
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn files_are_kept_as_long_as_their_names_tell() {
+    async fn files_with_a_hash_in_their_name_are_immutable() {
         let script = ask(SCRIPT, &[]).await;
         assert_eq!((script.status, script.body.as_str()), (200, "let a = 1;"));
         assert_eq!(script.header(header::CACHE_CONTROL), "public, max-age=31536000, immutable");
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_that_is_not_there_is_not_the_page() {
+    async fn missing_files_are_not_answered_with_the_page() {
         for path in [
             "assets/index-old.js",
             "assets/",
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_stored_encoding_is_what_the_client_accepts() {
+    async fn the_served_encoding_is_accepted_by_the_client() {
         for (accepted, encoding, body) in [
             ("br, gzip, zstd", "br", "script in brotli"),
             ("gzip, deflate", "gzip", "script in gzip"),
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_the_client_holds_is_not_sent_again() {
+    async fn cached_files_are_not_sent_again() {
         let etag = "\"01010101010101010101010101010101\"";
         assert_eq!(ask("", &[]).await.header(header::ETAG), etag);
         for held in [etag, "\"x\", W/\"01010101010101010101010101010101\"", "*"] {
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn scripts_are_the_applications_own() {
+    async fn only_scripts_of_the_application_are_allowed() {
         let policy = |answer: Answer| answer.header(header::CONTENT_SECURITY_POLICY).to_owned();
         for path in ["", SCRIPT] {
             let policy = policy(ask(path, &[]).await);
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_program_without_the_application_says_how_to_build_one() {
+    async fn a_binary_without_the_application_says_how_to_build_it() {
         for path in ["", "traces", SCRIPT] {
             let answer = ask_of(|_| None, path, &[]).await;
             assert_eq!(answer.status, 503, "{path}");

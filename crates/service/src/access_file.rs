@@ -250,7 +250,10 @@ impl Service {
                 | ServiceError::NotBound
                 | ServiceError::TooManyQueries),
             ) => {
-                notes.push(format!("what users gain and lose is not known: {}", error.detail()));
+                notes.push(format!(
+                    "the access that users gain and lose could not be counted: {}",
+                    error.detail()
+                ));
                 Ok(None)
             }
             Err(error) => Err(error),
@@ -318,7 +321,7 @@ impl Service {
             if fields.is_empty() {
                 return Ok(AccessModel { version, binding: None, fields: Vec::new() });
             }
-            let detail = "fields are those of a bound table: give the `binding`, or no fields";
+            let detail = "fields need a bound table: add the `binding`, or leave the fields out";
             return Err(ServiceError::refused("/binding", "invalid_value", detail));
         };
         let marks: Vec<FieldMark> = fields.into_iter().map(|field| field.mark).collect();
@@ -372,7 +375,8 @@ fn newly_adopted(known: &AccessModel, fields: &[MarkedField]) -> Option<String> 
         .collect();
     (!columns.is_empty()).then(|| {
         format!(
-            "before {} is adopted, it is compared with the map over the whole table, which can take long and is not done for a plan",
+            "importing the file compares {} with the map over the whole table, which can take long; a plan \
+             skips this comparison",
             columns.join(", ")
         )
     })
@@ -393,7 +397,7 @@ fn all_roles(mut roles: Vec<(String, Vec<Policy>)>) -> Result<Vec<(String, Vec<P
             }));
         }
         if !seen.insert(name.as_str()) {
-            let detail = format!("the role `{name}` is there twice");
+            let detail = format!("the role `{name}` is listed twice");
             errors.push(FieldError::new(format!("/roles/{at}/name"), "invalid_value", detail));
         }
         let other = *folded.entry(name.to_ascii_lowercase()).or_insert(name);
@@ -473,8 +477,8 @@ fn broken_already(
         {
             found.retain(|error| error.pointer != pointer);
             notes.push(format!(
-                "the policy `{}` of the role `{role}`, which stays as it is, is broken: it opens nothing, and whoever has the role \
-                 can read nothing: {reason}",
+                "the policy `{}` of the unchanged role `{role}` is broken: it grants no access, and users \
+                 with the role can read no trace: {reason}",
                 policy.title
             ));
         }

@@ -32,16 +32,18 @@ impl Service {
             return Ok(());
         }
         let compared =
-            self.store().compare_key_columns(binding, &adopted).await.map_err(|error| match error.into() {
-                ServiceError::OverLimit { limit, inside, .. } => {
-                    let detail = "comparing the columns with their maps takes more than the trace store may spend on it, \
-                                  which is ten times `query_timeout` (`TRACEWARDEN_QUERY_TIMEOUT`): adopt one column at a \
-                                  time, when the trace store has little else to do, or raise the limit for as long as it \
-                                  takes"
-                        .to_owned();
-                    ServiceError::OverLimit { limit, detail, inside }
+            self.store().compare_key_columns(binding, &adopted).await.map_err(|error| {
+                match error.into() {
+                    ServiceError::OverLimit { limit, inside, .. } => {
+                        let detail =
+                            "comparing the columns with their maps exceeds the limit, which is ten times \
+                             `query_timeout` (`TRACEWARDEN_QUERY_TIMEOUT`): adopt one column at a time while \
+                             ClickHouse has little load, or raise the limit temporarily"
+                                .to_owned();
+                        ServiceError::OverLimit { limit, detail, inside }
+                    }
+                    other => other,
                 }
-                other => other,
             })?;
         let differing: Vec<FieldError> = places
             .iter()
@@ -69,15 +71,16 @@ fn differs(binding: &Binding, field: &MarkedField, compared: &Compared) -> Strin
     let mut reasons = Vec::new();
     if compared.differing > 0 {
         reasons.push(format!(
-            "`{column}` has another value than `{}` in {} of {} rows: `ALTER TABLE {table} MATERIALIZE COLUMN {column}` \
-             writes it anew",
+            "`{column}` differs from `{}` in {} of {} rows: run `ALTER TABLE {table} MATERIALIZE COLUMN \
+             {column}` to rewrite the column",
             field.field, compared.differing, compared.rows
         ));
     }
     for (name, rows) in &compared.stale_projections {
         reasons.push(format!(
-            "projection `{name}` has other values of `{column}` than `{}` in parts with {rows} rows: `ALTER TABLE {table} \
-             CLEAR PROJECTION {name}` and then `MATERIALIZE PROJECTION {name}` make it anew",
+            "projection `{name}` has values of `{column}` that differ from `{}`, in parts with {rows} rows: \
+             run `ALTER TABLE {table} CLEAR PROJECTION {name}` and then `MATERIALIZE PROJECTION {name}` to \
+             rebuild it",
             field.field
         ));
     }

@@ -107,7 +107,7 @@ impl Service {
         let mut errors = Vec::new();
         validate::title(&new.name, "/name", 100, &mut errors);
         if new.expires_at.is_some_and(|expiry| expiry <= now) {
-            errors.push(FieldError::new("/expires_at", "invalid_value", "the time is past"));
+            errors.push(FieldError::new("/expires_at", "invalid_value", "the time is in the past"));
         }
         // Later times saturate here: the stored expiry would differ from the requested one.
         if new.expires_at == Some(Timestamp::MAX) {

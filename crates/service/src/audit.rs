@@ -104,7 +104,7 @@ pub fn is_deceptive(character: char) -> bool {
 }
 
 #[test]
-fn what_is_not_seen_is_deceptive() {
+fn rejects_invisible_characters() {
     let hidden = "\0\u{7}\u{85}\u{AD}\u{34F}\u{61C}\u{115F}\u{17B4}\u{180B}\u{180F}\u{200B}\u{200D}\u{2028}\u{2029}\u{202E}\
                   \u{2065}\u{2800}\u{3164}\u{FE00}\u{FE0E}\u{FEFF}\u{FFA0}\u{FFF9}\u{FFFB}\u{1BCA0}\u{1D173}\u{E0041}\u{E0100}";
     hidden.chars().for_each(|character| assert!(is_deceptive(character), "{character:?}"));
@@ -283,7 +283,7 @@ impl Service {
                 user_id = identity.user_id(),
                 action = event.action,
                 outcome = event.outcome.as_str(),
-                "a refusal was not recorded: too many of this user wait to be"
+                "could not record a denied or failed request: too many records of this user are waiting"
             );
             return;
         };
@@ -297,7 +297,11 @@ impl Service {
             recorded
         });
         if let Err(failure) = recorded.await {
-            tracing::warn!(code = failure.code(), inside = failure.inside(), "a refusal was not recorded");
+            tracing::warn!(
+                code = failure.code(),
+                inside = failure.inside(),
+                "could not record a denied or failed request"
+            );
         }
     }
 }

@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_large_member_leaves_its_digest() {
+    fn large_members_are_replaced_by_a_digest() {
         // The limit includes the quotation marks.
         let (small, large) = ("x".repeat(65_534), "x".repeat(65_535));
         let detail = bounded(json!({ "small": small, "large": large }));
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_names_what_is_not_the_same() {
+    fn differences_contain_only_changed_members() {
         let map = |entries: &[(&str, i64)]| -> BTreeMap<String, Value> {
             entries.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect()
         };

@@ -55,7 +55,7 @@ impl Service {
             Credential::ApiKey(token) => {
                 let token = token.expose_secret();
                 if !tokens::is_api_key(token) {
-                    return Err(ServiceError::Unauthenticated { inside: "not the form of a key" });
+                    return Err(ServiceError::Unauthenticated { inside: "not in the format of an API key" });
                 }
                 let (key, user) = self.db().api_key_by_token(tokens::digest(token)).await?.unzip();
                 let key = live_key(key, now)?;
@@ -73,7 +73,7 @@ impl Service {
         if due(last_use) {
             // A failed write of the last use does not fail the request; requests that need a writable database fail later.
             if let Err(error) = self.note_use(&identity.proof, due, now).await {
-                tracing::warn!(code = error.code(), inside = error.inside(), "last use was not noted");
+                tracing::warn!(code = error.code(), inside = error.inside(), "could not record the last use");
             }
         }
         Ok(identity)
@@ -101,7 +101,7 @@ impl Service {
         if ended(session.created_at, settings.session_absolute_nanos)
             || ended(session.last_seen_at, settings.session_idle_nanos)
         {
-            return Err(ServiceError::Unauthenticated { inside: "the session is over its time" });
+            return Err(ServiceError::Unauthenticated { inside: "the session has expired" });
         }
         Ok(session)
     }
@@ -149,6 +149,6 @@ pub(crate) fn enabled(user: Option<User>) -> Result<User, ServiceError> {
     match user {
         Some(user) if !user.disabled => Ok(user),
         Some(_) => Err(ServiceError::Unauthenticated { inside: "the user is disabled" }),
-        None => Err(ServiceError::Unauthenticated { inside: "the user is gone" }),
+        None => Err(ServiceError::Unauthenticated { inside: "the user has been deleted" }),
     }
 }

@@ -64,8 +64,8 @@ impl Service {
                     // The comparison was made with the rows of the other table.
                     if let Some(column) = field.column.as_ref().filter(|_| other_table) {
                         warnings.push(format!(
-                            "column `{column}` of `{}` is no longer adopted, since this is another table: mark the \
-                             field with it again",
+                            "column `{column}` of `{}` is no longer adopted, because this is another table: \
+                             mark the field with the column again",
                             field.field
                         ));
                     }

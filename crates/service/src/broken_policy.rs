@@ -15,8 +15,8 @@ pub(crate) fn named(source: &PolicySource) -> String {
 /// Reason why the policy cannot be applied; follows the policy's name in a sentence.
 pub(crate) fn why(reason: BrokenReason) -> &'static str {
     match reason {
-        BrokenReason::UnknownName => "names something that is not marked for policies any more",
-        BrokenReason::WrongType => "uses a field that has another type now",
+        BrokenReason::UnknownName => "references a field that is no longer usable in policies",
+        BrokenReason::WrongType => "uses a field whose type has changed",
         BrokenReason::NotCompiling => "no longer compiles",
         BrokenReason::TooLargeForCaller => "becomes too large with the roles and attributes of its user",
         BrokenReason::TooLargeTogether => {
@@ -29,7 +29,7 @@ pub(crate) fn why(reason: BrokenReason) -> &'static str {
 /// Remedy.
 fn advice(reason: BrokenReason) -> &'static str {
     match reason {
-        BrokenReason::UnknownName => "mark the field for policies again, or change the policy",
+        BrokenReason::UnknownName => "make the field usable in policies again, or change the policy",
         BrokenReason::WrongType | BrokenReason::NotCompiling => "correct the policy",
         BrokenReason::TooLargeForCaller => {
             "shorten the lists in the user's attributes, or look for a value in a list with `in`, which stays small"
@@ -52,7 +52,7 @@ pub(crate) fn refusal(broken: BrokenPolicy, is_admin: bool) -> ServiceError {
         (BrokenReason::Unavailable, ..) => return ServiceError::Unavailable { inside: inside.into() },
         (reason, _, true) => format!("{inside}; {}", advice(reason)),
         (reason, true, false) => {
-            format!("the policy of the API key {}; make another key", why(reason))
+            format!("the policy of the API key {}; create another key", why(reason))
         }
         (BrokenReason::TooLargeForCaller, ..) => format!(
             "a policy of your roles becomes too large with your roles and attributes; ask an administrator to {}",
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn each_reason_is_told_as_it_is_and_names_nothing_to_others_than_administrators() {
+    fn only_administrators_see_details_of_broken_policies() {
         let role = || PolicySource::Role { role: "pay".to_owned(), title: "Own team".to_owned() };
         let reasons = [
             BrokenReason::UnknownName,

@@ -68,8 +68,10 @@ impl CursorKey {
         let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| invalid("not base64url"))?;
         let (nonce, sealed) = bytes.split_first_chunk::<NONCE_BYTES>().ok_or(invalid("too short"))?;
         let payload = Payload { msg: sealed, aad: PURPOSE };
-        let plain =
-            self.0.decrypt(&XNonce::from(*nonce), payload).map_err(|_| invalid("not sealed with our key"))?;
+        let plain = self
+            .0
+            .decrypt(&XNonce::from(*nonce), payload)
+            .map_err(|_| invalid("not encrypted with the key of this service"))?;
         decode(&plain).ok_or(invalid("of another version"))
     }
 }
@@ -106,7 +108,7 @@ impl Cursor {
         }
         if self.fingerprint != *query {
             return Err(ServiceError::InvalidCursor {
-                inside: "of another caller, preview, key policy or binding",
+                inside: "made for another caller, preview, key policy or binding",
             });
         }
         Ok(())

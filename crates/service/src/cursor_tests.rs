@@ -35,7 +35,7 @@ fn condition(name: &str, value: Scalar) -> RawCondition {
 }
 
 #[test]
-fn what_was_sealed_opens_and_nothing_else_does() {
+fn only_sealed_cursors_are_accepted() {
     let text = key().seal(&cursor(), &Fixed).unwrap();
     assert_eq!(key().open(&text).unwrap(), cursor());
     let other_key = CursorKey::new(&[8; 32]).unwrap();
@@ -52,7 +52,7 @@ fn what_was_sealed_opens_and_nothing_else_does() {
 }
 
 #[test]
-fn another_filter_is_told_apart_from_everything_else() {
+fn another_filter_is_reported_as_a_mismatch() {
     let fingerprint = cursor().fingerprint;
     assert!(cursor().check(&fingerprint).is_ok());
     let other = |change: fn(&mut Fingerprint)| {
@@ -66,7 +66,7 @@ fn another_filter_is_told_apart_from_everything_else() {
 }
 
 #[test]
-fn filters_that_mean_the_same_have_one_digest() {
+fn equivalent_filters_have_the_same_digest() {
     let text = |text: &str| Scalar::String(text.to_owned());
     let number = |text: &str| Scalar::Number(Decimal::parse(text).unwrap());
     let (a, b) = (condition("a", text("x")), condition("b", number("1")));

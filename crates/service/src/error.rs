@@ -86,10 +86,10 @@ pub enum ServiceError {
     #[error("only administrators may do this")]
     Forbidden,
     /// The key belongs to an administrator, but is scoped.
-    #[error("a narrowed API key never administers, whoever owns it")]
+    #[error("a scoped API key cannot administer, even if its owner is an administrator")]
     NarrowedKey,
     /// The API key is scoped to tools that do not include this call.
-    #[error("this API key is narrowed to reading traces with certain tools, and this is none of them")]
+    #[error("a scoped API key can only call the tools that it permits, and this request is not one of them")]
     OutsideTools,
     /// The user must change the password first.
     #[error("the password must be changed before anything else")]
@@ -121,10 +121,10 @@ pub enum ServiceError {
     #[error("no trace source is bound")]
     NotBound,
     /// The precondition in `If-Match` does not hold.
-    #[error("it has been changed since you read it")]
+    #[error("the resource has been changed since you read it")]
     PreconditionFailed,
     /// `If-Match` is missing.
-    #[error("say with `If-Match` which version you mean to change")]
+    #[error("send `If-Match` with the version that you want to change")]
     PreconditionRequired,
     /// Too many sign-in attempts.
     #[error("too many attempts")]
@@ -139,7 +139,7 @@ pub enum ServiceError {
         what: &'static str,
     },
     /// The user has reached the limit on concurrent queries.
-    #[error("too many queries of yours are running; wait for one to end")]
+    #[error("you have too many queries running; wait for one to end")]
     TooManyQueries,
     /// Well-formed, but not allowed. Never empty; the code of the first member is the code of the whole error.
     #[error("the request is well-formed, but not allowed")]
@@ -161,7 +161,7 @@ pub enum ServiceError {
         inside: Cause,
     },
     /// ClickHouse failed.
-    #[error("the trace store failed")]
+    #[error("ClickHouse failed")]
     TraceStore {
         /// Cause for the log.
         #[source]
@@ -203,7 +203,7 @@ pub enum ServiceError {
         retry_after_seconds: Option<u64>,
     },
     /// All ClickHouse endpoints are unhealthy.
-    #[error("the trace store is temporarily unavailable")]
+    #[error("ClickHouse is temporarily unavailable")]
     TraceStoreAway {
         /// Cause for the log.
         #[source]
@@ -216,7 +216,8 @@ pub enum ServiceError {
     /// The connection to the application database was lost during a commit: the change was made completely, with its audit
     /// record, or not at all.
     #[error(
-        "temporarily unavailable, and it is not known whether the change was made; read it before trying again"
+        "temporarily unavailable; the change may have been made or not: read the resource before you try \
+         again"
     )]
     OutcomeUnknown {
         /// Cause for the log.
@@ -384,7 +385,7 @@ impl ServiceError {
             StoreError::FieldsChanged(changed) => {
                 let known = changed.iter().filter(|changed| changed.field.filterable || knows_policy_fields);
                 let told = |changed: &ChangedField| {
-                    let detail = format!("mark `{}` again: it is {}", changed.field.field, changed.now);
+                    let detail = format!("mark `{}` again: it is now {}", changed.field.field, changed.now);
                     FieldError::new("", "schema_changed", detail)
                 };
                 Self::SchemaChanged { errors: known.map(told).collect(), inside: error.into() }
@@ -469,14 +470,14 @@ mod tests {
     struct Outer(#[source] io::Error);
 
     #[test]
-    fn the_log_has_each_cause() {
+    fn the_log_contains_each_cause() {
         let cause = Outer(io::Error::other("connection reset by peer"));
         let error = ServiceError::unavailable(cause);
         assert_eq!(error.inside().unwrap(), "the statement failed: connection reset by peer");
         assert!(!error.detail().contains("reset"), "{}", error.detail());
         assert!(error.source().and_then(Error::source).is_some_and(|cause| cause.is::<io::Error>()));
         let lost = ServiceError::from(DbError::Unavailable("no such file".to_owned()));
-        assert_eq!(lost.inside().unwrap(), "own database unavailable: no such file");
+        assert_eq!(lost.inside().unwrap(), "application database unavailable: no such file");
         assert!(lost.source().is_some_and(|cause| cause.is::<DbError>()));
     }
 
@@ -496,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn long_texts_are_cut_at_a_character_and_keep_their_end() {
+    fn long_texts_are_truncated_at_a_character_and_keep_their_end() {
         let short = "x".repeat(MAX_TEXT_BYTES);
         assert_eq!(bounded(short.as_str()), short);
         for length in 0..4 {
@@ -520,7 +521,7 @@ mod tests {
     }
 
     #[test]
-    fn administrators_are_told_code_and_version_and_nothing_of_a_statement() {
+    fn administrators_see_code_and_version_but_no_statement() {
         let message = "status 404: Code: 60. DB::Exception: Unknown table 'secret' (x). (UNKNOWN_TABLE) (version 25.8.2.1)";
         let told = |message: &str, code| clickhouse_cause(message, code).unwrap_or_default();
         let expected = "ClickHouse 25.8.2.1 answered with code 60 (UNKNOWN_TABLE)";

@@ -200,7 +200,7 @@ pub(crate) fn listable<'a>(
     let field = match marked {
         Some(field) if field.filterable => field,
         Some(_) if knows_policy_fields => {
-            let detail = format!("`{reference}` is for policies only; it is not filterable");
+            let detail = format!("`{reference}` is usable in policies only; it is not searchable");
             return refused("not_filterable", detail);
         }
         _ => {
@@ -222,7 +222,8 @@ pub(crate) fn listable<'a>(
         }
         LogicalType::Number => {
             let detail = format!(
-                "`{reference}` is of type number; values are listed of text only: filter it by a range, with `between`"
+                "`{reference}` is of type number; values are listed for text fields only: filter it by a \
+                 range, with `between`"
             );
             refused("value_type", detail)
         }
@@ -273,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn only_text_that_filters_may_name_is_listed() {
+    fn only_searchable_text_fields_are_listed() {
         for admin in [false, true] {
             check("ServiceName", admin, Ok(()));
             check("Events.Name", admin, Ok(()));

@@ -63,7 +63,7 @@ impl Service {
         within_bounds(&marks)?;
         let columns = self.store().columns(&binding.database, &binding.table).await?;
         if columns.is_empty() {
-            let detail = "the bound table is gone".to_owned();
+            let detail = "the bound table no longer exists".to_owned();
             return Err(ServiceError::Conflict { detail, errors: Vec::new() });
         }
         let fields = marked(marks, &columns)?;
@@ -112,7 +112,9 @@ pub(crate) fn marked(marks: Vec<FieldMark>, columns: &[Column]) -> Result<Vec<Ma
             continue;
         }
         if !mark.filterable && mark.policy == Some(false) {
-            let detail = format!("`{field}` is marked neither for filters nor for policies");
+            let detail = format!(
+                "`{field}` is neither searchable nor usable in policies; set `filterable` or `policy`"
+            );
             refuse("filterable", "invalid_value", detail);
             continue;
         }
@@ -123,14 +125,16 @@ pub(crate) fn marked(marks: Vec<FieldMark>, columns: &[Column]) -> Result<Vec<Ma
                 refuse("policy", "invalid_value", detail);
             }
             Ok((_, LogicalType::Number, _)) if !mark.filterable => {
-                let detail = format!("`{field}` is marked neither for filters nor for policies");
+                let detail = format!(
+                    "`{field}` is neither searchable nor usable in policies; set `filterable` or `policy`"
+                );
                 refuse("filterable", "invalid_value", detail);
             }
             Ok((_, logical, _)) if policy_by(mark.policy, logical) && !field.can_be_named() => {
                 let holder = field.map.as_ref().unwrap_or(&field.name);
                 let detail = format!(
-                    "no policy can name `{field}`: column `{holder}` would have to be an identifier, or several \
-                     joined by dots, other than the words that the language keeps for itself and `user`"
+                    "policies cannot reference `{field}`: the name of column `{holder}` must be an \
+                     identifier, or several joined by dots, and neither `user` nor a reserved word of CEL"
                 );
                 refuse("policy", "invalid_value", detail);
             }

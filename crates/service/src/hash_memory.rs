@@ -72,7 +72,7 @@ mod tests {
 
     /// Uses a runtime with one thread, which this work would block if it ran there.
     #[tokio::test]
-    async fn hashes_keep_no_thread_of_requests_and_so_many_run_at_once() {
+    async fn hashing_blocks_no_request_threads_and_is_limited() {
         let memories = Arc::new(HashMemories::new(2, HashMemory::default()));
         let (begun, beginnings) = mpsc::channel();
         let begin = || {

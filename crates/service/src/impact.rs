@@ -208,8 +208,7 @@ impl Service {
         };
         if source(&change.before.model) != source(&change.after.model) {
             answer.traces = None;
-            let note =
-                "the trace source is bound otherwise, so that traces before and after are not compared";
+            let note = "the trace source changes, so traces before and after are not compared";
             answer.notes.push(note.to_owned());
             return Ok(answer);
         }
@@ -232,7 +231,7 @@ impl Service {
                         | StoreError::TableChanged(_)
                         | StoreError::Store { .. }),
                     ) if beside.take().is_some() => {
-                        tracing::info!(%error, "what is shared is counted apart from the comparison");
+                        tracing::info!(%error, "collateral access is counted separately from the comparison");
                         refused = Some(error);
                     }
                     // The error of the collateral count is the cause, not that no time was left afterwards.
@@ -339,12 +338,12 @@ impl Service {
                 Ok(Ok(impact)) => impact,
                 Ok(Err(StoreError::Timeout(_) | StoreError::Memory(_))) | Err(_) if at > 0 => {
                     let left_out = people.compared().saturating_sub(answer.members_compared);
-                    answer.notes.push(format!("there was no time to compare {left_out} of the users"));
+                    answer.notes.push(format!("timed out before {left_out} of the users were compared"));
                     break;
                 }
                 Ok(Err(error)) => return Err(error),
                 Err(_) => {
-                    return Err(StoreError::Timeout("there was no time to compare anything".to_owned()));
+                    return Err(StoreError::Timeout("timed out before anything was compared".to_owned()));
                 }
             };
             if impact.fraction < answer.fraction {
@@ -368,7 +367,8 @@ impl Service {
         }
         if !has_role && answer.traces.take().is_some() {
             answer.notes.push(
-                "what the role opens by itself is not told: its members' policies are too many to ask about together"
+                "the traces that the role grants in isolation are not counted: its members have too many \
+                 policies for one query"
                     .to_owned(),
             );
         }
@@ -435,8 +435,10 @@ impl Failure {
         match self {
             Self::Store(StoreError::Timeout(inside)) => ServiceError::OverLimit {
                 limit: QueryLimit::Time,
-                detail: "there was no time to look even at a sample: give it more `seconds`, at most 60, or narrow the window"
-                    .to_owned(),
+                detail:
+                    "timed out before even a sample was counted: allow more `seconds`, at most 60, or narrow \
+                     the window"
+                        .to_owned(),
                 inside: inside.into(),
             },
             other => other.told(asked),
@@ -504,7 +506,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_of_a_sample_are_scaled_and_exact_ones_are_not() {
+    fn sampled_counts_are_scaled_and_exact_counts_are_not() {
         assert_eq!(estimate(7, 1.0), 7);
         assert_eq!(estimate(7, 0.25), 28);
         assert_eq!(estimate(1, 0.3), 3);
@@ -512,7 +514,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_says_how_far_its_numbers_may_be_off() {
+    fn notes_state_the_error_of_a_sample() {
         let note = of_sample(8_920, 1.0 / 64.0);
         assert!(
             note.contains("a sample of 8920 traces, one in 64: 19 times out of 20, one near 6400 is"),

@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Name of the queue in which sign-ins wait to write; not a user id.
 const WRITERS: &str = "log-ins";
 
-const TOO_MANY: ServiceError = ServiceError::Overloaded { what: "too many log-ins are under way" };
+const TOO_MANY: ServiceError = ServiceError::Overloaded { what: "too many sign-ins are in progress" };
 
 /// Sign-ins in progress.
 pub(crate) struct LogIns {
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_address_leaves_places_to_others_and_all_come_back() {
+    fn one_address_cannot_take_all_permits_and_all_are_returned() {
         let log_ins = LogIns::new(5);
         let at = |address: &str, count: usize| -> Vec<_> {
             (0..count).map_while(|_| log_ins.admit(address).ok()).collect()

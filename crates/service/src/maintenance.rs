@@ -56,16 +56,17 @@ impl Service {
         };
         let (done, not) = (REMOVED, "old audit records were not removed");
         report(done, not, self.prune_audit_once().await);
-        let (done, not) = ("sessions over their time removed", "sessions over their time were not removed");
+        let (done, not) = ("expired sessions removed", "expired sessions were not removed");
         report(done, not, self.delete_expired_sessions_once().await);
-        let (done, not) = ("counters of log-ins removed", "counters of log-ins were not removed");
+        let (done, not) = ("outdated sign-in counters removed", "outdated sign-in counters were not removed");
         report(done, not, self.delete_stale_throttles_once().await.map(|()| 0));
         match self.number_changes_once().await {
             Ok(false) => {}
             Ok(true) => tracing::warn!(
-                "the access model was changed past its history, by a program from before it: the change has a number now"
+                "an older version of the program changed the access model without recording it in the \
+                 history: the change has been added to the history"
             ),
-            Err(error) => failed("the history of the access model was not compared with it", error),
+            Err(error) => failed("could not compare the access model with its history", error),
         }
     }
 

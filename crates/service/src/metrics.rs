@@ -85,7 +85,7 @@ impl Metrics {
             self.0.as_ref();
         registry.register(
             "tracewarden_trace_reads",
-            "Reads of traces that were begun and ended, by action and outcome",
+            "Completed reads of traces, by action and outcome",
             reads.clone(),
         );
         registry.register(
@@ -93,18 +93,14 @@ impl Metrics {
             "Time from the first to the second audit record of a read of traces",
             seconds.clone(),
         );
-        registry.register(
-            "tracewarden_trace_reads_running",
-            "Reads of traces that have not ended",
-            running.clone(),
-        );
+        registry.register("tracewarden_trace_reads_running", "Reads of traces in progress", running.clone());
         registry.register(
             "tracewarden_trace_reads_over_limit",
-            "Reads of traces refused because their user had as many running as one may",
+            "Reads of traces refused because the user reached the limit of concurrent reads",
             over_limit.clone(),
         );
-        registry.register("tracewarden_traces_returned", "Traces given out", traces.clone());
-        registry.register("tracewarden_spans_returned", "Spans given out", spans.clone());
+        registry.register("tracewarden_traces_returned", "Traces returned", traces.clone());
+        registry.register("tracewarden_spans_returned", "Spans returned", spans.clone());
         registry.register("tracewarden_logins", "Attempts to sign in, by outcome", logins.clone());
         registry.register(
             "tracewarden_authentication_refusals",
@@ -157,11 +153,7 @@ impl Collector for PolicyReuse {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         let reuse = self.0.reuse();
         let counts = [
-            (
-                "tracewarden_policies_reused",
-                "Stored policies that were applied as compiled before",
-                reuse.found,
-            ),
+            ("tracewarden_policies_reused", "Stored policies whose compiled form was reused", reuse.found),
             ("tracewarden_policies_compiled", "Stored policies that had to be compiled", reuse.compiled),
         ];
         for (name, help, count) in counts {

@@ -17,10 +17,12 @@ pub(crate) fn fault(name: &str) -> Option<String> {
         let category = categories.get(character);
         let code = u32::from(character);
         if !is_visible(character, category) {
-            return Some(format!("must not hold U+{code:04X}, which cannot be seen or looks like a space"));
+            return Some(format!("must not contain U+{code:04X}, which is invisible or looks like a space"));
         }
         if GeneralCategoryGroup::Mark.contains(category) && before == ' ' {
-            return Some(format!("must not hold U+{code:04X} without a character before it to combine with"));
+            return Some(format!(
+                "must not contain U+{code:04X} without a character before it to combine with"
+            ));
         }
         before = character;
     }
@@ -46,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_people_are_called_is_kept() {
+    fn names_of_people_are_accepted() {
         for good in [
             "ada",
             "Ada Lovelace",
@@ -71,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_seen_is_refused_and_named() {
+    fn invisible_characters_are_refused_and_named() {
         for unseen in [
             '\u{AD}',
             '\u{34F}',
@@ -114,14 +116,14 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_stands_on_something() {
+    fn combining_marks_need_a_base_character() {
         for alone in ["\u{301}", "\u{301}ada", "ada \u{301}", "\u{20DD}"] {
             assert!(fault(alone).unwrap().contains("to combine with"), "{alone:?}");
         }
     }
 
     #[test]
-    fn one_name_is_written_in_one_way() {
+    fn names_must_be_in_normal_form_c() {
         assert_eq!(fault("Zo\u{EB}"), None);
         for other in ["Zoe\u{308}", "\u{212B}sa", "\u{1112}\u{1161}\u{11AB}"] {
             assert!(fault(other).unwrap().contains("normal form C"), "{other:?}");

@@ -189,7 +189,7 @@ impl OpenTrace {
             return Ok(());
         }
         let leave = tokio::time::timeout(PATIENCE, self.service.leave_to_hold_spans(&self.user)).await;
-        let late = || ServiceError::Overloaded { what: "other requests hold many spans" };
+        let late = || ServiceError::Overloaded { what: "other requests hold many spans in memory" };
         match leave.unwrap_or_else(|_| Err(late())) {
             Ok(leave) => self.leave = Some(leave),
             Err(error) => return Err(self.failed(error).await),

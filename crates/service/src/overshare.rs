@@ -234,7 +234,7 @@ impl Service {
         let by = match &request.by {
             Some(by) => by_of(by, &model, &access.binding)?,
             None => Spreading::default_of(&access.binding).ok_or_else(|| {
-                let detail = "no column for services is bound; say by which field to count";
+                let detail = "no service column is bound; set `by` to the field to count by";
                 ServiceError::Refused(vec![FieldError::new("/by", "invalid_value", detail)])
             })?,
         };
@@ -286,7 +286,11 @@ impl Service {
                 // The counts so far are used; a note gives the number of members without counts.
                 Ok(Err(StoreError::Timeout(_) | StoreError::Memory(_))) | Err(_) if at > 0 => break,
                 Ok(Err(error)) => return Err(error.into()),
-                Err(_) => return Err(StoreError::Timeout("there was no time to look".to_owned()).into()),
+                Err(_) => {
+                    return Err(
+                        StoreError::Timeout("timed out before anything was counted".to_owned()).into()
+                    );
+                }
             };
             fraction = fraction.min(found.fraction);
             cost = sum(cost, found.cost);
@@ -346,7 +350,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_to_count_by_is_a_display_column_or_a_field_of_text() {
+    fn counts_are_by_a_display_column_or_a_text_field() {
         let field = |field: FieldRef, logical| MarkedField {
             field,
             logical,

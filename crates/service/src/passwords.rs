@@ -229,7 +229,8 @@ fn verify(password: &str, stored: &PasswordHash, memory: &mut HashMemory) -> Res
     let version = phc.version.map(Version::try_from).transpose().map_err(|error| fail(&error))?;
     let params = Params::try_from(&phc).map_err(|error| fail(&error))?;
     let mut output = [0_u8; Output::MAX_LENGTH];
-    let output = output.get_mut(..expected.len()).ok_or_else(|| fail(&"it is longer than hashes are"))?;
+    let output =
+        output.get_mut(..expected.len()).ok_or_else(|| fail(&"it is longer than any supported hash"))?;
     Argon2::new(algorithm, version.unwrap_or_default(), params.clone())
         .hash_password_into_with_memory(password.as_bytes(), &salt, output, memory.blocks(&params)?)
         .map_err(|error| fail(&error))?;
@@ -260,7 +261,7 @@ pub(crate) fn phc_cost(text: &str) -> Result<PasswordCost, String> {
     let bearable = cost.memory_kib <= DEAREST.memory_kib
         && cost.iterations <= DEAREST.iterations
         && cost.parallelism <= DEAREST.parallelism;
-    if bearable { Ok(cost) } else { Err("dearer than 1 GiB, 100 passes, 64 lanes".to_owned()) }
+    if bearable { Ok(cost) } else { Err("more expensive than 1 GiB, 100 passes, 64 lanes".to_owned()) }
 }
 
 /// Checks a password and returns its hash for the configuration, a PHC string. Blocks its thread: not for async threads.
@@ -339,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn length_counts_characters_and_composition_does_not_matter() {
+    fn password_length_is_in_characters_without_composition_rules() {
         let long: String = "zqü xk! 7v".chars().cycle().take(257).collect();
         let longest: String = long.chars().take(256).collect();
         for good in ["nothing much here", "🦉🦉🦊🦊🦝🦝🐻🐼🐨🐯🦁🐮", &longest, "zqjxkvwypbgh"]
@@ -352,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_attacker_tries_first_is_refused() {
+    fn easily_guessed_passwords_are_refused() {
         for bad in [
             "password1234",
             "Password12345!",
@@ -371,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_common_passwords_are_refused_as_they_are_and_made_longer() {
+    fn common_passwords_are_refused_also_when_extended() {
         let mut long = 0;
         for common in include_str!("../tests/most_common_passwords.txt").lines() {
             long += usize::from(common.len() >= LENGTH_MIN_CHARS);
@@ -388,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn hashes_are_what_the_library_makes_in_whatever_memory() {
+    fn hashes_equal_those_of_the_library_in_any_memory() {
         struct Fixed;
         impl Entropy for Fixed {
             fn fill(&self, bytes: &mut [u8]) -> Result<(), tracewarden_model::ambient::EntropyError> {

@@ -150,7 +150,7 @@ impl Service {
                 Err(refusal) => return self.note_refusal(principal, action, target, Err(refusal)).await,
             }
         }
-        let unsteady = ServiceError::unavailable("what the decision rests on changed again and again");
+        let unsteady = ServiceError::unavailable("the inputs of the access decision kept changing");
         self.note_refusal(principal, action, target, Err(unsteady)).await
     }
 }

@@ -23,7 +23,7 @@ pub(crate) fn limit(wanted: Option<i64>, default: u32, most: u32) -> Result<u32,
         Some(wanted) if wanted < 1 => Err(ServiceError::InvalidRequest(vec![FieldError::new(
             "/limit",
             "invalid_request",
-            "`limit` is at least 1",
+            "`limit` must be at least 1",
         )])),
         Some(wanted) => Ok(u32::try_from(wanted).unwrap_or(u32::MAX).min(most)),
     }
@@ -51,7 +51,7 @@ pub(crate) fn later_window(
     fixed: Window,
 ) -> Result<Window, ServiceError> {
     if from.is_some_and(|from| from != fixed.from()) || to.is_some_and(|to| to != fixed.to()) {
-        return Err(ServiceError::InvalidCursor { inside: "of another window" });
+        return Err(ServiceError::InvalidCursor { inside: "made for another window" });
     }
     Ok(fixed)
 }
@@ -81,10 +81,10 @@ fn condition_error(error: ConditionError) -> FieldError {
         ConditionErrorKind::UnknownField(near) => ("unknown_field", unknown("field", &field, &near)),
         ConditionErrorKind::MisnamedField(meant) => ("unknown_field", misnamed(&error.field, &meant)),
         ConditionErrorKind::NotFilterable(near) => {
-            let detail = format!("`{field}` is for policies only; it is not filterable");
+            let detail = format!("`{field}` is usable in policies only; it is not searchable");
             let names: Vec<String> = near.iter().map(|name| format!("`{name}`")).collect();
             let hint =
-                if names.is_empty() { String::new() } else { format!("; filterable: {}", names.join(", ")) };
+                if names.is_empty() { String::new() } else { format!("; searchable: {}", names.join(", ")) };
             ("not_filterable", detail + &hint)
         }
         ConditionErrorKind::OperatorNotAllowed(logical) => {
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_default_to_the_day_before() {
+    fn windows_default_to_the_last_day() {
         let day = Window::DEFAULT_NANOS;
         let window = first_window(None, None, at(3 * day)).unwrap();
         assert_eq!((window.from(), window.to()), (at(2 * day), at(3 * day)));
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_capped_above_and_refused_below() {
+    fn limits_are_capped_and_must_be_positive() {
         assert_eq!(limit(None, 50, 200).unwrap(), 50);
         assert_eq!(limit(None, 50, 20).unwrap(), 20);
         assert_eq!(limit(Some(1), 50, 200).unwrap(), 1);

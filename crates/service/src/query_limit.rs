@@ -60,7 +60,8 @@ impl Asked {
         let mut text = limit.what_happened().to_owned();
         match self.window {
             Some(window) => text.push_str(&format!(
-                ": narrow the window ({} from {} to {} were asked), or add a condition that few traces match",
+                ": narrow the window ({} from {} to {} were requested), or add a condition that few traces \
+                 match",
                 lasting(window),
                 window.from(),
                 window.to()
@@ -70,9 +71,10 @@ impl Asked {
         text.push_str(match limit {
             QueryLimit::Time => "; the limit is the setting `query_timeout` (`TRACEWARDEN_QUERY_TIMEOUT`)",
             QueryLimit::Memory => {
-                "; the limit is the setting `query_memory` (`TRACEWARDEN_QUERY_MEMORY`), or the store's own"
+                "; the limit is the setting `query_memory` (`TRACEWARDEN_QUERY_MEMORY`), or a limit of \
+                 ClickHouse itself"
             }
-            QueryLimit::Size => "; the limit is one of the trace store's own, for the service's user there",
+            QueryLimit::Size => "; the limit is set in ClickHouse for the service's user",
         });
         match (self.by_administrator, &self.suggestion) {
             (true, Some(id)) => {
@@ -96,8 +98,8 @@ impl QueryLimit {
     pub(crate) fn what_happened(self) -> &'static str {
         match self {
             Self::Time => "the query took too long and was stopped",
-            Self::Memory => "the query needed more memory in the trace store than there is for it",
-            Self::Size => "the query would read more than the trace store lets it",
+            Self::Memory => "the query needed more memory in ClickHouse than it may use",
+            Self::Size => "the query would read more than ClickHouse allows",
         }
     }
 }
@@ -132,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_are_told_in_large_units() {
+    fn windows_are_formatted_in_large_units() {
         for (seconds, told) in [
             (1, "less than 2 seconds"),
             (119, "119 seconds"),
@@ -147,11 +149,15 @@ mod tests {
     }
 
     #[test]
-    fn advice_says_what_was_asked_and_nothing_that_the_store_said() {
+    fn advice_contains_the_request_but_no_clickhouse_text() {
         let failures = [
             (StoreError::Timeout("SELECT secret".to_owned()), "query_timeout", "TRACEWARDEN_QUERY_TIMEOUT"),
             (StoreError::Memory("SELECT secret".to_owned()), "query_memory", "TRACEWARDEN_QUERY_MEMORY"),
-            (StoreError::TooLarge("SELECT secret".to_owned()), "query_too_large", "trace store's own"),
+            (
+                StoreError::TooLarge("SELECT secret".to_owned()),
+                "query_too_large",
+                "in ClickHouse for the service's user",
+            ),
         ];
         for (failure, code, setting) in failures {
             for by_administrator in [true, false] {
@@ -171,6 +177,6 @@ mod tests {
         }
         let refused = StoreError::Store { code: Some(60), message: "SELECT secret".to_owned() };
         let asked = Asked { window: None, by_administrator: false, suggestion: None };
-        assert_eq!(asked.error(refused).detail(), "the trace store failed");
+        assert_eq!(asked.error(refused).detail(), "ClickHouse failed");
     }
 }

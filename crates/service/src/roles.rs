@@ -145,7 +145,7 @@ impl Service {
             },
         });
         self.record(&mut tx, admin, "role.put", Some(name), detail).await?;
-        let role = tx.role(name).await?.ok_or_else(|| ServiceError::internal("the role vanished"))?;
+        let role = tx.role(name).await?.ok_or_else(|| ServiceError::internal("the role no longer exists"))?;
         tx.commit().await?;
         Ok((PutRole { role, created: stored.is_none(), warnings }, subject(model)))
     }

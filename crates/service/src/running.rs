@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn permits_are_counted_by_name_and_leave_nothing_behind() {
+    fn permits_are_counted_by_name_and_released() {
         let running = Running::new(Some(2));
         let first = running.admit("ada").unwrap();
         let second = running.admit("ada").unwrap();

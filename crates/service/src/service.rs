@@ -89,17 +89,17 @@ impl NotReady {
     fn reason(error: &StoreError) -> &'static str {
         match error {
             StoreError::Unfit(_) => {
-                "ClickHouse cannot be used as it is: it is older than 25.8, or a server of its cluster changes what is sent \
-                 with a statement; the log says which"
+                "ClickHouse is not usable: it is older than 25.8, or a server of its cluster changes \
+                 settings that are sent with a statement; see the log"
             }
             StoreError::Store { code: Some(code), .. } if Self::REFUSED_LOGIN.contains(code) => {
-                "ClickHouse does not let the service's user in"
+                "ClickHouse rejects the sign-in of the service's user"
             }
             error if error.is_quota_exceeded() => "a quota of the service's user in ClickHouse is exhausted",
             StoreError::Unavailable { .. } | StoreError::Timeout(_) => {
                 "ClickHouse, or a shard of the bound table, does not answer"
             }
-            _ => "ClickHouse does not answer as it should; the log says why",
+            _ => "ClickHouse returned an unexpected response; see the log",
         }
     }
 }
@@ -213,7 +213,7 @@ impl Service {
     pub async fn ready(&self) -> Result<(), ServiceError> {
         let service = self.clone();
         let check = Box::pin(async move {
-            let late = |_| NotReady::new("no answer came in time", "no answer in time".to_owned());
+            let late = |_| NotReady::new("no response in time", "no answer in time".to_owned());
             timeout(READY_PATIENCE, service.check_ready()).await.map_err(late)?
         });
         let checked = self.inner.ready.run(check).await;

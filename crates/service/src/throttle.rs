@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_in_an_ipv6_network_count_together() {
+    fn addresses_of_an_ipv6_network_count_together() {
         let bucket = |text: &str| address(Some(text.parse().unwrap()));
         assert_eq!(bucket("2001:db8:1:2::1"), bucket("2001:db8:1:2:ffff::9"));
         assert_ne!(bucket("2001:db8:1:2::1"), bucket("2001:db8:1:3::1"));

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_have_a_form_that_others_have_not() {
+    fn api_keys_have_a_distinct_format() {
         let entropy = Counting(0.into());
         let key = api_key(&entropy).unwrap();
         let key = key.expose_secret();
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn passwords_can_be_read_out() {
+    fn generated_passwords_are_readable() {
         let password = password(&Counting(0.into())).unwrap();
         let password = password.expose_secret();
         assert_eq!(password.len(), 24);

@@ -61,7 +61,7 @@ struct Described {
 /// discovered.
 pub(crate) fn refuse_system_database(database: &str, pointer: &str) -> Result<(), ServiceError> {
     if ["system", "information_schema"].iter().any(|name| database.eq_ignore_ascii_case(name)) {
-        let detail = "the store's own tables cannot be bound";
+        let detail = "ClickHouse's system tables cannot be bound";
         return Err(ServiceError::refused(pointer, "invalid_value", detail));
     }
     Ok(())

@@ -471,7 +471,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn not_found_leaves_at_few_times() {
+    fn not_found_is_returned_at_fixed_times() {
         for (took, leaves) in [(0, 100), (99, 100), (100, 100), (101, 200), (399, 400), (3_000, 3_200)] {
             assert_eq!(padded(Duration::from_millis(took)), Duration::from_millis(leaves));
         }

@@ -40,7 +40,7 @@ pub(crate) fn text(text: &str, pointer: &str, chars_max: usize, errors: &mut Vec
     let problem = if text.chars().count() > chars_max {
         format!("must have at most {chars_max} characters")
     } else if !is_storable(text) {
-        "must not hold U+0000".to_owned()
+        "must not contain U+0000".to_owned()
     } else {
         return;
     };
@@ -54,7 +54,7 @@ pub(crate) fn title(text: &str, pointer: &str, chars_max: usize, errors: &mut Ve
     } else if text.chars().count() > chars_max {
         format!("must have at most {chars_max} characters")
     } else if let Some(hidden) = text.chars().find(|character| is_deceptive(*character)) {
-        format!("must not hold control or invisible characters, such as U+{:04X}", u32::from(hidden))
+        format!("must not contain control or invisible characters, such as U+{:04X}", u32::from(hidden))
     } else {
         return;
     };
@@ -68,7 +68,7 @@ pub(crate) fn username(name: &str, errors: &mut Vec<FieldError>) {
     let edges = name.starts_with(char::is_whitespace) || name.ends_with(char::is_whitespace);
     // Many clients and proxies remove a lone `.` or `..` from paths, and a slash separates segments.
     if errors.len() == before && (edges || name == "." || name == ".." || name.contains(['/', '\\'])) {
-        let detail = "must not begin or end with a space, hold a slash, or be `.` or `..`";
+        let detail = "must not begin or end with a space, contain a slash, or be `.` or `..`";
         errors.push(FieldError::new("/username", "invalid_value", detail));
     }
     if errors.len() == before
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn usernames_keep_what_people_are_called() {
+    fn usernames_accept_names_of_people() {
         let check = |name: &str| {
             let mut errors = Vec::new();
             username(name, &mut errors);

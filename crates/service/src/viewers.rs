@@ -263,7 +263,7 @@ struct Known {
 }
 
 fn no_time() -> crate::impact::Failure {
-    StoreError::Timeout("there was no time to look at anybody".to_owned()).into()
+    StoreError::Timeout("timed out before any user was evaluated".to_owned()).into()
 }
 
 fn hash(policy: &AppliedPolicy) -> u64 {

@@ -8,7 +8,7 @@ use support::*;
 use tracewarden_model::{Binding, Clock as _, LogicalType};
 use tracewarden_service::*;
 
-on_both!(what_was_checked_before_another_change_is_checked_again);
+on_both!(checks_are_repeated_after_a_concurrent_change);
 
 fn version(version: u64) -> Option<IfMatch> {
     Some(IfMatch::Versions(vec![version]))
@@ -32,7 +32,7 @@ async fn a_binding_is_checked_and_versioned() {
     assert_eq!(code(bind(otel_binding(), None).await), "precondition_required");
     assert_eq!(code(bind(otel_binding(), version(0)).await), "precondition_failed");
     let same = bind(otel_binding(), version(1)).await.unwrap().current;
-    assert_eq!((same.version, same.model.version), (2, 1), "what is bound already makes no change");
+    assert_eq!((same.version, same.model.version), (2, 1), "binding the same table again makes no change");
     let mut binding = otel_binding();
     binding.display.service = Some("ServiceName".to_owned());
     let other = bind(binding, version(1)).await.unwrap().current;
@@ -40,7 +40,7 @@ async fn a_binding_is_checked_and_versioned() {
 }
 
 #[tokio::test]
-async fn marks_are_resolved_or_refused_with_their_place() {
+async fn fields_are_resolved_or_refused_with_a_pointer() {
     let world = world().await;
     let admin = world.admin().await;
     let right = admin.require_admin().unwrap();
@@ -102,7 +102,7 @@ async fn marks_are_resolved_or_refused_with_their_place() {
 }
 
 #[tokio::test]
-async fn stored_policies_and_the_model_cannot_part() {
+async fn model_changes_that_break_stored_policies_are_refused() {
     let world = world().await;
     let admin = world.admin().await;
     world.bind(&admin).await;
@@ -132,7 +132,7 @@ async fn stored_policies_and_the_model_cannot_part() {
     assert_eq!(world.service.put_fields(&right, without, version(2)).await.unwrap().model.version, 3);
 }
 
-async fn what_was_checked_before_another_change_is_checked_again(own: Own) {
+async fn checks_are_repeated_after_a_concurrent_change(own: Own) {
     let world = world_on(own, Settings::default()).await;
     let admin = world.admin().await;
     world.bind(&admin).await;
@@ -198,7 +198,11 @@ async fn roles_are_put_listed_and_deleted() {
     assert_eq!(code(service.put_role(&right, "pay", pay(), version(1)).await), "precondition_failed");
     service.put_role(&right, "pay", pay(), None).await.unwrap();
     let stored = service.put_role(&right, "pay", pay(), version(2)).await.unwrap();
-    assert_eq!((stored.created, stored.role.revision), (false, 2), "what it says already makes no change");
+    assert_eq!(
+        (stored.created, stored.role.revision),
+        (false, 2),
+        "storing the same role again makes no change"
+    );
     let other = vec![policy("ServiceName == \"cart\"")];
     service.put_role(&right, "pay", other, version(2)).await.unwrap();
     let stored = service.put_role(&right, "pay", pay(), version(3)).await.unwrap();
@@ -226,7 +230,7 @@ async fn roles_are_put_listed_and_deleted() {
 }
 
 #[tokio::test]
-async fn only_administrators_learn_of_policy_fields() {
+async fn only_administrators_see_policy_fields() {
     let world = world().await;
     let admin = world.admin().await;
     world.bind(&admin).await;
@@ -243,7 +247,7 @@ async fn only_administrators_learn_of_policy_fields() {
 }
 
 #[tokio::test]
-async fn discovery_is_recorded_and_can_do_without_samples() {
+async fn discovery_is_recorded_and_samples_can_be_disabled() {
     let settings = Settings { discovery_samples: false, ..Settings::default() };
     let world = world_with(settings).await;
     let admin = world.admin().await;

@@ -101,7 +101,7 @@ async fn pages_and_filters() {
     assert_eq!(count(AuditQuery { outcome: Some(Outcome::Denied), ..every() }).await, 3);
     assert_eq!(count(AuditQuery { actor: text("ada"), action: text("login"), ..every() }).await, 4);
     let by_ada = count(AuditQuery { actor: text("ada"), ..every() }).await;
-    assert_eq!(by_ada, 5, "four log-ins, and the change of the password");
+    assert_eq!(by_ada, 5, "four sign-ins, and the change of the password");
     let id = world.service.user(&right, "ada").await.unwrap().id;
     for actor in ["Ada", "ADA", &id] {
         assert_eq!(count(AuditQuery { actor: text(actor), ..every() }).await, by_ada, "{actor}");
@@ -157,7 +157,7 @@ async fn a_change_whose_record_fails_is_not_made() {
 }
 
 #[tokio::test]
-async fn previewed_reads_say_so() {
+async fn previewed_reads_are_recorded_as_such() {
     let world = world().await;
     let admin = world.admin().await;
     world.bind(&admin).await;
@@ -168,14 +168,14 @@ async fn previewed_reads_say_so() {
     let caller = world.principal(&session).await;
     let ids = || QueryRequest { view: View::Ids, ..QueryRequest::default() };
     let own = world.service.query(&caller, ids()).await.unwrap();
-    assert_eq!(own.traces, 0, "administration opens no trace");
+    assert_eq!(own.traces, 0, "the role `admin` grants access to no trace");
     let request = PreviewRequest::As { roles: set(&["pay"]), attributes: Some(team("blue")) };
     world.service.set_preview(&caller.require_admin().unwrap(), request).await.unwrap();
     let caller = world.principal(&session).await;
     assert_eq!(world.service.query(&caller, ids()).await.unwrap().traces, 1);
     let record = world.last_audit(&admin).await;
     assert_eq!(record.detail["preview"]["roles"][0], "pay");
-    assert_eq!(record.detail["preview"]["attributes"]["team"], "blue", "they decide as roles do");
+    assert_eq!(record.detail["preview"]["attributes"]["team"], "blue", "like roles, they decide access");
     assert_eq!(record.actor_name.as_deref(), Some("admin"));
     world.service.clear_preview(&caller.require_admin().unwrap()).await.unwrap();
     let caller = world.principal(&session).await;

@@ -15,14 +15,14 @@ use tracewarden_testkit::wait::until;
 
 on_both!(
     a_revoked_administrator_changes_nothing,
-    an_administrator_who_was_demoted_counts_nothing,
-    a_revoked_caller_changes_nothing_of_their_own,
+    a_demoted_administrator_gets_no_counts,
+    a_revoked_caller_cannot_change_their_account,
     a_revoked_reader_reads_nothing,
     a_reader_who_is_revoked_during_preparation_reads_nothing,
-    a_change_during_preparation_is_taken_in,
-    other_attributes_during_preparation_are_taken_in,
-    what_changes_again_and_again_is_not_read,
-    a_client_who_leaves_while_the_record_is_written_leaves_it_complete,
+    a_change_during_preparation_is_applied,
+    changed_attributes_during_preparation_are_applied,
+    reads_fail_while_access_keeps_changing,
+    a_disconnect_during_the_record_leaves_it_complete,
 );
 
 fn ids() -> QueryRequest {
@@ -105,7 +105,7 @@ async fn a_revoked_administrator_changes_nothing(own: Own) {
         assert!(answers.iter().all(|answer| *answer == expected), "{way}: {answers:?}");
         let records = world.audit(&boss).await;
         let (refused, _) = records.split_at(records.len() - before);
-        assert_eq!(refused.len(), answers.len(), "each refusal has its record");
+        assert_eq!(refused.len(), answers.len(), "each denial has its record");
         assert!(refused.iter().all(|record| record.outcome == "denied"), "{way}: {refused:?}");
     }
     assert_eq!(service.access_model(&over).await.unwrap().model.version, 2);
@@ -117,7 +117,7 @@ async fn a_revoked_administrator_changes_nothing(own: Own) {
 }
 
 /// Administrators get data about traces that they may not read only under their current permission.
-async fn an_administrator_who_was_demoted_counts_nothing(own: Own) {
+async fn a_demoted_administrator_gets_no_counts(own: Own) {
     let world = world_on(own, Settings::default()).await;
     let boss = world.admin().await;
     world.bind(&boss).await;
@@ -167,10 +167,10 @@ async fn an_administrator_who_was_demoted_counts_nothing(own: Own) {
         .collect();
     let expected = ["traces.explain", "traces.explain", "policy.preview", "policy.overshare", "model.plan"];
     assert_eq!(refused, expected.map(|action| (action, "denied", Some("forbidden"))));
-    assert_eq!(world.store.lookups(), before.1, "no trace was looked at");
+    assert_eq!(world.store.lookups(), before.1, "no trace was read");
 }
 
-async fn a_revoked_caller_changes_nothing_of_their_own(own: Own) {
+async fn a_revoked_caller_cannot_change_their_account(own: Own) {
     let world = world_on(own, Settings::default()).await;
     let admin = world.admin().await;
     let right = admin.require_admin().unwrap();
@@ -301,7 +301,7 @@ async fn a_reader_who_is_revoked_during_preparation_reads_nothing(own: Own) {
     }
 }
 
-async fn a_change_during_preparation_is_taken_in(own: Own) {
+async fn a_change_during_preparation_is_applied(own: Own) {
     let reading = reading(own).await;
     let right = reading.admin.require_admin().unwrap();
     let service = &reading.world.service;
@@ -349,7 +349,7 @@ async fn a_change_during_preparation_is_taken_in(own: Own) {
 
 /// Roles and model stay the same, but the attributes that the policies compare with change: the caller's, or those of their
 /// preview.
-async fn other_attributes_during_preparation_are_taken_in(own: Own) {
+async fn changed_attributes_during_preparation_are_applied(own: Own) {
     let reading = reading(own).await;
     let right = reading.admin.require_admin().unwrap();
     let service = &reading.world.service;
@@ -373,7 +373,7 @@ async fn other_attributes_during_preparation_are_taken_in(own: Own) {
     assert!(selection.contains("crimson") && !selection.contains("azure"), "{selection}");
 }
 
-async fn what_changes_again_and_again_is_not_read(own: Own) {
+async fn reads_fail_while_access_keeps_changing(own: Own) {
     let reading = reading(own).await;
     let right = reading.admin.require_admin().unwrap();
     let lookups = reading.world.store.lookups();
@@ -401,7 +401,7 @@ async fn what_changes_again_and_again_is_not_read(own: Own) {
     assert_eq!(reading.questions() - before, 2 * undisturbed);
 }
 
-async fn a_client_who_leaves_while_the_record_is_written_leaves_it_complete(own: Own) {
+async fn a_disconnect_during_the_record_leaves_it_complete(own: Own) {
     let reading = reading(own).await;
     let before = reading.world.audit(&reading.admin).await.len();
     // An earlier writer, which the record waits for.

@@ -44,7 +44,7 @@ async fn keys() -> Keys {
 }
 
 #[tokio::test]
-async fn a_narrowed_key_is_good_for_its_tools_and_never_administers() {
+async fn a_scoped_key_calls_only_its_tools_and_cannot_administer() {
     let Keys { world, session, whole, of_ships, of_tools } = keys().await;
     for (caller, narrowed, tools) in [
         (&session, false, &Tool::ALL[..]),
@@ -79,7 +79,7 @@ async fn a_narrowed_key_is_good_for_its_tools_and_never_administers() {
 }
 
 #[tokio::test]
-async fn the_policy_of_a_key_narrows_what_it_reads() {
+async fn the_policy_of_a_key_restricts_its_reads() {
     let Keys { world, whole, of_ships, of_tools, .. } = keys().await;
     world.store.set(|answers| answers.selected = vec![("t1".to_owned(), 10, 2)]);
     for (caller, narrowed) in [(&whole, false), (&of_ships, true), (&of_tools, false)] {
@@ -94,7 +94,7 @@ async fn the_policy_of_a_key_narrows_what_it_reads() {
 }
 
 #[test]
-fn tools_have_names_of_their_own() {
+fn tool_names_are_unique() {
     for tool in Tool::ALL {
         assert_eq!(Tool::parse(tool.name()), Some(tool));
         assert!(tool.name().starts_with("svc_"));
@@ -118,7 +118,7 @@ async fn recorded(world: &World, admin: &Principal) -> (String, String, String, 
 
 /// A caller who tries a forbidden action must not avoid the audit record by disconnecting before the answer.
 #[tokio::test]
-async fn a_refusal_that_nobody_waits_for_leaves_its_record() {
+async fn a_denial_is_recorded_after_a_disconnect() {
     let Keys { world, session, of_tools, .. } = keys().await;
     let before = world.audit(&session).await.len();
     for _ in 0..4 {
@@ -133,7 +133,7 @@ async fn a_refusal_that_nobody_waits_for_leaves_its_record() {
 
 /// Denied calls write records, and every read of traces writes two.
 #[tokio::test]
-async fn a_flood_of_refusals_keeps_a_writer_waiting_for_one_of_them() {
+async fn a_flood_of_denials_delays_a_writer_by_one_record() {
     const FLOOD: usize = 130;
     // Further records of one user do not wait.
     const WAITING: usize = 100;
@@ -174,7 +174,7 @@ async fn a_flood_of_refusals_keeps_a_writer_waiting_for_one_of_them() {
 
 /// A check of a policy counts as a query, of which each user may run a limited number.
 #[tokio::test]
-async fn policies_of_keys_are_checked_so_many_at_a_time() {
+async fn policies_of_keys_are_checked_with_limited_concurrency() {
     let world = world_with(Settings { max_queries_per_user: Some(1), ..Settings::default() }).await;
     let admin = world.admin().await;
     world.bind(&admin).await;
@@ -199,7 +199,7 @@ async fn policies_of_keys_are_checked_so_many_at_a_time() {
 }
 
 #[tokio::test]
-async fn a_refused_call_is_recorded_as_what_it_was_for() {
+async fn a_denied_call_is_recorded_with_its_action() {
     use ServiceError::{Forbidden, OutsideTools, PasswordChangeRequired};
     let Keys { world, session, of_tools, .. } = keys().await;
     let by_mcp = RequestInfo { via: Transport::Mcp, ..info() };
@@ -262,7 +262,7 @@ async fn a_refused_call_is_recorded_as_what_it_was_for() {
 }
 
 #[tokio::test]
-async fn a_call_of_a_tool_is_recorded_with_what_was_sent() {
+async fn a_tool_call_is_recorded_with_its_arguments() {
     let Keys { world, session, .. } = keys().await;
     let arguments = json!({ "trace_id": "t\u{202e}1", "more": [1, { "a": null }] });
     let caller = session.calling(ToolCall {

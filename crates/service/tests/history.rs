@@ -18,11 +18,11 @@ use tracewarden_testkit::wait::until;
 
 on_both!(
     every_request_makes_one_change,
-    a_refused_request_makes_none,
+    a_refused_request_makes_no_change,
     change_and_record_appear_together,
-    an_export_is_of_one_moment,
-    a_file_is_not_put_over_what_was_written_without_a_number,
-    what_was_written_without_a_number_gets_one_while_the_service_runs,
+    an_export_is_a_snapshot,
+    an_import_does_not_overwrite_unnumbered_changes,
+    unnumbered_changes_are_numbered_while_the_service_runs,
 );
 
 /// Returns action, target, version of binding and fields, and roles of the state, of all changes from the first.
@@ -41,7 +41,7 @@ async fn history(world: &World) -> Vec<(String, Option<String>, u64, Vec<String>
     assert_eq!(
         tx.model_state(Some(last)).await.unwrap().unwrap(),
         now,
-        "the history ends with what is in force"
+        "the history ends with the current model"
     );
     told
 }
@@ -95,7 +95,7 @@ async fn every_request_makes_one_change(own: Own) {
     }
 }
 
-async fn a_refused_request_makes_none(own: Own) {
+async fn a_refused_request_makes_no_change(own: Own) {
     let world = world_on(own, Settings::default()).await;
     let admin = world.admin().await;
     world.bind(&admin).await;
@@ -172,7 +172,7 @@ async fn change_and_record_appear_together(own: Own) {
     }
     done.store(true, Ordering::SeqCst);
     let seen = watcher.await.unwrap();
-    assert!(seen.len() > 5, "it looked while changes were made: {seen:?}");
+    assert!(seen.len() > 5, "reads overlapped with changes: {seen:?}");
 }
 
 /// Writes a role like a program of a version before the history.
@@ -183,7 +183,7 @@ async fn write_without_a_number(db: &AppDb, expression: &str) {
 }
 
 /// The exported version belongs to the exported file: importing the file under it reverts no change.
-async fn an_export_is_of_one_moment(own: Own) {
+async fn an_export_is_a_snapshot(own: Own) {
     let world = Arc::new(world_on(own, Settings { discovery_samples: false, ..Settings::default() }).await);
     let admin = world.admin().await;
     world.bind(&admin).await;
@@ -226,7 +226,7 @@ fn meanwhile(state: &ModelState, _: &AtomicBool) -> Result<TestRun, Vec<FieldErr
     Ok(TestRun::default())
 }
 
-async fn a_file_is_not_put_over_what_was_written_without_a_number(own: Own) {
+async fn an_import_does_not_overwrite_unnumbered_changes(own: Own) {
     let world = world_on(own, Settings::default()).await;
     let admin = world.admin().await;
     world.bind(&admin).await;
@@ -245,12 +245,12 @@ async fn a_file_is_not_put_over_what_was_written_without_a_number(own: Own) {
     let record = world.last_audit(&admin).await;
     assert_eq!((record.action.as_str(), record.outcome.as_str()), ("model.import", "failed"));
     let now = service.export_model(&right).await.unwrap();
-    assert_eq!(now.version, version, "the number tells nothing of it");
+    assert_eq!(now.version, version, "the version does not reveal it");
     assert_eq!(now.state.roles["pay"], [policy("ServiceName == \"older\"")]);
     assert!(!now.state.roles.contains_key("new"));
 }
 
-async fn what_was_written_without_a_number_gets_one_while_the_service_runs(own: Own) {
+async fn unnumbered_changes_are_numbered_while_the_service_runs(own: Own) {
     let world = world_on(own, Settings::default()).await;
     let admin = world.admin().await;
     world.bind(&admin).await;

@@ -12,7 +12,7 @@ use tracewarden_model::{Clock as _, Timestamp};
 use tracewarden_service::*;
 
 #[tokio::test]
-async fn a_pending_password_change_leaves_three_things_to_do() {
+async fn a_pending_password_change_allows_three_operations() {
     let world = world().await;
     let admin = world.admin().await;
     let new = NewUser { username: "ada".to_owned(), ..NewUser::default() };
@@ -67,7 +67,7 @@ async fn leave_after<T>(millis: u64, answer: impl Future<Output = T>) {
 
 /// A guess counts even if the client disconnects before the answer.
 #[tokio::test]
-async fn a_log_in_that_nobody_waits_for_leaves_its_record() {
+async fn a_sign_in_is_recorded_after_a_disconnect() {
     let world = world().await;
     let admin = world.admin().await;
     let before = world.audit(&admin).await.len();
@@ -81,7 +81,7 @@ async fn a_log_in_that_nobody_waits_for_leaves_its_record() {
 
 /// With a stolen session, this call can guess the password too.
 #[tokio::test]
-async fn a_change_of_the_password_that_nobody_waits_for_leaves_its_record() {
+async fn a_password_change_is_recorded_after_a_disconnect() {
     let world = world().await;
     let admin = world.admin().await;
     let before = world.audit(&admin).await.len();
@@ -98,7 +98,7 @@ async fn a_change_of_the_password_that_nobody_waits_for_leaves_its_record() {
 }
 
 #[tokio::test]
-async fn unknown_wrong_and_disabled_are_one_answer() {
+async fn unknown_users_wrong_passwords_and_disabled_users_get_one_answer() {
     let world = world().await;
     let admin = world.admin().await;
     world.user(&admin, "ada", &[]).await;
@@ -121,12 +121,15 @@ async fn unknown_wrong_and_disabled_are_one_answer() {
     }
     assert!(seen.iter().all(|(answer, _)| *answer == seen[0].0), "{seen:?}");
     let one_hash = (0..3).map(|_| time_of_one_hash(&dear)).min().unwrap();
-    assert!(seen.iter().all(|(_, took)| *took * 5 > one_hash), "each takes one hash, {one_hash:?}: {seen:?}");
+    assert!(
+        seen.iter().all(|(_, took)| *took * 5 > one_hash),
+        "each sign-in computes one hash, {one_hash:?}: {seen:?}"
+    );
 
     let records = world.audit(&admin).await;
     let reasons: Vec<_> = records.iter().take(4).map(|entry| entry.detail["reason"].clone()).collect();
     assert_eq!(reasons, ["wrong_password", "disabled", "wrong_password", "unknown_user"]);
-    assert_eq!(records[3].actor_name, None, "what was typed as an unknown name is not kept");
+    assert_eq!(records[3].actor_name, None, "an unknown user name is not stored");
     assert!(records.iter().all(|entry| !format!("{entry:?}").contains("nobody")));
     assert_eq!(records[1].actor_name.as_deref(), Some("ada"));
     assert_eq!(records[1].user_agent.as_deref(), Some("test[31m"), "no control characters");
@@ -161,7 +164,7 @@ async fn guessing_is_slowed_down_without_locking_the_user_out() {
 }
 
 #[tokio::test]
-async fn a_flood_of_refused_log_ins_leaves_one_record_and_takes_nobodys_turn() {
+async fn a_flood_of_refused_sign_ins_leaves_one_record_and_delays_no_writer() {
     let world = world().await;
     let admin = world.admin().await;
     let log = async |reason: &str| {
@@ -201,7 +204,7 @@ async fn a_flood_of_refused_log_ins_leaves_one_record_and_takes_nobodys_turn() {
 }
 
 #[tokio::test]
-async fn what_was_typed_as_a_name_is_kept_under_a_key_that_replicas_share() {
+async fn typed_names_are_stored_under_a_key_that_replicas_share() {
     use sha2::Digest as _;
     use sqlx::{Connection as _, Row as _};
     let world = world().await;
@@ -292,7 +295,7 @@ fn admin_now(world: &World) -> Timestamp {
 }
 
 #[tokio::test]
-async fn tokens_of_nobody_are_refused_and_kinds_do_not_mix() {
+async fn unknown_tokens_are_refused_and_token_kinds_are_separate() {
     let world = world().await;
     let admin = world.admin().await;
     let session = world.login("admin", ADMIN_PASSWORD).await.unwrap();
@@ -319,7 +322,7 @@ async fn tokens_of_nobody_are_refused_and_kinds_do_not_mix() {
 }
 
 #[tokio::test]
-async fn sessions_end_with_their_configured_time() {
+async fn sessions_expire_after_the_configured_time() {
     let settings = Settings {
         session_idle_nanos: Some(600 * SECOND),
         session_absolute_nanos: Some(3_000 * SECOND),
@@ -339,7 +342,7 @@ async fn sessions_end_with_their_configured_time() {
 }
 
 #[tokio::test]
-async fn a_user_has_so_many_sessions() {
+async fn sessions_of_a_user_are_limited() {
     let world = world().await;
     let admin = world.admin().await;
     let user = world.user(&admin, "ada", &[]).await;
@@ -374,7 +377,7 @@ async fn a_user_has_so_many_sessions() {
 }
 
 #[tokio::test]
-async fn a_preview_lasts_no_longer_than_its_administrator() {
+async fn a_preview_ends_when_its_user_is_no_longer_an_administrator() {
     let world = world().await;
     let admin = world.admin().await;
     world.bind(&admin).await;
@@ -399,7 +402,7 @@ async fn a_preview_lasts_no_longer_than_its_administrator() {
 }
 
 #[tokio::test]
-async fn a_login_renews_a_cheaper_hash() {
+async fn a_sign_in_renews_a_weaker_hash() {
     let world = world().await;
     let admin = world.admin().await;
     let right = admin.require_admin().unwrap();
@@ -425,7 +428,7 @@ async fn a_login_renews_a_cheaper_hash() {
 }
 
 #[tokio::test]
-async fn two_log_ins_that_renew_a_hash_at_once_both_come_in() {
+async fn concurrent_sign_ins_that_renew_a_hash_both_succeed() {
     let world = world().await;
     let admin = world.admin().await;
     world.user(&admin, "ada", &[]).await;

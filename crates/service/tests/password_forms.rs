@@ -21,7 +21,7 @@ fn hash_as_typed(password: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_password_is_the_same_in_whichever_form_it_is_typed() {
+async fn a_password_matches_in_any_unicode_form() {
     let world = world().await;
     let admin = world.admin().await;
     for (number, set) in [COMPOSED, DECOMPOSED].into_iter().enumerate() {
@@ -49,13 +49,13 @@ async fn a_password_is_the_same_in_whichever_form_it_is_typed() {
 }
 
 #[tokio::test]
-async fn a_hash_of_the_form_that_was_typed_stays_valid_and_is_renewed() {
+async fn a_hash_of_another_unicode_form_stays_valid_and_is_renewed() {
     let world = world().await;
     let admin = world.admin().await;
     let hash = hash_as_typed(DECOMPOSED);
     let settings = AdminSettings { username: "admin".to_owned(), password_hash: Some(hash) };
     world.service.bootstrap(settings, kept).await.unwrap();
-    assert_eq!(code(world.login("admin", COMPOSED).await), "invalid_credentials", "not what the hash is of");
+    assert_eq!(code(world.login("admin", COMPOSED).await), "invalid_credentials", "not the hashed password");
     for (typed, renewed) in [(DECOMPOSED, true), (DECOMPOSED, false), (COMPOSED, false)] {
         world.login("admin", typed).await.unwrap();
         let records = world

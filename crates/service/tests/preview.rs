@@ -8,7 +8,7 @@ use secrecy::ExposeSecret as _;
 use support::*;
 use tracewarden_service::*;
 
-on_both!(a_preview_follows_its_user, a_preview_follows_its_user_in_requests_under_way);
+on_both!(a_preview_follows_its_user, a_preview_follows_its_user_in_running_requests);
 
 struct Previewing {
     world: World,
@@ -121,7 +121,7 @@ async fn a_preview_follows_its_user(own: Own) {
     };
     let created = world.service.create_user(&right, again).await.unwrap();
     assert!(!created.initial_password.expose_secret().is_empty());
-    assert_eq!(previewing.shown().await, nothing, "of the same name, and somebody else");
+    assert_eq!(previewing.shown().await, nothing, "another user with the same name");
     assert_eq!(previewing.query(&world.principal(session).await).await.0, None);
 
     let caller = world.principal(session).await;
@@ -130,7 +130,7 @@ async fn a_preview_follows_its_user(own: Own) {
 }
 
 /// A principal that a test keeps while the user is changed represents a request in progress.
-async fn a_preview_follows_its_user_in_requests_under_way(own: Own) {
+async fn a_preview_follows_its_user_in_running_requests(own: Own) {
     let previewing = previewing(own).await;
     let Previewing { world, session, .. } = &previewing;
     let caller = world.principal(session).await;
@@ -162,7 +162,7 @@ async fn a_preview_follows_its_user_in_requests_under_way(own: Own) {
 
 /// The cursor of a preview stays valid when the user's roles change; for another preview it is invalid.
 #[tokio::test]
-async fn a_cursor_is_of_the_user_who_is_previewed() {
+async fn a_cursor_is_bound_to_the_previewed_user() {
     let previewing = previewing(Own::Sqlite).await;
     let Previewing { world, session, admin, .. } = &previewing;
     world.store.set(|answers| {
@@ -184,7 +184,7 @@ async fn a_cursor_is_of_the_user_who_is_previewed() {
 
 /// Only administrators can begin a preview; a session row of another user that contains one has no effect.
 #[tokio::test]
-async fn a_row_gives_nobody_a_preview() {
+async fn a_stored_preview_needs_an_administrator() {
     let Previewing { world, admin, .. } = previewing(Own::Sqlite).await;
     world.user(&admin, "bob", &[]).await;
     let session = world.login("bob", USER_PASSWORD).await.unwrap();

@@ -12,10 +12,10 @@ use tokio::task::JoinHandle;
 use tracewarden_service::*;
 
 on_both!(
-    who_is_not_blocked_is_not_blocked_by_another_clock,
-    right_passwords_at_once_are_let_in,
-    a_flood_of_log_ins_keeps_a_writer_waiting_for_one_of_them,
-    whoever_changes_a_password_takes_a_place_of_log_ins,
+    clock_differences_do_not_block_users,
+    concurrent_correct_passwords_are_accepted,
+    a_flood_of_sign_ins_delays_a_writer_by_one_record,
+    password_changes_count_against_the_sign_in_limit,
 );
 
 async fn try_at(service: &Service, password: &str) -> Result<LoggedIn, ServiceError> {
@@ -23,7 +23,7 @@ async fn try_at(service: &Service, password: &str) -> Result<LoggedIn, ServiceEr
     service.login(login, info()).await
 }
 
-async fn who_is_not_blocked_is_not_blocked_by_another_clock(own: Own) {
+async fn clock_differences_do_not_block_users(own: Own) {
     let world = world_on(own, Settings::default()).await;
     world.admin().await;
     for seconds in [-1, -7_200, 1, 7_200] {
@@ -49,7 +49,7 @@ async fn who_is_not_blocked_is_not_blocked_by_another_clock(own: Own) {
     }
 }
 
-async fn right_passwords_at_once_are_let_in(own: Own) {
+async fn concurrent_correct_passwords_are_accepted(own: Own) {
     let world = world_on(own, Settings::default()).await;
     world.admin().await;
     let behind = world.replica_ahead(-1).await;
@@ -63,7 +63,7 @@ async fn right_passwords_at_once_are_let_in(own: Own) {
     }
 }
 
-async fn a_flood_of_log_ins_keeps_a_writer_waiting_for_one_of_them(own: Own) {
+async fn a_flood_of_sign_ins_delays_a_writer_by_one_record(own: Own) {
     const FLOOD: u32 = 100;
     let world = world_on(own, Settings::default()).await;
     let address = |number: u32| Ipv4Addr::from(u32::from(Ipv4Addr::new(198, 18, 0, 0)) + number);
@@ -90,7 +90,7 @@ async fn a_flood_of_log_ins_keeps_a_writer_waiting_for_one_of_them(own: Own) {
     for number in 0..FLOOD {
         before += u32::from(reads.throttle(&format!("address:{}", address(number))).await.unwrap().is_some());
     }
-    assert!(before <= 1, "{before} log-ins wrote before");
+    assert!(before <= 1, "{before} sign-ins wrote before");
     drop(reads);
     let mut codes = BTreeMap::new();
     for log_in in log_ins {
@@ -105,7 +105,7 @@ async fn a_flood_of_log_ins_keeps_a_writer_waiting_for_one_of_them(own: Own) {
 }
 
 /// Both use the same queue of writers, and a session must not be able to fill it.
-async fn whoever_changes_a_password_takes_a_place_of_log_ins(own: Own) {
+async fn password_changes_count_against_the_sign_in_limit(own: Own) {
     const FLOOD: usize = 20;
     // Sixteen permits, half of them for one address.
     let world = world_on(own, Settings { max_parallel_hashes: 1, ..Settings::default() }).await;

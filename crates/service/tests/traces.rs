@@ -81,7 +81,7 @@ async fn a_page_is_recorded_before_and_after() {
 }
 
 #[tokio::test]
-async fn a_broken_answer_and_a_client_that_leaves_are_told_apart() {
+async fn failed_answers_and_client_disconnects_are_distinguished() {
     let reading = reading().await;
     reading.world.store.set(|answers| answers.cut = true);
     let mut spans = reading.spans(query(vec![])).await;
@@ -109,7 +109,7 @@ async fn too_few_spans_fail_the_page() {
 }
 
 #[tokio::test]
-async fn without_a_record_there_are_no_spans() {
+async fn no_spans_are_returned_without_a_record() {
     let reading = reading().await;
     // The application database rejects audit records, and accepts all other writes.
     sqlx_execute(
@@ -121,7 +121,7 @@ async fn without_a_record_there_are_no_spans() {
     let answer = reading.world.service.query(&reading.reader, query(vec![])).await;
     assert_eq!(code(answer), "unavailable");
     assert_eq!(code(reading.world.service.trace(&reading.reader, "t1").await), "unavailable");
-    assert_eq!(reading.world.store.lookups(), before, "nothing was even looked up");
+    assert_eq!(reading.world.store.lookups(), before, "no trace was read");
 }
 
 async fn sqlx_execute(url: &str, statement: &'static str) {
@@ -132,7 +132,7 @@ async fn sqlx_execute(url: &str, statement: &'static str) {
 }
 
 #[tokio::test]
-async fn the_end_waits_for_its_record() {
+async fn the_end_of_an_answer_waits_for_its_record() {
     let reading = reading().await;
     let mut spans = reading.spans(query(vec![])).await;
     sqlx_execute(
@@ -149,7 +149,7 @@ async fn the_end_waits_for_its_record() {
 }
 
 #[tokio::test]
-async fn whoever_may_see_nothing_sees_an_empty_page() {
+async fn a_user_without_access_gets_an_empty_page() {
     let reading = reading().await;
     let world = &reading.world;
     let nobody = world.user(&reading.admin, "bob", &[]).await;
@@ -161,7 +161,7 @@ async fn whoever_may_see_nothing_sees_an_empty_page() {
     assert_eq!(reading.last().await.outcome, "success");
     world.store.set(|answers| answers.found = (5, 1));
     assert_eq!(code(world.service.trace(&nobody, "t1").await), "trace_not_found");
-    assert_eq!(world.store.lookups(), before, "the store was not asked for traces");
+    assert_eq!(world.store.lookups(), before, "ClickHouse was not queried for traces");
     let refused = QueryRequest { columns: Some(vec!["Nope".to_owned()]), ..query(vec![]) };
     for caller in [&nobody, &reading.reader] {
         let seen = pointers(world.service.query(caller, refused.clone()).await);
@@ -170,7 +170,7 @@ async fn whoever_may_see_nothing_sees_an_empty_page() {
 }
 
 #[tokio::test]
-async fn absent_forbidden_and_impossible_traces_are_one() {
+async fn absent_forbidden_and_impossible_traces_get_one_answer() {
     let reading = reading().await;
     let mut answers = Vec::new();
     for (id, found) in [("t9", (0, 0)), ("t8", (7, 0)), ("", (7, 1)), (&"0".repeat(32), (7, 1))] {
@@ -198,7 +198,7 @@ async fn absent_forbidden_and_impossible_traces_are_one() {
 }
 
 #[tokio::test]
-async fn few_calls_hold_many_spans_at_a_time_and_one_user_half_of_these() {
+async fn calls_with_many_spans_are_limited_in_total_and_per_user() {
     const MANY: usize = 1024 * 1024;
     let reading = reading().await;
     let world = &reading.world;
@@ -234,7 +234,7 @@ async fn few_calls_hold_many_spans_at_a_time_and_one_user_half_of_these() {
 
 /// The trace has more spans than are listed without a permit; whether they arrive does not matter here.
 #[tokio::test]
-async fn few_calls_look_at_a_large_trace_at_a_time() {
+async fn concurrent_calls_on_large_traces_are_limited() {
     let reading = reading().await;
     let world = &reading.world;
     let ask = async |spans: u64| {
@@ -250,13 +250,13 @@ async fn few_calls_look_at_a_large_trace_at_a_time() {
         held.push(trace);
     }
     assert_eq!(ask(5_001).await.1, "too_many_queries");
-    assert_eq!(ask(5_000).await.1, "trace_store_error", "which needs no leave");
+    assert_eq!(ask(5_000).await.1, "trace_store_error", "which needs no permit");
     held.pop();
     assert_eq!(ask(5_001).await.1, "trace_store_error");
 }
 
 #[tokio::test]
-async fn cursors_hold_to_their_query() {
+async fn cursors_are_bound_to_their_query() {
     let reading = reading().await;
     let service = &reading.world.service;
     let ids = |cursor: Option<String>, limit| QueryRequest {
@@ -307,7 +307,7 @@ async fn cursors_hold_to_their_query() {
 }
 
 #[tokio::test]
-async fn a_page_that_is_cut_goes_on_where_it_was_cut() {
+async fn a_truncated_page_continues_where_it_ended() {
     let reading = reading().await;
     let all = ["t1", "t2", "t3", "t4", "t5"];
     let place = |place: usize| (all[place].to_owned(), 10 - place as i64, 1);
@@ -348,7 +348,7 @@ async fn a_page_that_is_cut_goes_on_where_it_was_cut() {
 }
 
 #[tokio::test]
-async fn refusals_point_at_their_place_and_hide_policy_fields() {
+async fn errors_have_pointers_and_hide_policy_fields() {
     let reading = reading().await;
     let service = &reading.world.service;
     let tenant = RawCondition { field: FieldRef::key("SpanAttributes", "tenant.id"), ..service_is("x") };
@@ -371,7 +371,7 @@ async fn refusals_point_at_their_place_and_hide_policy_fields() {
 }
 
 #[tokio::test]
-async fn a_stored_policy_that_no_longer_compiles_shows_nothing() {
+async fn a_stored_policy_that_no_longer_compiles_grants_no_access() {
     let reading = reading().await;
     sqlx_execute(&reading.world.url, "UPDATE role_policies SET expression = 'Gone == \"x\"'").await;
     let before = reading.world.store.lookups();

@@ -18,21 +18,21 @@ use tracewarden_testkit::wait::until;
 on_both!(
     queries_of_a_user_are_counted_together,
     old_records_are_removed_once_by_all_replicas,
-    maintenance_begins_at_once_and_stops_when_told,
-    sessions_over_their_time_are_deleted,
-    a_short_idle_limit_spares_who_is_not_idle,
-    one_of_many_requests_notes_the_use,
-    a_use_that_was_noted_meanwhile_is_not_noted_again,
-    texts_that_cannot_be_stored_are_refused_or_name_nothing,
-    a_tag_stands_for_what_administrators_set,
-    records_say_what_was_before_and_after,
-    whoever_asks_whether_it_is_ready_shares_a_look,
+    maintenance_starts_at_once_and_stops_on_request,
+    expired_sessions_are_deleted,
+    a_short_idle_limit_keeps_active_sessions,
+    one_of_many_requests_records_the_use,
+    a_use_is_not_recorded_twice,
+    texts_that_cannot_be_stored_are_refused_or_not_found,
+    an_etag_covers_what_administrators_set,
+    records_contain_the_values_before_and_after,
+    concurrent_readiness_checks_share_one_query,
     an_older_clickhouse_is_neither_ready_nor_bound,
 );
 
 const HOUR: i64 = 3_600;
 
-async fn whoever_asks_whether_it_is_ready_shares_a_look(own: Own) {
+async fn concurrent_readiness_checks_share_one_query(own: Own) {
     let world = world_on(own, Settings::default()).await;
     let before = world.store.lookups();
     for ready in join_all((0..50).map(|_| world.service.ready())).await {
@@ -142,7 +142,7 @@ async fn old_records_are_removed_once_by_all_replicas(own: Own) {
     assert_eq!(unlimited.prune_audit_once().await.unwrap(), 0, "kept for ever unless set otherwise");
 }
 
-async fn maintenance_begins_at_once_and_stops_when_told(own: Own) {
+async fn maintenance_starts_at_once_and_stops_on_request(own: Own) {
     let (world, admin, _) = aged(own).await;
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let service = world.service.clone();
@@ -154,7 +154,7 @@ async fn maintenance_begins_at_once_and_stops_when_told(own: Own) {
     tokio::time::timeout(Duration::from_secs(10), task).await.unwrap().unwrap();
 }
 
-async fn sessions_over_their_time_are_deleted(own: Own) {
+async fn expired_sessions_are_deleted(own: Own) {
     let settings = Settings {
         session_absolute_nanos: Some(10 * HOUR * SECOND),
         session_idle_nanos: Some(HOUR * SECOND),
@@ -181,7 +181,7 @@ async fn sessions_over_their_time_are_deleted(own: Own) {
     assert_eq!(world.service.delete_expired_sessions_once().await.unwrap(), 1);
 }
 
-async fn a_short_idle_limit_spares_who_is_not_idle(own: Own) {
+async fn a_short_idle_limit_keeps_active_sessions(own: Own) {
     let settings = Settings { session_idle_nanos: Some(20 * SECOND), ..Settings::default() };
     let world = world_on(own, settings).await;
     world.admin().await;
@@ -194,7 +194,7 @@ async fn a_short_idle_limit_spares_who_is_not_idle(own: Own) {
     assert_eq!(code(world.service.authenticate(&session, info()).await), "unauthenticated");
 }
 
-async fn one_of_many_requests_notes_the_use(own: Own) {
+async fn one_of_many_requests_records_the_use(own: Own) {
     let world = world_on(own, Settings::default()).await;
     let admin = world.admin().await;
     let token = world.api_key(&admin).await;
@@ -227,7 +227,7 @@ async fn one_of_many_requests_notes_the_use(own: Own) {
     assert_eq!(last_used().await, Some(noted.saturating_add(60 * SECOND)));
 }
 
-async fn a_use_that_was_noted_meanwhile_is_not_noted_again(own: Own) {
+async fn a_use_is_not_recorded_twice(own: Own) {
     let world = world_on(own, Settings::default()).await;
     let admin = world.admin().await;
     let session = world.login("admin", ADMIN_PASSWORD).await.unwrap();
@@ -259,7 +259,7 @@ async fn a_use_that_was_noted_meanwhile_is_not_noted_again(own: Own) {
     assert_eq!((seen, used), (noted, Some(noted)));
 }
 
-async fn texts_that_cannot_be_stored_are_refused_or_name_nothing(own: Own) {
+async fn texts_that_cannot_be_stored_are_refused_or_not_found(own: Own) {
     const NUL: &str = "a\0b";
     let world = world_on(own, Settings::default()).await;
     let admin = world.admin().await;
@@ -365,7 +365,7 @@ async fn texts_that_cannot_be_stored_are_refused_or_name_nothing(own: Own) {
     assert_eq!(world.last_audit(&admin).await.user_agent.as_deref(), Some("ab"));
 }
 
-async fn a_tag_stands_for_what_administrators_set(own: Own) {
+async fn an_etag_covers_what_administrators_set(own: Own) {
     let world = world_on(own, Settings::default()).await;
     let admin = world.admin().await;
     let right = admin.require_admin().unwrap();
@@ -380,7 +380,7 @@ async fn a_tag_stands_for_what_administrators_set(own: Own) {
     let read = tag().await;
     world.clock.pass(100);
     world.login("ada", USER_PASSWORD).await.unwrap();
-    assert_eq!(tag().await, read, "a log-in is no change");
+    assert_eq!(tag().await, read, "a sign-in is not a change");
     let first = service.update_user(&right, "ada", attributes("one"), matching(read)).await.unwrap();
     assert_ne!(first.tag, read);
     let late = service.update_user(&right, "ada", attributes("two"), matching(read)).await;
@@ -400,7 +400,7 @@ async fn a_tag_stands_for_what_administrators_set(own: Own) {
     service.delete_user(&right, "ada", matching(first.tag)).await.unwrap();
 }
 
-async fn records_say_what_was_before_and_after(own: Own) {
+async fn records_contain_the_values_before_and_after(own: Own) {
     let world = world_on(own, Settings::default()).await;
     let admin = world.admin().await;
     world.bind(&admin).await;

@@ -16,7 +16,7 @@ fn named(username: &str, roles: &[&str]) -> NewUser {
 }
 
 #[tokio::test]
-async fn users_come_and_go_with_records() {
+async fn creating_and_deleting_users_is_recorded() {
     let world = world().await;
     let admin = world.admin().await;
     let right = admin.require_admin().unwrap();
@@ -49,7 +49,7 @@ async fn users_come_and_go_with_records() {
 }
 
 #[tokio::test]
-async fn pages_of_users_hold_each_once() {
+async fn pages_contain_each_user_once() {
     let world = world().await;
     let admin = world.admin().await;
     let right = admin.require_admin().unwrap();
@@ -101,7 +101,7 @@ async fn an_enabled_administrator_always_remains() {
 }
 
 #[tokio::test]
-async fn a_change_holds_at_the_next_request() {
+async fn a_change_applies_to_the_next_request() {
     let world = world().await;
     let admin = world.admin().await;
     let right = admin.require_admin().unwrap();
@@ -184,7 +184,7 @@ async fn replicas_that_start_together_create_one_administrator() {
 }
 
 #[tokio::test]
-async fn a_configured_hash_counts_once() {
+async fn a_configured_hash_is_applied_once() {
     let world = world().await;
     let admin = world.admin().await;
     let hash = |password: &str, salt: u8| {
@@ -241,7 +241,7 @@ async fn a_first_start_with_a_hash_creates_no_password() {
 }
 
 #[tokio::test]
-async fn a_password_that_is_not_kept_creates_nobody() {
+async fn a_password_that_cannot_be_stored_creates_no_user() {
     let world = world().await;
     let settings = || AdminSettings { username: "admin".to_owned(), password_hash: None };
     let refused = world.service.bootstrap(settings(), |_| Err("no place for it".to_owned())).await;
@@ -258,7 +258,7 @@ async fn a_password_that_is_not_kept_creates_nobody() {
 }
 
 #[tokio::test]
-async fn weak_hashing_does_not_start() {
+async fn weak_hashing_settings_prevent_the_start() {
     let world = world().await;
     let store = tracewarden_tracestore::StoreConfig {
         endpoints: vec![world.store.address.clone()],

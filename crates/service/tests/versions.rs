@@ -13,9 +13,9 @@ use tracewarden_model::Clock as _;
 use tracewarden_service::*;
 
 on_both!(
-    every_change_raises_it_by_one_and_nothing_else_does,
-    changes_at_the_same_time_raise_it_one_by_one,
-    a_change_can_ask_for_the_version_of_the_whole_model,
+    only_changes_increment_the_version,
+    concurrent_changes_increment_the_version_one_by_one,
+    a_change_can_require_a_version_of_the_model,
 );
 
 fn passing(_: &ModelState, _: &std::sync::atomic::AtomicBool) -> Result<TestRun, Vec<FieldError>> {
@@ -45,12 +45,12 @@ async fn version(world: &World, admin: &Principal) -> u64 {
     newest
 }
 
-async fn every_change_raises_it_by_one_and_nothing_else_does(own: Own) {
+async fn only_changes_increment_the_version(own: Own) {
     let world = world_on(own, Settings { discovery_samples: false, ..Settings::default() }).await;
     let admin = world.admin().await;
     let (service, right) = (&world.service, admin.require_admin().unwrap());
     let mut expected = version(&world, &admin).await;
-    assert_eq!(expected, 1, "the history begins with what is there");
+    assert_eq!(expected, 1, "the history begins with the existing model");
     let revision = || async { service.access_model(&right).await.unwrap().model.version };
     let role = |title: &str, expression: &str| vec![Policy { title: title.to_owned(), ..policy(expression) }];
     let marks = || vec![mark(None, "ServiceName", true, true)];
@@ -152,7 +152,7 @@ async fn every_change_raises_it_by_one_and_nothing_else_does(own: Own) {
     assert_eq!(service.model_history(&right, None, Some(100)).await.unwrap().changes.len() as u64, expected);
 }
 
-async fn changes_at_the_same_time_raise_it_one_by_one(own: Own) {
+async fn concurrent_changes_increment_the_version_one_by_one(own: Own) {
     let world = Arc::new(world_on(own, Settings::default()).await);
     let admin = world.admin().await;
     world.bind(&admin).await;
@@ -177,7 +177,7 @@ async fn changes_at_the_same_time_raise_it_one_by_one(own: Own) {
     }
 }
 
-async fn a_change_can_ask_for_the_version_of_the_whole_model(own: Own) {
+async fn a_change_can_require_a_version_of_the_model(own: Own) {
     let world = world_on(own, Settings::default()).await;
     let admin = world.admin().await;
     world.bind(&admin).await;

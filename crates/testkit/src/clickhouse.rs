@@ -339,7 +339,7 @@ pub fn version_of(library: &Path) -> Result<String, String> {
     let version = text.split_whitespace().find(|word| word.starts_with(|first: char| first.is_ascii_digit()));
     version.map(|version| version.trim_end_matches('.').to_owned()).ok_or_else(|| {
         let error = String::from_utf8_lossy(&output.stderr);
-        format!("`{}` is no ClickHouse server: {}", library.display(), last_lines(&error, 3))
+        format!("`{}` is not a ClickHouse server: {}", library.display(), last_lines(&error, 3))
     })
 }
 

@@ -96,7 +96,7 @@ impl Programs {
     fn major_version(&self) -> Result<u32, String> {
         let said = output_of(Command::new(self.0.join("postgres")).arg("--version"))?;
         let version = said.split_whitespace().find_map(|word| word.split('.').next()?.parse().ok());
-        version.ok_or_else(|| format!("`postgres --version` says no version: {said}"))
+        version.ok_or_else(|| format!("`postgres --version` printed no version: {said}"))
     }
 
     /// Runs statements and returns the rows, with `|` between columns.
@@ -337,7 +337,8 @@ pub fn database() -> Result<Database, String> {
 
 /// Returns user and group to run the server as: `None` for the current user, unless that is root.
 fn server_user() -> Result<Option<(u32, u32)>, String> {
-    let ours = fs::metadata("/proc/self").map_err(|error| format!("cannot tell our own user: {error}"))?;
+    let ours =
+        fs::metadata("/proc/self").map_err(|error| format!("cannot determine the current user: {error}"))?;
     if std::os::unix::fs::MetadataExt::uid(&ours) != 0 {
         return Ok(None);
     }

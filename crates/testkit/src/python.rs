@@ -10,7 +10,7 @@ pub fn prepared_python() -> Result<PathBuf, String> {
     let cached = || Some(cache()?.join("tracewarden/python/venv/bin/python"));
     let path = std::env::var_os("TRACEWARDEN_PYTHON").map(PathBuf::from).or_else(cached);
     path.filter(|path| path.exists())
-        .ok_or_else(|| "there is no Python with the official clients: run `cargo xtask test`".to_owned())
+        .ok_or_else(|| "Python with the official clients is not installed: run `cargo xtask test`".to_owned())
 }
 
 /// Returns the user's cache directory, as `cargo xtask` determines it.

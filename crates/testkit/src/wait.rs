@@ -65,7 +65,7 @@ mod tests {
 
     #[tokio::test]
     #[should_panic(expected = "still 7")]
-    async fn tells_what_it_saw_last() {
+    async fn reports_the_last_answer() {
         until_within(Duration::from_millis(1), async || 7, |answer| *answer == 8).await;
     }
 }

@@ -1,8 +1,8 @@
-/* Lets writes or syncs of a SQLite database fail, in a process that is started with LD_PRELOAD naming this library:
+/* Makes writes or syncs of an SQLite database fail, in a process that is started with this library in LD_PRELOAD:
  * FAIL_KIND=write|sync, from the FAIL_AT-th one on, or with FAIL_ONCE=1 only that one, with EIO, or with FAIL_FULL=1 as a full
- * disk does. The first failure is told on standard error.
+ * disk does. The first failure is reported on standard error.
  *
- * SQLite calls the C library, so that nothing of the program under test has to know of this. */
+ * SQLite calls the C library, so the program under test needs no change for this. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

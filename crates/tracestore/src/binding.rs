@@ -33,7 +33,7 @@ impl TraceStore {
     /// Everything that is invalid.
     pub async fn check_binding(&self, binding: &Binding) -> Result<Vec<String>, BindingError> {
         if SYSTEM_DATABASES.contains(&binding.database.as_str()) {
-            let message = "the store's own tables cannot be bound".to_owned();
+            let message = "ClickHouse's system tables cannot be bound".to_owned();
             return Err(BindingError::Invalid(vec![("database", message)]));
         }
         let unfit = |error| match error {
@@ -99,8 +99,9 @@ impl TraceStore {
             }
             None => warnings.push(match self.config.max_trace_duration_nanos {
                 Some(nanos) => format!(
-                    "without a trace index, a search looks at each trace only {} minutes around the window: it can \
-                     miss a longer trace whose matching span lies farther away, and never shows one cut",
+                    "without a trace index, a search reads each trace only {} minutes around the window: it \
+                     can miss a longer trace whose matching span lies farther away, but never returns a \
+                     partial trace",
                     nanos / 60_000_000_000
                 ),
                 None => "without a trace index and with an unlimited trace duration, every search reads the whole table"
@@ -134,8 +135,8 @@ impl TraceStore {
         let mut warnings = Vec::new();
         if let Some((database, name, _)) = over(&binding.table) {
             warnings.push(format!(
-                "`{}.{}` is what one server keeps of the distributed table `{database}.{name}`: bound like this, \
-                 searches see that server's spans only, and traces are not whole",
+                "`{}.{}` is the local table of one server behind the distributed table `{database}.{name}`: \
+                 searches see the spans of that server only, and traces are incomplete",
                 binding.database, binding.table
             ));
         }

@@ -89,7 +89,7 @@ impl TraceStore {
         ));
         let rows: Vec<Row> = self.client.at(selection.endpoint).rows(statement).await?;
         if (rows.len() as u64) < trace.spans.min(u64::from(most)) {
-            return Err(StoreError::Short("a trace lost spans".to_owned()));
+            return Err(StoreError::Short("spans of a trace have disappeared".to_owned()));
         }
         let brief = |row: Row| {
             let (span_id, parent_span_id, ticks, duration_nanos, invalid, name, service, kind, failed) = row;

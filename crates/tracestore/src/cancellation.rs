@@ -60,7 +60,7 @@ async fn endless(local: &LocalStore) -> TraceStore {
 }
 
 #[tokio::test]
-async fn a_decision_that_nobody_waits_for_is_stopped() {
+async fn abandoned_decisions_are_cancelled() {
     let local = LocalStore::start().unwrap();
     let store = endless(&local).await;
     let (binding, scope, filter) = (binding("default", "endless"), everything(), Filter::default());
@@ -88,7 +88,7 @@ async fn a_decision_that_nobody_waits_for_is_stopped() {
 }
 
 #[tokio::test]
-async fn a_page_that_nobody_reads_on_is_stopped() {
+async fn abandoned_pages_are_cancelled() {
     let local = LocalStore::start().unwrap();
     let (store, binding) = (connect(&local), binding("default", "wide"));
     execute(

@@ -193,7 +193,7 @@ impl Client {
             Ok(rows) => {
                 // The text holds names of columns and keys. Values are user data and travel as parameters.
                 let (milliseconds, rows) = (begun.elapsed().as_secs_f64() * 1e3, rows.len());
-                tracing::debug!(milliseconds, rows, statement = statement.text, "the store answered");
+                tracing::debug!(milliseconds, rows, statement = statement.text, "ClickHouse answered");
                 measured.complete();
             }
             Err(error) => measured.failed(error),
@@ -215,10 +215,10 @@ impl Client {
         {
             meter.add(cost);
         }
-        let late = StoreError::Timeout("the rest of the answer did not come in time".to_owned());
+        let late = StoreError::Timeout("the rest of the response did not arrive in time".to_owned());
         let rows = tokio::time::timeout_at(until.into(), arrived.rows(bytes)).await.unwrap_or(Err(late));
         if matches!(rows, Err(StoreError::Short(_))) {
-            self.look_at(endpoint, "the answer broke off").await;
+            self.look_at(endpoint, "the response ended early").await;
         }
         rows
     }
@@ -322,14 +322,14 @@ impl Client {
             other => other,
         });
         let rows = asked?.rows(MAX_COLLECTED_BYTES);
-        let late = StoreError::Timeout("the settings that it has did not come in time".to_owned());
+        let late = StoreError::Timeout("the settings of the server did not arrive in time".to_owned());
         let rows: Vec<(BTreeSet<String>,)> =
             match tokio::time::timeout_at(until.into(), rows).await.unwrap_or(Err(late)) {
                 Err(StoreError::Short(cause)) => return Err(Miss::Cut(cause)),
                 rows => rows.map_err(Miss::Final)?,
             };
         let known = rows.into_iter().next().map(|(known,)| known);
-        known.ok_or_else(|| Miss::Cut("the server says nothing of its settings".to_owned()))
+        known.ok_or_else(|| Miss::Cut("the server returned no settings".to_owned()))
     }
 
     async fn exchange(&self, at: usize, question: &Question<'_>, until: Instant) -> Result<Arrived, Miss> {
@@ -343,9 +343,9 @@ impl Client {
         };
         let arrived = tokio::select! {
             arrived = arriving => arrived,
-            () = self.dead(at) => Err(Miss::Silent("it gives no sign of life".to_owned())),
+            () = self.dead(at) => Err(Miss::Silent("it does not respond to health checks".to_owned())),
             () = tokio::time::sleep_until(until.into()) => {
-                Err(Miss::Final(StoreError::Timeout("no answer came in time".to_owned())))
+                Err(Miss::Final(StoreError::Timeout("no response in time".to_owned())))
             }
         };
         let failure = arrived.as_ref().err().and_then(Miss::kind);
@@ -389,7 +389,7 @@ impl Client {
     /// Like [`Self::look_at`], in a background task.
     fn suspect(&self, at: usize) {
         let client = self.clone();
-        tokio::spawn(async move { client.look_at(at, "the answer broke off").await });
+        tokio::spawn(async move { client.look_at(at, "the response ended early").await });
     }
 
     fn put_aside(&self, at: usize, cause: &str) {
@@ -398,7 +398,7 @@ impl Client {
         if !endpoint.put_aside() {
             return;
         }
-        tracing::warn!(endpoint = endpoint.name, cause, "an endpoint of the trace store is put aside");
+        tracing::warn!(endpoint = endpoint.name, cause, "marked a ClickHouse endpoint unhealthy");
         self.shared.metrics.works(&endpoint.name, false);
         let first = pause(0, self.shared.entropy.as_ref());
         endpoint.try_after(first);
@@ -499,7 +499,7 @@ async fn watch(shared: Weak<Shared>, at: usize) {
         let client = Client { shared, bounds, session: None, only: None, meter: None };
         let silent = client.sign_of_life(at, WATCH_PATIENCE).await == Sign::Silent;
         if silent && client.shared.pool.another_works(at) {
-            client.put_aside(at, "it gives no sign of life");
+            client.put_aside(at, "it does not respond to health checks");
         }
     }
 }
@@ -516,7 +516,7 @@ async fn bring_back(shared: Weak<Shared>, at: usize, first: Duration) {
         // The server may have been restarted with another version.
         endpoint.dialect.forget();
         if client.is_back(at).await {
-            tracing::info!(endpoint = endpoint.name, "an endpoint of the trace store is back");
+            tracing::info!(endpoint = endpoint.name, "a ClickHouse endpoint is healthy again");
             shared.metrics.works(&endpoint.name, true);
             shared.pool.came_back(endpoint);
             return;

@@ -89,9 +89,9 @@ impl TraceStore {
             return Ok(());
         }
         Err(StoreError::Unfit(format!(
-            "servers of the cluster `{cluster}` change what is sent with a statement, without an error, so that answers could \
-             be shorter: {}; on these servers, take the constraints on these settings out of the profile of the user that \
-             they are asked as (with a `<secret>`, the service's own)",
+            "servers of the cluster `{cluster}` silently change settings that are sent with a statement, \
+             which could truncate results: {}; on these servers, remove the constraints on these settings \
+             from the profile of the user of the connection (with a `<secret>`, the service's user)",
             faults.join("; ")
         )))
     }
@@ -123,14 +123,16 @@ impl TraceStore {
         };
         let rows = rows.map_err(|error| match error {
             StoreError::Store { code: Some(497), message } => StoreError::Unfit(format!(
-                "it cannot be verified that the servers of the cluster `{cluster}` keep what is sent with a statement: \
-                 `GRANT READ ON REMOTE TO` the service's user, which without `CREATE TEMPORARY TABLE` lets it ask the servers of \
-                 configured clusters and no others: {message}"
+                "cannot verify that the servers of the cluster `{cluster}` keep the settings that are sent \
+                 with a statement: `GRANT READ ON REMOTE TO` the service's user; without `CREATE TEMPORARY \
+                 TABLE`, it can then query only the servers of configured clusters: {message}"
             )),
             other => other,
         })?;
         if rows.is_empty() {
-            return Err(StoreError::Short(format!("no server of the cluster `{cluster}` said anything")));
+            return Err(StoreError::Short(format!(
+                "no server of the cluster `{cluster}` returned its settings"
+            )));
         }
         let server = |(address, version, settings)| Server { address, version, settings };
         Ok(rows.into_iter().map(server).collect())
@@ -164,7 +166,7 @@ fn differences(server: &Server, sent: &BTreeMap<&str, String>) -> Option<String>
     let said: BTreeSet<&str> = server.settings.iter().map(|(name, _)| name.as_str()).collect();
     // A version may lack a setting whose feature it lacks.
     let missing = NEEDED.iter().map(|(name, _)| *name).filter(|name| !said.contains(name));
-    let missing = missing.map(|name| format!("does not say what `{name}` is"));
+    let missing = missing.map(|name| format!("does not report `{name}`"));
     let other = server.settings.iter().filter_map(|(name, value)| {
         let expected = sent.get(name.as_str())?;
         let differs = value != expected && !may_differ(name) && !SET_BY_ASKING.contains(&name.as_str());

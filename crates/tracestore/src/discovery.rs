@@ -115,7 +115,8 @@ impl Behind {
         let (whole, _) =
             all.find(|(_, (of_local, local))| (of_local.as_str(), local.as_str()) == (database, name))?;
         Some(format!(
-            "it is what one server keeps of the distributed table `{}.{}`: bind that one",
+            "it is the local table of one server behind the distributed table `{}.{}`: bind the distributed \
+             table",
             whole.0, whole.1
         ))
     }

@@ -12,7 +12,7 @@ fn named(changed: &[ChangedField]) -> String {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
     /// No endpoint could be reached, or none can take a statement now.
-    #[error("the trace store cannot be reached: {message}")]
+    #[error("ClickHouse cannot be reached: {message}")]
     Unavailable {
         /// Message of the last endpoint that was tried.
         message: String,
@@ -20,16 +20,16 @@ pub enum StoreError {
         retry_after_seconds: u64,
     },
     /// The statement ran into its time limit.
-    #[error("the query ran into its time limit: {0}")]
+    #[error("the query exceeded its time limit: {0}")]
     Timeout(String),
     /// The statement needed more memory than it may use, or than the server had left.
-    #[error("the query ran into a memory limit: {0}")]
+    #[error("the query exceeded a memory limit: {0}")]
     Memory(String),
     /// The statement would have read or held more than it may.
     #[error("the query would read too much: {0}")]
     TooLarge(String),
     /// ClickHouse refused the statement, or failed while answering it.
-    #[error("the trace store failed{}: {message}", code.map_or(String::new(), |code| format!(" with code {code}")))]
+    #[error("ClickHouse failed{}: {message}", code.map_or(String::new(), |code| format!(" with code {code}")))]
     Store {
         /// ClickHouse's error code, if it sent one.
         code: Option<i32>,
@@ -38,13 +38,13 @@ pub enum StoreError {
     },
     /// Answers of the server cannot be trusted: it is too old, or servers of its cluster change the settings that are sent to
     /// them. The text is for administrators.
-    #[error("the trace store is not fit for use: {0}")]
+    #[error("ClickHouse is not usable: {0}")]
     Unfit(String),
     /// The bound table is gone, or its structural columns have changed since it was bound. The text is for administrators.
     #[error("{0}")]
     TableChanged(String),
     /// An answer ended early, or holds less than it must.
-    #[error("the trace store's answer is not complete: {0}")]
+    #[error("the response of ClickHouse is incomplete: {0}")]
     Short(String),
     /// A column that the bound table lacks.
     #[error("the bound table has no column `{name}`")]
@@ -55,7 +55,7 @@ pub enum StoreError {
         nearest: Vec<String>,
     },
     /// A field of a policy or a filter has changed since it was marked. Never empty.
-    #[error("marked fields are of other types in the bound table now: {}", named(.0))]
+    #[error("marked fields have changed in the bound table: {}", named(.0))]
     FieldsChanged(Vec<ChangedField>),
     /// A fault of this program.
     #[error("{0}")]

@@ -272,9 +272,9 @@ pub(crate) fn check<'a>(
 /// Returns the field with its current type in the table, or else a text that describes what the table has instead.
 fn as_it_is(field: &MarkedField, columns: &[Column]) -> Result<MarkedField, String> {
     let physical = physical_field(&field.field, columns).map_err(|no_field| match no_field {
-        NoField::UnknownColumn { .. } | NoField::UnknownMember { .. } => "nothing".to_owned(),
+        NoField::UnknownColumn { .. } | NoField::UnknownMember { .. } => "missing".to_owned(),
         NoField::ImpossibleColumn(reason) | NoField::ImpossibleName(reason) => {
-            format!("nothing that a field can be made of: {reason}")
+            format!("not usable as a field: {reason}")
         }
     })?;
     let PhysicalField { source, column_type, logical_types } = physical;

@@ -327,7 +327,7 @@ fn check(file: &str, least: usize, answer: impl Fn(&AccessScope) -> String) {
 }
 
 #[test]
-fn predicates_are_those_of_the_files() {
+fn predicates_match_the_golden_files() {
     let files = [
         ("operators.txt", 25),
         ("columns.txt", 16),
@@ -341,6 +341,6 @@ fn predicates_are_those_of_the_files() {
 }
 
 #[test]
-fn statements_are_those_of_the_file() {
+fn statements_match_the_golden_file() {
     check("selections.txt", 2, selection_of);
 }

@@ -125,13 +125,15 @@ impl TraceStore {
         }
         let openings = request.sharing.map_or(&[][..], |sharing| sharing.openings);
         if openings.len() > MAX_OPENINGS {
-            let message = format!("at most {MAX_OPENINGS} openings can be asked about at once");
+            let message = format!("at most {MAX_OPENINGS} sets of predicates can be counted at once");
             return Err(StoreError::Internal(message));
         }
         let compared =
             request.comparisons.iter().flat_map(|compared| compared.before.iter().chain(&compared.after));
         if compared.chain(openings.iter().flatten()).any(|number| *number >= request.predicates.len()) {
-            return Err(StoreError::Internal("a question is about a predicate that is not there".to_owned()));
+            return Err(StoreError::Internal(
+                "a comparison refers to a predicate that does not exist".to_owned(),
+            ));
         }
         if let Some(sharing) = request.sharing {
             sharing.by.check()?;

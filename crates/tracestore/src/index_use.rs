@@ -37,9 +37,9 @@ enum Served {
 use Served::{By, Not};
 
 const KEYS_ONLY: &[&str] = &["idx_span_attr_key"];
-const ABSENT: &str = "a bloom filter cannot tell that something is absent";
+const ABSENT: &str = "a bloom filter cannot show that a value is absent";
 const TICKS: &str = "table keys wrap for years outside `DateTime`; the window of a search uses the key";
-const WITHIN: &str = "a bloom filter holds whole values, not parts of them";
+const WITHIN: &str = "a bloom filter contains whole values, not parts of them";
 
 /// Policies. `near` is a value of one granule, `far` of none.
 const POLICIES: &[(&str, Served)] = &[
@@ -91,8 +91,8 @@ const POLICIES: &[(&str, Served)] = &[
     ("!(ServiceName in [\"s1\", \"s2\"])", By(&[KEY])),
     ("ServiceName == \"s1\" && SpanName == \"op 3\"", By(&[KEY])),
     ("user.attributes.services.exists(s, s == ServiceName)", By(&[KEY])),
-    ("ServiceName.contains(\"1\")", Not("the key is in order of beginnings")),
-    ("ServiceName.endsWith(\"1\")", Not("the key is in order of beginnings")),
+    ("ServiceName.contains(\"1\")", Not("the key is ordered by prefixes")),
+    ("ServiceName.endsWith(\"1\")", Not("the key is ordered by prefixes")),
     ("size(ServiceName) == 3", Not("the key is no function of sizes")),
     ("ServiceName == SpanName", Not("two columns are no range of the key")),
     // Columns of other types, each with an index of its own.
@@ -109,7 +109,7 @@ const POLICIES: &[(&str, Served)] = &[
     ("Nick in [\"n7\", \"n8\"]", By(&["idx_nick"])),
     ("\"t7\" in Tags", By(&["idx_tags"])),
     ("user.attributes.tags.all(t, t in Tags)", By(&["idx_tags"])),
-    ("\"t7\" in Notes", Not("no skip index holds arrays of nullable strings")),
+    ("\"t7\" in Notes", Not("no skip index supports arrays of nullable strings")),
     ("Doc[\"a.b\"] == \"d7\"", By(&["idx_doc"])),
     ("Doc[\"a.b\"] in [\"d7\", \"d8\"]", By(&["idx_doc"])),
     ("Tags.exists(t, t == \"t7\")", By(&["idx_tags"])),
@@ -313,7 +313,7 @@ fn disagreement(what: &str, served: Served, found: &BTreeMap<String, (u32, u32)>
         By(names) if names.iter().all(|name| used.contains(name)) => None,
         By(names) => Some(format!("{what}: {names:?} should serve it, {used:?} do: {found:?}")),
         Not(_) if used.is_empty() => None,
-        Not(why) => Some(format!("{what}: {used:?} serve it after all, which was thought impossible: {why}")),
+        Not(why) => Some(format!("{what}: {used:?} serve it, although that was thought impossible: {why}")),
     }
 }
 
@@ -346,5 +346,10 @@ async fn each_operator_is_served_by_the_indexes_that_can_serve_it() {
         wrong.extend(disagreement(&what, served, &explain(&store, &lower_condition(&condition)).await));
     }
     println!("{served_by_index} operators are served by an index, {by_none} by none");
-    assert!(wrong.is_empty(), "{} of the table do not hold:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} rows of the table of expectations are wrong:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
 }

@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_0_is_no_limit() {
+    fn limits_that_can_be_0_are_not_limits() {
         let highest = |own: &str, min, max: Option<&str>, fixed| {
             super::highest(own.to_owned(), min, max.map(str::to_owned), fixed).unwrap_or_default()
         };
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_powerful_user_and_limited_ones() {
+    async fn powerful_and_limited_users_are_distinguished() {
         let local = LocalStore::start().unwrap();
         let user = inspect(&local).await.unwrap();
         assert!(!user.version.is_empty());
@@ -297,7 +297,7 @@ mod tests {
         assert_eq!((user.readonly.as_str(), &user.settings, &user.catalogue), ("2", &Ok(()), &Ok(())));
         assert_eq!(user.comparison, Ok(()));
         assert_eq!(user.unreadable, []);
-        assert!(user.sees_statements, "which this engine lets everybody");
+        assert!(user.sees_statements, "which this engine grants to all users");
         let most: Vec<_> = user.limits.iter().map(|limit| limit.most.as_deref()).collect();
         assert_eq!(most, [Some("600"), Some("4000000000")]);
         let grants = user.grants.unwrap();

@@ -65,12 +65,14 @@ pub fn not_adoptable(field: &MarkedField, columns: &[Column]) -> Option<String> 
     let column = field.column.as_deref()?;
     let (name, key) = (&field.field, &field.field.name);
     let Some(map) = field.field.map.as_ref().filter(|_| field.source == FieldSource::MapKey) else {
-        return Some(format!("`{name}` is no key of a map, which alone can have a column in its place"));
+        return Some(format!(
+            "`{name}` is not a key of a map; only such a key can have a column in its place"
+        ));
     };
     let map_type = columns.iter().find(|column| column.name == *map).map(|column| &column.column_type);
     if !map_type.is_some_and(|map_type| can_be_key_column(map_type, key)) {
         return Some(format!(
-            "no column can stand for `{name}`: only a map from strings to strings can have one"
+            "no column can replace `{name}`: only a key of a map from strings to strings can have one"
         ));
     }
     let Some(found) = columns.iter().find(|found| found.name == column) else {
@@ -81,13 +83,14 @@ pub fn not_adoptable(field: &MarkedField, columns: &[Column]) -> Option<String> 
     if !found.key.as_ref().is_some_and(|held| held.map == *map && held.key == *key) {
         let expression = key_column_expression(map, key);
         return Some(format!(
-            "`{column}` is not of the one form that a column of `{name}` has: {KEY_COLUMN_TYPE} MATERIALIZED {expression}"
+            "the definition of `{column}` is not the one that a column of `{name}` must have: \
+             {KEY_COLUMN_TYPE} MATERIALIZED {expression}"
         ));
     }
     if !found.in_parts {
         return Some(format!(
-            "policies read columns of keys only in MergeTree tables: what this table says of `{column}` is not certain \
-             of the tables behind it. Filters use the column without being told"
+            "policies read key columns only in MergeTree tables: the definition of `{column}` here does not \
+             guarantee its definition in the tables behind it. Filters use the column automatically"
         ));
     }
     None

@@ -144,39 +144,35 @@ impl Metrics {
         let Inner { ended, seconds, running, works, asked, failures, failovers } = self.0.as_ref();
         registry.register(
             "tracewarden_store_endpoint_up",
-            "Whether an endpoint of the trace store is asked (1), or put aside until it is back (0)",
+            "Whether a ClickHouse endpoint is healthy (1) or marked unhealthy (0)",
             works.clone(),
         );
         registry.register(
             "tracewarden_store_endpoint_requests",
-            "Statements sent to an endpoint, those that find out whether it is back included",
+            "Statements sent to an endpoint, including health checks",
             asked.clone(),
         );
         registry.register(
             "tracewarden_store_endpoint_failures",
-            "Statements that an endpoint failed, by why",
+            "Statements that failed at an endpoint, by reason",
             failures.clone(),
         );
         registry.register(
             "tracewarden_store_failovers",
-            "Statements that were answered after an endpoint had failed them",
+            "Statements that were answered after a failure at an endpoint",
             failovers.clone(),
         );
         registry.register(
             "tracewarden_store_statements",
-            "Statements sent to the trace store, by how they ended",
+            "Statements sent to ClickHouse, by outcome",
             ended.clone(),
         );
         registry.register(
             "tracewarden_store_statement_duration_seconds",
-            "Time from sending a statement to the end of its answer",
+            "Time from sending a statement to the end of its response",
             seconds.clone(),
         );
-        registry.register(
-            "tracewarden_store_statements_running",
-            "Statements whose answers have not ended",
-            running.clone(),
-        );
+        registry.register("tracewarden_store_statements_running", "Statements in progress", running.clone());
     }
 
     pub(crate) fn begin(&self) -> Measured {

@@ -94,7 +94,7 @@ impl TraceStore {
         for part in parts(predicates) {
             let (spans, mut found) = self.first_spans(place, part).await?;
             if spans < trace.spans {
-                return Err(StoreError::Short("a trace lost spans".to_owned()));
+                return Err(StoreError::Short("spans of a trace have disappeared".to_owned()));
             }
             let unmet: Vec<Predicate> = part
                 .iter()
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_nearest_span_meets_most_of_what_is_asked_for() {
+    async fn the_nearest_span_satisfies_most_of_the_predicate() {
         let local = LocalStore::start().unwrap();
         let store = connect(&local);
         execute(
@@ -393,7 +393,7 @@ mod tests {
 
     /// Spans without an id, several with the same start, as an instrumentation may send them.
     #[tokio::test]
-    async fn spans_of_one_identity_hide_no_others() {
+    async fn spans_with_one_identity_hide_no_others() {
         let local = LocalStore::start().unwrap();
         let store = connect(&local);
         execute(

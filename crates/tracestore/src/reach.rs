@@ -61,7 +61,7 @@ pub struct RecentReach {
 pub struct Opened {
     /// Number of traces with a span that satisfies it.
     pub traces: u64,
-    /// Number of services of the matching spans; 0 when no column for services is bound.
+    /// Number of services of the matching spans; 0 when no service column is bound.
     pub matching_services: u64,
     /// Number of services of all spans of those traces; 0 likewise.
     pub services: u64,
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn traces_count_whole_and_services_of_all_their_spans() {
+    async fn whole_traces_and_all_their_services_are_counted() {
         let local = LocalStore::start().unwrap();
         table(&local).await;
         let id = "lower(hex(MD5(toString(number))))";
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_sample_is_of_all_services_and_of_few_traces() {
+    async fn samples_cover_all_services_with_few_traces() {
         let local = LocalStore::start().unwrap();
         table(&local).await;
         // The table begins with the spans of `service 0`.
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_costs_too_much_is_not_asked() {
+    async fn expensive_queries_are_skipped() {
         let local = LocalStore::start().unwrap();
         table(&local).await;
         // Ten traces in the newest minutes; the newest hour has more rows than may be read.

@@ -259,7 +259,7 @@ mod tests {
     use crate::differential::{connect, execute};
 
     #[tokio::test]
-    async fn a_clock_that_is_ahead_hides_no_keys() {
+    async fn a_clock_ahead_hides_no_keys() {
         let local = LocalStore::start().unwrap();
         let store = connect(&local);
         let table = "CREATE TABLE default.spans (At DateTime64(3), m Map(String, String)) ENGINE = MergeTree ORDER BY At";

@@ -361,7 +361,7 @@ impl TraceStore {
         if any != Predicate::False {
             let mut search = store.search_for(demands, window, limit, &table, tables.index);
             search.deadline = search.deadline.min(Instant::now() + patience);
-            let late = || StoreError::Timeout("the search takes longer than it may".to_owned());
+            let late = || StoreError::Timeout("the search exceeds its time limit".to_owned());
             tokio::time::timeout_at(search.deadline, search.run(&Choice::Best))
                 .await
                 .map_err(|_| late())??;

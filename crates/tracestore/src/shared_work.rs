@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn callers_at_the_same_time_share_result_and_failure() {
+    async fn concurrent_callers_share_results_and_failures() {
         let remembered = Arc::new(Remembered::<u8, u32>::default());
         let runs = Arc::new(AtomicU32::new(0));
         let ask = |fails: bool| {
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn work_ends_with_those_who_wait_for_it() {
+    async fn shared_work_ends_with_its_last_waiter() {
         let work = SharedWork::<u8, ()>::default();
         let never = std::future::pending::<Result<u8, ()>>();
         let gone = tokio::time::timeout(Duration::from_secs(1), work.run(never.boxed())).await;

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn spans_of_one_id_are_told_apart_by_time_and_names() {
+    async fn spans_with_one_id_are_distinguished_by_time_and_names() {
         for timestamp in ["DateTime", "DateTime64(3)", "DateTime64(6)", "DateTime64(7)", "DateTime64(9)"] {
             let local = LocalStore::start().unwrap();
             let store = connect(&local);

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn own_names_are_no_columns() {
+    fn internal_names_are_not_columns() {
         let columns = ["x1", "tw_x1", "tw__", "TraceId"];
         assert_eq!(Statement::over(columns.into_iter()).own("x1"), "tw___x1");
         assert_eq!(Statement::over(std::iter::empty()).own("x1"), "tw_x1");

@@ -182,6 +182,6 @@ impl TraceStore {
             }
         }
         let stats = count(&scan, chosen).await?;
-        stats.map_err(|why| StoreError::Short(format!("the numbers were interrupted again: {why:?}")))
+        stats.map_err(|why| StoreError::Short(format!("the statistics were interrupted again: {why:?}")))
     }
 }

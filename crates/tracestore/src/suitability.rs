@@ -17,23 +17,21 @@ pub struct Unsuitable {
 
 /// Returns why a table of this name and engine is unsuitable; `parameters` are those of a view.
 pub(crate) fn unsuitable(name: &str, engine: &str, parameters: &[String]) -> Option<Unsuitable> {
-    let view = "bind the table that the materialized view behind it fills";
+    let view = "bind the target table of its materialized view";
     let (reason, readable) = match engine {
-        "Null" => (format!("a table of the engine Null never holds a row: {view}"), false),
+        "Null" => (format!("a table of the engine Null never contains a row: {view}"), false),
         "Set" => ("a table of the engine Set cannot be read".to_owned(), false),
         queue if QUEUES.contains(&queue) => {
-            (format!("reading a table of the engine {queue} takes its messages away: {view}"), false)
+            (format!("reading a table of the engine {queue} consumes its messages: {view}"), false)
         }
         "Dictionary" => (
             "a dictionary has one row for each key, and no spans: bind the table that it is read from"
                 .to_owned(),
             true,
         ),
-        "MaterializedView" => (
-            "a materialized view fills another table: bind that table, if it has a name of its own"
-                .to_owned(),
-            true,
-        ),
+        "MaterializedView" => {
+            ("a materialized view fills another table: bind that table, if it is not hidden".to_owned(), true)
+        }
         _ if !parameters.is_empty() => {
             let named = parameters.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
             let reason = format!(
@@ -42,8 +40,8 @@ pub(crate) fn unsuitable(name: &str, engine: &str, parameters: &[String]) -> Opt
             (reason, false)
         }
         _ if name.starts_with(".inner.") || name.starts_with(".inner_id.") => {
-            let reason = "it is the hidden table of a materialized view, and gone when the view is made anew: bind the view, \
-                 or have the view fill a table of its own (`TO …`)";
+            let reason = "it is the hidden table of a materialized view, and is lost when the view is \
+                          recreated: bind the view, or give the view an explicit target table (`TO …`)";
             (reason.to_owned(), true)
         }
         _ => return None,
@@ -80,7 +78,7 @@ mod tests {
     const COLUMNS: &str = "Timestamp DateTime64(9), TraceId String, SpanId String, ParentSpanId String";
 
     #[tokio::test]
-    async fn tables_that_hold_no_spans_are_not_proposed_and_say_why() {
+    async fn tables_without_spans_are_not_proposed_and_have_a_reason() {
         let local = LocalStore::start().unwrap();
         let store = connect(&local);
         for statement in [
@@ -99,7 +97,7 @@ mod tests {
         let tables = store.tables().await.unwrap();
         let inner = tables.iter().find(|table| table.name.starts_with(".inner")).unwrap().name.clone();
         for (name, reason, readable) in [
-            ("landing", Some("never holds a row"), false),
+            ("landing", Some("never contains a row"), false),
             ("landing_mv", Some("fills another table"), true),
             ("last", Some("one row for each key"), true),
             ("of_tenant", Some("takes parameters (`tenant`)"), false),

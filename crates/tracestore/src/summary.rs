@@ -90,7 +90,8 @@ impl TraceStore {
             .iter()
             .map(|trace| {
                 let row = by_id.remove(&trace.id).filter(|row| row.1 >= trace.spans);
-                let row = row.ok_or_else(|| StoreError::Short("a trace lost spans".to_owned()))?;
+                let row =
+                    row.ok_or_else(|| StoreError::Short("spans of a trace have disappeared".to_owned()))?;
                 let (
                     trace_id,
                     span_count,
@@ -131,7 +132,7 @@ mod tests {
 
     /// Stored values of a span that ends before it begins, of one that took 5 ns, and of the maximum duration.
     #[tokio::test]
-    async fn a_duration_below_zero_counts_as_none() {
+    async fn a_negative_duration_counts_as_zero() {
         let local = LocalStore::start().unwrap();
         let store = connect(&local);
         let longest = i64::MAX;

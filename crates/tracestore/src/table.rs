@@ -171,8 +171,8 @@ impl BoundTable {
                 let Binding { database, table, .. } = binding;
                 StoreError::TableChanged(match columns.is_empty() {
                     true => format!(
-                        "the bound table {database}.{table} is gone, or the service's user has no access to it: restore it, or \
-                         bind another table with `PUT /schema/binding`"
+                        "the bound table {database}.{table} no longer exists, or the service's user has no \
+                         access to it: restore it, or bind another table with `PUT /schema/binding`"
                     ),
                     false => format!(
                         "the bound table {database}.{table} has no column `{name}`: restore it, or bind the table again with \

@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_listed_is_what_a_filter_finds() {
+    async fn listed_values_are_those_that_filters_find() {
         let local = LocalStore::start().unwrap();
         table(&local).await;
         let asking = Asking::new(&local).await;
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_no_filter_can_use_is_counted_and_what_is_far_away_is_not_looked_at() {
+    async fn unusable_values_are_counted_and_distant_spans_are_not_read() {
         let local = LocalStore::start().unwrap();
         table(&local).await;
         let insert = |seconds: i64, trace: &str, value: &str| {
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn large_traces_are_looked_at_one_by_one() {
+    fn large_traces_are_read_one_by_one() {
         let count = |spans: &[u64]| {
             let id = |at: usize| format!("trace {at}");
             let traces: Vec<_> = (0..spans.len()).map(|at| SelectedTrace { id: id(at), spans: 1 }).collect();

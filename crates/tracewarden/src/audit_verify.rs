@@ -65,7 +65,7 @@ async fn verify(db: &AppDb, heads: &[NotedHead]) -> anyhow::Result<ExitCode> {
             }
             Noted::Removed => {
                 println!(
-                    "noted head {}: cannot be checked, the record was removed for its age",
+                    "noted head {}: cannot be checked, the record was removed because of its age",
                     head.sequence
                 );
                 print_removal_since(head, &verified);
@@ -87,10 +87,10 @@ fn print(verified: &VerifiedAudit) {
         println!("from {} ({}) to {} ({})", first.sequence, first.at, last.sequence, last.at);
     }
     if anchor.0 > 0 {
-        println!("older ones were removed for their age, through {}:{}", anchor.0, anchor.1);
+        println!("older ones were removed because of their age, through {}:{}", anchor.0, anchor.1);
     }
     if let Some(newest) = newest_removal {
-        println!("{removals} of the records tell of a removal, the newest is {}", told(newest));
+        println!("{removals} of the records report a removal, the newest is {}", told(newest));
     }
     println!("head {}:{}", head.0, head.1);
 }
@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_noted_head_fits_differs_or_is_gone() {
+    fn compares_noted_heads() {
         let verified = VerifiedAudit {
             records: 2,
             first: None,
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_is_read_as_it_is_printed() {
+    fn parses_printed_heads() {
         let hash = "Ab".repeat(32);
         let head: NotedHead = format!("12:{hash}").parse().unwrap();
         assert_eq!(head, NotedHead { sequence: 12, hash: hash.to_lowercase() });

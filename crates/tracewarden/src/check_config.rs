@@ -96,10 +96,10 @@ fn private(path: &Path, what: &str) -> Finding {
             Finding::ok(format!("`{}` {what} and is private", path.display()))
         }
         Ok(metadata) => Finding::warning(format!(
-            "`{}` {what} and is open to others (mode {:03o}): `chmod 600` it",
+            "`{}` {what} and is accessible to other users (mode {:03o}): run `chmod 600` on it",
             path.display(),
             metadata.permissions().mode() & 0o777
         )),
-        Err(error) => Finding::error(format!("`{}` {what} and cannot be looked at: {error}", path.display())),
+        Err(error) => Finding::error(format!("`{}` {what} and cannot be checked: {error}", path.display())),
     }
 }

@@ -90,7 +90,7 @@ impl FromStr for NotedHead {
             Some(Self { sequence: sequence.parse().ok().filter(|_| whole)?, hash: hash.to_ascii_lowercase() })
         });
         parsed.ok_or_else(|| {
-            "takes a number, a colon and 64 hexadecimal digits, as `audit verify` prints".to_owned()
+            "must be a number, a colon and 64 hexadecimal digits, as `audit verify` prints them".to_owned()
         })
     }
 }
@@ -114,7 +114,7 @@ Examples:
   tracewarden ddl --config tracewarden.toml
   tracewarden ddl --config tracewarden.toml | clickhouse-client --user operator --password
 
-Everything but the statements is in comments. The service's own user in the trace store cannot run them, and should not.";
+All other text is in comments. The service's ClickHouse user cannot run these statements, and must not be able to.";
 
 const CHECK_EXAMPLES: &str = "\
 Examples:
@@ -132,7 +132,7 @@ Examples:
     tracewarden policy evaluate --model model.json --user ada.yaml --spans - --expression 'ServiceName == \"checkout\"'
 
 The user: {username: ada, roles: [payments], attributes: {team: payments}}
-The spans: a list of them, or the answer of a query or of GET /traces/{id} as it is.
+The spans: a list of spans, or the unmodified answer of a query or of GET /traces/{id}.
 
 Exit status: 0 evaluated, 1 the policy is not valid, 2 it could not be evaluated.";
 

@@ -222,7 +222,8 @@ impl Reader {
         let metrics_listen = metrics_listen?;
         if metrics_listen.is_some_and(|metrics| same_port(listen, metrics)) {
             self.errors.push(
-                "`metrics_listen` and `listen` name the same port; give metrics one of their own".to_owned(),
+                "`metrics_listen` and `listen` name the same port; choose another port for metrics"
+                    .to_owned(),
             );
         }
         Some(Configuration {
@@ -292,7 +293,7 @@ fn admin_username(text: &str) -> Result<String, String> {
 fn password_hash(text: &str) -> Result<Secret, String> {
     match AdminSettings::check_password_hash(text) {
         Ok(()) => Ok(Secret(text.to_owned())),
-        Err(reason) => Err(format!("takes what `tracewarden hash-password` prints: {reason}")),
+        Err(reason) => Err(format!("must be a hash from `tracewarden hash-password`: {reason}")),
     }
 }
 

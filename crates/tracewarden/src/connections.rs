@@ -65,12 +65,12 @@ impl Connections {
         registry.register("tracewarden_http_connections", "Open connections", self.open.clone());
         registry.register(
             "tracewarden_http_connections_full",
-            "Times that as many connections were open as may be, so that the next one had to wait",
+            "Times that the connection limit was reached, so that the next connection had to wait",
             self.full.clone(),
         );
         registry.register(
             "tracewarden_http_accept_failures",
-            "Times that a connection could not be accepted, as for lack of file descriptors",
+            "Times that a connection could not be accepted, for example for lack of file descriptors",
             self.failures.clone(),
         );
     }
@@ -82,7 +82,7 @@ impl Connections {
         }
         self.full.inc();
         if let Some(times) = self.said.full.say(Instant::now()) {
-            tracing::warn!(times, most = self.most, "as many connections are open as may be; others wait");
+            tracing::warn!(times, most = self.most, "connection limit reached; new connections are queued");
         }
         match Arc::clone(&self.places).acquire_owned().await {
             Ok(place) => Place { _permit: place },
@@ -137,7 +137,7 @@ pub fn make_room(connections: usize) {
     if limit.current != limit.maximum {
         let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
         if let Err(error) = setrlimit(Resource::Nofile, raised) {
-            tracing::debug!(%error, "the number of open files stays as it is");
+            tracing::debug!(%error, "cannot raise the limit of open files");
         }
     }
     let needed = u64::try_from(connections)
@@ -148,7 +148,8 @@ pub fn make_room(connections: usize) {
         tracing::warn!(
             files,
             needed,
-            "fewer files may be open than `max_connections` may need; raise the limit (`ulimit -n`, `LimitNOFILE`) or lower it"
+            "the limit of open files is lower than `max_connections` may need; raise the limit (`ulimit -n`, \
+             `LimitNOFILE`) or lower `max_connections`"
         );
     }
 }
@@ -158,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_happens_often_is_said_seldom_and_counted() {
+    fn frequent_events_are_logged_rarely_with_their_count() {
         let (seldom, begun) = (Seldom::default(), Instant::now());
         assert_eq!(seldom.say(begun), Some(1));
         assert!((0..99).all(|_| seldom.say(begun + BETWEEN_LINES / 2).is_none()));

@@ -42,7 +42,7 @@ async fn ask(configuration: &Configuration) -> anyhow::Result<(Binding, DdlAdvic
         .binding
         .ok_or_else(|| anyhow!("no trace source is bound: bind one with `PUT /schema/binding` first"))?;
     let store = TraceStore::new(serve::store_config(configuration), Arc::new(ambient::SystemEntropy))
-        .context("cannot set up the trace store's client")?;
+        .context("cannot set up the ClickHouse client")?;
     let advice = store.session().ddl(&binding, &model.fields, configuration.discovery_samples).await?;
     Ok((binding, advice))
 }
@@ -71,7 +71,7 @@ fn sql(binding: &Binding, advice: &DdlAdvice) -> String {
             let _ = writeln!(text, "{statement};");
         }
         if !suggestion.afterwards.is_empty() {
-            comment(&mut text, "when the store has built that (see system.mutations):");
+            comment(&mut text, "when ClickHouse has built that (see system.mutations):");
             for statement in &suggestion.afterwards {
                 comment(&mut text, &format!("{statement};"));
             }
@@ -100,15 +100,15 @@ fn describe(text: &mut String, suggestion: &DdlSuggestion) {
         comment(text, &format!("   takes about {} on disk", size(bytes)));
     }
     for field in &suggestion.leaves_out {
-        comment(text, &format!("   does not serve searches that look at {field}"));
+        comment(text, &format!("   does not speed up searches on {field}"));
     }
     for needed in &suggestion.needs {
         comment(text, &format!("   needs {needed}"));
     }
     match suggestion.state {
         DdlState::Missing => {}
-        DdlState::Partial => comment(text, "   partly there: this is what is missing"),
-        DdlState::Building => comment(text, "   the store is building it (see system.mutations)"),
+        DdlState::Partial => comment(text, "   partly in place: the missing parts follow"),
+        DdlState::Building => comment(text, "   ClickHouse is building it (see system.mutations)"),
     }
 }
 

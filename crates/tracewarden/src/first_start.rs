@@ -73,7 +73,11 @@ impl InitialPassword {
         // Another process that uses the same path may have written its own password.
         let still_ours = ours(path).is_ok_and(|(_, text)| text.trim_end() == password);
         if still_ours && let Err(error) = fs::remove_file(path) {
-            tracing::warn!(%error, path = %path.display(), "the password in this file is not valid; it could not be removed");
+            tracing::warn!(
+                %error,
+                path = %path.display(),
+                "cannot remove this file; the password in it is not valid"
+            );
         }
     }
 
@@ -89,13 +93,14 @@ impl InitialPassword {
                     terminal,
                     "\nCreated the administrator `{username}` with the password\n\n    {password}\n"
                 )?;
-                writeln!(terminal, "It is shown this once, and must be changed at the first log-in.\n")
+                writeln!(terminal, "It is shown only once and must be changed at the first sign-in.\n")
             }
             Self::File { path, .. } => {
                 tracing::warn!(
                     username,
                     path = %path.display(),
-                    "created the administrator; the password is in this file and must be changed at the first log-in"
+                    "created the administrator; the password is in this file and must be changed at the \
+                     first sign-in"
                 );
                 Ok(())
             }
@@ -114,7 +119,7 @@ fn file(configuration: &Configuration) -> anyhow::Result<PathBuf> {
         }
         None => PathBuf::from("tracewarden.initial-password"),
     });
-    absolute(&path).with_context(|| format!("no absolute path of `{}`", path.display()))
+    absolute(&path).with_context(|| format!("cannot determine the absolute path of `{}`", path.display()))
 }
 
 fn unwritable(path: &Path, why: &str) -> String {
@@ -156,7 +161,7 @@ fn write_private(path: &Path, password: &str) -> Result<(), String> {
 fn ours(path: &Path) -> Result<(File, String), String> {
     const OTHERS: u32 = 0o077;
     const BYTES_MAX: u64 = 64;
-    let foreign = |why: &str| format!("there is a file already that is not one of ours ({why})");
+    let foreign = |why: &str| format!("a file exists that no earlier start created ({why})");
     // `NONBLOCK`: opening a named pipe must not wait for its writer.
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let opened = rustix::fs::open(path, flags, Mode::empty()).map_err(|error| match error {
@@ -166,16 +171,16 @@ fn ours(path: &Path) -> Result<(File, String), String> {
     let mut file = File::from(opened);
     let metadata = file.metadata().map_err(|error| error.to_string())?;
     if !metadata.is_file() || metadata.nlink() != 1 {
-        return Err(foreign("no plain file"));
+        return Err(foreign("not a regular file"));
     }
     if metadata.uid() != rustix::process::geteuid().as_raw() || metadata.mode() & OTHERS != 0 {
-        return Err(foreign("others have a say in it"));
+        return Err(foreign("other users own it or have access to it"));
     }
     let mut text = String::new();
     let read = (&mut file).take(BYTES_MAX).read_to_string(&mut text);
     // The file is empty if the process was killed between creating and writing it.
     if read.is_err() || !(text.is_empty() || text.strip_suffix('\n').is_some_and(is_generated_password)) {
-        return Err(foreign("it holds something else than a generated password"));
+        return Err(foreign("it does not contain a generated password"));
     }
     Ok((file, text))
 }
@@ -198,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_earlier_start_left_is_written_over() {
+    fn overwrites_files_of_earlier_starts() {
         for left in ["", EARLIER] {
             let (_directory, path) = file(left, 0o600);
             write_private(&path, NEW).unwrap();
@@ -207,13 +212,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_ours_stays_as_it_is() {
+    fn keeps_foreign_files() {
         for (text, mode) in
             [("other\n", 0o600), ("abcd\n", 0o600), (EARLIER, 0o644), (&EARLIER.repeat(3), 0o600)]
         {
             let (_directory, path) = file(text, mode);
             let error = write_private(&path, NEW).unwrap_err();
-            assert!(error.contains("not one of ours"), "{error}");
+            assert!(error.contains("no earlier start created"), "{error}");
             assert_eq!(fs::read_to_string(&path).unwrap(), text);
         }
         let (directory, path) = file(EARLIER, 0o600);
@@ -231,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_own_password_is_withdrawn() {
+    fn removes_only_its_own_password_file() {
         let (_directory, path) = file("", 0o600);
         let mut place = InitialPassword::File { path: path.clone(), written: None };
         place.withdraw();

@@ -23,7 +23,7 @@ const LINES: Duration = Duration::from_secs(5);
 pub async fn open(url: &str, clock: &dyn Clock) -> anyhow::Result<AppDb> {
     let begun = Instant::now();
     let mut said: Option<Instant> = None;
-    let context = "cannot open the service's own database, see `database_url`";
+    let context = "cannot open the application database, see `database_url`";
     loop {
         let error = match AppDb::open(url, clock.now()).await {
             Ok(db) => return Ok(db),
@@ -43,7 +43,7 @@ pub async fn open(url: &str, clock: &dyn Clock) -> anyhow::Result<AppDb> {
         }
         if said.is_none_or(|said| said.elapsed() >= LINES) {
             said = Some(Instant::now());
-            tracing::warn!(%error, "waiting for the own database");
+            tracing::warn!(%error, "waiting for the application database");
         }
         sleep(PAUSE).await;
     }

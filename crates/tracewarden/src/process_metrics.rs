@@ -19,19 +19,19 @@ impl Collector for ProcessMetrics {
         };
         if let Some(bytes) = resident_bytes() {
             let metric = ConstGauge::new(bytes);
-            write("process_resident_memory_bytes", "Memory of the process that is not swapped out", &metric)?;
+            write("process_resident_memory_bytes", "Resident memory of the process, in bytes", &metric)?;
         }
         if let Some(open) = open_files() {
             write("process_open_fds", "Open file descriptors", &ConstGauge::new(open))?;
         }
         if let Some(most) = most_files() {
-            write("process_max_fds", "File descriptors that may be open", &ConstGauge::new(most))?;
+            write("process_max_fds", "Maximum number of open file descriptors", &ConstGauge::new(most))?;
         }
         if let Some((seconds, started)) = times() {
             let metric = ConstCounter::new(seconds);
-            write("process_cpu_seconds", "Time that processors spent on the process", &metric)?;
+            write("process_cpu_seconds", "Processor time of the process, in seconds", &metric)?;
             let metric = ConstGauge::new(started);
-            write("process_start_time_seconds", "When the process started, in seconds since 1970", &metric)?;
+            write("process_start_time_seconds", "Start time of the process, in seconds since 1970", &metric)?;
         }
         Ok(())
     }
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     #[allow(clippy::disallowed_methods, reason = "compared with the clock itself")]
-    fn the_process_is_described() {
+    fn reads_process_metrics() {
         assert!(resident_bytes().unwrap() > 1 << 20);
         let before = open_files().unwrap();
         let file = fs::File::open("/proc/self/status").unwrap();

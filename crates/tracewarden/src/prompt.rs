@@ -63,7 +63,7 @@ impl EchoOff {
 impl Drop for EchoOff {
     fn drop(&mut self) {
         if tcsetattr(io::stdin(), OptionalActions::Flush, &self.0).is_err() {
-            tracing::error!("the terminal's echo could not be turned on again; `stty echo` does");
+            tracing::error!("cannot turn the terminal's echo on again; run `stty echo`");
         }
     }
 }

@@ -74,7 +74,7 @@ async fn serve(configuration: &Configuration) -> anyhow::Result<()> {
         tracing::warn!("{doubt}");
     }
     connections::make_room(configuration.max_connections);
-    let mut stop = Box::pin(server::stop_signal().context("cannot watch for the signal to stop")?);
+    let mut stop = Box::pin(server::stop_signal().context("cannot listen for the stop signal")?);
     // Bind before anything is created, so that an address in use is found first.
     let listener = TcpListener::bind(configuration.listen)
         .await
@@ -92,7 +92,7 @@ async fn serve(configuration: &Configuration) -> anyhow::Result<()> {
         }
     };
     let store = TraceStore::new(store_config(configuration), Arc::clone(&entropy))
-        .context("cannot set up the trace store's client")?;
+        .context("cannot set up the ClickHouse client")?;
     let service = Service::new(db.clone(), store, clock, Arc::clone(&entropy), settings(configuration))
         .await
         .map_err(|error| explain("cannot start", &error))?;
@@ -138,7 +138,7 @@ async fn serve(configuration: &Configuration) -> anyhow::Result<()> {
     drop(end_maintenance);
     if let Err(error) = maintenance.await {
         // The error itself is not logged: it quotes the panic's message.
-        tracing::error!(panicked = error.is_panic(), "the maintenance ended early");
+        tracing::error!(panicked = error.is_panic(), "background maintenance ended unexpectedly");
     }
     if let Some(counted) = counted {
         counted.abort();
@@ -153,7 +153,7 @@ async fn notice(stop: impl Future<Output = ()>, stopping: Stopping, delay: Durat
     stop.await;
     stopping.begin();
     if !delay.is_zero() {
-        tracing::info!(seconds = delay.as_secs(), "about to stop; requests are still served");
+        tracing::info!(seconds = delay.as_secs(), "stop requested; still serving requests");
         tokio::time::sleep(delay).await;
     }
 }
@@ -196,7 +196,7 @@ async fn bootstrap(service: &Service, configuration: &Configuration) -> anyhow::
         Bootstrap::Created { username, password: Some(password) } => {
             place
                 .announce(&username, password.expose_secret())
-                .context("cannot show the administrator's password; it is lost: configure a hash")?;
+                .context("cannot show the administrator's password; it is lost: set `admin_password_hash`")?;
         }
         Bootstrap::HashReplaced { username } => {
             tracing::warn!(

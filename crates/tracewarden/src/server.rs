@@ -105,7 +105,7 @@ pub async fn serve(
     drop(listener);
     tracing::info!("stopping; running answers may finish");
     if tokio::time::timeout(patience.grace, running.shutdown()).await.is_err() {
-        tracing::warn!("answers that still ran are broken off");
+        tracing::warn!("aborting answers that still run");
         if break_off.send(true).is_ok() {
             // Aborted answers write their audit records now.
             tokio::time::sleep(LAST_RECORDS).await;
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_client_that_stops_reading_is_let_go() {
+    async fn disconnects_clients_that_stop_reading() {
         let dropped = Arc::new(AtomicBool::new(false));
         let held = Arc::clone(&dropped);
         let routes = Router::new().route("/", get(move || endless(Arc::clone(&held))));
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_sends_a_head_too_slowly_is_let_go() {
+    async fn disconnects_clients_that_send_heads_too_slowly() {
         let patience = Patience { head: Duration::from_millis(500), ..PATIENCE };
         let address = start(patience, &Connections::new(9)).await;
         let mut silent = TcpStream::connect(address).await.unwrap();

@@ -41,9 +41,9 @@ fn number(value: f64) -> String {
 
 /// Formats the targets as a Markdown table.
 pub fn table(bars: &[Bar]) -> String {
-    let mut out = String::from("| bar | asked | measured | |\n|---|---|---|---|\n");
+    let mut out = String::from("| target | required | measured | |\n|---|---|---|---|\n");
     for Bar { what, asked, measured, holds } in bars {
-        let verdict = if *holds { "holds" } else { "**does not hold**" };
+        let verdict = if *holds { "met" } else { "**missed**" };
         let _ = writeln!(out, "| {what} | {asked} | {measured} | {verdict} |");
     }
     out
@@ -58,8 +58,8 @@ mod tests {
         assert!(Bar::at_most("x", 1.2, 1.2).holds && !Bar::at_most("x", 1.2, 1.21).holds);
         assert!(Bar::at_least("x", 3.0, 3.0).holds && !Bar::at_least("x", 3.0, 2.99).holds);
         let text = table(&[Bar::at_least("pages", 1000.0, f64::NAN), Bar::at_most("times", 1.5, 1.25)]);
-        assert!(text.contains("| pages | at least 1000 | not measured | **does not hold** |"), "{text}");
-        assert!(text.contains("| times | at most 1.50 | 1.25 | holds |"), "{text}");
+        assert!(text.contains("| pages | at least 1000 | not measured | **missed** |"), "{text}");
+        assert!(text.contains("| times | at most 1.50 | 1.25 | met |"), "{text}");
         assert!(!Bar::at_most("x", 1.0, f64::NAN).holds && !Bar::at_least("x", 1.0, f64::INFINITY).holds);
     }
 }

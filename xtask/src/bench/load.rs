@@ -24,7 +24,7 @@ pub struct Shot {
 
 /// Returns the cores that this process may use, in order.
 pub fn cores() -> Result<Vec<usize>> {
-    let set = sched_getaffinity(None).context("cannot read which cores may be used")?;
+    let set = sched_getaffinity(None).context("cannot determine the usable cores")?;
     Ok((0..CpuSet::MAX_CPU).filter(|core| set.is_set(*core)).collect())
 }
 
@@ -116,14 +116,14 @@ impl Connection {
         let mut held = 0;
         loop {
             let room = self.buffer.get_mut(held..).unwrap_or_default();
-            let read = self.stream.read(room).context("no answer came in time")?;
+            let read = self.stream.read(room).context("no answer in time")?;
             ensure!(read > 0, "the connection ended before the answer did, or the answer is large");
             held += read;
             let answer = self.buffer.get(..held).unwrap_or_default();
             let Some((status, whole)) = head(answer)? else { continue };
             ensure!(status == self.status, "answered with {status} instead of {}", self.status);
             if held >= whole {
-                ensure!(held == whole, "more came than one answer");
+                ensure!(held == whole, "received more than one answer");
                 return Ok(());
             }
         }
@@ -140,7 +140,7 @@ fn head(answer: &[u8]) -> Result<Option<(u16, usize)>> {
         let (name, value) = line.split_once(':')?;
         name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>())
     });
-    let length = length.context("the answer does not say how long it is")??;
+    let length = length.context("the answer does not contain its length")??;
     Ok(Some((status, end + 4 + length)))
 }
 

@@ -106,7 +106,7 @@ pub fn run(bench: Option<&Bench>, check: bool) -> Result<()> {
     }
     let missed: Vec<&str> =
         measured.iter().flat_map(|section| &section.bars).filter(|bar| !bar.holds).map(Bar::what).collect();
-    ensure!(!check || missed.is_empty(), "these bars do not hold: {}", missed.join("; "));
+    ensure!(!check || missed.is_empty(), "missed targets: {}", missed.join("; "));
     Ok(())
 }
 
@@ -115,9 +115,9 @@ fn write(measured: &[Section]) -> Result<()> {
     let path = workspace::root().join("docs/benchmarks.md");
     let held = fs::read_to_string(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
     let mut document = String::from(
-        "# Benchmarks\n\n`cargo xtask bench` measures on the machine that it runs on and writes this page; `--check` makes it fail \
-         when a bar does not\nhold. The trace store, the service and the client share that machine, so that ratios say more than \
-         times.\n\n",
+        "# Benchmarks\n\n`cargo xtask bench` measures on the machine that it runs on and writes this page; \
+         with `--check`, it fails if a target is missed.\nClickHouse, the service and the client share that \
+         machine, so ratios mean more than times.\n\n",
     );
     let _ = writeln!(document, "Cores: {}.\n", std::thread::available_parallelism().map_or(0, usize::from));
     let sections: Vec<String> = TITLES

@@ -57,18 +57,18 @@ fn measure(stack: &mut Stack) -> Result<(Vec<Row>, usize)> {
 
     let row = |name| Row { name, times: Vec::new() };
     let mut export = row("export");
-    let mut same = row("plan of what is in force");
+    let mut same = row("plan of the current model");
     let mut other = row("plan of 1,000 other policies");
-    let mut counted = row("the same with its impact, of which there is none without traces");
+    let mut counted = row("the same with its impact (none, because there are no traces)");
     let mut import = row("import of these");
-    let mut restore = row("restore of the model before");
+    let mut restore = row("restore of the previous model");
     put(&admin, "/schema/import", "PUT", change(&admin)?, files.first())?;
     for _ in 0..ROUNDS {
         interrupt::check()?;
         let [held, next] = &files;
         export.time(|| admin.get("/schema/export"))?;
         let plan = same.time(|| admin.call("POST", "/schema/plan?seconds=0", Some(held)))?;
-        ensure!(plan.get("empty") == Some(&json!(true)), "what is in force is no change: {plan}");
+        ensure!(plan.get("empty") == Some(&json!(true)), "the current model must give no changes: {plan}");
         let plan = other.time(|| admin.call("POST", "/schema/plan?seconds=0", Some(next)))?;
         let changes = list(&plan, "/changes")?.len();
         ensure!(changes >= ROLES * POLICIES_OF_A_ROLE, "the plan names {changes} changes only");
@@ -125,7 +125,7 @@ fn file(stored: &Value, edition: usize) -> Result<Value> {
 /// Returns the number of the current model version.
 fn change(admin: &Client) -> Result<u64> {
     let tag = admin.send("GET", "/schema/export", None, None)?.etag.context("the export has no ETag")?;
-    tag.trim_matches('"').parse().with_context(|| format!("`{tag}` is no number of a change"))
+    tag.trim_matches('"').parse().with_context(|| format!("`{tag}` is not the number of a change"))
 }
 
 /// Sends a model change that is based on version `held`.
@@ -156,8 +156,9 @@ impl Row {
 
 fn markdown(rows: &[Row], bytes: usize, bars: &[Bar]) -> String {
     let mut out = format!(
-        "## Access model\n\n{ROLES} roles with {} policies and {} marked fields as one file of {} KB, over HTTP, with the service's own \
-         data in an\nSQLite file; {ROUNDS} rounds. A plan checks every policy, and so does an import, before its one transaction.\n\n",
+        "## Access model\n\n{ROLES} roles with {} policies and {} marked fields as one file of {} KB, over \
+         HTTP, with an SQLite file as the\napplication database; {ROUNDS} rounds. A plan checks every \
+         policy; an import does so too, before its single transaction.\n\n",
         ROLES * POLICIES_OF_A_ROLE,
         FIELDS + 2,
         bytes / 1000,

@@ -12,8 +12,9 @@ pub fn run() -> Result<String> {
     cargo.args(["bench", "-p", "tracewarden-policy", "--bench", "policies"]).current_dir(workspace::root());
     let table = process::output_of(&mut cargo)?;
     Ok(format!(
-        "## Policies\n\nA policy is checked when it is saved, and once more by each process that applies it; then it is kept. \
-         Authorising a\ncaller compiles what is not kept, and lowers all of their policies for them, in every request.\n\n{}",
+        "## Policies\n\nA policy is checked when it is saved, and once by each process that applies it, \
+         which then caches it. Authorising a\ncaller compiles the policies that are not cached, and \
+         translates all of the caller's policies, in every request.\n\n{}",
         table.trim_start()
     ))
 }

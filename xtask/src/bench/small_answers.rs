@@ -35,7 +35,7 @@ pub fn section() -> Result<Section> {
     let (engine, binaries) = (engine::ensure()?, stack::build()?);
     let directory = tempfile::Builder::new().prefix("tracewarden-bench-").tempdir()?;
     let cores = load::cores()?;
-    let (first, last) = cores.first().zip(cores.last()).context("no core may be used")?;
+    let (first, last) = cores.first().zip(cores.last()).context("there is no usable core")?;
     let rows = measure(&binaries, &engine, directory.path(), *first, *last);
     // Later benchmarks in this process use all cores again.
     load::keep_to(&cores)?;
@@ -91,8 +91,8 @@ fn set_up(anonymous: &Client, password: &str) -> Result<(String, String)> {
         json!({"policies": [{"title": "One", "expression": "SpanAttributes[\"shop.field_1\"] == \"1\""}]});
     admin.call("PUT", "/roles/admin", Some(&policies))?;
     let key = admin.call("POST", "/me/api-keys", Some(&json!({"name": "bench"})))?;
-    let key = key.get("token").and_then(Value::as_str).context("no token came with the key")?;
-    let session = admin.cookie().context("the log-in gave no session")?;
+    let key = key.get("token").and_then(Value::as_str).context("the answer contains no token for the key")?;
+    let session = admin.cookie().context("the sign-in returned no session")?;
     Ok((key.to_owned(), session.to_owned()))
 }
 
@@ -135,10 +135,11 @@ impl Row {
 
 fn markdown(rows: &[Row], bars: &[Bar]) -> String {
     let mut out = format!(
-        "## Small answers\n\nThe service on one core, with its own data in an SQLite file and {FIELDS} marked fields; the client on \
-         another core, with\n{CONNECTIONS} kept connections. First each connection asks again as soon as it is answered; then requests \
-         are sent at half that rate, whatever\nbecomes of those before, and measured from when they were due. Credential, user and roles \
-         are read in each request.\n\n"
+        "## Small answers\n\nThe service runs on one core, with an SQLite file as the application database \
+         and {FIELDS} marked fields; the client on another core,\nwith {CONNECTIONS} persistent connections. \
+         First, each connection sends a request as soon as it has the answer to the one before; \
+         then\nrequests are sent at half that rate, independently of earlier ones, and measured from the \
+         time at which they were due. Credential, user and roles are read in each request.\n\n"
     );
     let _ = writeln!(
         out,

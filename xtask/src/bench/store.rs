@@ -65,7 +65,7 @@ impl Store {
         let request = Request::post(format!("{}/?{settings}", self.url))
             .header("authorization", format!("Basic {credentials}"))
             .body(statement.to_owned())?;
-        answer(&self.agent, request).with_context(|| format!("the trace store was asked: {statement}"))
+        answer(&self.agent, request).with_context(|| format!("ClickHouse statement: {statement}"))
     }
 
     /// Reads the counters. Reading them also increases them.
@@ -101,9 +101,9 @@ impl Reply {
     /// Returns the rows and bytes that the statement read, from the response's summary header.
     pub fn read(&self) -> Result<(u64, u64)> {
         let summary: Value =
-            serde_json::from_str(self.summary.as_deref().context("the answer came without a summary")?)?;
+            serde_json::from_str(self.summary.as_deref().context("the answer has no summary")?)?;
         let of = |name: &str| summary.get(name).and_then(Value::as_str).and_then(|text| text.parse().ok());
-        of("read_rows").zip(of("read_bytes")).context("the summary does not tell what was read")
+        of("read_rows").zip(of("read_bytes")).context("the summary does not contain the rows and bytes read")
     }
 }
 

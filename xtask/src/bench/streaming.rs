@@ -127,7 +127,10 @@ fn set_up(anonymous: &Client, admin_password: &str) -> Result<String> {
         json!({"policies": [{"title": "Blue", "expression": "SpanAttributes[\"team\"] == \"blue\""}]});
     admin.call("PUT", "/roles/admin", Some(&policies))?;
     let key = admin.call("POST", "/me/api-keys", Some(&json!({"name": "bench"})))?;
-    key.get("token").and_then(Value::as_str).map(str::to_owned).context("no token came with the key")
+    key.get("token")
+        .and_then(Value::as_str)
+        .map(str::to_owned)
+        .context("the answer contains no token for the key")
 }
 
 struct Store {
@@ -225,7 +228,7 @@ impl Streaming {
         let memory = (self.peak_memory.max(self.peak_memory_large) >> 20) as f64;
         vec![
             Bar::at_least(
-                "rate of streaming from the request on, of the store's",
+                "rate of streaming from the request on, relative to ClickHouse",
                 0.9,
                 self.ratio(TIMED[0].1),
             ),
@@ -239,16 +242,19 @@ impl Streaming {
             |transfer: Option<&Transfer>| transfer.map_or(0.0, |transfer| transfer.bytes as f64 / 1e6);
         let _ = writeln!(
             out,
-            "A page of {TRACES} traces with {} spans, all columns, {:.0} MB of JSON; medians of {ROUNDS} rounds, both sides in turn. \
-             The\nservice also looks up the caller, writes two audit records, and chooses the traces before it reads\nthem; that takes as long as a page of their ids, which the \
-             second rate leaves out. It reads them in parts, of which the\nstore sorts the next while the one before is passed on. The \
-             large page has {} spans, {:.0} MB,\nand its client pauses now and then, so that the store is faster.\n",
+            "A page of {TRACES} traces with {} spans, all columns, {:.0} MB of JSON; medians of {ROUNDS} \
+             rounds, both sides in turn. The\nservice also looks up the caller, writes two audit records, \
+             and chooses the traces before it reads\nthem; that takes as long as a page of their ids, which \
+             the second rate leaves out. It reads them in parts: ClickHouse\nsorts the next part while the \
+             service forwards the previous one. The large page has {} spans, {:.0} MB,\nand its client \
+             pauses now and then, so that ClickHouse is faster.\n",
             TRACES * SPANS_PER_TRACE,
             megabytes(self.service.first()),
             TRACES * LARGE_SPANS_PER_TRACE,
             megabytes(Some(&self.large)),
         );
-        let _ = writeln!(out, "| | straight to the store | through the service | ratio |\n|---|---|---|---|");
+        let _ =
+            writeln!(out, "| | directly from ClickHouse | through the service | ratio |\n|---|---|---|---|");
         for (name, timed) in TIMED {
             let (direct, service): (Vec<f64>, Vec<f64>) = self.rates(timed).into_iter().unzip();
             let (direct, service, ratio) = (median(direct), median(service), self.ratio(timed));
@@ -260,7 +266,7 @@ impl Streaming {
             writeln!(out, "| first byte, ms | {:.0} | {:.0} | |", first(&self.direct), first(&self.service));
         let choosing = median(self.choosing.iter().map(|one| one.as_secs_f64() * 1e3).collect());
         let _ = writeln!(out, "| a page of the ids, ms | | {choosing:.0} | |");
-        let _ = writeln!(out, "| most memory of the service, MB | | {} | |", self.peak_memory >> 20);
+        let _ = writeln!(out, "| maximum memory of the service, MB | | {} | |", self.peak_memory >> 20);
         let _ =
             writeln!(out, "| the same after the large page, MB | | {} | |\n", self.peak_memory_large >> 20);
         out.push_str(&bars::table(bars));

@@ -44,12 +44,12 @@ pub static PAYMENTS_ON_CALL: Role = Role {
     name: "payments-on-call",
     policies: &[
         Policy {
-            title: "Whatever the own team takes part in",
+            title: "Traces with spans of the own team",
             expression: r#"ResourceAttributes["team"] == user.attributes.team"#,
             satisfied: |_, span| span.service.team() == Team::Payments,
         },
         Policy {
-            title: "Pages that broke",
+            title: "Pages with errors",
             expression: r#"ServiceName == "frontend" && Events.Name.exists(name, name == "exception")"#,
             satisfied: |_, span| {
                 span.service == Service::Frontend && span.events.iter().any(|event| event.name == "exception")
@@ -127,7 +127,7 @@ pub static PEOPLE: [Person; 5] = [
     Person {
         username: "sam",
         title: "support",
-        sees: "traces of the two tenants listed in his attributes, whatever the service",
+        sees: "traces of the two tenants listed in his attributes, of any service",
         role: Some(&SUPPORT),
         attributes: || json!({"tenants": SUPPORTED_TENANTS}),
     },
@@ -141,7 +141,7 @@ pub static PEOPLE: [Person; 5] = [
     Person {
         username: ADMINISTRATOR,
         title: "administrator",
-        sees: "configuration, users and the audit log, but no trace: administration opens none",
+        sees: "configuration, users and the audit log, but no traces: administration grants none",
         role: None,
         attributes: || json!({}),
     },
@@ -165,15 +165,15 @@ pub fn tests() -> Value {
                 "SpanAttributes": {"tenant.id": tenant}, "Events.Name": []},
             {"ServiceName": "payment", "ResourceAttributes": resource("payments", "production"),
                 "SpanAttributes": {}, "Events.Name": []}]},
-        {"name": "page that broke in staging", "spans": [
+        {"name": "page with an error in staging", "spans": [
             {"ServiceName": "frontend", "ResourceAttributes": resource("storefront", "staging"),
                 "SpanAttributes": {"tenant.id": "somebody-else"}, "Events.Name": ["exception"]}]},
     ]);
     let test = |name: &str, user: &str, trace: &str, visible: bool| json!({"name": name, "user": user, "trace": trace, "visible": visible});
-    let (checkout, page) = ("checkout in production", "page that broke in staging");
+    let (checkout, page) = ("checkout in production", "page with an error in staging");
     let tests = json!([
-        test("payments sees what it takes part in", "paula", checkout, true),
-        test("payments sees pages that broke", "paula", page, true),
+        test("payments sees traces with its spans", "paula", checkout, true),
+        test("payments sees pages with errors", "paula", page, true),
         test("the storefront sees its production", "stefan", checkout, true),
         test("the storefront does not see staging", "stefan", page, false),
         test("support sees its tenants", "sam", checkout, true),

@@ -72,14 +72,14 @@ const PARTS: [(&str, Part); 11] = [
     ("single traces by id, allowed and not", traces::by_id),
     ("queries, page by page, in order", traces::by_question),
     ("whole traces, counts and summaries", traces::whole),
-    ("nobody, and an API key", changes::credentials),
+    ("requests without credentials, and with an API key", changes::credentials),
     ("the same traces for an agent, over MCP", agent::by_tool),
     ("changes apply at the next request", changes::take_effect),
     ("why each user sees each trace, and who sees it", reasons::of_landmarks),
-    ("what a changed role would do", reasons::of_a_proposal),
-    ("what a role opens by sharing", reasons::of_sharing),
-    ("the access model as one file", model_file::back_and_forth),
-    ("the audit log has them all", audit::complete),
+    ("what a changed role would grant and revoke", reasons::of_a_proposal),
+    ("collateral access of a role", reasons::of_sharing),
+    ("the access model as a file", model_file::back_and_forth),
+    ("the audit log has all of these requests", audit::complete),
 ];
 
 /// Runs all parts. Returns an error if an assertion failed.
@@ -95,7 +95,7 @@ pub fn run(subject: &Subject<'_>, first_answer: Duration) -> Result<()> {
         interrupt::check()?;
     }
     let landmarks = &subject.expectations.landmarks;
-    println!("\nWho may see what, as worked out from the generated spans and confirmed by the service:\n");
+    println!("\nVisible traces, computed from the generated spans and confirmed by the service:\n");
     print!("{}", table(landmarks));
     println!("\n{:>8} traces in all; visible:", subject.expectations.traces);
     for (person, visible) in PEOPLE.iter().zip(&subject.expectations.visible) {
@@ -106,9 +106,9 @@ pub fn run(subject: &Subject<'_>, first_answer: Duration) -> Result<()> {
     for failure in &findings.failures {
         println!("\nFAILED  {failure}");
     }
-    println!("\n{} assertions hold, {} do not", findings.passed, findings.failures.len());
+    println!("\n{} assertions passed, {} failed", findings.passed, findings.failures.len());
     if !findings.failures.is_empty() {
-        bail!("the service does not answer as the sample traces and the policies say");
+        bail!("the service's answers contradict the sample traces and the policies");
     }
     Ok(())
 }

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn every_user_sees_something_else_and_the_administrator_nothing() {
+    fn users_see_different_traces_and_the_administrator_none() {
         let expectations = expectations();
         let (administrator, others) = expectations.visible.split_last().unwrap();
         assert_eq!(*administrator, 0);

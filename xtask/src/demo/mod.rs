@@ -41,7 +41,7 @@ pub fn run(options: &Options) -> Result<()> {
     match outcome {
         // An interruption is not a failure, except of `--check`, which must report a result.
         Err(error) if error.is::<Interrupted>() && !options.check => {
-            eprintln!("interrupted; nothing runs any more");
+            eprintln!("interrupted; all programs have stopped");
             Ok(())
         }
         outcome => outcome,
@@ -75,7 +75,7 @@ impl Demo {
 
         let mut stack = Stack::start(&binaries, &engine, directory.path())?;
         stack.check()?;
-        say(begun, "local trace store runs");
+        say(begun, "local store runs");
         let traces = shop.traces().inspect(|trace| expectations.observe(trace));
         let sent = load::send(traces, SPANS, &stack.otlp);
         // If ClickHouse has exited, that error explains a failed request better.
@@ -164,7 +164,7 @@ fn stop(demo: &mut Demo) -> Result<()> {
     match &demo.directory {
         Directory::Kept(path) => {
             let path = path.display();
-            eprintln!("stopped; the data are kept in {path}; to look at them again:");
+            eprintln!("stopped; the data are kept in {path}; to use them again:");
             eprintln!("  tracewarden-localstore --data {path}/store");
             eprintln!("  TRACEWARDEN_DATABASE_URL=sqlite:{path}/tracewarden.db tracewarden serve");
         }
@@ -179,8 +179,8 @@ fn say(begun: Instant, what: &str) {
 
 #[allow(clippy::disallowed_methods, reason = "the demo's traces are to lie in the day before it is run")]
 pub fn now() -> Result<u64> {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).context("the clock stands before 1970")?;
-    u64::try_from(since.as_nanos()).context("the clock stands after 2554")
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).context("the clock is before 1970")?;
+    u64::try_from(since.as_nanos()).context("the clock is after 2554")
 }
 
 /// Directory of the demo's data.
@@ -201,10 +201,7 @@ impl Directory {
             .next()
             .is_some()
         {
-            bail!(
-                "`{}` is not empty; the demo starts from nothing: choose another directory",
-                path.display()
-            );
+            bail!("`{}` is not empty; the demo needs an empty directory: choose another one", path.display());
         }
         Ok(Self::Kept(path.canonicalize().unwrap_or_else(|_| path.to_path_buf())))
     }

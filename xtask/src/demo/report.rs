@@ -40,7 +40,7 @@ impl Report<'_> {
     fn write(&self, out: &mut String) -> std::fmt::Result {
         let Self { base, otlp, directory, .. } = self;
         writeln!(out, "\nTracewarden runs at  {base}{}\n", if self.web { "/ui/" } else { "" })?;
-        writeln!(out, "Log-ins. Each user sees whole traces, or nothing of them:\n")?;
+        writeln!(out, "Accounts. Each user sees a trace whole or not at all:\n")?;
         for account in &self.accounts.all {
             let person = account.person;
             writeln!(out, "  {:<8} {}   {}", person.username, account.password, person.title)?;
@@ -54,7 +54,7 @@ impl Report<'_> {
                 writeln!(out, "             {}", broken(policy.expression, "             "))?;
             }
         }
-        writeln!(out, "\nWho sees which of the traces that the sample is known for:\n")?;
+        writeln!(out, "\nVisibility of the notable traces of the sample:\n")?;
         out.push_str(&table(self.landmarks));
         let incident =
             self.landmarks.iter().find(|landmark| landmark.name == "incident").map(|landmark| landmark.id);
@@ -70,7 +70,7 @@ impl Report<'_> {
         writeln!(out, "    -H 'Authorization: Bearer {key}' \\")?;
         writeln!(out, "    -d '{}'", wrapped(&query.to_string()))?;
         if let Some(incident) = incident {
-            writeln!(out, "\nOne of them, whole:\n")?;
+            writeln!(out, "\nOne of these traces, whole:\n")?;
             writeln!(out, "  curl -s {base}/traces/{incident} \\")?;
             writeln!(out, "    -H 'Authorization: Bearer {key}'")?;
         }
@@ -82,7 +82,7 @@ impl Report<'_> {
             writeln!(out, "  {line}")?;
         }
         if !self.web {
-            writeln!(out, "\nLog in as a person would; the cookie is the session:\n")?;
+            writeln!(out, "\nSign in like a browser; the cookie is the session:\n")?;
             writeln!(out, "  curl -s -c cookies {base}/login -H 'Content-Type: application/json' \\")?;
             writeln!(out, "    -d '{{\"username\":\"sam\",\"password\":\"{}\"}}'", self.password_of("sam"))?;
             writeln!(out, "  curl -s -b cookies {base}/me")?;
@@ -90,17 +90,14 @@ impl Report<'_> {
         let program = self.program;
         writeln!(
             out,
-            "\nThe whole access model as one file, with tests; change it and see who would see what:\n"
+            "\nThe access model as a file, with tests; change it and see who would see which traces:\n"
         )?;
         writeln!(out, "  export TRACEWARDEN_URL={base}")?;
         writeln!(out, "  export TRACEWARDEN_API_KEY_FILE={directory}/{KEY_FILE}")?;
         writeln!(out, "  {program} model export --output access.yaml")?;
         writeln!(out, "  {program} model plan access.yaml")?;
         let otlp = otlp.strip_suffix("/v1/traces").unwrap_or(otlp);
-        writeln!(
-            out,
-            "\nSend spans of your own (who sees them is up to the policies, as with all others):\n"
-        )?;
+        writeln!(out, "\nSend your own spans (the policies decide who sees them):\n")?;
         writeln!(
             out,
             "  export OTEL_EXPORTER_OTLP_ENDPOINT={otlp} OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf"

@@ -26,8 +26,8 @@ pub fn npm_pack(package: &Package, directory: &Path) -> Result<PathBuf> {
     npm.current_dir(directory).stdin(Stdio::null()).stdout(Stdio::null()).stderr(create(&log)?);
     let child = npm.spawn().map_err(|error| match error.kind() {
         ErrorKind::NotFound => anyhow::anyhow!(
-            "npm is not installed, and the engine comes from the npm registry; install Node.js with npm (Debian: \
-             `apt-get install npm`), or set {OVERRIDE} to the path of a {LIBRARY} {VERSION}"
+            "npm is not installed, and the engine is downloaded from the npm registry; install Node.js with \
+             npm (Debian: `apt-get install npm`), or set {OVERRIDE} to the path of a {LIBRARY} {VERSION}"
         ),
         _ => anyhow::Error::from(error).context("cannot run npm"),
     })?;
@@ -85,7 +85,7 @@ fn tarball_in(directory: &Path) -> Result<PathBuf> {
         .flatten()
         .map(|entry| entry.path())
         .find(|path| path.extension().is_some_and(|extension| extension == "tgz"))
-        .context("npm reported success but left no tarball; run the command again")
+        .context("npm reported success but wrote no tarball; run the command again")
 }
 
 /// Builds the error message. It ends with npm's own output, which names the registry and the network error.

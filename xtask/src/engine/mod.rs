@@ -40,7 +40,7 @@ fn overridden(value: Option<OsString>) -> Result<Option<PathBuf>> {
     let Some(path) = value.filter(|value| !value.is_empty()).map(PathBuf::from) else { return Ok(None) };
     if !path.is_file() {
         bail!(
-            "{OVERRIDE} is `{}`, which is no file; correct it, or unset it to fetch the engine",
+            "{OVERRIDE} is `{}`, which is not a file; correct it, or unset it to fetch the engine",
             path.display()
         );
     }

@@ -74,7 +74,7 @@ pub fn run(options: &Options) -> Result<()> {
     };
     targets.retain(chosen);
     if targets.is_empty() {
-        bail!("no target has {} in its name", options.targets.join(" or "));
+        bail!("the name of no target contains {}", options.targets.join(" or "));
     }
     let processors = thread::available_parallelism().map_or(1, usize::from);
     let at_once = options.at_once.unwrap_or(processors).clamp(1, targets.len());
@@ -156,7 +156,7 @@ fn build_of(kind: &str, packages: &[String], directory: &Path) -> Result<Vec<(St
     }
     let mut programs = Vec::new();
     for line in String::from_utf8(output.stdout)?.lines() {
-        let message: Value = serde_json::from_str(line).context("cargo wrote something else than JSON")?;
+        let message: Value = serde_json::from_str(line).context("the output of cargo is not JSON")?;
         let text = |pointer| message.pointer(pointer).and_then(Value::as_str);
         let tested = message.pointer("/profile/test").and_then(Value::as_bool);
         let (Some(program), Some(manifest), Some(true)) =
@@ -173,7 +173,7 @@ fn build_of(kind: &str, packages: &[String], directory: &Path) -> Result<Vec<(St
 /// Returns the crates with a module of fuzz targets.
 fn packages() -> Result<Vec<String>> {
     let metadata = workspace::metadata()?;
-    let members = metadata.get("packages").and_then(Value::as_array).context("cargo names no packages")?;
+    let members = metadata.get("packages").and_then(Value::as_array).context("cargo lists no packages")?;
     let mut packages = BTreeSet::new();
     for member in members {
         let text = |name| member.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -188,7 +188,7 @@ fn host() -> Result<String> {
     let mut command = workspace::cargo();
     let versions = process::output_of(command.args(["--version", "--verbose"]))?;
     let host = versions.lines().find_map(|line| line.strip_prefix("host: "));
-    Ok(host.context("cargo does not say which platform it is of")?.to_owned())
+    Ok(host.context("cargo does not print its platform")?.to_owned())
 }
 
 fn list(package: &str, program: &Path) -> Result<Vec<Target>> {
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_panic_its_message_is_told() {
+    fn the_message_of_a_panic_is_reported() {
         let said =
             "#7\tNEW cov: 5\n\npanicked at src/a.rs:1:2:\nleft: 1\n   0: core::panic\n  at b\nSUMMARY: x";
         assert_eq!(why(said), "panicked at src/a.rs:1:2:\nleft: 1");

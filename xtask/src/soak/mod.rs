@@ -178,7 +178,7 @@ impl Soak {
                 run(
                     "write-errors",
                     *step,
-                    "from one to the next",
+                    "operations between errors",
                     variable,
                     SERVICE,
                     operations,
@@ -186,7 +186,7 @@ impl Soak {
                 )
             }
             Self::Cuts { step } => {
-                let (of, ends) = ("bytes from one to the next", &["--test", "end_to_end"]);
+                let (of, ends) = ("bytes between aborts", &["--test", "end_to_end"]);
                 run("cuts", *step, of, "TRACEWARDEN_TEST_CUT_STEP", SERVICE, ends, "cuts::")
             }
             Self::Leavers { rounds } => {
@@ -206,7 +206,9 @@ impl Soak {
 pub fn run(Options { soak, debug }: &Options) -> Result<()> {
     match soak {
         Soak::Users(options) => return users::run(options, *debug),
-        Soak::Mutants(_) | Soak::Fuzz(_) if *debug => bail!("fuzzing and mutants have builds of their own"),
+        Soak::Mutants(_) | Soak::Fuzz(_) if *debug => {
+            bail!("fuzzing and mutants use separate builds; leave `--debug` out")
+        }
         Soak::Mutants(options) => return mutants::run(options),
         Soak::Fuzz(options) => return fuzz::run(options),
         _ => {}

@@ -64,7 +64,7 @@ const SETTLED: [&str; 3] = ["caught", "timeout", "unviable"];
 /// A mutant survives without an explanation, or an explained mutant does not survive. All areas are tested first.
 pub fn run(options: &Options) -> Result<()> {
     if !process::is_installed("cargo-mutants") || !process::is_installed("cargo-nextest") {
-        bail!("install what this needs: `cargo install --locked cargo-mutants@{VERSION} cargo-nextest`");
+        bail!("install the required tools: `cargo install --locked cargo-mutants@{VERSION} cargo-nextest`");
     }
     let mut environment = Environment::new();
     let _prepared = test::prepare(&mut environment, test::build)?;
@@ -107,7 +107,7 @@ impl Run<'_> {
         let settled: BTreeSet<String> = SETTLED.iter().flat_map(|kind| self.read(kind)).collect();
         let mut open: Vec<String> = listed.iter().skip(shard.at).step_by(shard.of).cloned().collect();
         open.retain(|mutant| !settled.contains(mutant));
-        println!("{}: {} of {} mutants are to be tried", self.part.name, open.len(), listed.len());
+        println!("{}: {} of {} mutants will be tried", self.part.name, open.len(), listed.len());
         // Run the cheapest tests first; the others run only for the mutants that survive them.
         for tests in self.part.tests {
             if open.is_empty() {

@@ -67,7 +67,7 @@ pub struct Answer {
 impl Answer {
     pub fn json(&self) -> Result<Value> {
         serde_json::from_str(&self.text)
-            .with_context(|| format!("the service answered something else than JSON: {}", self.text))
+            .with_context(|| format!("the service's answer is not JSON: {}", self.text))
     }
 }
 
@@ -92,7 +92,7 @@ impl Client {
         let body = expect(&answer, "POST", "/login", &[200])?;
         let must_change = body.get("must_change_password").and_then(Value::as_bool).unwrap_or_default();
         let cookie =
-            answer.cookie.with_context(|| format!("no cookie came with the log-in of {username}"))?;
+            answer.cookie.with_context(|| format!("the sign-in of {username} returned no cookie"))?;
         Ok((Self { credential: Credential::Session(cookie), ..caller }, must_change))
     }
 
@@ -136,7 +136,7 @@ impl Client {
         if let Some(version) = if_match {
             request = request.header("if-match", version);
         }
-        let context = || format!("{method} {path} got no answer");
+        let context = || format!("no answer to {method} {path}");
         let mut response = match body {
             Some(body) => {
                 let request = request.header("content-type", "application/json").body(body.to_string())?;

@@ -10,7 +10,9 @@ pub fn free(preferred: u16, taken: &[SocketAddr]) -> Result<SocketAddr> {
     (preferred..preferred.saturating_add(200))
         .map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
         .find(|address| !taken.contains(address) && TcpListener::bind(address).is_ok())
-        .with_context(|| format!("no free port between {preferred} and {}", preferred.saturating_add(199)))
+        .with_context(|| {
+            format!("there is no free port between {preferred} and {}", preferred.saturating_add(199))
+        })
 }
 
 #[cfg(test)]

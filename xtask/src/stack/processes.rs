@@ -64,7 +64,8 @@ impl Running {
 
     /// Returns an error with the end of the log if the program has exited.
     pub fn check(&mut self) -> Result<()> {
-        let status = self.child.try_wait().with_context(|| format!("cannot look after {}", self.name))?;
+        let status =
+            self.child.try_wait().with_context(|| format!("cannot check the state of {}", self.name))?;
         let Some(status) = status else { return Ok(()) };
         bail!("{} has ended ({}); the end of its log:\n{}", self.name, described(status), self.end_of_log());
     }
@@ -88,7 +89,7 @@ impl Running {
         let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).map(str::trim);
         let kilobytes =
             peak.and_then(|text| text.strip_suffix(" kB")).and_then(|text| text.parse::<u64>().ok());
-        Ok(kilobytes.with_context(|| format!("`{path}` does not tell the peak of memory"))? * 1024)
+        Ok(kilobytes.with_context(|| format!("`{path}` does not contain the peak memory"))? * 1024)
     }
 
     /// Processor time that the program has used, as reported by Linux.
@@ -99,7 +100,7 @@ impl Running {
         // and system time in ticks.
         let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields).split_whitespace();
         let ticks = fields.skip(11).take(2).map(str::parse::<u64>).sum::<Result<u64, _>>();
-        let ticks = ticks.with_context(|| format!("`{path}` does not tell processor time"))?;
+        let ticks = ticks.with_context(|| format!("`{path}` does not contain the processor time"))?;
         Ok(Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64))
     }
 
@@ -177,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_dies_is_reported_with_its_last_words() {
+    fn a_program_that_dies_is_reported_with_the_end_of_its_log() {
         let (mut program, _logs) = shell("echo 'the port is taken' >&2; exit 3");
         let error = program.wait_for_line("ready").unwrap_err().to_string();
         assert!(error.contains("exit code 3") && error.contains("the port is taken"), "{error}");

@@ -25,7 +25,7 @@ pub fn bind(administrator: &Client, database: &str, table: &str) -> Result<Value
 /// Replaces the field definitions.
 pub fn mark(administrator: &Client, fields: &Value) -> Result<()> {
     let (path, held) =
-        ("/schema/fields", version(administrator)?.context("GET /schema came without an ETag")?);
+        ("/schema/fields", version(administrator)?.context("the answer to GET /schema has no ETag")?);
     let answer = administrator.send("PUT", path, Some(&held), Some(&json!({ "fields": fields })))?;
     expect(&answer, "PUT", path, &[200])?;
     Ok(())

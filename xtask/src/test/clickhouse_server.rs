@@ -48,7 +48,7 @@ pub fn ensure() -> Result<PathBuf> {
 fn check(library: &Path) -> Result<()> {
     let version = version_of(library).map_err(|error| anyhow!(error))?;
     if !version.starts_with(VERSION) {
-        bail!("`{}` is a ClickHouse server {version}, and the tests want {VERSION}", library.display());
+        bail!("`{}` is a ClickHouse server {version}, and the tests need {VERSION}", library.display());
     }
     Ok(())
 }
@@ -101,6 +101,6 @@ mod tests {
     fn another_file_than_the_server_is_refused() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let error = check(file.path()).unwrap_err().to_string();
-        assert!(error.contains("is no ClickHouse server"), "{error}");
+        assert!(error.contains("is not a ClickHouse server"), "{error}");
     }
 }

@@ -23,7 +23,7 @@ pub fn check() -> Result<()> {
     let unmet = needing_newer(&workspace::metadata_of_all()?);
     ensure!(
         unmet.is_empty(),
-        "`rust-version` in Cargo.toml, and what README.md says, is older than dependencies need: {}",
+        "`rust-version` in Cargo.toml and README.md is older than dependencies need: {}",
         unmet.join(", ")
     );
     Ok(())
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_needs_a_newer_compiler_is_named() {
+    fn dependencies_that_need_a_newer_compiler_are_named() {
         let package = |name: &str, source: Option<&str>, needed: Option<&str>| json!({ "name": name, "source": source, "rust_version": needed });
         let others = Some("registry+https://example.com");
         let metadata = json!({ "packages": [

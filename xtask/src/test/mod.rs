@@ -85,7 +85,8 @@ pub fn run(part: Option<Part>, filters: &[String]) -> Result<()> {
         steps.run("clippy", clippy);
     } else {
         println!(
-            "tidy, licences, clippy, doc tests and the web application's tests are left out: a filter was given"
+            "a filter was given: tidy, licences, clippy, doc tests and the web application's tests are \
+             skipped"
         );
     }
     steps.run("build", || if suite::is_of_all(filters) { suite::build() } else { build() });

@@ -85,7 +85,7 @@ mod tests {
             let listed = format!("\n{name}=={version} ");
             assert!(
                 format!("\n{REQUIREMENTS}").contains(&listed),
-                "the lock does not hold {name}=={version}"
+                "the lock does not contain {name}=={version}"
             );
         }
     }

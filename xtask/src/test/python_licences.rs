@@ -52,7 +52,7 @@ fn violations(listed: &str) -> Result<Vec<String>> {
     let allowed: Vec<&str> = allowed.iter().map(String::as_str).chain(OF_TOOLS).chain(OF_PYTHON).collect();
     let mut found = Vec::new();
     for line in listed.lines() {
-        let (name, said) = line.split_once('\t').with_context(|| format!("`{line}` names no licence"))?;
+        let (name, said) = line.split_once('\t').with_context(|| format!("`{line}` contains no licence"))?;
         let by_file = BY_FILE.iter().find(|(package, _)| said.is_empty() && *package == name);
         let words = WORDS.iter().find(|(words, _)| *words == said);
         let licence = by_file.or(words).map_or(said, |(_, licence)| *licence);

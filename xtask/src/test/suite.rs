@@ -78,7 +78,7 @@ pub fn cargo_test(filters: &[String], environment: &Environment) -> Result<()> {
     let stdout = child.stdout.take().context("`cargo test` has no standard output")?;
     let mut total = Count::default();
     for line in BufReader::new(stdout).lines() {
-        let line = line.context("cannot read what `cargo test` prints")?;
+        let line = line.context("cannot read the output of `cargo test`")?;
         println!("{line}");
         total.add(&line);
     }

@@ -56,7 +56,7 @@ pub fn sources() -> Result<Vec<Source>> {
 fn tracked(root: &Path) -> Result<Vec<Source>> {
     let mut git = Command::new("git");
     git.current_dir(root).args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
-    let listed = process::output_of(&mut git).context("tidy looks at what git tracks")?;
+    let listed = process::output_of(&mut git).context("tidy checks files that git tracks")?;
     let mut sources = Vec::new();
     for path in listed.split('\0').filter(|path| !path.is_empty()) {
         // A listed file may already be deleted.

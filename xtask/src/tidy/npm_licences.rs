@@ -55,7 +55,7 @@ fn of_packages(path: &str, text: &str, allowed: &[&str], all_tools: bool) -> Res
             Some(licence) => {
                 found.push(format!("{path}: `{name}` is {licence}, which `{ALLOWED}` does not allow"))
             }
-            None => found.push(format!("{path}: `{name}` says no licence")),
+            None => found.push(format!("{path}: `{name}` has no licence")),
         }
     }
     Ok(found)
@@ -108,7 +108,7 @@ mod tests {
         assert_eq!((of_tools(r#", "dev": true"#).len(), of_tools("").len()), (0, 1));
         assert_eq!(
             check(r#""node_modules/a": {}"#),
-            ["web/package-lock.json: `node_modules/a` says no licence"]
+            ["web/package-lock.json: `node_modules/a` has no licence"]
         );
     }
 }

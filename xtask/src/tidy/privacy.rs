@@ -29,10 +29,13 @@ pub fn violations(sources: &[Source]) -> Vec<String> {
         for (index, line) in source.text.lines().enumerate() {
             let at = || format!("{}:{}", source.path, index + 1);
             found.extend(LOCAL_DIRECTORIES.iter().filter(|directory| names_directory(line, directory)).map(
-                |directory| format!("{}: a path below `{directory}`, which is on one machine only", at()),
+                |directory| format!("{}: a path below `{directory}`, which exists on one machine only", at()),
             ));
             found.extend(REFERENCES.iter().filter(|word| line.to_lowercase().contains(**word)).map(|word| {
-                format!("{}: `{word}` leads nowhere for a reader; give the reason itself", at())
+                format!(
+                    "{}: `{word}` refers to something that readers cannot open; give the reason itself",
+                    at()
+                )
             }));
         }
         found.extend(foreign_hosts(source));

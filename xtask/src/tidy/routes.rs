@@ -54,7 +54,7 @@ fn declared(source: &Source) -> Vec<String> {
         let declares = |word: &&&str| line.contains(**word) && (path, **word) != FOR_AGENTS;
         for word in DECLARING.iter().filter(declares) {
             found.push(format!(
-                "{}:{}: `{word}…)`; declare routes with `Routes::add`, which demands who may call them",
+                "{}:{}: `{word}…)`; declare routes with `Routes::add`, which requires an access rule",
                 source.path,
                 index + 1
             ));
@@ -73,8 +73,8 @@ fn opened(source: &Source) -> Vec<String> {
         let is_use = !line.trim_start().starts_with("//") && !line.ends_with("fn ");
         if is_use && !is_of_web_application(used) {
             found.push(format!(
-                "{}:{}: `{WEB}` is for the paths of the web application, written out in the call; declare routes with \
-                 `Routes::add`, which demands who may call them",
+                "{}:{}: `{WEB}` is for the paths of the web application, written out in the call; declare \
+                 routes with `Routes::add`, which requires an access rule",
                 source.path,
                 before.matches('\n').count() + 1
             ));
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_anybody_may_read_is_one_of_the_web_application() {
+    fn public_paths_belong_to_the_web_application() {
         let found = |path: &str, text: &str| violations(&[source(path, text)]).len();
         for allowed in [
             "routes.add_web(&[\"/\", \"/ui\"], redirect).add_web(&[\"/ui/\", \"/ui/{*path}\"], get)",

@@ -37,9 +37,8 @@ fn extension(source: &Source) -> &str {
 fn too_long(source: &Source, allowed: &[&str]) -> Option<String> {
     let lines = source.text.lines().count();
     let fine = lines <= MAX_LINES || allowed.contains(&source.path.as_str());
-    (!fine).then(|| {
-        format!("{}: {lines} lines, and {MAX_LINES} are allowed; split it by what it holds", source.path)
-    })
+    (!fine)
+        .then(|| format!("{}: {lines} lines, and {MAX_LINES} are allowed; split it by content", source.path))
 }
 
 fn left_for_later(source: &Source) -> Vec<String> {

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_changes_with_what_a_build_reads_and_with_nothing_else() {
+    fn the_fingerprint_depends_on_the_build_inputs_only() {
         let root = tempfile::tempdir().unwrap();
         let write = |path: &str, text: &str| {
             let path = root.path().join(path);

@@ -51,7 +51,7 @@ fn install(directory: &Path) -> Result<()> {
     if modified("node_modules/.package-lock.json").is_ok_and(|installed| installed >= wanted) {
         return Ok(());
     }
-    eprintln!("installing the packages that the web application is built with");
+    eprintln!("installing the build dependencies of the web application");
     process::run(npm(directory).args(["ci", "--no-audit", "--no-fund"])).context(
         "cannot install the web application's packages; check the network and npm's configuration (`npm config list`)",
     )

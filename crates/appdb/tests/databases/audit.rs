@@ -40,7 +40,7 @@ async fn audit(fixture: &Fixture) {
     }
     assert_eq!(tx.audit_records(&AuditFilter::default(), 1).await.unwrap().len(), 1);
     assert_eq!(tx.verify_audit(|_, _| ()).await.unwrap().err(), None);
-    assert_eq!(tx.audit_head().await.unwrap().0, 4, "what was rolled back left no gap");
+    assert_eq!(tx.audit_head().await.unwrap().0, 4, "a rollback leaves no gap");
 }
 
 async fn appends_at_once_make_one_chain(fixture: &Fixture) {

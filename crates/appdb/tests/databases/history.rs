@@ -15,11 +15,11 @@ use tracewarden_model::{AccessModel, ColumnType, FieldRef, FieldSource, LogicalT
 use crate::fixture::{Fixture, add_user, at, on_both, record};
 
 on_both!(
-    it_tells_what_the_tables_held,
-    it_begins_with_what_is_there,
-    what_is_given_up_leaves_no_change,
-    what_was_written_past_it_is_taken_in_at_the_next_start,
-    what_cannot_be_read_keeps_nobody_from_starting,
+    the_history_matches_the_tables,
+    the_history_begins_with_the_existing_data,
+    a_rollback_leaves_no_change,
+    unrecorded_writes_are_added_at_the_next_start,
+    unreadable_models_do_not_prevent_the_start,
     members_of_several_roles_are_found_at_once,
     a_large_change_is_quick,
 );
@@ -105,7 +105,7 @@ async fn change(db: &AppDb, random: &mut ChaCha8Rng, time: i64) {
     }
 }
 
-async fn it_tells_what_the_tables_held(fixture: &Fixture) {
+async fn the_history_matches_the_tables(fixture: &Fixture) {
     let mut held: Vec<ModelState> = Vec::new();
     for seed in 0..RUNS {
         // Each run continues with the connections of another process.
@@ -132,9 +132,9 @@ async fn it_tells_what_the_tables_held(fixture: &Fixture) {
             assert!(told == *state, "seed {seed}, change {number}:\n{told:?}\n{state:?}");
         }
         for (number, sides) in (2..).zip(held.windows(2)) {
-            told_of_one_change(&mut tx, number, sides).await;
+            description_of_one_change(&mut tx, number, sides).await;
         }
-        told_of_many_changes(&mut tx, &held).await;
+        descriptions_of_many_changes(&mut tx, &held).await;
         let [nothing, first] = tx.change_sides(1).await.unwrap().unwrap();
         assert!(nothing.roles.is_empty() && first == held[0]);
         let after = u64::try_from(held.len()).unwrap() + 1;
@@ -151,7 +151,7 @@ async fn it_tells_what_the_tables_held(fixture: &Fixture) {
 
 /// The reported sides of a change must match the states around it wherever these differ. The report may also contain
 /// roles that the change wrote without modifying them.
-async fn told_of_one_change(tx: &mut ReadTx, number: u64, sides: &[ModelState]) {
+async fn description_of_one_change(tx: &mut ReadTx, number: u64, sides: &[ModelState]) {
     let [before, after] = tx.change_sides(number).await.unwrap().unwrap();
     for (told, held) in [(&before, &sides[0]), (&after, &sides[1])] {
         assert!(told.model == held.model, "change {number}");
@@ -173,7 +173,7 @@ async fn told_of_one_change(tx: &mut ReadTx, number: u64, sides: &[ModelState]) 
 }
 
 /// The entry of a change in a range must equal the entry of that change alone.
-async fn told_of_many_changes(tx: &mut ReadTx, held: &[ModelState]) {
+async fn descriptions_of_many_changes(tx: &mut ReadTx, held: &[ModelState]) {
     let last = u64::try_from(held.len()).unwrap();
     for (from, through) in [(1, last), (2, last / 2), (last / 2, last), (last, last), (last + 1, u64::MAX)] {
         let written: Vec<WrittenRoles> = tx.written_roles(from, through).try_collect().await.unwrap();
@@ -204,7 +204,7 @@ async fn told_of_many_changes(tx: &mut ReadTx, held: &[ModelState]) {
     assert_eq!(current, CurrentModel { version: last, model: held[held.len() - 1].model.clone() });
 }
 
-async fn it_begins_with_what_is_there(fixture: &Fixture) {
+async fn the_history_begins_with_the_existing_data(fixture: &Fixture) {
     let db = AppDb::open(&fixture.url(), at(7)).await.unwrap();
     let mut tx = db.begin_read().await.unwrap();
     let began = Change {
@@ -245,7 +245,7 @@ async fn it_begins_with_what_is_there(fixture: &Fixture) {
     assert_eq!(tx.change(u64::MAX).await.unwrap(), None);
 }
 
-async fn what_is_given_up_leaves_no_change(fixture: &Fixture) {
+async fn a_rollback_leaves_no_change(fixture: &Fixture) {
     let db = fixture.open().await;
     let before = now(&db).await;
     let mut tx = db.begin_write().await.unwrap();
@@ -261,7 +261,7 @@ async fn what_is_given_up_leaves_no_change(fixture: &Fixture) {
     assert_eq!(now(&db).await, before);
 }
 
-async fn what_was_written_past_it_is_taken_in_at_the_next_start(fixture: &Fixture) {
+async fn unrecorded_writes_are_added_at_the_next_start(fixture: &Fixture) {
     let db = fixture.open().await;
     for role in ["changed", "deleted", "same"] {
         let policy = Policy { title: role.to_owned(), expression: "true".to_owned(), description: None };
@@ -298,7 +298,7 @@ async fn what_was_written_past_it_is_taken_in_at_the_next_start(fixture: &Fixtur
     }
 }
 
-async fn what_cannot_be_read_keeps_nobody_from_starting(fixture: &Fixture) {
+async fn unreadable_models_do_not_prevent_the_start(fixture: &Fixture) {
     fixture.open().await.close().await;
     fixture
         .run(&["INSERT INTO access_models (version, document, created_at, created_by_id, created_by_name) \
@@ -334,7 +334,7 @@ async fn members_of_several_roles_are_found_at_once(fixture: &Fixture) {
 
 /// Listing changes must not read the documents of tests: a change is listed even if its document is unreadable.
 #[tokio::test]
-async fn documents_of_tests_are_not_read_for_a_list() {
+async fn lists_do_not_read_test_documents() {
     let fixture = Fixture::sqlite();
     let db = fixture.open().await;
     for (time, tests) in [(1, Some("{}")), (2, Some("{\"tests\": []}")), (3, None), (4, Some(""))] {
@@ -410,6 +410,6 @@ async fn a_large_change_is_quick(fixture: &Fixture) {
     println!("rebuilt in {:?}", begun.elapsed());
     let begun = Instant::now();
     assert!(tx.change_sides(1).await.unwrap().is_some());
-    println!("what a small change did is read in {:?}", begun.elapsed());
+    println!("the description of a small change is read in {:?}", begun.elapsed());
     assert_eq!(told.roles.values().map(Vec::len).sum::<usize>(), 1_000);
 }

@@ -13,13 +13,13 @@ use crate::fixture::{Fixture, add_user, at, attributes, on_both, record, set};
 on_both!(
     users_and_roles,
     users_in_pieces,
-    changes_of_access_are_noticed,
+    access_changes_are_detected,
     credentials,
     sessions_expire,
-    the_idlest_sessions_make_room,
+    the_longest_idle_sessions_are_removed,
     order_is_bytewise,
     shared_values,
-    nothing_stays_without_commit,
+    uncommitted_changes_are_rolled_back,
     a_failed_statement_ends_its_transaction,
 );
 
@@ -143,7 +143,7 @@ async fn users_in_pieces(fixture: &Fixture) {
 }
 
 /// Only successful changes of users, roles or the access model count; reads and denials do not.
-async fn changes_of_access_are_noticed(fixture: &Fixture) {
+async fn access_changes_are_detected(fixture: &Fixture) {
     let db = fixture.open().await;
     let append = async |action: &str, outcome: &str| {
         let mut tx = db.begin_write().await.unwrap();
@@ -271,7 +271,7 @@ async fn shared_values(fixture: &Fixture) {
     assert!(!tx.password_hash_used("bb").await.unwrap());
 }
 
-async fn nothing_stays_without_commit(fixture: &Fixture) {
+async fn uncommitted_changes_are_rolled_back(fixture: &Fixture) {
     let db = fixture.open().await;
     let mut tx = db.begin_write().await.unwrap();
     tx.put_role("ghost", &[], at(1)).await.unwrap();
@@ -306,7 +306,7 @@ async fn sessions_expire(fixture: &Fixture) {
     assert_eq!(left.into_iter().map(|session| session.id).collect::<Vec<_>>(), ["kept", "edge"]);
 }
 
-async fn the_idlest_sessions_make_room(fixture: &Fixture) {
+async fn the_longest_idle_sessions_are_removed(fixture: &Fixture) {
     let db = fixture.open().await;
     add_user(&db, "u1", "Ada", &[]).await.unwrap();
     add_user(&db, "u2", "Bob", &[]).await.unwrap();
@@ -362,7 +362,7 @@ async fn order_is_bytewise(fixture: &Fixture) {
         assert!(page.iter().all(|user| user.roles == set(&["z"])), "each with its roles");
         pages.extend(page.into_iter().map(|user| user.username.to_lowercase()));
     }
-    assert_eq!(pages, users, "pages leave nobody out and name nobody twice");
+    assert_eq!(pages, users, "pages omit no user and repeat no user");
 }
 
 async fn a_failed_statement_ends_its_transaction(fixture: &Fixture) {
@@ -383,6 +383,6 @@ async fn a_failed_statement_ends_its_transaction(fixture: &Fixture) {
         })
         .await;
     assert!(matches!(twice, Err(DbError::Conflict(_))), "{twice:?}");
-    assert!(tx.commit().await.is_err(), "what was asked for was not done in full");
+    assert!(tx.commit().await.is_err(), "the request was not executed in full");
     assert_eq!(db.begin_read().await.unwrap().role("half").await.unwrap(), None);
 }

@@ -26,7 +26,7 @@ async fn put_role(db: &AppDb, name: &str) -> Result<(), DbError> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_comes_back_is_used_at_once() {
+async fn a_recovered_server_is_used_at_once() {
     for how in [Stop::Fast, Stop::Immediate] {
         let mut server = Server::start().unwrap();
         let database = server.database().unwrap();
@@ -96,7 +96,7 @@ async fn a_replica_that_hangs_loses_the_lock_and_its_change() {
 }
 
 #[tokio::test]
-async fn what_the_server_cannot_store_is_no_outage() {
+async fn values_that_cannot_be_stored_are_not_an_outage() {
     let database = postgres::database().unwrap();
     let db = AppDb::open(&database.url(), at(0)).await.unwrap();
     let error = add_user(&db, "u1", "a\0b", &[]).await.unwrap_err();
@@ -161,11 +161,11 @@ async fn a_dropped_call_leaves_nothing_behind() {
         .run(&["SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() \
                 AND state LIKE 'idle in transaction%'"])
         .unwrap();
-    assert_eq!(idle.trim(), "7", "only those that are open");
+    assert_eq!(idle.trim(), "7", "only the open connections");
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_fit_is_refused() {
+async fn unsuitable_servers_are_refused() {
     let database = postgres::database().unwrap();
     let url = database.url();
     database
@@ -217,7 +217,7 @@ async fn far_away(server: String) -> SocketAddr {
 /// A snapshot whose caller has gone must not be reused by later callers, who could get access that has since been
 /// revoked.
 #[tokio::test]
-async fn a_beginning_that_nobody_waited_for_shows_nobody_the_past() {
+async fn an_abandoned_begin_exposes_no_stale_data() {
     let database = postgres::database().unwrap();
     let url = database.url();
     let replica = AppDb::open(&url, at(0)).await.unwrap();
@@ -241,7 +241,7 @@ async fn a_beginning_that_nobody_waited_for_shows_nobody_the_past() {
         tx.commit().await.unwrap();
         // The connections just used are back in the pool, too; otherwise the pool would open new ones.
         tokio::time::sleep(ON_ITS_WAY * 5).await;
-        assert_eq!(look().await, [version + 1; 2], "what has been replaced");
+        assert_eq!(look().await, [version + 1; 2], "the replaced version");
         assert_eq!(db.begin_read().await.unwrap().access_model().await.unwrap(), model);
     }
 }

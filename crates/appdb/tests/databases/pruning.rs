@@ -7,14 +7,14 @@ use crate::fixture::{Fixture, at, on_both, record};
 const HOUR: i64 = 3_600_000_000;
 
 on_both!(
-    only_a_whole_beginning_goes,
+    only_a_complete_prefix_is_removed,
     a_completion_may_be_left_behind,
     a_limit_bounds_each_removal,
-    large_records_go_a_few_at_a_time,
-    overlapping_reads_go_a_few_at_a_time,
-    what_may_be_running_stays,
+    large_records_are_removed_in_batches,
+    overlapping_reads_are_removed_in_batches,
+    reads_that_may_be_running_are_kept,
     a_broken_chain_is_kept,
-    what_was_tampered_with_does_not_become_too_old,
+    tampered_records_are_not_removed,
     two_replicas_prune_at_once,
 );
 
@@ -54,7 +54,7 @@ async fn left(db: &AppDb) -> Vec<u64> {
     shown
 }
 
-async fn only_a_whole_beginning_goes(fixture: &Fixture) {
+async fn only_a_complete_prefix_is_removed(fixture: &Fixture) {
     let db = fixture.open().await;
     assert_eq!(prune(&db, 10, 100).await.unwrap(), None, "nothing in an empty log");
     // The clocks of replicas differ: a newer record may precede an older one.
@@ -64,7 +64,7 @@ async fn only_a_whole_beginning_goes(fixture: &Fixture) {
     assert_eq!(prune(&db, 1, 100).await.unwrap(), None);
     let pruned = prune(&db, 5, 100).await.unwrap().unwrap();
     assert_eq!((pruned.through, pruned.removed), (2, 2));
-    assert_eq!(left(&db).await, [3, 4, 5], "the fourth is old, but newer ones stand before it");
+    assert_eq!(left(&db).await, [3, 4, 5], "the fourth is old, but newer ones precede it");
     assert_eq!(prune(&db, 5, 100).await.unwrap(), None);
     assert_eq!(prune(&db, 10, 100).await.unwrap().unwrap().through, 4);
     assert_eq!(left(&db).await, [5]);
@@ -113,7 +113,7 @@ async fn a_limit_bounds_each_removal(fixture: &Fixture) {
     assert_eq!(left(&db).await, [12]);
 }
 
-async fn large_records_go_a_few_at_a_time(fixture: &Fixture) {
+async fn large_records_are_removed_in_batches(fixture: &Fixture) {
     let db = fixture.open().await;
     let detail = format!("{{\"text\": \"{}\"}}", "x".repeat(9 * 1024 * 1024));
     for time in 1..=3 {
@@ -127,7 +127,7 @@ async fn large_records_go_a_few_at_a_time(fixture: &Fixture) {
 }
 
 /// A reader that always has two requests running, one begun before the other ends, must not prevent pruning.
-async fn overlapping_reads_go_a_few_at_a_time(fixture: &Fixture) {
+async fn overlapping_reads_are_removed_in_batches(fixture: &Fixture) {
     let db = fixture.open().await;
     let mut open = append(&db, record("traces.query", 1, None, "unknown")).await;
     for time in 1..=20 {
@@ -144,12 +144,15 @@ async fn overlapping_reads_go_a_few_at_a_time(fixture: &Fixture) {
         assert_eq!(left(&db).await, shown);
         let mut tx = db.begin_read().await.unwrap();
         let entries = tx.audit_records(&AuditFilter::default(), 100).await.unwrap();
-        assert!(entries.iter().all(|entry| entry.outcome == "success"), "what is left is what it was");
+        assert!(
+            entries.iter().all(|entry| entry.outcome == "success"),
+            "the remaining records are unchanged"
+        );
     }
     assert_eq!(shown, [0_u64; 0]);
 }
 
-async fn what_may_be_running_stays(fixture: &Fixture) {
+async fn reads_that_may_be_running_are_kept(fixture: &Fixture) {
     let db = fixture.open().await;
     let running = append(&db, record("traces.query", 2, None, "unknown")).await;
     append(&db, record("done", 3, None, "success")).await;
@@ -161,7 +164,7 @@ async fn what_may_be_running_stays(fixture: &Fixture) {
     assert_eq!(left(&db).await, [crashed]);
     assert_eq!(prune(&db, 2 * HOUR, 100).await.unwrap(), None);
     let pruned = prune(&db, 2 * HOUR + 1, 100).await.unwrap().unwrap();
-    assert_eq!(pruned.through, crashed, "what a crash left open does not stay for ever");
+    assert_eq!(pruned.through, crashed, "a record that a crash left incomplete is removed eventually");
 }
 
 async fn a_broken_chain_is_kept(fixture: &Fixture) {
@@ -181,7 +184,7 @@ async fn a_broken_chain_is_kept(fixture: &Fixture) {
 }
 
 /// An attacker who bypasses the service must not get rid of tampered records by making them look old.
-async fn what_was_tampered_with_does_not_become_too_old(fixture: &Fixture) {
+async fn tampered_records_are_not_removed(fixture: &Fixture) {
     let db = fixture.open().await;
     for time in 1..=6 {
         append(&db, record("done", 10 * HOUR + time, None, "success")).await;

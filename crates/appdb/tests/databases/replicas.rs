@@ -10,12 +10,12 @@ use crate::fixture::{Fixture, add_user, at, on_both, record, set};
 on_both!(
     one_of_many_creates_the_schema,
     a_snapshot_stays_as_it_was,
-    a_writer_sees_what_it_waited_for,
+    a_writer_sees_the_writes_that_it_waited_for,
     writers_make_one_chain,
     the_last_administrator_stays,
     the_first_secret_wins,
     readers_do_not_wait_for_writers_who_gave_up,
-    whoever_writes_much_stands_among_the_writers_once,
+    a_busy_user_has_one_place_in_the_writer_queue,
 );
 
 async fn replicas(fixture: &Fixture) -> [AppDb; 2] {
@@ -49,10 +49,13 @@ async fn a_snapshot_stays_as_it_was(fixture: &Fixture) {
     let before = snapshot.user_by_id("u1").await.unwrap().unwrap();
     assert!(!before.disabled && before.roles == set(&["admin"]), "one state, whatever happens meanwhile");
     let now = one.begin_read().await.unwrap().user_by_id("u1").await.unwrap().unwrap();
-    assert!(now.disabled && now.roles.is_empty(), "what is committed anywhere shows at once everywhere");
+    assert!(
+        now.disabled && now.roles.is_empty(),
+        "a commit on any replica is visible on all replicas at once"
+    );
 }
 
-async fn a_writer_sees_what_it_waited_for(fixture: &Fixture) {
+async fn a_writer_sees_the_writes_that_it_waited_for(fixture: &Fixture) {
     let [one, two] = replicas(fixture).await;
     for round in 0..10 {
         let mut first = one.begin_write().await.unwrap();
@@ -166,13 +169,13 @@ async fn readers_do_not_wait_for_writers_who_gave_up(fixture: &Fixture) {
         assert!(matches!(refused, Err(DbError::Unavailable(_))), "{refused:?}");
     }
     let took = read().await;
-    assert!(took < usual + Duration::from_secs(1), "{took:?}, and {usual:?} when nobody writes");
+    assert!(took < usual + Duration::from_secs(1), "{took:?}, and {usual:?} without writers");
     // They must not delay the next writer either.
     other.execute(unlock).await.unwrap();
     add_user(&db, "u1", "ada", &[]).await.unwrap();
 }
 
-async fn whoever_writes_much_stands_among_the_writers_once(fixture: &Fixture) {
+async fn a_busy_user_has_one_place_in_the_writer_queue(fixture: &Fixture) {
     let db = fixture.open().await;
     let (order, mut came) = tokio::sync::mpsc::unbounded_channel();
     let writing = db.begin_write().await.unwrap();

@@ -13,7 +13,7 @@ use crate::fixture::{Fixture, at, on_both};
 on_both!(
     every_step_is_pinned,
     an_earlier_schema_is_brought_up_to_date,
-    only_a_current_schema_is_opened_as_it_is,
+    only_a_current_schema_is_opened_unchanged,
 );
 
 /// A migration with the checksums that the program stores. The pin of a released migration never changes: an edit would
@@ -173,7 +173,7 @@ async fn check_history(db: &AppDb, steps: usize) {
     assert_eq!(tx.model_state(Some(last)).await.unwrap().as_ref(), Some(&now));
     let first = ModelState { tests: String::new(), ..now };
     let told = tx.model_state(Some(1)).await.unwrap();
-    assert_eq!(told, Some(first), "the history begins with what was stored");
+    assert_eq!(told, Some(first), "the history begins with the stored model");
 }
 
 /// Checks the pins against a new database: an added or edited migration fails here.
@@ -203,7 +203,7 @@ async fn an_earlier_schema_is_brought_up_to_date(fixture: &Fixture) {
     }
 }
 
-async fn only_a_current_schema_is_opened_as_it_is(fixture: &Fixture) {
+async fn only_a_current_schema_is_opened_unchanged(fixture: &Fixture) {
     let url = fixture.url();
     fixture.run(&["CREATE TABLE notes (line TEXT)"]).await;
     let error = AppDb::open_existing(&url).await.err().unwrap();

@@ -31,7 +31,7 @@ async fn other_addresses_are_refused() {
 }
 
 #[tokio::test]
-async fn another_file_is_refused_and_left_alone() {
+async fn other_files_are_refused_and_unchanged() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("notes.txt");
     let url = format!("sqlite:{}", path.display());
@@ -41,7 +41,7 @@ async fn another_file_is_refused_and_left_alone() {
     std::fs::write(&path, "no database, but long enough to be taken for one".repeat(40)).unwrap();
     for opened in [AppDb::open_existing(&url).await, AppDb::open(&url, Timestamp::from_micros(0)).await] {
         let error = opened.err().unwrap();
-        assert!(error.to_string().contains("is no SQLite database"), "{error}");
+        assert!(error.to_string().contains("is not a SQLite database"), "{error}");
     }
     assert!(std::fs::read_to_string(&path).unwrap().starts_with("no database"));
 }

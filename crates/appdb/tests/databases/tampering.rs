@@ -5,7 +5,7 @@ use tracewarden_appdb::{AUDIT_PRUNE, AppDb, ChainFault, DbError, NewAuditRecord}
 use crate::fixture::{Fixture, add_user, at, on_both, record};
 
 on_both!(
-    a_part_of_the_log_that_is_gone_is_no_outage,
+    missing_parts_of_the_log_are_not_an_outage,
     an_unreadable_row_is_an_error,
     tampering_breaks_the_chain,
     tampering_breaks_a_pruned_chain
@@ -33,7 +33,7 @@ async fn an_unreadable_row_is_an_error(fixture: &Fixture) {
     assert!(matches!(found, Err(DbError::Corrupt(_))), "{found:?}");
 }
 
-async fn a_part_of_the_log_that_is_gone_is_no_outage(fixture: &Fixture) {
+async fn missing_parts_of_the_log_are_not_an_outage(fixture: &Fixture) {
     let db = fixture.open().await;
     append(&db, &[record("login", 1, None, "success")]).await;
     for (statement, expected) in [

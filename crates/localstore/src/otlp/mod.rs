@@ -78,7 +78,7 @@ async fn store(
         if error.is::<http_body_util::LengthLimitError>() {
             Refusal::too_large()
         } else {
-            Refusal::new(StatusCode::BAD_REQUEST, format!("the body broke off: {error}"))
+            Refusal::new(StatusCode::BAD_REQUEST, format!("the body ended early: {error}"))
         }
     })?;
     let body = body.to_bytes();

@@ -291,7 +291,7 @@ fn delimited(number: u8, bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn what_cannot_hold_spans_costs_its_own_spans() {
+fn invalid_containers_lose_only_their_own_spans() {
     let mut random = Random(3);
     let good = span(&mut random);
     let expected = read_protobuf(spans_request(std::slice::from_ref(&good), None));

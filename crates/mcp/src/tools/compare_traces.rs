@@ -92,7 +92,11 @@ fn rendered(
         // The totals of two traces fill a small response.
         if brevity.names_services() {
             let arguments = json!({ "trace_id": second.summary.trace_id });
-            next.push(Next { to: "see where the second went", tool: Tool::GetTrace.name(), arguments });
+            next.push(Next {
+                to: "see the critical path of the second trace",
+                tool: Tool::GetTrace.name(),
+                arguments,
+            });
         }
         if count < found.len() && budget.can_grow() {
             next.push(context.larger());
@@ -141,13 +145,13 @@ fn text(answer: &Answer, found: &[Difference], first: &Seen, second: &Seen) -> S
             side(&exact.second)
         )
     }));
-    let mut text = "what differs, by kind of work (times without what was called):\n".to_owned();
+    let mut text = "differences by kind of work (times exclude called spans):\n".to_owned();
     text.push_str(&fenced(&lines));
     if answer.returned < answer.total {
         text.push_str(&format!("{} of {} differences shown\n", answer.returned, answer.total));
     }
     if answer.total == 0 {
-        text.push_str("nothing differs in number, errors and times\n");
+        text.push_str("no differences in numbers, errors and times\n");
     }
     text.push_str(&left_out(first.left_out() + second.left_out()));
     text + &said(&answer.next)

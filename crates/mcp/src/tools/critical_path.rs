@@ -74,7 +74,7 @@ fn rendered(context: &Context<'_>, budget: Budget, opened: &Opened) -> Result<Ca
         let first = opened.seen.tree.ids_to_read(steps.iter().take(count.min(3)).map(|step| step.place));
         if !first.is_empty() {
             next.push(Next {
-                to: "see what the longest say",
+                to: "see all values of the longest spans",
                 tool: Tool::GetSpans.name(),
                 arguments: json!({ "trace_id": summary.trace_id, "span_ids": first }),
             });
@@ -154,10 +154,11 @@ fn text(answer: &Answer, duration: Option<i64>, unseen: u64) -> String {
             step.span_id
         )
     }));
-    let mut text = "critical path: what the end of the trace waited for, longest first\n".to_owned();
+    let mut text =
+        "critical path: the spans that determined the end of the trace, longest first\n".to_owned();
     text.push_str(&fenced(&lines));
     if answer.total == 0 {
-        text.push_str("nothing was waited for: the outermost spans have no duration\n");
+        text.push_str("no critical path: the outermost spans have no duration\n");
     }
     if answer.returned < answer.total {
         text.push_str(&format!("{} of {} kinds of spans shown\n", answer.returned, answer.total));

@@ -36,7 +36,7 @@ struct Policy {
     title: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<String>,
-    /// Condition that any span of a trace must satisfy. Absent if it uses fields that you may not filter by, or cannot
+    /// Condition that any span of a trace must satisfy. Absent if it uses fields that you may not search, or cannot
     /// be applied.
     #[serde(skip_serializing_if = "Option::is_none")]
     in_words: Option<String>,
@@ -167,7 +167,7 @@ fn rendered(
     let render = |count: usize, way: Way| {
         let mut next = vec![match explanation {
             Some(explanation) => Next {
-                to: "look at the trace",
+                to: "read the trace",
                 tool: Tool::GetTrace.name(),
                 arguments: json!({ "trace_id": explanation.trace_id }),
             },
@@ -280,7 +280,7 @@ fn mentioned(span: &SpanMention, way: Way) -> String {
 }
 
 /// Replacement for a condition that must not be shown.
-const UNSAID: &str = "a condition on fields that you may not filter by, or one that cannot be applied";
+const UNSAID: &str = "a condition on fields that you may not search, or one that cannot be applied";
 
 fn text(answer: &Answer) -> String {
     let User { username, roles, role_count, attributes, attribute_count } = &answer.user;
@@ -297,11 +297,11 @@ fn text(answer: &Answer) -> String {
     if let Some(key) = &answer.key {
         if let Some(words) = &key.must_satisfy {
             text.push_str(&format!(
-                "your key opens only traces of which a span satisfies this too: {words}\n"
+                "your key grants access only to traces in which a span also satisfies: {words}\n"
             ));
         }
         if let Some(tools) = &key.tools {
-            text.push_str(&format!("your key is good for these tools only: {}\n", tools.join(", ")));
+            text.push_str(&format!("your key is limited to these tools: {}\n", tools.join(", ")));
         }
     }
     if let Some(trace) = &answer.trace {
@@ -313,16 +313,16 @@ fn text(answer: &Answer) -> String {
         ));
         let lines: Vec<String> = trace.opened_by.iter().map(OpenedBy::line).collect();
         if !lines.is_empty() {
-            text.push_str("opened by:\n");
+            text.push_str("access granted by:\n");
         }
         text.push_str(&fenced(&lines));
     }
     if answer.total == 0 {
         text.push_str(
-            "No policy applies to you, so no trace is open to you; an administrator gives roles.\n",
+            "No policy applies to you, so you can read no trace; an administrator assigns roles.\n",
         );
     } else if !answer.policies.is_empty() {
-        text.push_str("a trace is open to you when any of its spans satisfies any of these:\n");
+        text.push_str("you can read a trace when any of its spans satisfies any of these:\n");
     }
     for policy in &answer.policies {
         let words = policy.in_words.as_deref().unwrap_or(UNSAID);

@@ -143,8 +143,8 @@ fn text(answer: &Answer, left: bool) -> String {
     text.push_str(window::around_said(answer.searched_around.as_ref()));
     if answer.values.is_empty() {
         text.push_str(
-            "None: no trace that you may read has such a value in this window. Try a longer `last`, or no `prefix`; traces that \
-             your access does not open are never counted.\n",
+            "None: no trace that you may read has such a value in this window. Try a longer `last`, or no \
+             `prefix`; traces that you may not read are never counted.\n",
         );
     }
     let line = |value: &Counted| {

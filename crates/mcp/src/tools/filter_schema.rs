@@ -173,9 +173,7 @@ fn text(answer: &Answer) -> String {
         answer.version
     ));
     if answer.fields.is_empty() {
-        text.push_str(
-            "No field can be named: none is marked as filterable, or none contains what was asked for.\n",
-        );
+        text.push_str("No searchable field: none is marked, or none contains the text in `containing`.\n");
     }
     for (name, kind) in &answer.types {
         text.push_str(&format!("{name}: {}; e.g. {}\n", kind.operators.join(" "), kind.example));

@@ -70,7 +70,7 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
     let (columns, omitted) = (Columns::of(&schema.binding), omitted(&schema));
     let Some(read) = trace.spans(&span_ids).await? else {
         trace.close().await?;
-        let detail = "these spans are too large to be read together: ask for fewer, or for some `columns`";
+        let detail = "these spans are too large to be read together: request fewer, or only some `columns`";
         return Err(Failure::argument("span_ids", detail).after_reading());
     };
     // A hostile emitter may repeat an id: show spans with the same id together.
@@ -125,7 +125,12 @@ fn rendered(context: &Context<'_>, budget: Budget, of: &Of<'_>) -> Result<CallTo
         } else {
             // A single span in the largest response, unless this is that response.
             first_cut.filter(|_| budget.can_grow() || found.len() > 1).and_then(|at| found.get(at)).map(
-                |(id, _)| ("see more of one", vec![("span_ids", json!([id])), ("max_tokens", json!(MOST))]),
+                |(id, _)| {
+                    (
+                        "see one in a larger answer",
+                        vec![("span_ids", json!([id])), ("max_tokens", json!(MOST))],
+                    )
+                },
             )
         };
         let next = with.map(|(to, with)| Next {

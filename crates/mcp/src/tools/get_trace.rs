@@ -225,7 +225,9 @@ impl Call<'_> {
         let Some(cursor) = &self.arguments.cursor else { return Ok(0) };
         let place = cursor.split_once('@').filter(|(_, list)| *list == self.of_list(opened));
         place.and_then(|(place, _)| place.parse().ok()).ok_or_else(|| {
-            let detail = "it is of another trace, view, depth or root, or spans have arrived since; call without it to begin anew";
+            let detail =
+                "it belongs to another trace, view, depth or root, or spans have arrived since; call without \
+                 it to start again";
             Failure::argument("cursor", detail).after_reading()
         })
     }
@@ -265,6 +267,6 @@ impl Call<'_> {
             return None;
         }
         let arguments = json!({ "trace_id": self.arguments.trace_id, "span_ids": span_ids });
-        Some(Next { to: "see all they say", tool: Tool::GetSpans.name(), arguments })
+        Some(Next { to: "see all their values", tool: Tool::GetSpans.name(), arguments })
     }
 }

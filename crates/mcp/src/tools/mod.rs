@@ -184,15 +184,16 @@ impl Context<'_> {
 }
 
 /// Text for searches and statistics without results.
-pub(crate) const NOTHING: &str = "None. Either nothing in this window matches, or your access does not open what does. Try a longer \
-     `last`, fewer conditions, or svc_field_values to see which values there are.\n";
+pub(crate) const NOTHING: &str = "None. Either nothing in this window matches, or you may not read the \
+                                  matching traces. Try a longer `last`, fewer conditions, or \
+                                  svc_field_values to see which values there are.\n";
 
 /// Returns a note about the spans of a large trace that were not read.
 pub(crate) fn left_out(spans: u64) -> String {
     if spans == 0 {
         String::new()
     } else {
-        format!("the trace is large: its last {spans} spans were not looked at\n")
+        format!("the trace is large: its last {spans} spans were not read\n")
     }
 }
 

@@ -74,7 +74,7 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
     let bounds = match &cursor {
         None => Times { from: &from, to: &to, last: &last }.bounds(context.service.now())?,
         Some(_) if from.is_some() || to.is_some() || last.is_some() => {
-            let detail = "it holds the window of the first page: leave `from`, `to` and `last` out";
+            let detail = "it contains the window of the first page: leave `from`, `to` and `last` out";
             return Err(Failure::argument("cursor", detail));
         }
         Some(_) => Bounds { from: None, to: None },
@@ -93,7 +93,7 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
     let window = begun.window();
     let (answer, cuts) = begun.run_with_cuts(None).await?;
     let AnswerBody::Summaries(traces) = answer.body else {
-        return Err(Failure::internal("a page of summaries holds something else"));
+        return Err(Failure::internal("a page of summaries contains other items"));
     };
     let first = cursor.is_none();
     let around = answer.schema.searched_around;
@@ -191,7 +191,7 @@ fn text(answer: &Answer, traces: &[Summary], first: bool) -> String {
     });
     text.push_str(&fenced(&lines.collect::<Vec<_>>()));
     if !answer.traces.is_empty() {
-        text.push_str(&format!("link for people: {}\n", answer.link));
+        text.push_str(&format!("link to the web application: {}\n", answer.link));
     }
     text + &said(&answer.next)
 }

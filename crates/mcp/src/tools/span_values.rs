@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn long_values_are_cut_and_empty_ones_left_out() {
+    fn long_values_are_truncated_and_empty_ones_omitted() {
         let long = "x".repeat(1_000);
         let given = span(&json!({"a": long, "b": "", "c": [], "d": {}, "e": 0, "f": false, "g": null,
             "h": {"k": "y\nz", "l": ""}, "i": vec![1; 30], "j": {"k": {"l": {"m": 1, "n": ""}}}}));
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_longer_than_is_ever_held_says_its_length() {
+    fn truncated_texts_state_their_length() {
         let given =
             span(&json!({"a": "x".repeat(10_000), "b": "y".repeat(MOST.characters), "c": vec!["z"; 101]}));
         let cut = cut(&given, MOST);
@@ -398,14 +398,14 @@ mod tests {
     }
 
     #[test]
-    fn events_that_say_why_stay() {
+    fn events_with_causes_are_kept() {
         let events = json!([{"exception.message": "no answer"}]);
         let given = span(&json!({"Id": "1", "Events": events, "StatusMessage": "", "A": "a", "B": "b"}));
         assert!(cut(&given, Detail { values: 1, ..MOST }).contains_key("Events"));
     }
 
     #[test]
-    fn of_many_values_those_stay_that_say_what_went_wrong() {
+    fn error_values_are_kept_among_many() {
         let given = span(
             &json!({"ScopeName": "z", "SpanId": "1", "Attributes": {"a": "x", "error.type": "500", "b": ""}, "StatusMessage": "down"}),
         );
@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_keep_their_digits_and_names_are_there_though_empty() {
+    fn numbers_keep_their_digits_and_empty_names_are_shown() {
         let line = r#"{"item": 281474976710655000000000000001, "cost": 12345678901234.5678, "m": {"row": [1875924584784080993, 0.25]}, "SpanName": ""}"#;
         let cut = cut(&SpanValues::read(line, &columns()), MOST);
         let expected = json!({"item": "281474976710655000000000000001", "cost": "12345678901234.5678",
@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn an_invalid_duration_is_marked_and_stays_as_it_is() {
+    async fn invalid_durations_are_marked_and_unchanged() {
         let line = |json: &str, duration_invalid: bool| SpanLine { json: json.to_owned(), duration_invalid };
         let lines = vec![
             line(r#"{"Duration":-1}"#, true),
@@ -455,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_given_up_early() {
+    fn values_that_do_not_fit_are_abandoned_early() {
         let given = span(&json!({"a": vec![vec!["x".repeat(4_000); 100]; 40]}));
         let meter = Meter::of(100);
         let shown = given.shown(MOST, &meter);
@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_found_wherever_conventions_put_it() {
+    fn messages_are_found_in_all_conventional_places() {
         let check =
             |given: Value, expected: Option<&str>| assert_eq!(span(&given).message().as_deref(), expected);
         check(json!({"StatusMessage": ""}), None);

@@ -258,12 +258,10 @@ fn text(answer: &Answer, told: &Told<'_>) -> String {
         text.push_str(&format!("by {}:\n", fields.join(", ")));
     }
     if answer.all.errors.is_none() && matches!(measure, Measure::Errors | Measure::ErrorRate) {
-        text.push_str("no column is bound that says which spans failed: groups are in no order of errors\n");
+        text.push_str("no status column is bound: groups are not ordered by errors\n");
     }
     if answer.all.p95_ms.is_none() && answer.all.traces > 0 && *measure == Measure::Duration {
-        text.push_str(
-            "no column is bound that says how long spans took: groups are in no order of durations\n",
-        );
+        text.push_str("no duration column is bound: groups are not ordered by duration\n");
     }
     let lines = answer.groups.iter().zip(&stats.groups).map(|(group, exact)| {
         let values: Vec<String> = group.values.iter().map(|value| value_line(value, 256)).collect();
@@ -280,7 +278,7 @@ fn text(answer: &Answer, told: &Told<'_>) -> String {
         text.push_str(&format!("{of}; {why}\n"));
     }
     if !answer.complete {
-        text.push_str("only the newest million traces were looked at; use a shorter window for all\n");
+        text.push_str("only the newest million traces were counted; use a shorter window for all\n");
     }
     text + &said(&answer.next)
 }

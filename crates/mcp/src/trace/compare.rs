@@ -61,7 +61,7 @@ mod tests {
     use crate::trace::sample::spans;
 
     #[test]
-    fn what_differs_comes_with_errors_first() {
+    fn differences_list_errors_first() {
         let (first, second) = (Tree::new(spans("a+100 b c+5 e+1")), Tree::new(spans("a+300 b c+5! d+7 e+1")));
         let found = differences(&first, &second);
         let names: Vec<&str> = found.iter().map(|difference| difference.name.as_str()).collect();

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn the_path_leads_over_what_was_waited_for() {
+    fn the_path_follows_the_spans_that_were_waited_for() {
         check("", "");
         check("a@0+100", "a:0-100");
         check("a@0+100 b<a@10+20 c<a@40+50", "a:0-10 b:10-30 a:30-40 c:40-90 a:90-100");

@@ -55,7 +55,7 @@ mod tests {
     use crate::trace::sample::spans;
 
     #[test]
-    fn an_error_comes_from_where_nothing_below_failed() {
+    fn error_origins_have_no_failed_descendants() {
         let check = |text: &str, origins: &[(&str, usize)], failed: usize| {
             let tree = Tree::new(spans(text));
             let errors = Errors::of(&tree);

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn siblings_of_a_kind_are_one_line() {
+    fn siblings_of_a_kind_are_folded() {
         check("a b1<a b2<a", None, "a[a] -b[b1] -b[b2]");
         check("a b1<a b2<a+50 c<a b3<a", None, "a[a] -b×3[b2] -c[c]");
         // Their children share lines across parents, and a failed one is the representative.
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn few_lines_are_those_that_tell_most() {
+    fn short_outlines_keep_the_most_relevant_lines() {
         let given = "a+100 b<a+90 c<b+80 d<a+5 e<d! f<a+4";
         check(given, Some(6), "a[a] -b[b] --c[c] -d[d] --e!1[e] -f[f]");
         check(given, Some(3), "a[a] (+3) -d[d] --e!1[e]");

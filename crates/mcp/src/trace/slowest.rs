@@ -44,7 +44,7 @@ mod tests {
     use crate::trace::sample::spans;
 
     #[test]
-    fn time_counts_where_no_child_ran() {
+    fn own_time_excludes_children() {
         let tree = Tree::new(spans("a@0+100 b-1000000<a@10+20 b-2000000<a@40+50 c<b-2000000@41+1"));
         let found: Vec<(&str, usize, i64)> = slowest(&tree)
             .iter()

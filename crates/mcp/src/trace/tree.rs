@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_named_where_they_lead_to_the_span() {
+    fn ids_are_listed_only_if_they_identify_the_span() {
         let tree = Tree::new(spans("a b<a  a c<a a a a"));
         let of = |id: &str| -> Vec<usize> {
             (0..tree.spans.len()).filter(|place| tree.spans[*place].span_id == id).collect()
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_of_100000_spans_is_no_recursion() {
+    fn a_chain_of_100000_spans_does_not_overflow_the_stack() {
         let id = |at: usize| format!("{:016x}", at + 1);
         let chain = (0..100_000)
             .map(|at| span(&id(at), if at == 0 { String::new() } else { id(at - 1) }, at as i64, 1));
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn own_time_is_what_no_child_covers() {
+    fn own_time_is_not_covered_by_children() {
         let check = |children: &[(i64, i64)], own: i64| {
             let mut all = vec![span("p", String::new(), 100, 100)];
             all.extend(children.iter().map(|(start, length)| span("c", "p".to_owned(), *start, *length)));
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_and_ids_do_not_tell_kinds_apart() {
+    fn numbers_and_ids_do_not_separate_kinds() {
         let check = |name: &str, kind: &str| assert_eq!(without_numbers(name), kind);
         check("GET /users/17/orders/9f86d081-884c", "GET /users/#/orders/#-#");
         check("GET /api/v1/items", "GET /api/v1/items");

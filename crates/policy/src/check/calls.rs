@@ -82,7 +82,7 @@ impl Checker<'_> {
         let hint = match (checked.ty, &checked.kind) {
             (Type::List, _) => instead(&operand),
             (Type::Int, Kind::Known(_)) => format!("put the number in quotes: `\"{operand}\"`"),
-            (Type::Bool, _) => "a boolean is compared with `==` or stands by itself".to_owned(),
+            (Type::Bool, _) => "compare a boolean with `==`, or use it by itself".to_owned(),
             _ => String::new(),
         };
         self.refuse(node, "type_mismatch", message, &hint)
@@ -183,17 +183,22 @@ impl Checker<'_> {
         let hint = match (self.presence(argument), path(argument).as_deref()) {
             (Some(presence), _) => format!("write `{presence}`"),
             (None, Some(["user", ..])) => {
-                "`user.username` and `user.roles` are always there; ask for an attribute, as in `has(user.attributes.team)`".to_owned()
+                "`user.username` and `user.roles` are always present; test for an attribute, as in \
+                 `has(user.attributes.team)`"
+                    .to_owned()
             }
             (None, Some([map, keys @ ..])) if !keys.is_empty() && self.source_of(map).is_some() => {
                 format!("a key with dots is written in quotes: `\"{}\" in {map}`", keys.join("."))
             }
             (None, Some(names)) if self.model.field(&FieldRef::column(names.join("."))).is_some() => {
-                "a column is always there: leave `has` out, and compare its value".to_owned()
+                "a column is always present: leave `has` out, and compare its value".to_owned()
             }
             _ => match &argument.expr {
                 Expr::Call(call) if call.func_name == operators::IN => {
-                    format!("leave out `has`: `{}`", self.snippet(argument).unwrap_or("\"key\" in SpanAttributes"))
+                    format!(
+                        "leave out `has`: `{}`",
+                        self.snippet(argument).unwrap_or("\"key\" in SpanAttributes")
+                    )
                 }
                 _ => {
                     let key = self.example_key();
@@ -224,7 +229,7 @@ impl Checker<'_> {
         let range_node = self.expression(range);
         let range_node = match range_node {
             Some(found) if !found.ty.may_be(Type::List) => {
-                let message = format!("`{name}` goes through a list, this is {}", found.ty.name());
+                let message = format!("`{name}` iterates over a list, this is {}", found.ty.name());
                 let hint = match found.ty {
                     Type::Text => "compare the string directly, or name a field that is a list",
                     _ => "compare it directly",
@@ -250,8 +255,8 @@ impl Checker<'_> {
             return self.refuse(variable, "unsupported", message, &hint);
         }
         if self.scope.len() >= MAX_NESTED_MACROS {
-            let message = format!("at most {MAX_NESTED_MACROS} macros may stand within each other");
-            let hint = "ask for an element with `x in list` where that says the same, or split the policy";
+            let message = format!("at most {MAX_NESTED_MACROS} macros can be nested within each other");
+            let hint = "use `x in list` where it is equivalent, or split the policy";
             return self.refuse(node, "too_deep", message, hint);
         }
         if self.is_taken(element) {

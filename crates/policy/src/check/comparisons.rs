@@ -204,8 +204,8 @@ impl Checker<'_> {
     fn compared_with_null(&mut self, node: &IdedExpr, relation: Relation, other: &IdedExpr) -> Option<Node> {
         let message = "nothing is compared with `null` in a policy";
         let hint = match (self.presence(other), relation) {
-            (Some(presence), Relation::Ne) => format!("to ask whether it is there, write `{presence}`"),
-            (Some(presence), _) => format!("to ask whether it is absent, write `!({presence})`"),
+            (Some(presence), Relation::Ne) => format!("to test whether it is present, write `{presence}`"),
+            (Some(presence), _) => format!("to test whether it is absent, write `!({presence})`"),
             (None, _) => {
                 "a column that is NULL satisfies no condition on it: leave the comparison out".to_owned()
             }
@@ -272,7 +272,7 @@ impl Checker<'_> {
             );
             let (looked_for, into) = (self.operand(needle, "x"), self.operand(haystack, "y"));
             let hint = match (needle_node.ty, haystack_node.ty, &haystack_node.kind) {
-                (Type::List, ..) => format!("the list stands on the right: write `{into} in {looked_for}`"),
+                (Type::List, ..) => format!("the list belongs on the right: write `{into} in {looked_for}`"),
                 (_, Type::Text, Kind::Known(_)) => format!("write a list: `{looked_for} in [{into}]`"),
                 (_, Type::Text, _) => format!("to look into a string, write `{into}.contains({looked_for})`"),
                 _ => format!("write a list: `{looked_for} in [\"…\"]`"),
@@ -322,7 +322,8 @@ impl Checker<'_> {
                 (Type::List, Type::Text) => {
                     let list = self.operand(needle, "list");
                     format!(
-                        "to ask whether one of its elements is there, write `{list}.exists(v, v in {into})`"
+                        "to test whether any of its elements is in the list, write `{list}.exists(v, v in \
+                         {into})`"
                     )
                 }
                 (Type::Int, Type::Text) if matches!(needle_node.kind, Kind::Known(_)) => {
@@ -354,8 +355,8 @@ impl Checker<'_> {
             return self.refuse(node, "unsupported", "`-` is not part of a name", &hint);
         }
         if text.contains("--") {
-            let hint = "a remark begins with `//`";
-            return self.refuse(node, "unsupported", "`--` cannot stand here", hint);
+            let hint = "a comment begins with `//`";
+            return self.refuse(node, "unsupported", "`--` is not allowed here", hint);
         }
         let hint = match (left, &right.expr) {
             (Some(left), Expr::Literal(LiteralValue::String(_))) if text_literal(left).is_some() => {

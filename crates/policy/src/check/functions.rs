@@ -138,8 +138,8 @@ impl Checker<'_> {
         {
             return match lower.as_str() {
                 "get" | "at" => format!("write `{subject}[{first}]`"),
-                "size" | "length" | "len" => "a policy cannot ask how many keys there are".to_owned(),
-                _ => format!("to ask for a key, write `{first} in {subject}`"),
+                "size" | "length" | "len" => "a policy cannot count the keys of a map".to_owned(),
+                _ => format!("to test for a key, write `{first} in {subject}`"),
             };
         }
         if let Some(hint) = self.instead_of_library(&lower, &all, types) {
@@ -150,7 +150,8 @@ impl Checker<'_> {
             "count" if arguments.len() == 2 => {
                 let (element, condition) = (first, rest.get(1).map_or("…", String::as_str));
                 return format!(
-                    "to ask for one or more, write `{subject}.exists({element}, {condition})`; for exactly one, `{subject}.exists_one({element}, {condition})`"
+                    "to test for one or more, write `{subject}.exists({element}, {condition})`; for exactly \
+                     one, `{subject}.exists_one({element}, {condition})`"
                 );
             }
             "lower" | "upper" | "tolower" | "toupper" | "lowerascii" | "upperascii" | "tolowercase"
@@ -173,7 +174,8 @@ impl Checker<'_> {
                 let presence = all.first().and_then(|node| self.presence(node)).filter(|_| !negated);
                 return match presence {
                     Some(presence) => format!(
-                        "to ask whether it is empty, write `{written}`; whether it is absent, `!({presence})`"
+                        "to test whether it is empty, write `{written}`; whether it is absent, \
+                         `!({presence})`"
                     ),
                     None => format!("write `{written}`"),
                 };
@@ -181,7 +183,8 @@ impl Checker<'_> {
             "in" | "isin" | "oneof" if is_list => {
                 let list = listed(&rest);
                 return format!(
-                    "to ask whether one of its elements is there, write `{subject}.exists(v, v in {list})`"
+                    "to test whether any of its elements is in the list, write `{subject}.exists(v, v in \
+                     {list})`"
                 );
             }
             "equals" | "eq" | "equal" | "is" if is_list && rest.len() == 1 && !first.starts_with('[') => {
@@ -196,15 +199,15 @@ impl Checker<'_> {
             }
             "isnull" | "isempty" | "empty" | "isabsent" | "missing" | "notexists" => {
                 return match all.first().and_then(|node| self.presence(node)) {
-                    Some(presence) => format!("to ask whether it is absent, write `!({presence})`"),
-                    None => format!("to ask whether it is empty, write `{subject} == \"\"`"),
+                    Some(presence) => format!("to test whether it is absent, write `!({presence})`"),
+                    None => format!("to test whether it is empty, write `{subject} == \"\"`"),
                 };
             }
             "isnotnull" | "defined" | "isset" | "present" | "notempty" | "coalesce" | "ifnull" | "exists"
                 if all.len() <= 2 && target.is_none() =>
             {
                 return match all.first().and_then(|node| self.presence(node)) {
-                    Some(presence) => format!("to ask whether it is there, write `{presence}`"),
+                    Some(presence) => format!("to test whether it is present, write `{presence}`"),
                     None => "write `list.exists(v, v == \"…\")`, or `\"key\" in SpanAttributes` for a key"
                         .to_owned(),
                 };
@@ -224,7 +227,7 @@ impl Checker<'_> {
             "hasrole" | "isinrole" | "inrole" => {
                 let role = all.last().filter(|node| text_literal(node).is_some());
                 let role = role.map_or_else(|| "\"…\"".to_owned(), |node| self.operand(node, "\"…\""));
-                return format!("to ask for a role, write `{role} in user.roles`");
+                return format!("to test for a role, write `{role} in user.roles`");
             }
             "in" | "isin" | "oneof" => return format!("write `{subject} in {}`", listed(&rest)),
             "not" => return format!("write `!({subject})`"),
@@ -291,7 +294,7 @@ impl Checker<'_> {
                 let (pattern, flags) = (rest.first(), rest.get(1));
                 let written =
                     with_flags(pattern.map_or("\"…\"", String::as_str), flags.map_or("", String::as_str));
-                format!("flags stand in the pattern: write `{}`", on_text(&written))
+                format!("flags belong in the pattern: write `{}`", on_text(&written))
             }
             "exists" | "all" | "exists_one" if ty == Some(Type::Text) => match rest {
                 [list] if list.starts_with('[') => format!("it is one string: write `{subject} in {list}`"),
@@ -308,7 +311,7 @@ impl Checker<'_> {
                     let pattern = all.get(1).and_then(|node| text_literal(node));
                     match pattern.map(|pattern| like_as_call(subject, pattern, folded)) {
                         Some(Some(call)) => format!("write `{call}`"),
-                        Some(None) => "every text is like this: leave the condition out".to_owned(),
+                        Some(None) => "every string matches this: leave the condition out".to_owned(),
                         None => {
                             format!("write `{subject}.contains({argument})`, or `startsWith` or `endsWith`")
                         }

@@ -60,7 +60,7 @@ impl Checker<'_> {
             }
             "except" | "difference" | "sets.difference" => {
                 format!(
-                    "to ask for an element that is not in the other list, write `!({})`",
+                    "to test for an element that is not in the other list, write `!({})`",
                     one.is_within(&other, element)
                 )
             }
@@ -73,7 +73,7 @@ impl Checker<'_> {
         let presence = all.first().and_then(|node| self.presence(node));
         Some(match lower {
             "hasvalue" => match presence {
-                Some(presence) => format!("to ask whether it is there, write `{presence}`"),
+                Some(presence) => format!("to test whether it is present, write `{presence}`"),
                 None => "only a key of a map and an attribute of the caller can be absent: leave this out"
                     .to_owned(),
             },

@@ -178,7 +178,7 @@ impl Checker<'_> {
         };
         if let Some(map) = user_by_index(&select.operand) {
             let hint = format!("write `user.{map}.{}`", select.field);
-            return self.refuse(node, "unsupported", "the caller has no index", &hint);
+            return self.refuse(node, "unsupported", "the caller cannot be indexed", &hint);
         }
         if let Some(whole) = self.with_dots(&select.operand, &select.field)
             && self.model.field(&whole).is_some()
@@ -228,7 +228,7 @@ impl Checker<'_> {
             }
             [_, "roles", role] => {
                 let hint = called("user.roles", role)
-                    .unwrap_or_else(|| format!("to ask for a role, write `\"{role}\" in user.roles`"));
+                    .unwrap_or_else(|| format!("to test for a role, write `\"{role}\" in user.roles`"));
                 self.refuse(node, "unsupported", "`user.roles` is a list and has no members", &hint)
             }
             [_, "username", last] => {
@@ -273,7 +273,7 @@ impl Checker<'_> {
                 }
                 None => "write `user.username`, `user.roles` or `user.attributes.team`".to_owned(),
             };
-            return self.refuse(node, "unsupported", "the caller has no index", &hint);
+            return self.refuse(node, "unsupported", "the caller cannot be indexed", &hint);
         }
         let names = path(container);
         if let Some(name) = &names
@@ -300,7 +300,7 @@ impl Checker<'_> {
                 Some(name) => format!("write `user.{member}[\"{}\"]`", escape(name)),
                 None => format!("write `user.{member}`"),
             };
-            return self.refuse(node, "unsupported", "the caller has no index", &hint);
+            return self.refuse(node, "unsupported", "the caller cannot be indexed", &hint);
         }
         let whole = literal.and_then(|last| self.with_dots(container, last)).or_else(|| {
             let [map, keys @ ..] = names.as_deref()? else { return None };
@@ -313,13 +313,13 @@ impl Checker<'_> {
         }
         let checked = self.expression(container)?;
         let list = self.operand(container, "list");
-        let message = format!("only maps have an index in a policy, this is {}", checked.ty.name());
+        let message = format!("only maps can be indexed in a policy, this is {}", checked.ty.name());
         let hint = match (literal, checked.ty) {
             (Some(_), Type::Text) => format!("a string is compared whole, as in `{list} == \"…\"`"),
             (Some(_), _) => {
                 format!("to look for an element, write `{} in {list}`", self.operand(key, "x"))
             }
-            (None, Type::Text) => "to look at how it begins, write `startsWith`".to_owned(),
+            (None, Type::Text) => "to test how it begins, write `startsWith`".to_owned(),
             (None, _) => format!("to test the elements, write `{list}.exists(v, v == \"…\")`"),
         };
         self.refuse(node, "unsupported", message, &hint)

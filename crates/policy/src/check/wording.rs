@@ -51,7 +51,7 @@ impl Checker<'_> {
         let operand = self.operand(node, "x");
         match (&checked.kind, checked.ty) {
             (Kind::Known(Known::Text(_)), _) => {
-                format!("say what it is compared with: `x == {operand}`")
+                format!("add the other operand: `x == {operand}`")
             }
             (_, Type::Text) => format!("compare it: `{operand} == \"…\"`"),
             (_, Type::List) => format!("look for an element: `\"…\" in {operand}`"),
@@ -89,7 +89,7 @@ impl Checker<'_> {
     pub(super) fn asking_for_a_key(&self) -> String {
         let key = self.example_key();
         let map = key.map.as_deref().unwrap_or("SpanAttributes");
-        format!("to ask whether a key is present, write `\"{}\" in {map}`", escape(&key.name))
+        format!("to test whether a key is present, write `\"{}\" in {map}`", escape(&key.name))
     }
 
     /// Returns an example key for messages that refer to no specific map.

@@ -80,7 +80,7 @@ error[syntax]: this is wrong
     }
 
     #[test]
-    fn a_terminal_is_neither_flooded_nor_deceived() {
+    fn terminal_output_is_bounded_and_sanitized() {
         let hostile = rendered("a == \"\u{202e}x\u{1b}[31m\" \u{1f600}", "\u{1f600}", Some("\u{1b}[2J"));
         assert!(!hostile.contains(['\u{202e}', '\u{1b}']), "{hostile:?}");
         let message = Diagnostic::new("a", Span::new(0, 1), "syntax", "bad \u{1b}[2J").with_hint("\u{202e}x");
@@ -91,7 +91,7 @@ error[syntax]: this is wrong
     }
 
     #[test]
-    fn a_place_outside_the_text_is_no_failure() {
+    fn positions_outside_the_text_do_not_fail() {
         for (text, line, column, length) in [
             ("", 1, 1, 1),
             ("a\n", 1, 1, 1),

@@ -70,7 +70,7 @@ impl Compiled {
         match (subject, regex) {
             (Value::String(text), Some(regex)) => Ok(Value::Bool(regex.is_match(text))),
             (_, None) => Err(ExecutionError::function_error("matches", "the pattern cannot be compiled")),
-            _ => Err(ExecutionError::function_error("matches", "this is no string")),
+            _ => Err(ExecutionError::function_error("matches", "this is not a string")),
         }
     }
 }

@@ -56,7 +56,7 @@ pub(super) fn not_a_boolean(value: &Value) -> String {
 
 /// Returns the reason for a value that a macro cannot iterate over.
 pub(super) fn not_a_list(value: &Value) -> String {
-    format!("macros go through a list, this is {}", type_name(value))
+    format!("macros iterate over a list, this is {}", type_name(value))
 }
 
 const TEXT: &str = "a string";

@@ -144,7 +144,8 @@ impl<'a> Reader<'a> {
         };
         let Some(map) = &field.map else {
             let message = format!("spans where `{field}` is NULL do not match {what}");
-            let hint = "a policy cannot ask for NULL: if such spans should match, join with `||` what tells them apart";
+            let hint = "a policy cannot test for NULL: if such spans should match, add a condition that \
+                        identifies them with `||`";
             return self.tell(node.span, "negated_absent_key", message, hint.to_owned());
         };
         let operator = if *conjunction { " && " } else { " || " };

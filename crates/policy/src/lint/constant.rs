@@ -14,28 +14,28 @@ pub(super) fn constants(text: &str, root: &Node, whole: Option<&Sides>, effort: 
     let tell = |node: &Node, message: &str, hint: &str| {
         vec![Diagnostic::new(text, node.span, "constant", message).with_hint(hint)]
     };
-    const NARROW: &str = "name what the role may see, for instance `ServiceName == \"…\"`";
+    const NARROW: &str = "select what the role may see, for instance `ServiceName == \"…\"`";
     if let Kind::Known(Known::Bool(value)) = &root.kind {
         return match value {
-            true => tell(root, "this policy opens every trace", NARROW),
-            false => tell(root, "this policy opens nothing", "leave the policy out"),
+            true => tell(root, "this policy grants access to every trace", NARROW),
+            false => tell(root, "this policy grants access to no trace", "leave the policy out"),
         };
     }
     let mut found = Vec::new();
     part(text, root, effort, &mut found);
     let consequence = match whole {
-        Some(sides) if sides.is_true.is_never() => "nothing",
+        Some(sides) if sides.is_true.is_never() => "no trace",
         Some(sides) if sides.is_false.is_never() && !may_err(root) => "every trace",
         _ if found.is_empty() && root.fields().is_empty() => {
-            let message = "this policy does not look at the span: it opens every trace or none";
+            let message = "this policy does not use the span: it grants access to every trace or to none";
             return tell(root, message, "join it with a condition on the span by `&&`");
         }
         _ => return found,
     };
     // Append the consequence to the warning about its cause.
-    let at = found.iter().position(|warning| (warning.message == NEVER) == (consequence == "nothing"));
+    let at = found.iter().position(|warning| (warning.message == NEVER) == (consequence == "no trace"));
     if let Some(warning) = found.get_mut(at.unwrap_or(0)) {
-        warning.message.push_str(", and the policy opens ");
+        warning.message.push_str(", and the policy grants access to ");
         warning.message.push_str(consequence);
     }
     found
@@ -80,7 +80,7 @@ fn part(text: &str, node: &Node, effort: &Effort, found: &mut Vec<Diagnostic>) {
     if sides.is_true.is_never() {
         found.push(tell(node, NEVER, never_hint(node, &children, effort)));
     } else if sides.is_false.is_never() {
-        let message = if may_err(node) { "this is true wherever what it names has a value" } else { ALWAYS };
+        let message = if may_err(node) { "this is true wherever its fields have a value" } else { ALWAYS };
         let hint = match &node.kind {
             Kind::Or(..) => {
                 let joined = Sides::joined(&children, true, effort);
@@ -91,10 +91,10 @@ fn part(text: &str, node: &Node, effort: &Effort, found: &mut Vec<Diagnostic>) {
                 }
             }
             Kind::TextCall(..) | Kind::Matches(..) => {
-                "every text fits: say what to look for, or leave it out"
+                "every string matches: give the text to look for, or leave the condition out"
             }
-            Kind::Compare(Relation::Eq, ..) => "compare with what the role may see, or leave it out",
-            _ => "leave it out, or correct what it compares",
+            Kind::Compare(Relation::Eq, ..) => "compare with a value that the role may see, or leave it out",
+            _ => "leave it out, or correct the comparison",
         };
         found.push(tell(node, message, hint));
     }
@@ -117,6 +117,6 @@ fn never_hint(node: &Node, children: &[&Node], effort: &Effort) -> &'static str 
         Kind::In(_, haystack) if matches!(&haystack.kind, Kind::List(elements) if elements.is_empty()) => {
             "nothing is in an empty list"
         }
-        _ => "leave it out, or correct what it compares",
+        _ => "leave it out, or correct the comparison",
     }
 }

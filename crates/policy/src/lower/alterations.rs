@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn every_rule_has_a_wrong_one() {
+    fn every_rule_has_a_mutation() {
         let names = names!(
             not and or conditional conditional_defined boolean_defined both_defined list_defined utf8 field_defined
             field_present absent_attribute boolean_field has_key unlike unequal equal_texts equal_integers

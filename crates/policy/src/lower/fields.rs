@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_predicate_takes_for_granted_must_still_be_so() {
+    fn assumptions_of_a_predicate_are_checked_again() {
         use FieldSource::{Column, JsonPath, MapKey};
         use LogicalType::{Boolean, String, StringArray};
         for (stands_in, now, made_of) in [

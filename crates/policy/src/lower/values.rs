@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_long_takes_more() {
+    fn long_values_cost_more() {
         let long = || text(2 * BYTES_PER_STEP);
         assert_eq!(
             [text(BYTES_PER_STEP - 1).weight(), text(BYTES_PER_STEP).weight(), long().weight()],
@@ -527,7 +527,7 @@ mod tests {
 
     /// After the budget is spent, operations do no more work, and their results are on neither side.
     #[test]
-    fn nothing_holds_once_everything_is_spent() {
+    fn nothing_is_true_once_the_budget_is_spent() {
         let pattern = Pattern::parse("").unwrap();
         let some = Lowered::Text { defined: Predicate::True, text: Text::Element(0) };
         let budget = Budget::of(1_000_000);

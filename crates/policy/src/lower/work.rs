@@ -82,7 +82,7 @@ mod tests {
 
     /// Lowering stops soon after the budget is spent, however large the remaining work is.
     #[test]
-    fn no_more_is_done_than_may_be() {
+    fn work_is_bounded() {
         let list = |count: usize| {
             let elements = (0..count).map(|at| format!("(Name == \"{at}\" ? Name : \"b\")"));
             elements.collect::<Vec<_>>().join(", ")
@@ -119,7 +119,7 @@ mod tests {
 
     /// The size limit also applies to predicates that are cheap to create, because ClickHouse has to parse them.
     #[test]
-    fn what_is_too_large_to_send_is_refused() {
+    fn predicates_that_are_too_large_to_send_are_refused() {
         let field = Arc::new(model().fields.remove(0));
         let of_size = |nodes: u64| {
             let literal = "a".repeat(32 * (nodes as usize - 2));
@@ -134,7 +134,7 @@ mod tests {
 
     /// The work is done before it is known that the result is small.
     #[test]
-    fn what_took_too_much_is_refused_however_small_it_is() {
+    fn expensive_policies_are_refused_even_if_small() {
         let spent = Budget::of(0);
         charge(1);
         assert_eq!(sized(&Predicate::True, &spent), Err(TooLarge));

@@ -28,18 +28,18 @@ impl PatternError {
         let escape = text.get(at..span.end.offset).unwrap_or_default();
         let (message, hint) = match error.kind() {
             ErrorKind::UnsupportedLookAround => (
-                "looking ahead or behind is not supported",
+                "look-ahead and look-behind are not supported",
                 "join two conditions: `x.matches(\"…\") && !x.matches(\"…\")`",
             ),
             ErrorKind::UnsupportedBackreference => {
-                ("references to groups are not supported", "write out what is repeated")
+                ("backreferences are not supported", "write the repeated text out")
             }
             ErrorKind::RepetitionMissing if before.ends_with(['+', '*', '?']) && at > 0 => (
-                "nothing stands before this that could be repeated",
+                "there is nothing before this to repeat",
                 "leave it out; possessive repetitions are not supported",
             ),
             ErrorKind::RepetitionMissing => (
-                "nothing stands before this that could be repeated",
+                "there is nothing before this to repeat",
                 "for any text write `.*`, for the character itself put `\\` before it",
             ),
             ErrorKind::GroupUnclosed => {
@@ -59,7 +59,8 @@ impl PatternError {
             }
             ErrorKind::EscapeUnrecognized => (
                 "this escape is not known",
-                "known are `\\d \\w \\s \\D \\W \\S \\b \\A \\z \\n \\t`, and `\\` before a sign that stands for itself",
+                "known are `\\d \\w \\s \\D \\W \\S \\b \\A \\z \\n\
+                 \\t`, and `\\` before a punctuation character",
             ),
             ErrorKind::EscapeUnexpectedEof => {
                 ("the pattern ends in a backslash", "write the backslash itself as `\\\\`")

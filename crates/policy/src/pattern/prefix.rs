@@ -29,7 +29,7 @@ mod tests {
     use crate::pattern::Pattern;
 
     #[test]
-    fn only_what_every_match_begins_with() {
+    fn prefixes_are_common_to_all_matches() {
         for (pattern, prefix) in [
             ("^s0012", Some("s0012")),
             ("^s0012$", Some("s0012")),

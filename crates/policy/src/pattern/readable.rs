@@ -115,7 +115,7 @@ mod tests {
     use crate::pattern::Pattern;
 
     #[test]
-    fn it_is_written_as_people_write_it_and_reads_as_the_same() {
+    fn patterns_are_readable_and_equivalent() {
         for (pattern, expected) in [
             ("^v\\d+\\.[\\w-]*$", "^v\\d+\\.[0-9A-Za-z_\\-]*$"),
             ("\\D\\w\\W\\s\\S[0-9]", "\\D\\w\\W\\s\\S\\d"),

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_those_of_bytes_written_out() {
+    fn sizes_count_expanded_bytes() {
         for (pattern, size) in [
             ("abc", 4),
             ("[a-z0-9_]", 1),

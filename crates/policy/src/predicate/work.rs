@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_done_is_taken_from_what_may_be_done() {
+    fn work_is_deducted_from_the_budget() {
         let whole = Budget::of(10);
         charge(4);
         assert_eq!(whole.done(), 4);
@@ -103,17 +103,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_is_counted() {
+    fn created_nodes_are_counted() {
         let work = Budget::unlimited();
         let (p, q) = (flag("p"), flag("q"));
         assert_eq!(work.done(), 2 * (4 + 1), "each is hashed");
         assert_eq!(p.and(q).size(), 3);
-        assert_eq!(work.done(), 10 + 2 + (1 + 2), "the parts are looked at, and put together");
+        assert_eq!(work.done(), 10 + 2 + (1 + 2), "the parts are read and combined");
     }
 
     /// Expanded, they would have millions of nodes.
     #[test]
-    fn what_is_shared_is_not_compared_part_by_part() {
+    fn shared_predicates_are_compared_by_identity() {
         let shared = || {
             (0..20).fold(flag("p"), |inner, _| {
                 let either = |name| inner.clone().or(flag(name));

@@ -104,7 +104,7 @@ pub(super) fn habits(
 }
 
 /// Message about invisible characters, reported once for all of them.
-const UNSEEN: &str = "what stands here cannot be seen, or looks like a space and is none";
+const UNSEEN: &str = "this character is invisible, or looks like a space but is not one";
 
 struct Reader<'a> {
     text: &'a str,
@@ -225,7 +225,7 @@ impl Reader<'_> {
             span: here,
             replacement: replacement.to_owned(),
             place: here,
-            message: format!("`{shown}` cannot stand here"),
+            message: format!("`{shown}` is not allowed here"),
             hint,
             faithful: true,
         };
@@ -245,13 +245,13 @@ impl Reader<'_> {
                 let mut edit = swap(">=", "write `>=` for greater or equal".to_owned());
                 edit.span = self.span(at, at + 1);
                 edit.place = edit.span;
-                edit.message = "`=>` cannot stand here".to_owned();
+                edit.message = "`=>` is not allowed here".to_owned();
                 Some(edit)
             }
             "=" if follows && matches!(self.token(at - 1), "==" | "!=") && self.adjacent(at - 1) => {
                 let mut edit = swap("", format!("write `{}`", self.token(at - 1)));
                 edit.place = self.span(at - 1, at);
-                edit.message = format!("`{}=` cannot stand here", self.token(at - 1));
+                edit.message = format!("`{}=` is not allowed here", self.token(at - 1));
                 Some(edit)
             }
             "=" | "==" if follows && is_null(next) => self.presence(at, at + 1, false),
@@ -264,7 +264,7 @@ impl Reader<'_> {
                 let mut edit = swap("!=", "write `!=` for unequal".to_owned());
                 edit.span = self.span(at, at + 1);
                 edit.place = edit.span;
-                edit.message = "`<>` cannot stand here".to_owned();
+                edit.message = "`<>` is not allowed here".to_owned();
                 Some(edit)
             }
             "&" => Some(swap("&&", "write `&&` for and".to_owned())),
@@ -291,7 +291,7 @@ impl Reader<'_> {
                     first,
                     close,
                     format!("{} in {list}", self.part(first, at - 2)),
-                    "`in` is no method".to_owned(),
+                    "`in` is not a method".to_owned(),
                 ))
             }
             "`" if self.token(at + 2) == "`" && is_word(next) => {
@@ -301,9 +301,7 @@ impl Reader<'_> {
             }
             "`" => Some(swap("", "names are written without quotes".to_owned())),
             "$" if is_word(next) => Some(swap("", "names are written without `$`".to_owned())),
-            ";" if at + 1 == self.tokens.len() => {
-                Some(swap("", "an expression ends without a sign".to_owned()))
-            }
+            ";" if at + 1 == self.tokens.len() => Some(swap("", "leave the semicolon out".to_owned())),
             "?" if next == "." && self.token(at + 2) == "[" => {
                 let mut edit =
                     swap("", "write `[`: where a key is absent, the condition is not satisfied".to_owned());
@@ -316,7 +314,7 @@ impl Reader<'_> {
             "!" if next.eq_ignore_ascii_case("in") && follows => self.not_in(at, at + 2),
             _ if is_string(token) && at > 1 && self.token(at - 1) == "." => {
                 let first = self.operand_before(at - 2)?;
-                let mut edit = over(at, at, format!("[{token}]"), format!("`{shown}` cannot stand here"));
+                let mut edit = over(at, at, format!("[{token}]"), format!("`{shown}` is not allowed here"));
                 edit.span = self.span(at - 1, at);
                 edit.hint = format!("write `{}[{token}]`", self.part(first, at - 2));
                 Some(edit)
@@ -345,7 +343,7 @@ impl Reader<'_> {
                             at,
                             end,
                             format!("!({inner})"),
-                            format!("`{shown}` cannot stand here"),
+                            format!("`{shown}` is not allowed here"),
                         ));
                     }
                     // Depends on what follows, because `!` has a higher precedence than `not`.
@@ -361,7 +359,7 @@ impl Reader<'_> {
                         at,
                         close,
                         format!("in [{inner}]"),
-                        "a list stands in square brackets".to_owned(),
+                        "a list is written in square brackets".to_owned(),
                     );
                     edit.place = self.span(at + 1, close);
                     edit.hint = format!("write `[{inner}]`");
@@ -382,7 +380,7 @@ impl Reader<'_> {
                         first,
                         high.0,
                         format!("{subject} >= {low} && {subject} <= {}", high.1),
-                        format!("`{token}` cannot stand here"),
+                        format!("`{token}` is not allowed here"),
                     ))
                 }
                 "contains" | "includes" if follows && next != "(" => self.method(at, at, "contains", ""),
@@ -411,7 +409,7 @@ impl Reader<'_> {
             hint: format!("write `{replacement}`"),
             replacement,
             place: self.span(at, last),
-            message: format!("{shown} cannot stand between two values"),
+            message: format!("{shown} is not allowed between two values"),
             faithful: true,
         })
     }
@@ -430,7 +428,7 @@ impl Reader<'_> {
             hint: format!("write `{replacement}`"),
             replacement,
             place: self.span(at, list - 1),
-            message: format!("`{}` cannot stand here", self.part(at, list - 1)),
+            message: format!("`{}` is not allowed here", self.part(at, list - 1)),
             faithful: true,
         })
     }

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_matter_are_those_of_their_type() {
+    fn numbers_are_read_in_their_type() {
         let of = |text: &str| Document::read_json(text).unwrap().parse::<Vec<u64>>();
         assert_eq!(of("[7, 18446744073709551615]").unwrap(), [7, u64::MAX]);
         let error = of("[1, 1e400]").unwrap_err();
@@ -159,7 +159,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_number_comes_back(number in "-?(0|[1-9][0-9]{0,40})(\\.[0-9]{1,40})?([eE][+-]?[0-9]{1,6})?") {
+        fn every_number_round_trips(number in "-?(0|[1-9][0-9]{0,40})(\\.[0-9]{1,40})?([eE][+-]?[0-9]{1,6})?") {
             keeps(&number);
             let json: Json = Document::read_json(&number).unwrap().parse().unwrap();
             prop_assert_eq!(serde_json::to_string(&json).unwrap(), number);

@@ -65,7 +65,7 @@ fn node(raw: &str, lines: &Lines<'_>, depth: usize) -> Result<Node, Fault> {
             for (name, value) in members {
                 let place = lines.place(value.get());
                 if !names.insert(name.clone()) {
-                    return Err(Fault::new(place, format!("`{name}` is there twice")));
+                    return Err(Fault::new(place, format!("`{name}` appears twice")));
                 }
                 object.push((name, place, node(value.get(), lines, depth + 1)?));
             }

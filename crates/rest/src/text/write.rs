@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_reads_like_one_that_people_write() {
+    fn files_look_like_handwritten_yaml() {
         let value = json!({
             "binding": {"database": "otel", "trace_index": null, "display": {}},
             "fields": [{"name": "ServiceName", "column_type": "LowCardinality(String)", "policy": true}, "x", []],
@@ -264,7 +264,7 @@ traces:
     }
 
     #[test]
-    fn what_readers_take_for_other_things_is_quoted() {
+    fn ambiguous_texts_are_quoted() {
         for (text, line) in [
             ("yes", "'yes'"),
             ("Null", "'Null'"),
@@ -335,7 +335,7 @@ traces:
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2_000))]
         #[test]
-        fn what_was_written_is_read_as_it_was(value in values()) {
+        fn written_documents_round_trip(value in values()) {
             let text = yaml(&value);
             let read = Document::read_yaml(&text);
             prop_assert!(read.is_ok(), "{:?}\n{}", read, text);

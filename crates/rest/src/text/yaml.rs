@@ -95,7 +95,7 @@ impl<'a> Reader<'a> {
             match self.next()? {
                 (Event::StreamEnd, _) => return Ok(()),
                 (Event::DocumentEnd, _) => {}
-                (_, span) => return Err(Fault::new(place(&span), "a file holds one document")),
+                (_, span) => return Err(Fault::new(place(&span), "a file must contain one document")),
             }
         }
     }
@@ -105,7 +105,7 @@ impl<'a> Reader<'a> {
         let refuse = |message: &str| Err(Fault::new(place, message));
         let unread = |what: &str, advice: &str| {
             let advice = if self.within_expression(place) { EXPRESSION_ADVICE } else { advice };
-            Err(Fault::new(place, format!("{what} are not read: {advice}")))
+            Err(Fault::new(place, format!("{what} are not supported: {advice}")))
         };
         if depth > MAX_DEPTH {
             return refuse(&format!("documents are at most {MAX_DEPTH} levels deep, this is deeper"));
@@ -121,7 +121,7 @@ impl<'a> Reader<'a> {
             return unread("anchors", "write the value out");
         }
         if tag {
-            return unread("tags", "write the value without");
+            return unread("tags", "write the value without a tag");
         }
         let scalar_lines = match &event {
             Event::Scalar(text, style, ..) => Some(lines(text, *style, &span)),
@@ -132,7 +132,7 @@ impl<'a> Reader<'a> {
                 Some(content) => content,
                 None => {
                     return refuse(&format!(
-                        "readers of YAML take `{text}` for different things: put it in quotes if it is text"
+                        "YAML parsers interpret `{text}` in different ways: put it in quotes if it is text"
                     ));
                 }
             },
@@ -163,7 +163,7 @@ impl<'a> Reader<'a> {
                 Event::MappingEnd => return Ok(Content::Object(members)),
                 Event::Scalar(name, style, 0, None) => {
                     if name == "<<" && style == ScalarStyle::Plain {
-                        return Err(Fault::new(at, "merge keys are not read: write the members out"));
+                        return Err(Fault::new(at, "merge keys are not supported: write the members out"));
                     }
                     name.into_owned()
                 }
@@ -173,7 +173,7 @@ impl<'a> Reader<'a> {
                 _ => return Err(Fault::new(at, "the name of a member must be text")),
             };
             if !names.insert(name.clone()) {
-                return Err(Fault::new(at, format!("`{name}` is there twice")));
+                return Err(Fault::new(at, format!("`{name}` appears twice")));
             }
             let (event, span) = self.next()?;
             members.push((name, at, self.node(event, span, depth + 1)?));

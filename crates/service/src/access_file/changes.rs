@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn policies_are_known_by_title_and_place() {
+    fn policies_are_matched_by_title_and_position() {
         changed(&[("a", "1"), ("b", "2")], &[("a", "1"), ("b", "2")], &[]);
         changed(&[("a", "1")], &[("a", "2")], &["role `r`: policy `a` changed"]);
         changed(
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn as_few_as_possible_have_moved() {
+    fn reported_moves_are_minimal() {
         assert_eq!(longest_increasing(&[3, 0, 1, 2]), BTreeSet::from([0, 1, 2]));
         assert_eq!(longest_increasing(&[0, 2, 1, 3]).len(), 3);
         assert_eq!(longest_increasing(&[2, 1, 0]).len(), 1);

@@ -70,7 +70,7 @@ impl Service {
             let without_members = prepared.added_roles();
             if !without_members.is_empty() {
                 prepared.notes.push(format!(
-                    "nobody holds {}: who held a role is not part of the model and does not come back with it",
+                    "no user has {}: role assignments are not part of the model and are not restored",
                     without_members.join(", ")
                 ));
             }

@@ -79,8 +79,8 @@ impl Service {
             Ok(result) => result?.map_err(ServiceError::Refused),
             Err(_) => {
                 let detail = format!(
-                    "the tests did not end within {} seconds: keep fewer or smaller ones with the model, or try again when \
-                     less is asked of the service",
+                    "the tests did not end within {} seconds: reduce the number or size of the tests, or try \
+                     again when the service has less load",
                     PATIENCE.as_secs()
                 );
                 Err(ServiceError::refused("/tests", "tests_failed", detail))

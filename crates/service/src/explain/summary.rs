@@ -22,7 +22,7 @@ pub(super) fn of(applied: &Applied, decision: &Decision, spans: u64, own: bool) 
         None => missing.to_owned(),
     };
     match decision.verdict {
-        ExplainVerdict::Opened => format!("{who} {sees} this trace: {} opens it", source("a policy")),
+        ExplainVerdict::Opened => format!("{who} {sees} this trace: {} grants access", source("a policy")),
         ExplainVerdict::NoPolicy => format!("{who} {not} this trace: none of {of_theirs} roles has a policy"),
         ExplainVerdict::NotSatisfied => {
             let policies = match applied.policies.policies.len() {
@@ -68,7 +68,7 @@ fn of_access_by_policies(applied: &Applied) -> String {
         (0, _) => format!("`{name}` can read no trace: none of their roles has a policy"),
         (_, []) => format!("`{name}` can read no trace: no span can satisfy a policy of their roles"),
         (_, [Predicate::True]) => format!("`{name}` can read every trace"),
-        (_, [one]) => format!("`{name}` can read a trace when one of its spans is so: {}", in_words(one)),
+        (_, [one]) => format!("`{name}` can read a trace when one of its spans matches: {}", in_words(one)),
         (_, several) => format!(
             "`{name}` can read a trace when one of its spans satisfies any of {} policies",
             several.len()

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_role_with_many_policies_of_members_is_asked_about_first() {
+    fn roles_with_many_member_policies_are_counted_first() {
         let few = members(MANY - 2);
         let batches_of_few = batches(&few, true);
         assert_eq!(batches_of_few.len(), 1, "one statement reads the spans once");
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn members_beyond_what_one_statement_takes_are_asked_about_in_several() {
+    fn many_members_are_counted_in_several_statements() {
         let many = members(MAX_IMPACT_PREDICATES + 10);
         let batches = batches(&many, false);
         assert_eq!(batches.len(), 2);

@@ -23,7 +23,7 @@ const COMPILED_AT_ONCE: usize = 100;
 /// some dozens of bytes. Equal predicates of several users are held once.
 const HELD_MAX: u64 = 1_000_000;
 /// Reasons for leaving out users.
-const NO_TIME: &str = "there was no time to look at";
+const NO_TIME: &str = "timed out before evaluating";
 const TOO_LARGE: &str =
     "the policies of all users are together too large to be compared at once, which leaves out";
 
@@ -111,7 +111,7 @@ impl People {
         {
             if !sources.is_empty() {
                 let sources = sources.join(", and ");
-                notes.push(format!("some users can read nothing {when}: {sources}"));
+                notes.push(format!("some users can read no trace {when}: {sources}"));
             }
         }
     }
@@ -119,7 +119,8 @@ impl People {
     pub(crate) fn note_changed(&self, notes: &mut Vec<String>) {
         let changed = |access: &Access| access.changed || access.role_changed;
         if self.compared.iter().any(|person| changed(&person.before) || changed(&person.after)) {
-            let note = "some users can read nothing, because a field that their policies name is of another type now";
+            let note =
+                "some users can read no trace, because the type of a field in their policies has changed";
             notes.push(note.to_owned());
         }
     }
@@ -259,7 +260,8 @@ impl Service {
             people.compared = self.compiled_for(change, vec![nobody]).await?;
         }
         if self.db().begin_read().await?.access_changed_since(seen).await? {
-            let note = "users, roles or the access model were changed meanwhile: the numbers may not be of one state";
+            let note = "users, roles or the access model changed during the evaluation: the numbers may mix \
+                        two states";
             people.notes.push(note.to_owned());
         }
         people.rests_on = rests_on(&people.compared);

@@ -131,16 +131,17 @@ impl Service {
                     // The comparison is returned without it.
                     Err(failure) => {
                         let failure = failure.told_in_time(&asked);
-                        impact
-                            .notes
-                            .push(format!("what the role shares could not be told: {}", failure.detail()));
+                        impact.notes.push(format!(
+                            "the collateral access of the role could not be counted: {}",
+                            failure.detail()
+                        ));
                         None
                     }
                 }
             }
             None => {
                 if request.policies.is_some() {
-                    let note = "no column for services is bound, by which sharing could be told";
+                    let note = "no service column is bound, so collateral access is not counted";
                     impact.notes.push(note.to_owned());
                 }
                 None

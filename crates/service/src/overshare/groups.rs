@@ -153,20 +153,22 @@ impl Groups {
         }
         let Self { counted, shared, beyond, .. } = self;
         notes.push(format!(
-            "the policies do not ask the same for every member: what is shared was counted for {counted} of {members} members, \
-             each by their own attributes, and is told for the {} to whom most is visible only by sharing; something is to \
-             {shared} of them",
+            "the policies depend on the attributes of each member: collateral access was counted for \
+             {counted} of {members} members and is reported for the {} with the most of it; {shared} of them \
+             have any",
             worst.members
         ));
         if *beyond > 0 {
             notes.push(format!(
-                "the policies ask {} different things of members, of which the {MAX_GROUPS} of most members are counted",
+                "the policies have {} different forms among the members; only the {MAX_GROUPS} forms with \
+                 the most members are counted",
                 self.all
             ));
         }
         let late: u64 = self.groups.iter().skip(self.learned).map(|group| group.members).sum();
         if late > 0 {
-            notes.push(format!("there was no time to count what is shared with {late} of the members"));
+            notes
+                .push(format!("timed out before the collateral access of {late} of the members was counted"));
         }
     }
 }
@@ -199,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn members_who_are_asked_the_same_are_one_group_and_the_largest_come_first() {
+    fn members_with_equal_predicates_form_groups_by_size() {
         let asked = [asking(1), asking(2), Vec::new(), asking(2), Vec::new(), Vec::new()];
         let mut groups = Groups::grouped(asked.iter().map(Vec::as_slice), 1);
         let batches = groups.batches();
@@ -220,12 +222,12 @@ mod tests {
         groups.note(&worst, 6, &mut notes);
         assert_eq!(notes.len(), 1, "{notes:?}");
         assert!(
-            notes[0].contains("counted for 6 of 6 members") && notes[0].contains("told for the 1 to whom")
+            notes[0].contains("counted for 6 of 6 members") && notes[0].contains("reported for the 1 with")
         );
     }
 
     #[test]
-    fn one_group_has_nothing_to_say_about_others() {
+    fn a_single_group_adds_no_notes() {
         for asked in [vec![asking(1), asking(1)], vec![Vec::new(), Vec::new()]] {
             let mut groups = Groups::grouped(asked.iter().map(Vec::as_slice), 1);
             assert_eq!(groups.batches()[0].predicates.len(), 1);
@@ -239,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_are_counted_and_the_others_are_said() {
+    fn groups_beyond_the_limit_are_reported() {
         let most = MAX_GROUPS + 5;
         let asked: Vec<Vec<Predicate>> = (0..most).map(asking).collect();
         let mut groups = Groups::grouped(asked.iter().map(Vec::as_slice), 1);
@@ -254,12 +256,18 @@ mod tests {
         groups.note(&worst, most as u64, &mut notes);
         let counted = MAX_OPENINGS + 1;
         assert!(notes[0].contains(&format!("counted for {counted} of {most} members")), "{notes:?}");
-        assert!(notes[1].contains(&format!("the {MAX_GROUPS} of most members are counted")), "{notes:?}");
-        assert!(notes[2].contains(&format!("with {} of the members", MAX_GROUPS - counted)), "{notes:?}");
+        assert!(
+            notes[1].contains(&format!("the {MAX_GROUPS} forms with the most members are counted")),
+            "{notes:?}"
+        );
+        assert!(
+            notes[2].contains(&format!("collateral access of {} of the members", MAX_GROUPS - counted)),
+            "{notes:?}"
+        );
     }
 
     #[test]
-    fn one_statement_is_not_larger_than_a_callers_policies() {
+    fn group_statements_respect_the_size_limit() {
         let large = |value: usize| {
             let many = (0..15_000).map(|number| asking(value * 100_000 + number).remove(0));
             vec![Predicate::any(many)]

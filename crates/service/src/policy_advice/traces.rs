@@ -100,21 +100,21 @@ impl Trial {
             hint: Some(hint.to_owned()),
         };
         if opened.iter().all(|(_, opened)| opened.traces == 0) {
-            let message = format!("it opens none of {}{}", sample(reach), self.for_whom("any"));
-            let hint = "a name or a value may be misspelt, or the traces that it is for are rare";
+            let message = format!("it grants access to none of {}{}", sample(reach), self.for_whom("any"));
+            let hint = "check the spelling of names and values, unless the intended traces are rare";
             return vec![whole("opens_no_recent_trace", message, hint)];
         }
         if opened.iter().all(|(_, opened)| opened.traces == reach.traces) {
-            let message = format!("it opens all of {}{}", sample(reach), self.for_whom("each"));
-            let hint = "if it is meant to open everything, write `true`";
+            let message = format!("it grants access to all of {}{}", sample(reach), self.for_whom("each"));
+            let hint = "to grant access to every trace, write `true`";
             return vec![whole("opens_every_recent_trace", message, hint)];
         }
         // The user with the most collateral access, among those for whom the policy is tested.
         let worst = opened.iter().rev().max_by_key(|(_, opened)| shared(*opened));
         let whose = self.for_whom(if opened.len() == 1 { "each" } else { "one" });
         let far = worst.and_then(|(predicate, opened)| far(predicate, *opened, &whose, model, most_shared));
-        let hint = "a trace is opened whole: with the spans of all the services that it went through; which they are, the \
-                    preview of the role tells";
+        let hint =
+            "access to a trace includes the spans of all its services; the preview of the role lists them";
         far.map(|message| whole("wide_reach", message, hint)).into_iter().collect()
     }
 
@@ -124,7 +124,7 @@ impl Trial {
             Some(Tried { users: 1, all: true }) => " for the one user with this role".to_owned(),
             Some(Tried { users, all: true }) => format!(" for {which} of the {users} users with this role"),
             Some(Tried { users, all: false }) => {
-                format!(" for {which} of {users} users with this role who were looked at")
+                format!(" for {which} of {users} evaluated users with this role")
             }
         }
     }
@@ -166,15 +166,15 @@ fn far(
     if named.is_empty() {
         let own = services(opened.matching_services);
         return Some(format!(
-            "the spans that it looks for are of {own}, the traces that it opens{whose} hold spans of {reached}: {shared} are \
-             visible only by sharing"
+            "its matching spans are of {own}, but the traces that it grants{whose} contain spans of \
+             {reached}: {shared} are visible only via whole traces"
         ));
     }
     let names: Vec<String> = named.iter().take(NAMED).map(|name| format!("`{name}`")).collect();
     let more = if named.len() > NAMED { ", …" } else { "" };
     Some(format!(
-        "it names {} ({}{more}), the traces that it opens{whose} hold spans of {reached}: {shared} are visible only by \
-         sharing",
+        "it names {} ({}{more}), but the traces that it grants{whose} contain spans of {reached}: {shared} \
+         are visible only via whole traces",
         services(named.len() as u64),
         names.join(", ")
     ))

@@ -85,7 +85,7 @@ impl Population<'_> {
         let known: BTreeSet<&str> = known.map(|(name, _)| name.as_str()).collect();
         let hint = match nearest(name, known).first() {
             Some(close) => format!("did you mean `user.attributes[\"{close}\"]`?"),
-            None => "set it for those who are meant, or they will have nothing from here".to_owned(),
+            None => "set it for the intended users; without it, the policy grants them no access".to_owned(),
         };
         on(attribute, "unknown_attribute", message, hint)
     }
@@ -100,7 +100,7 @@ impl Population<'_> {
             Some(_) => "for every user with this role who has it",
         };
         let message = format!(
-            "`{name}` is {} {whom}, and this needs {}",
+            "`{name}` is {} {whom}, but this needs {}",
             list(kinds.iter().copied().collect()),
             list(attribute.takes.to_vec())
         );
@@ -115,7 +115,7 @@ impl Population<'_> {
             [AttributeKind::Bool] if kinds.contains(&AttributeKind::String) => {
                 format!("to compare with a string, write `user.attributes[\"{name}\"] == \"…\"`")
             }
-            _ => "give the attribute another value, or compare it with what it is".to_owned(),
+            _ => "give the attribute another value, or compare it with a value of its type".to_owned(),
         };
         on(attribute, "attribute_kind", message, hint)
     }
@@ -133,7 +133,7 @@ fn on_role(role: &RoleUse, known: &[String]) -> Option<Diagnostic> {
     }
     let hint = match nearest(name, known.iter().map(String::as_str)).first() {
         Some(close) => format!("did you mean `{close}`?"),
-        None => "nobody has a role that does not exist".to_owned(),
+        None => "no user can have a role that does not exist".to_owned(),
     };
     let message = format!("there is no role `{name}`");
     let (line, column, length) = (*line, *column, *length);

@@ -323,7 +323,7 @@ impl World {
     pub async fn audit(&self, admin: &Principal) -> Vec<Entry> {
         let query = AuditQuery { limit: Some(500), ..AuditQuery::default() };
         let page = self.service.audit(&admin.require_admin().unwrap(), query).await.unwrap();
-        assert_eq!(self.service.verify_audit().await.unwrap(), None, "the chain holds");
+        assert_eq!(self.service.verify_audit().await.unwrap(), None, "the hash chain is valid");
         page.records.into_iter().map(Entry::new).collect()
     }
 

@@ -21,7 +21,7 @@ fn requests_of_one_tenant_fail_far_below_and_for_their_callers() {
         let failed = |row: &Value| row["StatusCode"] == "Error";
         let affected = traces.values().filter(|spans| spans.values().any(|row| failed(row)));
         assert_eq!(affected.clone().count(), incident.failed, "seed {seed}");
-        assert!(incident.failed * 5 < incident.requests, "seed {seed}: most is healthy");
+        assert!(incident.failed * 5 < incident.requests, "seed {seed}: most traces are healthy");
         for spans in affected {
             let origins: BTreeSet<&str> = spans
                 .values()
@@ -45,17 +45,14 @@ fn requests_of_one_tenant_fail_far_below_and_for_their_callers() {
                 assert_eq!(text(row, "ServiceName"), cause.service, "seed {seed}");
                 let above =
                     std::iter::successors(Some(row), |row| spans.get(text(row, "ParentSpanId")).copied());
-                assert!(
-                    above.clone().all(failed) && above.count() >= 4,
-                    "seed {seed}: everybody above fails"
-                );
+                assert!(above.clone().all(failed) && above.count() >= 4, "seed {seed}: all callers fail");
             }
             let tenant =
                 spans.values().filter(|row| row["SpanAttributes"].to_string().contains(&cause.tenant));
             assert!(tenant.count() > 0, "seed {seed}");
         }
         let said = |row: &&Value| !failed(row) && row.to_string().contains(&cause.message);
-        assert_eq!(rows.iter().filter(said).count(), 0, "seed {seed}: only failed spans say it");
+        assert_eq!(rows.iter().filter(said).count(), 0, "seed {seed}: only failed spans contain it");
         assert!((10..=15).contains(&incident.fields.len()), "seed {seed}");
     }
 }

@@ -115,7 +115,7 @@ fn links_lead_to_spans_that_exist() {
 }
 
 #[test]
-fn landmarks_are_what_they_are_said_to_be() {
+fn landmarks_match_their_descriptions() {
     let (ids, found) = (shop().landmarks(), landmarks());
     let only = |team| HashSet::from([team]);
     for (id, team) in [
@@ -145,7 +145,7 @@ fn landmarks_are_what_they_are_said_to_be() {
 }
 
 #[test]
-fn landmarks_belong_to_the_tenants_that_they_are_said_to() {
+fn landmarks_belong_to_their_tenants() {
     let (ids, found) = (shop().landmarks(), landmarks());
     let tenants = |id: TraceId| -> HashSet<String> {
         found[&id].spans.iter().filter_map(|span| Some(span.attribute("tenant.id")?.into_owned())).collect()
@@ -261,7 +261,7 @@ fn a_day_is_made_and_encoded_quickly() {
 }
 
 #[test]
-fn what_is_hard_to_show_is_there() {
+fn hostile_texts_are_included() {
     let (ids, traces) = shop().hard_to_show();
     let traces: HashMap<TraceId, Trace> = traces.map(|trace| (trace.id, trace)).collect();
     assert_eq!(traces[&ids.large].spans.len(), LARGE_SPANS);

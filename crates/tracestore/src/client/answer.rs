@@ -36,8 +36,9 @@ const MAX_BYTES_ON_THE_WAY: usize = 16 * 1024 * 1024;
 
 /// An answer that ends with the connection is refused: a truncated one would look complete. A trace that has grown since it
 /// was selected could then lose as many spans as were added, unnoticed.
-const NO_END: &str = "the answer says nowhere how long it is, so that a part of it could not be told from all of it; a proxy in \
-     front of ClickHouse has to pass answers on by HTTP/1.1 in chunks, or by HTTP/2";
+const NO_END: &str = "the response does not declare its length, so a truncated response could not be \
+                      detected; a proxy in front of ClickHouse must forward responses in HTTP/1.1 chunks or \
+                      by HTTP/2";
 
 /// An answer whose first bytes have arrived.
 pub(super) struct Arrived {
@@ -110,7 +111,7 @@ impl Arrived {
                 Err(cut) => break Some(cut),
             }
             if body.len() > most {
-                return Err(StoreError::TooLarge(format!("the answer has more than {most} bytes")));
+                return Err(StoreError::TooLarge(format!("the response has more than {most} bytes")));
             }
             memory.reserve(body.len())?;
         };
@@ -124,7 +125,7 @@ impl Arrived {
                 rows
             };
             // Without the error itself: it quotes the panic, which may quote the answer.
-            let died = |_: JoinError| StoreError::Internal("a thread that parsed an answer died".to_owned());
+            let died = |_: JoinError| StoreError::Internal("a thread that parsed a response died".to_owned());
             tokio::task::spawn_blocking(parse).await.map_err(died).flatten()
         };
         match (rows, cut) {
@@ -147,7 +148,7 @@ struct Collected<T> {
 }
 
 pub(crate) fn collected<T: DeserializeOwned>(body: &[u8]) -> Result<Vec<T>, StoreError> {
-    let short = |cause: &str| StoreError::Short(format!("the answer ended before its end: {cause}"));
+    let short = |cause: &str| StoreError::Short(format!("the response ended early: {cause}"));
     match serde_json::from_slice::<Collected<T>>(body) {
         Ok(Collected { exception: Some(exception), .. }) => {
             let unnamed = || StoreError::Store { code: None, message: "the statement failed".to_owned() };
@@ -365,7 +366,7 @@ impl Stream for Passing {
                         return Poll::Pending;
                     }
                 }
-                this.fail(StoreError::Timeout("the rest of the answer did not come in time".to_owned()))
+                this.fail(StoreError::Timeout("the rest of the response did not arrive in time".to_owned()))
             }
         }
     }
@@ -381,14 +382,14 @@ impl Drop for Passing {
 /// `http_send_timeout`. It uses the value of its own profile, not the one that is sent.
 fn not_taken(pause: Duration, cause: &str) -> StoreError {
     StoreError::Timeout(format!(
-        "the answer ended early after its reader had taken nothing for {:.1} s; ClickHouse ends an answer that waits \
-         longer than the `http_send_timeout` of its profile `default`: {cause}",
+        "the response ended early after its reader had read nothing for {:.1} s; ClickHouse ends a response \
+         that waits longer than the `http_send_timeout` of its profile `default`: {cause}",
         pause.as_secs_f64()
     ))
 }
 
 fn overdue() -> StoreError {
-    StoreError::Timeout("the answer was not taken in time (`answer_timeout`)".to_owned())
+    StoreError::Timeout("the response was not read in time (`answer_timeout`)".to_owned())
 }
 
 #[cfg(test)]
@@ -404,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shorter_answer_is_none_wherever_it_ends() {
+    fn truncated_answers_are_refused_at_any_length() {
         assert_eq!(rows(WHOLE).unwrap().len(), 2);
         for end in 0..WHOLE.trim_end().len() {
             let rows = rows(&WHOLE[..end]);
@@ -415,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exception_behind_rows_says_what_it_is() {
+    fn exceptions_after_rows_are_recognized() {
         let tagged = "\r\n__exception__\r\nabc\r\nCode: 159. DB::Exception: Timeout exceeded\n42 abc\r\n__exception__\r\n";
         let untagged = "Code: 159. DB::Exception: Timeout exceeded: elapsed 1.0 seconds (TIMEOUT_EXCEEDED) (version 24.3)\n";
         let behind = [
@@ -433,7 +434,7 @@ mod tests {
         // Within a complete document.
         for (exception, expected) in [
             ("Code: 159. DB::Exception: Timeout exceeded", StoreError::Timeout(String::new())),
-            ("what is no exception", StoreError::Store { code: None, message: String::new() }),
+            ("not an exception", StoreError::Store { code: None, message: String::new() }),
         ] {
             let body =
                 WHOLE.replace("\"rows\": 2", &format!("\"rows\": 2,\n\n\t\"exception\": \"{exception}\""));
@@ -450,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_of_another_kind_does_not_show_what_it_holds() {
+    fn errors_about_unexpected_answers_hide_their_content() {
         let error = rows(&WHOLE.replace("[2, \"\"]", "[\"a secret\", \"\"]")).unwrap_err();
         assert!(
             matches!(&error, StoreError::Store { message, .. } if !message.contains("secret")),

@@ -37,7 +37,7 @@ impl AnswerMemory {
             return Ok(());
         }
         let more = answers.try_acquire_many(u32::try_from(missing).unwrap_or(u32::MAX)).map_err(|_| {
-            let message = "other answers hold the memory for large answers".to_owned();
+            let message = "the memory for large responses is in use".to_owned();
             StoreError::Unavailable { message, retry_after_seconds: 1 }
         })?;
         match &mut self.permit {

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_keeps_a_feature_off_may_be_unknown() {
+    fn only_settings_that_disable_features_may_be_unknown() {
         let dialect = Dialect::default();
         let neutral = NEUTRAL[0].0;
         let known = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
@@ -81,7 +81,7 @@ mod tests {
 
     /// A server may be replaced by one with more settings, at the same address.
     #[test]
-    fn what_was_learnt_is_forgotten() {
+    fn cached_capabilities_are_forgotten() {
         let dialect = Dialect::default();
         let neutral = NEUTRAL[0].0;
         let age = |seconds| {

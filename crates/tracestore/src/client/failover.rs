@@ -79,7 +79,7 @@ const LEAVING: &str = "HTTP/1.1 500 Internal Server Error\r\nX-ClickHouse-Except
 const GATEWAY: &str = "HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 
 #[tokio::test]
-async fn another_endpoint_answers_and_the_first_comes_back() {
+async fn statements_fail_over_and_the_first_endpoint_recovers() {
     let world = world();
     assert_eq!(world.ask().await, Ok(3));
     let faults = [
@@ -117,7 +117,7 @@ async fn another_endpoint_answers_and_the_first_comes_back() {
         assert_eq!(world.counted("tracewarden_store_endpoint_up{endpoint=\"FIRST\"}"), 1);
         let passed = world.second.passed();
         assert_eq!(world.ask().await, Ok(3));
-        assert_eq!(world.second.passed(), passed, "the first is asked again");
+        assert_eq!(world.second.passed(), passed, "the first endpoint is queried again");
         failures.insert(reason, world.counted(&name));
     }
     // No abandoned attempt left a statement running in ClickHouse.
@@ -126,7 +126,7 @@ async fn another_endpoint_answers_and_the_first_comes_back() {
 
 /// A refused statement goes to another endpoint. Statements about traces that were selected at the full one still go there.
 #[tokio::test]
-async fn a_server_that_is_full_is_not_put_aside() {
+async fn an_overloaded_server_is_not_marked_unhealthy() {
     let world = world();
     world.first.set(Fault::Answer(BUSY));
     tokio::time::sleep(Duration::from_millis(100)).await;
@@ -156,7 +156,7 @@ async fn a_server_that_is_full_is_not_put_aside() {
 }
 
 #[tokio::test]
-async fn a_statement_at_fault_is_not_taken_round() {
+async fn failing_statements_are_not_sent_to_other_endpoints() {
     let world = world();
     let begun = world.counted("tracewarden_store_endpoint_requests_total{endpoint=\"FIRST\"}");
     for (text, code) in
@@ -182,7 +182,7 @@ async fn a_statement_at_fault_is_not_taken_round() {
 }
 
 #[tokio::test]
-async fn a_slow_statement_is_no_dead_server() {
+async fn a_slow_statement_does_not_mark_a_server_unhealthy() {
     let world = world();
     // Silent for longer than it takes to give up a server that fails its health checks.
     execute(&world.local, SLOW.to_owned()).await;
@@ -195,7 +195,7 @@ async fn a_slow_statement_is_no_dead_server() {
 }
 
 #[tokio::test]
-async fn without_endpoints_the_answer_is_quick_and_says_when_to_come_back() {
+async fn without_endpoints_statements_fail_fast_with_a_retry_time() {
     let world = world();
     for proxy in [&world.first, &world.second] {
         proxy.set(Fault::Refuse);
@@ -215,7 +215,7 @@ async fn without_endpoints_the_answer_is_quick_and_says_when_to_come_back() {
 }
 
 #[tokio::test]
-async fn statements_of_one_request_stay_together() {
+async fn statements_of_one_request_use_one_endpoint() {
     let world = world();
     let client = world.store.client.session();
     world.first.set(Fault::Refuse);
@@ -225,14 +225,14 @@ async fn statements_of_one_request_stay_together() {
     world.wait_until_working([true, true]).await;
     let passed = world.first.passed();
     client.rows::<(u64,)>(Statement::new(ONE)).await.unwrap();
-    assert_eq!(world.first.passed(), passed, "the first was asked");
+    assert_eq!(world.first.passed(), passed, "the first endpoint was queried");
     // Another request uses the first.
     world.store.client.session().rows::<(u64,)>(Statement::new(ONE)).await.unwrap();
     assert!(world.first.passed() > passed);
 }
 
 #[tokio::test]
-async fn what_was_passed_on_is_not_begun_again() {
+async fn streamed_answers_are_not_restarted() {
     let world = world();
     let wide = Statement::new("SELECT number, repeat('x', 1000) FROM numbers(20000)");
     world.first.set(Fault::CutAfter(3_000_000));
@@ -255,7 +255,7 @@ async fn what_was_passed_on_is_not_begun_again() {
 }
 
 #[tokio::test]
-async fn the_reader_s_time_is_not_the_store_s() {
+async fn reader_time_does_not_count_as_clickhouse_time() {
     let world = world();
     let client = world.direct.client.within(Bounds { seconds: 2, rows: 0 });
     let wide = Statement::new("SELECT number, repeat('x', 1000) FROM numbers(60000)");
@@ -284,7 +284,7 @@ async fn the_reader_s_time_is_not_the_store_s() {
 }
 
 #[tokio::test]
-async fn a_reader_who_never_finishes_is_let_go() {
+async fn stalled_readers_are_disconnected() {
     let world = world();
     let limit = Duration::from_secs(3);
     let mut config = world.direct.config.as_ref().clone();
@@ -331,7 +331,7 @@ async fn wait_until_so_many_run(world: &World, wanted: i64) {
 }
 
 #[tokio::test]
-async fn who_falls_silent_gets_no_new_statements_while_another_works() {
+async fn silent_endpoints_get_no_statements_while_another_works() {
     let world = world();
     assert_eq!(world.ask().await, Ok(3));
     world.first.set(Fault::Silence);
@@ -345,7 +345,7 @@ async fn who_falls_silent_gets_no_new_statements_while_another_works() {
     assert!(begun.elapsed() < SILENCE, "{:?}", begun.elapsed());
     // The last working endpoint is not marked unhealthy by a health check: a statement finds out itself.
     world.second.set(Fault::Silence);
-    assert!(WATCH_PAUSE + WATCH_PATIENCE <= Duration::from_secs(1), "silence is found out too late");
+    assert!(WATCH_PAUSE + WATCH_PATIENCE <= Duration::from_secs(1), "silence is detected too late");
     tokio::time::sleep(4 * (WATCH_PAUSE + WATCH_PATIENCE)).await;
     assert_eq!(world.working(), [false, true]);
     world.first.set(Fault::None);
@@ -354,7 +354,7 @@ async fn who_falls_silent_gets_no_new_statements_while_another_works() {
 }
 
 #[tokio::test]
-async fn a_store_that_overruns_its_limit_is_not_waited_for() {
+async fn statements_past_their_time_limit_are_abandoned() {
     let world = world();
     // Not a slow statement, which the engine would end in time, but a server that passes health checks and does not answer
     // the statement.
@@ -365,7 +365,7 @@ async fn a_store_that_overruns_its_limit_is_not_waited_for() {
     let took = begun.elapsed();
     // Not ClickHouse's own message.
     assert!(
-        matches!(&refused, Err(StoreError::Timeout(message)) if message == "no answer came in time"),
+        matches!(&refused, Err(StoreError::Timeout(message)) if message == "no response in time"),
         "{refused:?}"
     );
     // ClickHouse has its second, and one more to report the time-out.

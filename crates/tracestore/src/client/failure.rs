@@ -129,14 +129,14 @@ fn wrong_scheme(address: &Url, cause: &str) -> Option<String> {
         // A plain HTTP answer, read as TLS.
         "https" if cause.contains("InvalidContentType") || cause.contains("corrupt message") => {
             Some(format!(
-                "port {port} speaks HTTP without TLS, and `clickhouse_url` says `https://`: say `http://`, or name the port \
-             for HTTPS (`https_port` of ClickHouse, usually 8443)"
+                "port {port} speaks HTTP without TLS, and `clickhouse_url` is `https://`: use `http://`, or \
+                 set the port for HTTPS (`https_port` of ClickHouse, usually 8443)"
             ))
         }
         // A TLS alert, read as an HTTP answer.
         "http" if cause.contains("invalid HTTP version") => Some(format!(
-            "port {port} does not answer in HTTP, and `clickhouse_url` says `http://`: if it speaks TLS, say `https://`; \
-             else name the port for HTTP (`http_port` of ClickHouse, usually 8123)"
+            "port {port} does not answer in HTTP, and `clickhouse_url` is `http://`: if it speaks TLS, use \
+             `https://`; otherwise set the port for HTTP (`http_port` of ClickHouse, usually 8123)"
         )),
         _ => None,
     }
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn faults_of_the_statement_are_not_taken_to_another_endpoint() {
+    fn statement_errors_do_not_fail_over() {
         let of_answer = |status, code| Miss::of_answer(status, code, String::new(), Quota::default());
         // Time, memory, syntax, authentication, an operator's KILL QUERY.
         for code in [159, 160, 241, 62, 47, 60, 192, 193, 516, 497, 115, 164, 394, 396] {

@@ -130,7 +130,7 @@ impl Pool {
     pub(super) fn new(urls: impl IntoIterator<Item = Url>) -> Result<Self, StoreError> {
         let endpoints: Vec<Endpoint> = urls.into_iter().map(Endpoint::new).collect();
         if endpoints.is_empty() {
-            return Err(StoreError::Internal("no endpoint of the trace store is configured".to_owned()));
+            return Err(StoreError::Internal("no ClickHouse endpoint is configured".to_owned()));
         }
         Ok(Self { endpoints, returned: Notify::new() })
     }
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn names_tell_endpoints_apart() {
+    fn endpoint_names_are_unique() {
         let pool = pool();
         assert_eq!(pool.names().collect::<Vec<_>>(), ["a:8123", "b:443/one", "[::1]:8123"]);
         assert_eq!(pool.get(0).unwrap().ping_url().as_str(), "http://a:8123/ping");
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_that_works_is_asked_and_a_session_stays() {
+    fn the_first_healthy_endpoint_is_used_and_sessions_stay() {
         let (pool, kept) = (pool(), Session::default());
         let session = Some(&kept);
         assert_eq!(pool.choose(session, None, &[]), Some(0));

@@ -119,7 +119,7 @@ mod tests {
     use crate::differential::connect;
 
     #[tokio::test]
-    async fn statements_and_lists_may_be_longer_than_a_field_of_a_form() {
+    async fn statements_and_lists_may_exceed_the_size_of_a_form_field() {
         let local = LocalStore::start().unwrap();
         let store = connect(&local);
         let mut statement = Statement::default();

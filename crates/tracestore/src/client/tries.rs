@@ -82,7 +82,7 @@ impl Tries {
 
     /// Returns the error of the whole statement.
     pub(super) fn failure(self, pool: &Pool) -> StoreError {
-        let nothing = "every endpoint has failed and is tried again by and by".to_owned();
+        let nothing = "all ClickHouse endpoints are unhealthy; retrying in the background".to_owned();
         let message = self.failure.unwrap_or(nothing);
         match self.quota_ends.filter(|_| self.full.is_empty()) {
             Some(retry_after_seconds) => StoreError::Unavailable { message, retry_after_seconds },

@@ -96,16 +96,17 @@ pub(super) fn drafts(facts: &Facts<'_>) -> Drafts {
     let unknown: Vec<&str> = stored.unknown.iter().chain(&facts.parts.unknown).copied().collect();
     if !unknown.is_empty() {
         drafts.notes.push(format!(
-            "the service's user in the trace store may not read {}: what they would tell is unknown, and something may be \
-             suggested that is in place, or an estimate may be missing",
+            "the service's ClickHouse user may not read {}: suggestions may include objects that already \
+             exist, and estimates may be missing",
             unknown.join(", ")
         ));
     }
     let TableEngine::MergeTree { name: engine } = &stored.engine else {
         drafts.notes.push(match &facts.layout.engine {
             TableEngine::Distributed { database, table, cluster } => format!(
-                "the bound table is distributed, and its local table `{database}.{table}` is not on the server that was \
-                 asked: let `clickhouse_url` lead to a server of cluster `{cluster}` that has it"
+                "the bound table is distributed, and its local table `{database}.{table}` is not on the \
+                 server that was queried: point `clickhouse_url` to a server of cluster `{cluster}` that has \
+                 it"
             ),
             TableEngine::Other(engine) if engine.is_empty() => "there is no such table".to_owned(),
             other => format!("nothing can be added to a table whose engine is {}", other.name()),
@@ -133,14 +134,15 @@ pub(super) fn drafts(facts: &Facts<'_>) -> Drafts {
         drafting.trace_projection(&keys);
     } else {
         drafting.drafts.notes.push(format!(
-            "no projection is suggested for a table whose engine is {engine}: while it merges rows that belong together, \
+            "no projection is suggested for a table whose engine is {engine}: it merges related rows, and \
              projections would keep the old ones"
         ));
     }
     drafting.trace_index();
     if drafting.target.bound.is_some() {
         drafting.drafts.notes.push(
-            "the bound table is distributed: what is in place and what is estimated is that of the server that was asked"
+            "the bound table is distributed: existing objects and estimates are those of the server that was \
+             queried"
                 .to_owned(),
         );
     }
@@ -368,10 +370,10 @@ impl Drafting<'_> {
             return self.in_place(id, DdlKind::SkipIndex, &name, bytes);
         }
         let what = match of {
-            Indexed::Keys => "searches and policies that ask for a key which few spans have",
-            Indexed::Values => "searches and policies that ask for a value which few spans have",
+            Indexed::Keys => "searches and policies for a key that few spans have",
+            Indexed::Values => "searches and policies for a value that few spans have",
             Indexed::Column if fields.is_empty() => "reading and verifying traces by their ids",
-            Indexed::Column => "searches and policies that ask for a value of it which few spans have",
+            Indexed::Column => "searches and policies for a value of it that few spans have",
         };
         self.drafts.missing.push(Draft {
             state: state(found.is_some(), &statements),
@@ -390,7 +392,8 @@ impl Drafting<'_> {
             TraceIndex::NameTaken => {
                 let name = format!("{}_trace_id_ts", self.facts.binding.table);
                 self.drafts.notes.push(format!(
-                    "no trace index is suggested: `{name}` is another table; make one under another name and bind it as `trace_index`"
+                    "no trace index is suggested: `{name}` is another table; create a trace index with \
+                     another name and bind it as `trace_index`"
                 ));
                 return;
             }
@@ -404,8 +407,10 @@ impl Drafting<'_> {
             state,
             statements,
             bind_trace_index: Some(bind),
-            speeds_up: "deciding about whole traces: each is looked at from its first to its last span, and not all around the window"
-                .to_owned(),
+            speeds_up:
+                "evaluating whole traces: each is read from its first to its last span, instead of all \
+                 around the window"
+                    .to_owned(),
             about: About::TraceIndex,
             ..Draft::new(id, DdlKind::TraceIndex)
         });
@@ -456,9 +461,9 @@ fn sped_up_by_column(marked: &MarkedField, column: &str) -> String {
     let adopted =
         format!("once it is adopted: `\"column\": \"{column}\"` beside the field in `PUT /schema/fields`");
     let what = match (marked.filterable, marked.policy) {
-        (true, true) => format!("searches by {field} at once, and policies that look at it {adopted}"),
-        (false, true) => format!("policies that look at {field}, {adopted}"),
+        (true, true) => format!("searches by {field} immediately, and policies that use it {adopted}"),
+        (false, true) => format!("policies that use {field}, {adopted}"),
         _ => format!("searches by {field}"),
     };
-    format!("{what}. A column of its own is read instead of the whole map")
+    format!("{what}. The column is read instead of the whole map")
 }

@@ -313,7 +313,7 @@ impl Measure<'_> {
         };
         let then = self.scanned(&columns, 0).await?;
         Ok(Measured {
-            on: "deciding about the traces of the newest hour",
+            on: "evaluating the traces of the newest hour",
             now: reads(now, None),
             then: reads(then, None),
             disk: None,

@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_readable_and_free() {
+    fn names_are_readable_and_unused() {
         let mut names = Names::taken(["TraceId", "SpanAttributes_a_b"]);
         assert_eq!(names.free("SpanAttributes_http.status_code"), "SpanAttributes_http_status_code");
         assert_eq!(names.free("SpanAttributes_a.b"), "SpanAttributes_a_b_2");

@@ -72,7 +72,10 @@ impl Drafting<'_> {
             needs,
             fields,
             leaves_out,
-            speeds_up: "every search for the newest traces: only the columns that it asks, in order of time, are read".to_owned(),
+            speeds_up:
+                "every search for the newest traces: it reads only the columns that it needs, in order of \
+                 time"
+                    .to_owned(),
             about: About::Time { columns, new_keys },
             ..draft
         });
@@ -131,7 +134,7 @@ impl Drafting<'_> {
         };
         self.drafts.missing.push(Draft {
             needs,
-            speeds_up: "reading traces: the spans of one stand together instead of all over the table"
+            speeds_up: "reading traces: the spans of a trace are stored together instead of across the table"
                 .to_owned(),
             about: About::Trace,
             ..draft

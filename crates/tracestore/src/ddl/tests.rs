@@ -127,7 +127,7 @@ fn ids(advice: &DdlAdvice) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn what_is_suggested_runs_as_given_and_is_gone_then() {
+async fn suggestions_run_unchanged_and_disappear() {
     let local = LocalStore::start().unwrap();
     let store = connect(&local);
     create(&local).await;
@@ -252,7 +252,7 @@ async fn what_is_suggested_runs_as_given_and_is_gone_then() {
 }
 
 #[tokio::test]
-async fn what_is_partly_there_is_completed_whatever_its_name() {
+async fn partial_objects_are_completed_under_any_name() {
     let local = LocalStore::start().unwrap();
     let store = connect(&local);
     create(&local).await;
@@ -315,7 +315,7 @@ async fn what_is_partly_there_is_completed_whatever_its_name() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_built_is_not_being_built() {
+async fn failed_mutations_are_not_reported_as_building() {
     let local = LocalStore::start().unwrap();
     let store = connect(&local);
     create(&local).await;
@@ -356,7 +356,7 @@ async fn what_cannot_be_built_is_not_being_built() {
 }
 
 #[tokio::test]
-async fn tables_that_cannot_have_them_get_none() {
+async fn unsupported_tables_get_no_suggestions() {
     let local = LocalStore::start().unwrap();
     let store = connect(&local);
     create(&local).await;

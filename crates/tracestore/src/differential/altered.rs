@@ -23,7 +23,7 @@ fn sides(verdict: Verdict) -> (bool, bool) {
 }
 
 #[tokio::test]
-async fn each_wrong_rule_is_noticed_within_20_000_pairs() {
+async fn each_mutated_rule_is_detected_within_20_000_pairs() {
     let mut generator = Generator::new(7);
     let local = LocalStore::start().unwrap();
     let store = connect(&local);

@@ -135,7 +135,7 @@ async fn selected(store: &TraceStore, predicate: &Predicate) -> Result<u64, Stri
 }
 
 #[tokio::test]
-async fn nothing_raises_on_a_million_hostile_spans() {
+async fn no_statement_fails_on_a_million_hostile_spans() {
     let rows = setting("TRACEWARDEN_TEST_ROWS", ROWS);
     let every = setting("TRACEWARDEN_TEST_EVERY", EVERY);
     let local = LocalStore::start().unwrap();
@@ -191,7 +191,7 @@ async fn nothing_raises_on_a_million_hostile_spans() {
         all[2],
         all[0]
     );
-    assert!(through_columns >= 40, "only {through_columns} are asked through columns");
+    assert!(through_columns >= 40, "only {through_columns} are evaluated through columns");
     assert!(questions.len() >= 200, "{} policies and conditions", questions.len());
     assert!(never_true * 4 < questions.len(), "{never_true} of {} are never true", questions.len());
 }

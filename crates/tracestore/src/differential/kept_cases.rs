@@ -69,21 +69,21 @@ fn cases() -> Vec<Case> {
     );
     // ClickHouse's parser skips a byte order mark and accepts an unpaired surrogate; JSON allows neither.
     case(
-        "a byte order mark is no JSON",
+        "a byte order mark is not JSON",
         r#""a" in SpanAttributes["list"]"#,
         "SpanAttributes",
         map(&[("list", "\u{feff}[\"a\"]")]),
         Error,
     );
     case(
-        "half a pair of surrogates is no JSON",
+        "half of a surrogate pair is not JSON",
         r#"size(SpanAttributes["list"]) == 1"#,
         "SpanAttributes",
         map(&[("list", "[\"\\ud800\"]")]),
         Error,
     );
     case(
-        "a comma before the end is no JSON",
+        "a trailing comma is not JSON",
         r#"size(SpanAttributes["list"]) == 1"#,
         "SpanAttributes",
         map(&[("list", "[\"a\",]")]),
@@ -135,14 +135,14 @@ fn cases() -> Vec<Case> {
         False,
     );
     case(
-        "what is not UTF-8 has no size, and one side of || suffices",
+        "a string that is not UTF-8 has no size, and one side of || suffices",
         r#"size(SpanName) == 1 || SpanName.endsWith("b")"#,
         "SpanName",
         FieldValue::String(b"\xe2\x82b".to_vec()),
         True,
     );
     case(
-        "what is not UTF-8 has no order",
+        "a string that is not UTF-8 has no order",
         r#"!(SpanName < "a")"#,
         "SpanName",
         FieldValue::String(b"\xff".to_vec()),
@@ -150,7 +150,7 @@ fn cases() -> Vec<Case> {
     );
     // The reference's placeholder for a byte that is not UTF-8 was not a part of a character.
     case(
-        "what is not UTF-8 can be a part of a character",
+        "a string that is not UTF-8 can be a part of a character",
         "\"\u{10FF80}prod\".endsWith(SpanName) && \"\u{e9}\".contains(SpanName) == false",
         "SpanName",
         FieldValue::String(b"\x80prod".to_vec()),
@@ -158,7 +158,7 @@ fn cases() -> Vec<Case> {
     );
     // ClickHouse stores a string that looks like a date as a string in one document and as a date in another.
     case(
-        "what looks like a date within JSON is the string that was written",
+        "a JSON string that looks like a date stays a string",
         r#"Doc["free"] == "true""#,
         "Doc",
         FieldValue::Map(vec![(b"free".to_vec(), FieldValue::text("2024-01-01"))]),
@@ -180,7 +180,7 @@ fn cases() -> Vec<Case> {
         Error,
     );
     case(
-        "what fills up a string of fixed length is no part of it",
+        "the padding of a FixedString is not part of the value",
         r#"Code == "a" && size(Code) == 1"#,
         "Code",
         FieldValue::text("a"),
@@ -209,7 +209,7 @@ fn cases() -> Vec<Case> {
         True,
     );
     case(
-        "what is not UTF-8 begins with a part of a character, and equals none",
+        "a string that is not UTF-8 begins with a part of a character, and equals none",
         "\"\u{65e5}a\".startsWith(SpanName) && SpanName != \"\u{65e5}\" && SpanName.startsWith(\"\")",
         "SpanName",
         FieldValue::String(b"\xe6\x97".to_vec()),
@@ -219,7 +219,7 @@ fn cases() -> Vec<Case> {
 }
 
 #[tokio::test]
-async fn past_disagreements_stay_settled() {
+async fn past_disagreements_stay_fixed() {
     let local = LocalStore::start().unwrap();
     let store = connect(&local);
     let mut generator = Generator::new(3);

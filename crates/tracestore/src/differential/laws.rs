@@ -52,7 +52,7 @@ fn by_reference(policies: &[String], caller: &Caller, spans: &[Span]) -> BTreeSe
 }
 
 #[tokio::test]
-async fn access_is_the_union_of_what_each_policy_opens() {
+async fn access_is_the_union_of_the_policies() {
     let mut generator = Generator::new(5);
     let local = LocalStore::start().unwrap();
     let store = connect(&local);
@@ -92,9 +92,9 @@ async fn access_is_the_union_of_what_each_policy_opens() {
             assert_eq!(opened, &by_reference(role, &caller, &spans), "{role:?}\n{caller:?}");
         }
         let union: BTreeSet<usize> = opened[..3].iter().flatten().copied().collect();
-        assert_eq!(opened[3], union, "roles together open what each opens: {roles:?}\n{caller:?}");
+        assert_eq!(opened[3], union, "roles together grant the union of their access: {roles:?}\n{caller:?}");
         assert_eq!(opened[4], opened[3], "neither order nor repetition matters: {roles:?}\n{caller:?}");
-        assert!(opened[5].is_subset(&opened[3]), "a role more hides nothing: {roles:?}\n{caller:?}");
+        assert!(opened[5].is_subset(&opened[3]), "an additional role revokes nothing: {roles:?}\n{caller:?}");
         some += usize::from(!union.is_empty());
         all += usize::from(union.len() == SPANS / SPANS_PER_TRACE);
 
@@ -108,7 +108,7 @@ async fn access_is_the_union_of_what_each_policy_opens() {
     }
     assert!(authorised(&[], &Caller::default(), &compiled).unwrap().opens_nothing());
     assert!(authorised(&[&[]], &Caller::default(), &compiled).unwrap().opens_nothing());
-    println!("{ROUNDS} rounds, {some} open some traces, {all} of them all");
+    println!("{ROUNDS} rounds, {some} grant some traces, {all} of them all");
     assert!(some > ROUNDS / 2 && all < ROUNDS / 2, "{some} {all}");
     assert!(compiled.reuse().found > compiled.reuse().compiled);
 }

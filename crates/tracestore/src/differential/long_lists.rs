@@ -18,7 +18,7 @@ fn long_list(but: Option<&str>) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn store_and_reference_agree_on_lists_that_are_looked_up() {
+async fn clickhouse_and_reference_agree_on_long_lists() {
     let mut generator = Generator::new(3);
     let local = LocalStore::start().unwrap();
     let store = connect(&local);

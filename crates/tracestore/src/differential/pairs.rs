@@ -44,7 +44,7 @@ fn next_batch(generator: &mut Generator, refused: &mut usize) -> Arc<Vec<Asked>>
 }
 
 #[tokio::test]
-async fn store_and_reference_agree_on_100_000_pairs() {
+async fn clickhouse_and_reference_agree_on_100_000_pairs() {
     let (seed, wanted) = (seed(), setting("TRACEWARDEN_TEST_PAIRS", 100_000));
     let mut generator = Generator::new(seed);
     let local = LocalStore::start().unwrap();

@@ -38,7 +38,7 @@ fn policy_of(column: &str, pattern: &str) -> String {
 }
 
 #[tokio::test]
-async fn store_and_reference_agree_on_patterns() {
+async fn clickhouse_and_reference_agree_on_patterns() {
     let (seed, wanted) = (seed(), setting("TRACEWARDEN_TEST_PATTERN_PAIRS", 24_000));
     println!("seed {seed}");
     let begun = Instant::now();
@@ -95,7 +95,7 @@ async fn store_and_reference_agree_on_patterns() {
     assert!(share(of_true) >= 25.0, "too few are true");
     assert!(share(of_false) >= 25.0, "too few are false");
     assert!(of_true + of_false == pairs, "a pattern is an error");
-    assert!(2 * telling >= patterns, "most patterns tell no texts apart");
+    assert!(2 * telling >= patterns, "most patterns do not distinguish texts");
     assert!(refused < patterns, "most patterns are refused");
 }
 

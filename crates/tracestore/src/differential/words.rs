@@ -15,7 +15,7 @@ const SPANS: usize = 24;
 const LONGEST: usize = 5_000;
 
 #[test]
-fn policies_that_are_said_alike_are_true_of_the_same_spans() {
+fn policies_with_equal_descriptions_match_the_same_spans() {
     let seed: u64 = seed();
     println!("seed {seed}");
     let mut generator = Generator::new(seed);
@@ -45,11 +45,17 @@ fn policies_that_are_said_alike_are_true_of_the_same_spans() {
                 Some((other, expected)) => {
                     // Many of those that are false everywhere have the same description.
                     alike += usize::from(*other != text && expected.contains(&true));
-                    assert_eq!(verdicts, *expected, "{caller:?}\n{text}\n{other}\nare both said as {words}");
+                    assert_eq!(
+                        verdicts, *expected,
+                        "{caller:?}\n{text}\n{other}\nare both described as {words}"
+                    );
                 }
             }
         }
     }
-    println!("{whole} policies said whole, {alike} that some span satisfies like another one");
-    assert!(whole > 4 * alike && alike > 10, "too few or too many are alike to show anything");
+    println!(
+        "{whole} policies described in full, {alike} with the description of another one that some span \
+         satisfies"
+    );
+    assert!(whole > 4 * alike && alike > 10, "too few or too many equal descriptions to test anything");
 }

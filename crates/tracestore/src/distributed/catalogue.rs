@@ -38,7 +38,7 @@ async fn a_distributed_table_is_found_bound_and_improved() {
     let warnings = store.check_binding(&binding("spans", false)).await.unwrap();
     assert!(warnings.iter().all(|warning| warning.contains("without a trace index")), "{warnings:?}");
     let warnings = store.check_binding(&binding("spans_rows", false)).await.unwrap();
-    assert!(warnings.iter().any(|warning| warning.contains("traces are not whole")), "{warnings:?}");
+    assert!(warnings.iter().any(|warning| warning.contains("traces are incomplete")), "{warnings:?}");
 
     let layout = store.layout_now("default", "spans").await.unwrap();
     let TableEngine::Distributed { cluster, database, table } = &layout.engine else { panic!("{layout:?}") };
@@ -78,7 +78,7 @@ async fn a_distributed_table_is_found_bound_and_improved() {
 /// As exporters that write on every server leave the tables: each server has its own trace index, without a distributed table
 /// over them.
 #[tokio::test]
-async fn indexes_of_the_servers_are_no_index_of_the_whole() {
+async fn local_indexes_are_not_an_index_of_the_distributed_table() {
     let local = shards();
     let store = connect(&local);
     fill_spans(&local).await;
@@ -99,7 +99,7 @@ async fn indexes_of_the_servers_are_no_index_of_the_whole() {
 
 /// A column that only the distributed table declares is not read: the servers' tables decide the answer.
 #[tokio::test]
-async fn a_column_of_a_key_is_read_where_the_servers_have_it_too() {
+async fn a_key_column_is_read_only_if_the_servers_have_it() {
     let local = shards();
     let rows = fill_spans(&local).await;
     copy_to_one(&local, &rows).await;

@@ -43,7 +43,7 @@ fn dying(asked: Arc<AtomicUsize>) -> u16 {
 }
 
 #[tokio::test]
-async fn no_statement_answers_without_it() {
+async fn no_statement_succeeds_without_a_shard() {
     let asked = Arc::<AtomicUsize>::default();
     let lost = [("refusing", refusing()), ("closing", serving(drop)), ("dying", dying(Arc::clone(&asked)))];
     let local = shards_and(&lost);

@@ -217,21 +217,21 @@ pub(super) async fn ask(store: &TraceStore, table: &str, mut then: impl FnMut(&'
     assert_eq!(lines.len(), 3);
     answered("some of its spans", lines.join("\n"));
     let denied = store.find(&binding, &scope, &format!("{:032x}", 8)).await.unwrap();
-    answered("one that the scope does not open", format!("{}", denied.is_some()));
+    answered("a trace outside the access scope", format!("{}", denied.is_some()));
     let predicates: [Predicate; 2] = [lower_condition(&failed), scope.predicate().clone()];
     let request = ReachRequest { binding: &binding, predicates: &predicates, now: at(0), seconds: 60 };
     let mut reach = None;
     store.recent_reach(request, &mut reach).await.unwrap();
-    answered("how many recent traces policies open", format!("{reach:?}"));
+    answered("number of recent traces that policies grant", format!("{reach:?}"));
     let satisfied = store.satisfied(&binding, &found, &predicates, scope.rests_on()).await.unwrap();
     answered("which of its spans satisfy predicates", format!("{satisfied:?}"));
     let closed = format!("{:032x}", 8);
     let counts = store.satisfied_counts(&binding, &closed, &predicates, scope.rests_on()).await.unwrap();
-    answered("how many spans of a closed trace do", format!("{counts:?}"));
+    answered("number of matching spans in a trace outside the access scope", format!("{counts:?}"));
     let whole = Looks::within(Duration::from_secs(60));
     let sample = Looks { whole: Duration::ZERO, first_share: Some(1.0), ..whole };
     for (index, looks, titles) in [
-        (false, whole, ["what a change opens and closes", "what a policy shows beside what it names"]),
+        (false, whole, ["traces that a change grants and revokes", "collateral access of a policy"]),
         (true, whole, ["the same with a trace index", "and that"]),
         (false, sample, ["the same of a sample", "and that"]),
     ] {
@@ -273,7 +273,7 @@ pub(super) async fn ask(store: &TraceStore, table: &str, mut then: impl FnMut(&'
 }
 
 #[tokio::test]
-async fn statements_over_shards_are_those_of_the_file_and_answer_as_one_table() {
+async fn statements_over_shards_match_the_file_and_a_single_table() {
     let local = shards();
     let recorder = Recorder::start(&local.url);
     let recorded = connect_at(&recorder.url, &local.password);
@@ -293,7 +293,7 @@ async fn statements_over_shards_are_those_of_the_file_and_answer_as_one_table() 
             assert_eq!(
                 sent.not_global(),
                 Vec::<String>::new(),
-                "{title}: each shard would look at itself only"
+                "{title}: each shard would read only its own rows"
             );
             // Statements that read system tables are the same for every kind of table.
             if sent.text.contains("`spans") {
@@ -385,7 +385,7 @@ impl Settings {
 
 /// Verifies the set-up: without the settings that are sent, the profile loses spans.
 #[tokio::test]
-async fn without_our_settings_shards_are_not_one_table() {
+async fn without_the_settings_of_the_service_shards_are_not_one_table() {
     let local = shards();
     fill_spans(&local).await;
     let ask = async |statement: &str| -> Vec<Vec<u64>> {

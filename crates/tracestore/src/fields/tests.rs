@@ -66,7 +66,7 @@ fn fields_are_made_of_columns_keys_members_and_paths() {
 }
 
 #[test]
-fn what_is_no_field_is_told_how_to_be_one() {
+fn errors_about_invalid_fields_suggest_valid_ones() {
     let cases = [
         (FieldRef::column("Nam"), "did you mean Name"),
         (FieldRef::key("Attribute", "x"), "did you mean Attributes"),
@@ -107,7 +107,7 @@ fn what_is_no_field_is_told_how_to_be_one() {
 }
 
 #[test]
-fn fields_of_which_nothing_is_left_are_checked_too() {
+fn fields_without_a_remaining_condition_are_checked() {
     let field = |name: &str| MarkedField {
         field: FieldRef::column(name),
         source: FieldSource::Column,
@@ -162,14 +162,18 @@ fn fitted(
 }
 
 #[test]
-fn a_changed_column_is_read_as_it_is_now_or_denies() {
+fn changed_columns_are_read_in_their_current_type_or_denied() {
     use LogicalType::*;
     let column = || FieldRef::column("x");
     let string = |then, now| fitted(column(), String, then, now, "x != 'a' || x.startsWith('b')");
     let read = |now: &str| Ok(ColumnType::parse(now).to_string());
     for now in ["String", "LowCardinality(String)", "FixedString(4)", "Enum8('a' = 1, 'b' = 2)", "UUID"] {
         assert_eq!(string("String", now), read(now));
-        assert_eq!(string("Nullable(String)", now), read(now), "what is never NULL will do for what may be");
+        assert_eq!(
+            string("Nullable(String)", now),
+            read(now),
+            "a type that is never NULL can replace a nullable one"
+        );
         assert_eq!(string(now, "String"), read("String"));
     }
     // A field that was always present may now be absent: a comparison would be NULL.
@@ -214,7 +218,7 @@ fn a_changed_column_is_read_as_it_is_now_or_denies() {
 }
 
 #[test]
-fn what_only_filters_ask_is_seen_too() {
+fn conditions_that_only_filters_have_are_checked() {
     let condition = |logical, column_type: &str, test| {
         let field = MarkedField {
             field: FieldRef::column("x"),
@@ -256,7 +260,7 @@ fn what_only_filters_ask_is_seen_too() {
 }
 
 #[test]
-fn every_place_of_a_field_is_seen() {
+fn every_occurrence_of_a_field_is_visited() {
     let field = |name: &str, logical, text: &str| MarkedField {
         field: FieldRef::column(name),
         source: FieldSource::Column,

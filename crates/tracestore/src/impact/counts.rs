@@ -134,7 +134,7 @@ mod tests {
 
     /// The statement cuts rows beyond its limit, so an answer that exceeds it is rejected.
     #[test]
-    fn an_answer_that_may_be_cut_is_no_answer() {
+    fn answers_that_may_be_truncated_are_refused() {
         let part = Part { comparisons: &[], sharing: None, used: BTreeSet::new() };
         let mut counts = Counts::default();
         counts.add(vec![row(2); MAX_MASKS as usize], &part, 1).unwrap();

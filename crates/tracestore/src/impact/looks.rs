@@ -120,7 +120,7 @@ impl Looks {
                 }
             }
         }
-        best.ok_or_else(|| StoreError::Timeout("not even a sample could be counted in time".to_owned()))
+        best.ok_or_else(|| StoreError::Timeout("timed out before even a sample was counted".to_owned()))
     }
 }
 
@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_everything_takes_follows_from_two_samples() {
+    fn the_total_time_is_estimated_from_two_samples() {
         // Half a second to plan and to open files, and three for all spans.
         let all = of_all((0.1, 0.8), (0.2, 1.1)).unwrap();
         assert!((all - 3.5).abs() < 1e-9, "{all}");

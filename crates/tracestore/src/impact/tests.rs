@@ -122,7 +122,7 @@ fn comparison(before: &[usize], after: &[usize]) -> Comparison {
 }
 
 #[tokio::test]
-async fn a_sample_is_about_what_it_is_a_sample_of() {
+async fn samples_estimate_the_whole() {
     let local = LocalStore::start().unwrap();
     let store = fill(&local, TRACES).await;
     let predicates = ["Team == '0' && Service == 'web'", "Team in ['0', '1', '2', '3']", "Team == '3'"]
@@ -203,7 +203,7 @@ async fn a_sample_is_about_what_it_is_a_sample_of() {
 }
 
 #[tokio::test]
-async fn what_takes_too_long_is_stopped_and_no_number_is_made_up() {
+async fn slow_counts_are_stopped_without_a_result() {
     let local = LocalStore::start().unwrap();
     let store = connect(&local);
     // Every part of the window has more rows than can be read.
@@ -251,7 +251,7 @@ impl Counting for Refusing {
 }
 
 #[tokio::test]
-async fn a_store_that_refuses_at_once_is_not_asked_for_ever() {
+async fn immediate_failures_are_not_retried_forever() {
     let local = LocalStore::start().unwrap();
     let store = fill(&local, FEW).await;
     let (binding, filter, readable) = (binding("default", "spans"), Filter::default(), everything());
@@ -268,7 +268,7 @@ async fn a_store_that_refuses_at_once_is_not_asked_for_ever() {
 }
 
 #[tokio::test]
-async fn a_sample_that_is_everything_says_that_it_is_a_sample() {
+async fn complete_samples_are_reported_as_samples() {
     let local = LocalStore::start().unwrap();
     let store = fill(&local, TRACES).await;
     let at = |nanos: i64| Timestamp::from_nanos((NOON - 40_000) * 1_000_000_000 + nanos);
@@ -293,7 +293,7 @@ async fn a_sample_that_is_everything_says_that_it_is_a_sample() {
 }
 
 #[tokio::test]
-async fn whoever_may_read_nothing_is_told_counts_or_nothing() {
+async fn callers_without_access_get_only_counts() {
     let local = LocalStore::start().unwrap();
     let store = fill(&local, TRACES).await;
     let predicates = [scope("Team == '0'").predicate().clone()];
@@ -349,7 +349,7 @@ async fn fill_index(local: &LocalStore) {
 }
 
 #[tokio::test]
-async fn the_index_is_joined_to_traces_where_that_says_the_same() {
+async fn the_index_is_joined_to_traces_only_if_equivalent() {
     let local = LocalStore::start().unwrap();
     let store = fill(&local, FEW).await;
     fill_index(&local).await;

@@ -129,8 +129,9 @@ impl TraceStore {
             let mut copied: Vec<Part> = match client.rows(parts.of_projection(&projection.name)).await {
                 Ok(copied) => copied,
                 Err(error @ StoreError::Store { .. }) => {
-                    tracing::warn!(projection = projection.name, %error, "a projection cannot be read by itself");
-                    let reason = "the trace store does not let the service read it by itself (see the log)";
+                    tracing::warn!(projection = projection.name, %error, "a projection cannot be read \
+                                                                          directly");
+                    let reason = "ClickHouse does not let the service read it directly (see the log)";
                     return Ok(Err(reason.to_owned()));
                 }
                 Err(error) => return Err(error),

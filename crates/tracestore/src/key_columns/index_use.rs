@@ -118,5 +118,10 @@ async fn operators_are_served_through_the_column() {
             wrong.push(format!("{policy}: not from the projection: {lines:?}"));
         }
     }
-    assert!(wrong.is_empty(), "{} of the table do not hold:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} rows of the table of expectations are wrong:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
 }

@@ -61,7 +61,7 @@ async fn asked(store: &TraceStore, table: &str, adopted: Option<&str>) -> (Strin
 }
 
 #[tokio::test]
-async fn policies_read_adopted_columns_and_filters_any_of_the_form() {
+async fn policies_read_adopted_columns_and_filters_any_key_column() {
     let local = LocalStore::start().unwrap();
     let store = connect(&local);
     let form = |name: &str| {
@@ -124,13 +124,13 @@ async fn policies_read_adopted_columns_and_filters_any_of_the_form() {
     assert_eq!(refused("two", "bb").await, "there is no column `bb`; did you mean `b`?");
     assert!(refused("two", "wide").await.contains("MATERIALIZED if(mapContains(`m`, 'it\\'s'), "));
     // A column of another key of the same map.
-    assert!(refused("two", "other").await.contains("not of the one form"));
+    assert!(refused("two", "other").await.contains("not the one that a column of"));
     assert!(
-        refused("elsewhere", "b").await.starts_with("policies read columns of keys only in MergeTree tables")
+        refused("elsewhere", "b").await.starts_with("policies read key columns only in MergeTree tables")
     );
-    assert!(refused("numbers", "b").await.contains("only a map from strings to strings"));
+    assert!(refused("numbers", "b").await.contains("only a key of a map from strings to strings"));
     let path = MarkedField { source: FieldSource::JsonPath, ..field(Some("b")) };
-    assert!(not_adoptable(&path, &columns).unwrap().contains("no key of a map"));
+    assert!(not_adoptable(&path, &columns).unwrap().contains("not a key of a map"));
     assert_eq!(not_adoptable(&field(None), &columns), None);
 }
 
@@ -141,7 +141,7 @@ async fn compared(store: &TraceStore, table: &str) -> Compared {
 }
 
 #[tokio::test]
-async fn comparing_looks_at_every_row_and_every_copy() {
+async fn comparisons_read_every_row_and_every_copy() {
     let local = LocalStore::start().unwrap();
     let store = connect(&local);
     let rows = "SELECT toString(number), toString(number), '', toDateTime64(number, 9), \

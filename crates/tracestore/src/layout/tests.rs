@@ -29,7 +29,7 @@ fn map(type_text: &str) -> ColumnType {
 }
 
 #[test]
-fn only_the_one_form_is_a_key_column() {
+fn only_the_exact_definition_is_a_key_column() {
     for key in HOSTILE {
         for name in ["Attributes", "a b", "ba`ck\\", "from"] {
             let found = key_of(&key_column_expression(name, key));
@@ -73,7 +73,7 @@ fn some_keys_cannot_have_a_column() {
 }
 
 #[test]
-fn distributed_tables_name_what_is_behind_them() {
+fn distributed_tables_name_their_local_tables() {
     let distributed = |cluster: &str, database: &str, table: &str| TableEngine::Distributed {
         cluster: cluster.to_owned(),
         database: database.to_owned(),
@@ -118,7 +118,7 @@ async fn create(local: &LocalStore) -> String {
 }
 
 #[tokio::test]
-async fn what_is_added_is_found_and_what_is_dropped_is_gone() {
+async fn added_and_dropped_objects_are_detected() {
     let local = LocalStore::start().unwrap();
     let store = connect(&local);
     let table = create(&local).await;
@@ -190,7 +190,7 @@ async fn what_is_added_is_found_and_what_is_dropped_is_gone() {
 }
 
 #[tokio::test]
-async fn without_a_catalogue_there_is_nothing_to_use() {
+async fn the_layout_is_empty_without_a_catalogue() {
     let local = LocalStore::start().unwrap();
     let store = connect(&local);
     for missing in ["SELECT 1 FROM system.no_such_table", "SELECT no_such_column FROM system.projections"] {
@@ -203,7 +203,7 @@ async fn without_a_catalogue_there_is_nothing_to_use() {
 
 /// No caller waits for the time limits of the others.
 #[tokio::test]
-async fn all_who_ask_a_store_that_hangs_fail_together() {
+async fn concurrent_callers_of_a_hanging_server_fail_together() {
     let local = LocalStore::start().unwrap();
     let proxy = ChaosProxy::start(local.url.trim_start_matches("http://").parse().unwrap()).unwrap();
     let store = connect_at(&proxy.url(), &local.password);

@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_literals_are_read_as_they_are_written() {
+    fn names_and_literals_are_parsed_exactly() {
         assert_eq!(only_name("SpanAttributes").as_deref(), Some("SpanAttributes"));
         assert_eq!(only_name("`a \\`b\\\\`").as_deref(), Some("a `b\\"));
         for no_name in ["", "1a", "a b", "`a", "lower(a)", "`a`b", "ä"] {
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_cut_between_their_parts() {
+    fn lists_are_split_between_their_parts() {
         assert_eq!(
             listed("a, `b,c`, f(x, y), m['k, l'], 'it\\', s'"),
             ["a", "`b,c`", "f(x, y)", "m['k, l']", "'it\\', s'"]

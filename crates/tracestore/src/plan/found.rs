@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_that_moves_while_it_is_looked_for_is_there_once() {
+    fn a_trace_that_moves_during_a_search_is_found_once() {
         let mut page = Page::new(Some(&at(1, 9, "b")));
         // Moved forwards, moved backwards, off the page, from after all matches, and unchanged with more spans.
         for (position, spans) in [

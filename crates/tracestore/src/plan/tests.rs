@@ -242,7 +242,7 @@ async fn insert(local: &LocalStore, spans: &[(i64, String, &str, &str)]) {
 
 /// The newest traces do not match, except for the oldest of them, which are the newest matches.
 #[tokio::test]
-async fn what_was_not_settled_of_a_step_is_settled_later() {
+async fn unsettled_candidates_of_a_step_are_settled_later() {
     let local = LocalStore::start().unwrap();
     let store = connect(&local);
     create(&local).await;
@@ -306,7 +306,7 @@ async fn long_traces_that_fill_every_step_end_the_search_soon() {
 /// Bounds of the index that are finer than the timestamp, end before they begin, or are at the end of their type: each trace
 /// has a span outside of the window that grants access, or none.
 #[tokio::test]
-async fn odd_bounds_mean_the_same_to_every_plan() {
+async fn odd_bounds_give_the_same_result_in_every_plan() {
     // Matching spans and spans that grant access, in seconds after the beginning; bounds in nanoseconds after it.
     type Trace = (&'static str, &'static [i64], &'static [i64], (i64, i64), bool);
     const HOURS_BACK: i64 = -3 * 3_600;
@@ -383,7 +383,7 @@ async fn odd_bounds_mean_the_same_to_every_plan() {
 
 /// A span of a broken clock makes the bounds of its trace unusable. No search may read more than its window because of it.
 #[tokio::test]
-async fn a_trace_of_a_broken_clock_is_left_alone_by_other_windows() {
+async fn a_trace_with_a_broken_clock_does_not_affect_other_windows() {
     let local = LocalStore::start().unwrap();
     let store = connect(&local);
     create(&local).await;

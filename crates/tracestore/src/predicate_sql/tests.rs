@@ -66,7 +66,7 @@ fn defined(field: &MarkedField) -> Predicate {
 }
 
 #[test]
-fn values_are_shown_in_their_places() {
+fn values_are_shown_in_place() {
     let literal_is = |left: &str, right: &str| {
         Predicate::atom(Atom::CompareText(Relation::Eq, literal(left), literal(right)))
     };
@@ -85,7 +85,7 @@ fn values_are_shown_in_their_places() {
 }
 
 #[test]
-fn a_span_comes_nearer_with_each_part_that_it_satisfies() {
+fn scores_grow_with_each_satisfied_part() {
     let (a, b) = (column("a", "String"), column("b", "String"));
     let mut statement = Statement::default();
     let nested = Predicate::all([is(&a, "1"), Predicate::any([is(&a, "2"), is(&b, "1").negate()])]);
@@ -116,7 +116,7 @@ fn the_strings_of_a_field() {
 }
 
 #[test]
-fn presence_is_not_asked_where_a_value_is() {
+fn presence_is_not_tested_where_a_value_is() {
     let (k, other) = (key("k", "String", LogicalType::String), key("o", "String", LogicalType::String));
     let (nullable, uuid) = (column("n", "Nullable(String)"), column("u", "Nullable(UUID)"));
     let enumerated = key("e", "Enum8('a' = 1)", LogicalType::String);
@@ -180,7 +180,7 @@ fn a_key_with_null_is_present_and_a_column_with_null_is_not() {
 }
 
 #[test]
-fn long_lists_are_one_value() {
+fn long_lists_are_one_parameter() {
     let texts: Vec<String> = (0..17).map(|number| format!("{number:02}")).collect();
     let few = &texts[..16];
     let element = Text::Element(1);
@@ -226,7 +226,7 @@ fn long_lists_are_one_value() {
 }
 
 #[test]
-fn what_indexes_on_values_serve_stands_beside_what_chooses_rows() {
+fn value_index_conditions_accompany_row_conditions() {
     let k = key("k", "String", LogicalType::String);
     let equal = "(mapValues(`m`)[indexOf(mapKeys(`m`), {p0:String})] = {p1:String})";
     let indexed = format!("(hasAny(mapValues(`m`), [{{p1:String}}]) AND {equal})");
@@ -245,7 +245,7 @@ fn what_indexes_on_values_serve_stands_beside_what_chooses_rows() {
 }
 
 #[test]
-fn numbers_are_compared_as_their_columns_hold_them() {
+fn numbers_are_compared_in_their_column_type() {
     use Relation::{Eq, Ge, Gt, Le, Lt, Ne};
     let number = |field: &MarkedField, relation, digits: &str| {
         let field = MarkedField { logical: LogicalType::Number, ..field.clone() };
@@ -302,7 +302,7 @@ fn numbers_are_compared_as_their_columns_hold_them() {
 }
 
 #[test]
-fn a_value_of_its_type_is_asked_for_where_there_can_be_another() {
+fn value_types_are_tested_where_they_can_differ() {
     let k = |kind, logical| key("k", kind, logical);
     let there = "mapContains(`m`, 'k')";
     let value = "mapValues(`m`)[indexOf(mapKeys(`m`), 'k')]";
@@ -327,7 +327,7 @@ fn a_value_of_its_type_is_asked_for_where_there_can_be_another() {
 }
 
 #[test]
-fn elements_are_looked_for_as_they_are_stored() {
+fn elements_are_compared_as_stored() {
     for (kind, sql) in [
         ("Array(String)", "hasAny(`t`, ['a'])"),
         ("Array(LowCardinality(String))", "hasAny(`t`, ['a'])"),
@@ -348,7 +348,7 @@ fn elements_are_looked_for_as_they_are_stored() {
 }
 
 #[test]
-fn strings_are_compared_with_other_types_as_those_are_stored() {
+fn strings_are_compared_with_other_types_as_stored() {
     let uuid = "61f0c404-5cb3-11e7-907b-a6006ad3dba0";
     let upper = uuid.to_uppercase();
     let parts = uuid.replace('-', "_");
@@ -379,7 +379,7 @@ fn strings_are_compared_with_other_types_as_those_are_stored() {
 }
 
 #[test]
-fn booleans_are_read_as_they_are_stored() {
+fn booleans_are_read_as_stored() {
     for (field, sql) in [
         (column("c", "Bool"), "`c`"),
         (column("c", "Nullable(Bool)"), "assumeNotNull(`c`)"),

@@ -140,7 +140,7 @@ fn unexpected(line: &[u8]) -> StoreError {
 /// hold span data.
 fn quotable(line: &[u8], row_begin: u8) -> String {
     if line.first() == Some(&row_begin) {
-        return "(not shown, it may hold span data)".to_owned();
+        return "(not shown, it may contain span data)".to_owned();
     }
     String::from_utf8_lossy(line).chars().take(300).collect()
 }
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_tell_no_span_data() {
+    fn errors_contain_no_span_data() {
         let cut = run(&[("a", 2)], "{\"Trace\\\"Id\":\"a\",\"secret", 7).unwrap_err().to_string();
         assert!(!cut.contains("secret"), "{cut}");
         let failed = run(&[("a", 2)], "Code: 241. DB::Exception\n", 7).unwrap_err().to_string();
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_short_and_foreign_answers_fail() {
+    fn truncated_and_foreign_answers_fail() {
         let line = "{\"Trace\\\"Id\":\"a\"}\n";
         assert!(matches!(run(&[("a", 2)], line, 7), Err(StoreError::Short(_))));
         assert!(run(&[("a", 1)], line.trim_end(), 7).is_err());

@@ -33,7 +33,7 @@ impl World {
     /// Asserts that only the first endpoint was used, and that it refused.
     fn refused<T: std::fmt::Debug>(&self, what: &str, answer: Result<T, StoreError>) {
         assert!(matches!(answer, Err(StoreError::Unavailable { .. })), "{what}: {answer:?}");
-        assert_eq!(self.second.passed(), 0, "{what}: the second endpoint was asked");
+        assert_eq!(self.second.passed(), 0, "{what}: the second endpoint was queried");
     }
 }
 
@@ -81,7 +81,7 @@ async fn nothing_about_chosen_traces_comes_from_another_endpoint() {
 }
 
 #[tokio::test]
-async fn a_page_whose_endpoint_goes_midway_ends_there() {
+async fn a_page_ends_when_its_endpoint_fails() {
     let world = world().await;
     let (store, binding) = (world.store.session(), &world.binding);
     let selection = select(&store, binding).await;

@@ -59,7 +59,7 @@ pub(super) async fn text(spans: &mut SpanStream) -> Result<String, StoreError> {
 }
 
 #[tokio::test]
-async fn a_page_in_parts_is_the_page() {
+async fn a_page_read_in_parts_is_complete() {
     let local = LocalStore::start().unwrap();
     let (store, binding, selection) = selected(&local).await;
     let mut whole = store.read(&binding, &selection, None).await.unwrap();
@@ -77,7 +77,7 @@ async fn a_page_in_parts_is_the_page() {
 /// ClickHouse aborts an answer of which the client takes nothing for long: the statement of a part that has waited is sent
 /// again.
 #[tokio::test]
-async fn a_page_that_is_taken_slowly_is_the_page() {
+async fn a_page_read_slowly_is_complete() {
     const KEPT: std::time::Duration = std::time::Duration::from_millis(200);
     let local = LocalStore::start().unwrap();
     let (store, binding, selection) = selected(&local).await;
@@ -110,7 +110,7 @@ fn answered(store: &TraceStore) -> u64 {
 }
 
 #[tokio::test]
-async fn nothing_follows_a_part_that_fails() {
+async fn nothing_follows_a_failed_part() {
     let local = LocalStore::start().unwrap();
     let (store, binding, selection) = selected(&local).await;
     let sizes = PartSizes { first: 1, most: 1, ..PartSizes::default() };
@@ -121,7 +121,7 @@ async fn nothing_follows_a_part_that_fails() {
     // not.
     let begun = std::time::Instant::now();
     while answered(&store) < before + 2 {
-        assert!(begun.elapsed() < std::time::Duration::from_secs(30), "nobody asked for the second part");
+        assert!(begun.elapsed() < std::time::Duration::from_secs(30), "the second part was not requested");
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
     execute(&local, "DROP TABLE default.mixed SYNC".to_owned()).await;
@@ -151,7 +151,7 @@ fn with_ids(lines: &[String]) -> Vec<(String, String)> {
 }
 
 #[tokio::test]
-async fn given_spans_are_those_of_the_page() {
+async fn spans_read_by_id_are_those_of_the_page() {
     let local = LocalStore::start().unwrap();
     let (store, binding, selection) = selected(&local).await;
     let mut whole = store.read(&binding, &selection, None).await.unwrap();

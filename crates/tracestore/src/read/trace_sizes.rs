@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_of_many_traces_says_more_of_them_than_a_single_one() {
+    fn pages_of_many_traces_weigh_more_in_size_estimates() {
         let sizes = TraceSizes::default();
         assert_eq!(sizes.spans_of_a_trace("1"), None);
         sizes.remember("1", 2_000, 200);

@@ -70,7 +70,7 @@ async fn open_of(store: &TraceStore, filter: &Filter) -> (Result<Vec<String>, St
 }
 
 #[tokio::test]
-async fn a_search_does_not_rest_on_what_it_believed() {
+async fn searches_do_not_rely_on_the_cached_schema() {
     let local = LocalStore::start().unwrap();
     let store = connect(&local);
     let run = |statement: &str| execute(&local, statement.to_owned());
@@ -111,7 +111,7 @@ async fn a_search_does_not_rest_on_what_it_believed() {
     assert_eq!(open(&store).await.0, Ok(vec!["a".to_owned()]));
     run("DROP TABLE default.spans").await;
     let gone = open(&store).await.0.unwrap_err();
-    assert!(gone.to_string().contains("is gone"), "{gone}");
+    assert!(gone.to_string().contains("no longer exists"), "{gone}");
 }
 
 /// The index may have the start of a trace in nanoseconds, and the column only in milliseconds, which seems earlier.

@@ -74,7 +74,7 @@ fn hostile(name: &str, ours: &str) -> String {
         (_, "throw") => "break",
         (_, "0") => "1",
         (_, "1") => "0",
-        _ => panic!("say which other value `{name}` takes than `{ours}`"),
+        _ => panic!("add another value for `{name}` than `{ours}`"),
     };
     other.to_owned()
 }
@@ -159,7 +159,7 @@ fn service() -> MarkedField {
 }
 
 #[tokio::test]
-async fn answers_do_not_hang_on_the_profile() {
+async fn answers_do_not_depend_on_the_profile() {
     let local = LocalStore::start().unwrap();
     let store = connect(&local);
     // Several parts and partitions, so that the limits on both take effect.
@@ -210,7 +210,7 @@ async fn answers_do_not_hang_on_the_profile() {
 
 /// A profile with `compatibility` behaves like an older version: the settings that are sent still take precedence.
 #[tokio::test]
-async fn what_is_sent_holds_beside_a_compatibility() {
+async fn sent_settings_override_compatibility() {
     let mut local = LocalStore::start().unwrap();
     let names = NEEDED.iter().chain(NEUTRAL).map(|(name, _)| format!("'{name}'")).collect::<Vec<_>>();
     let ask =
@@ -230,7 +230,7 @@ async fn what_is_sent_holds_beside_a_compatibility() {
 /// The client learns from the first refusal that a profile fixes `readonly`, also when several statements are refused at the
 /// same time.
 #[tokio::test]
-async fn statements_that_find_out_together_that_readonly_is_fixed_are_all_answered() {
+async fn concurrent_statements_succeed_when_readonly_is_fixed() {
     let local = LocalStore::start().unwrap().restart_as(&profile("<readonly>2</readonly>")).unwrap();
     let store = connect(&local);
     let ask = || store.client.rows::<(u8,)>(Statement::new("SELECT 1"));

@@ -77,7 +77,7 @@ fn shown(stats: &Stats) -> Vec<(Vec<&str>, u64, u64)> {
 }
 
 #[tokio::test]
-async fn values_that_no_group_can_show_are_counted_and_nothing_more() {
+async fn values_that_cannot_be_grouped_are_only_counted() {
     let local = LocalStore::start().unwrap();
     create(&local, "Name LowCardinality(Nullable(String)), Tags Array(String)").await;
     let longest = "x".repeat(MAX_VALUE_BYTES);
@@ -135,7 +135,7 @@ async fn values_that_no_group_can_show_are_counted_and_nothing_more() {
 }
 
 #[tokio::test]
-async fn a_span_is_in_no_more_groups_than_anybody_can_look_at() {
+async fn groups_of_a_span_are_limited() {
     let local = LocalStore::start().unwrap();
     create(&local, "Few Array(String), Many Array(String)").await;
     let many = "arrayMap(element -> toString(element), range(20000))";
@@ -164,7 +164,7 @@ async fn a_span_is_in_no_more_groups_than_anybody_can_look_at() {
 }
 
 #[tokio::test]
-async fn only_the_newest_traces_are_looked_at_and_it_is_said() {
+async fn only_the_newest_traces_are_counted_and_reported_as_such() {
     let local = LocalStore::start().unwrap();
     create(&local, "Name String").await;
     let at = format!("toDateTime64({NOON}, 9) - number");
@@ -198,7 +198,7 @@ async fn only_the_newest_traces_are_looked_at_and_it_is_said() {
 }
 
 #[tokio::test]
-async fn numbers_are_of_the_display_columns_that_there_are() {
+async fn statistics_use_the_bound_display_columns() {
     let local = LocalStore::start().unwrap();
     create(&local, "Took Float64, Status LowCardinality(Nullable(String))").await;
     for (took, status) in [
@@ -261,7 +261,7 @@ async fn percentiles_of_many_are_nearly_exact() {
 }
 
 #[tokio::test]
-async fn who_may_see_nothing_costs_nothing() {
+async fn users_without_access_cause_no_reads() {
     let local = LocalStore::start().unwrap();
     let store = connect(&local);
     let nothing =
@@ -287,7 +287,7 @@ async fn who_may_see_nothing_costs_nothing() {
 }
 
 #[tokio::test]
-async fn fields_are_those_of_the_table_as_it_is_now() {
+async fn fields_are_those_of_the_current_table() {
     let local = LocalStore::start().unwrap();
     create(&local, "Name String, Size UInt64").await;
     insert(&local, "TraceId, SpanId, Name", "'a', 's', 'x'").await;

@@ -211,7 +211,7 @@ async fn look(
             let arriving = arriving.spans.borrow();
             let (had_to, could) = (ids_of(&arriving[..acknowledged], id), ids_of(&arriving[..sent], id));
             let of_it: BTreeSet<&String> = spans.iter().collect();
-            assert_eq!(of_it.len(), spans.len(), "a span is there twice: {told}");
+            assert_eq!(of_it.len(), spans.len(), "a span occurs twice: {told}");
             assert!(had_to.iter().all(|span| of_it.contains(span)), "{id:?} lacks spans: {told}");
             assert!(spans.iter().all(|span| could.contains(span)), "{id:?}: {told}");
             seen.growing += usize::from(had_to.len() < could.len());
@@ -224,7 +224,7 @@ async fn look(
         }
     };
     let distinct: BTreeSet<&String> = given.iter().collect();
-    assert_eq!(distinct.len(), given.len(), "a trace is there twice: {told}");
+    assert_eq!(distinct.len(), given.len(), "a trace occurs twice: {told}");
     // Traces without new spans: in order, and complete.
     let settled =
         |ids: &[String]| -> Vec<String> { ids.iter().filter(|id| !is_arriving(id)).cloned().collect() };
@@ -236,14 +236,14 @@ async fn look(
     // A growing trace may move to a page that was already read, but not out of an only page.
     if whole && pages == 1 {
         let missing: Vec<&String> = must.iter().filter(|id| !distinct.contains(id)).collect();
-        assert!(missing.is_empty(), "{missing:?} are not there: {told}");
+        assert!(missing.is_empty(), "{missing:?} are missing: {told}");
     }
     let after = written(arriving.spans.borrow().len());
     let may = opened.of(&after.spans);
     for id in given.iter().filter(|id| is_arriving(id)) {
         let spans: Vec<usize> =
             (0..after.spans.len()).filter(|at| after.spans[*at].trace == id.as_bytes()).collect();
-        assert!(may.open(&spans), "{id:?} is not open: {told}");
+        assert!(may.open(&spans), "{id:?} is outside the access scope: {told}");
     }
     seen.windows += 1;
     seen.pages += pages;
@@ -353,6 +353,6 @@ fn every_trace_of_a_page_is_whole_while_spans_arrive() {
     let seen = seen.into_inner().unwrap();
     println!("{seen:?}");
     assert!(seen.windows >= windows, "{seen:?}");
-    assert!(seen.traces > windows, "the pages are too empty to show anything: {seen:?}");
+    assert!(seen.traces > windows, "the pages are too sparse to test anything: {seen:?}");
     assert!(seen.growing > windows / 25, "hardly any trace grew while it was read: {seen:?}");
 }

@@ -36,13 +36,14 @@ async fn one(setting: &str, address: SocketAddr, path: &str, mark: &str) -> Opti
     };
     Some(match error.kind() {
         io::ErrorKind::AddrInUse if is_ours(address, path, mark).await => {
-            Finding::ok(format!("`{setting}`: this service runs already on {address}"))
+            Finding::ok(format!("`{setting}`: this service already runs on {address}"))
         }
         io::ErrorKind::AddrInUse => Finding::error(format!(
-            "`{setting}`: another program listens on {address}, or this service on a part of it: stop it, or take another port"
+            "`{setting}`: another program listens on {address}, or this service on a part of it: stop it, or \
+             choose another port"
         )),
         io::ErrorKind::AddrNotAvailable => {
-            Finding::error(format!("`{setting}`: {address} is no address of this machine"))
+            Finding::error(format!("`{setting}`: {address} is not an address of this machine"))
         }
         _ => Finding::error(format!("`{setting}`: cannot listen on {address}: {error}")),
     })

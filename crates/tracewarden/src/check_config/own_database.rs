@@ -68,10 +68,11 @@ async fn contents(configuration: &Configuration, findings: &mut Vec<Finding>) ->
             findings.push(absent(&path));
             return Contents::NONE;
         }
-        findings.push(private(&path, "is the own database"));
+        findings.push(private(&path, "is the application database"));
         if rustix::fs::access(&path, Access::WRITE_OK).is_err() {
             findings.push(Finding::error(format!(
-                "own database: the user of this check cannot write `{}`: check as the service's user, or give it the file",
+                "application database: the user who runs this check cannot write `{}`: run it as the \
+                 service's user, or make the file writable for that user",
                 path.display()
             )));
         }
@@ -80,11 +81,11 @@ async fn contents(configuration: &Configuration, findings: &mut Vec<Finding>) ->
         Ok(inspection) => inspection,
         // The server may be up again when the service starts.
         Err(error @ DbError::Unavailable(_)) => {
-            findings.push(Finding::error(format!("{error}; start the server, or mend `database_url`")));
+            findings.push(Finding::error(format!("{error}; start the server, or correct `database_url`")));
             return Contents::UNKNOWN;
         }
         Err(error) => {
-            findings.push(Finding::error(format!("{error}; mend `database_url`")));
+            findings.push(Finding::error(format!("{error}; correct `database_url`")));
             return Contents::UNKNOWN;
         }
     };
@@ -100,7 +101,9 @@ async fn contents(configuration: &Configuration, findings: &mut Vec<Finding>) ->
     match read(url).await {
         Ok(contents) => contents,
         Err(error) => {
-            findings.push(Finding::error(format!("own database: the trace source cannot be read: {error}")));
+            findings.push(Finding::error(format!(
+                "application database: the trace source cannot be read: {error}"
+            )));
             Contents::UNKNOWN
         }
     }
@@ -111,36 +114,38 @@ fn say(inspection: &DbInspection) -> Vec<Finding> {
     let mut findings = Vec::new();
     let product = &inspection.product;
     findings.push(match &inspection.schema {
-        SchemaState::Current => Finding::ok(format!("own database: {product}, schema current")),
+        SchemaState::Current => Finding::ok(format!("application database: {product}, schema current")),
         SchemaState::Absent => {
-            Finding::ok(format!("own database: {product}, empty; the next start makes its tables"))
+            Finding::ok(format!("application database: {product}, empty; the next start creates its tables"))
         }
         SchemaState::Older(steps) => Finding::warning(format!(
-            "own database: {product}, schema older by {steps} step(s) that the next start applies: keep a backup, and stop \
-             older versions of the service first"
+            "application database: {product}, schema {steps} step(s) behind; the next start applies them: \
+             make a backup, and stop older versions of the service first"
         )),
         SchemaState::Foreign(reason) => {
-            Finding::error(format!("own database: {product}, not usable by this version: {reason}"))
+            Finding::error(format!("application database: {product}, not usable by this version: {reason}"))
         }
-        SchemaState::Hidden => {
-            Finding::error(format!("own database: {product}, its tables must not be read by the role of `database_url`"))
-        }
+        SchemaState::Hidden => Finding::error(format!(
+            "application database: {product}, but the role of `database_url` cannot read its tables"
+        )),
     });
     findings.extend(inspection.missing_rights.iter().map(|statement| {
         Finding::error(format!(
-            "own database: the role of `database_url` lacks rights; as the owner, run `{statement}`"
+            "application database: the role of `database_url` lacks rights; as the owner, run `{statement}`"
         ))
     }));
     match inspection.encrypted {
         Some(false) => findings.push(Finding::warning(
-            "own database: the connection to another machine is not encrypted: add `sslmode=verify-full` to `database_url`",
+            "application database: the connection to another machine is not encrypted: add \
+             `sslmode=verify-full` to `database_url`",
         )),
-        Some(true) => findings.push(Finding::ok("own database: the connection is encrypted")),
+        Some(true) => findings.push(Finding::ok("application database: the connection is encrypted")),
         None => {}
     }
     if inspection.superuser {
         findings.push(Finding::warning(format!(
-            "own database: the service connects as a superuser of the server: use a role that owns this one database ({GUIDE})"
+            "application database: the service connects as a superuser of the server: use a role that owns \
+             only this database ({GUIDE})"
         )));
     }
     findings
@@ -150,13 +155,20 @@ fn absent(path: &Path) -> Finding {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if directory.is_dir() && rustix::fs::access(directory, Access::WRITE_OK | Access::EXEC_OK).is_err() {
         Finding::error(format!(
-            "own database: the user of this check cannot write into `{}`: check as the service's user, or give it the directory",
+            "application database: the user who runs this check cannot write into `{}`: run it as the \
+             service's user, or make the directory writable for that user",
             directory.display()
         ))
     } else if directory.is_dir() {
-        Finding::ok(format!("own database: there is no `{}` yet; the next start makes it", path.display()))
+        Finding::ok(format!(
+            "application database: `{}` does not exist yet; the next start creates it",
+            path.display()
+        ))
     } else {
-        Finding::error(format!("own database: there is no directory `{}`: make it", directory.display()))
+        Finding::error(format!(
+            "application database: the directory `{}` does not exist: create it",
+            directory.display()
+        ))
     }
 }
 
@@ -183,10 +195,10 @@ mod tests {
     }
 
     #[test]
-    fn only_what_leaves_the_machine_must_be_encrypted() {
+    fn warns_about_unencrypted_remote_connections() {
         assert_eq!(
             lines(SchemaState::Current, None, false),
-            ["ok       own database: PostgreSQL 15, schema current"]
+            ["ok       application database: PostgreSQL 15, schema current"]
         );
         let open = lines(SchemaState::Current, Some(false), false);
         assert!(
@@ -198,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_superuser_is_too_much() {
+    fn warns_about_superusers() {
         let lines = lines(SchemaState::Absent, None, true);
         assert!(
             lines.iter().any(|line| line.starts_with("warning") && line.contains("superuser")),

@@ -39,7 +39,7 @@ pub(super) async fn look(configuration: &Configuration, bound: &Bound, findings:
     let store = match TraceStore::new(serve::store_config(configuration), entropy) {
         Ok(store) => store,
         Err(error) => {
-            findings.push(Finding::error(format!("trace store: {error}")));
+            findings.push(Finding::error(format!("ClickHouse: {error}")));
             return;
         }
     };
@@ -54,9 +54,10 @@ pub(super) async fn look(configuration: &Configuration, bound: &Bound, findings:
     match bound {
         Bound::To(_) => {}
         Bound::Nothing => findings
-            .push(Finding::ok("trace store: no trace source is bound yet, so no table of it was looked at")),
+            .push(Finding::ok("ClickHouse: no trace source is bound yet, so its tables were not checked")),
         Bound::Unknown => findings.push(Finding::warning(
-            "trace store: which trace source is bound is not known without the own database, so no table of it was looked at",
+            "ClickHouse: the bound trace source is not known without the application database, so its tables \
+             were not checked",
         )),
     }
 }
@@ -69,7 +70,7 @@ struct About<'a> {
 
 impl About<'_> {
     fn says(&self, text: impl std::fmt::Display) -> String {
-        format!("trace store {}: {text}", self.endpoint.endpoint)
+        format!("ClickHouse {}: {text}", self.endpoint.endpoint)
     }
 
     fn unencrypted(&self) -> Option<Finding> {
@@ -85,13 +86,14 @@ impl About<'_> {
         let name = &self.configuration.clickhouse_user;
         match error {
             StoreError::Unavailable { .. } | StoreError::Timeout(_) => Finding::warning(
-                self.says(format_args!("does not answer, so its user was not looked at: {}", short(error))),
+                self.says(format_args!("does not answer, so the user was not checked: {}", short(error))),
             ),
-            StoreError::Store { code: Some(code), .. } if REFUSED_LOGIN.contains(code) => Finding::error(self.says(
-                format_args!(
-                    "does not let `{name}` in: mend `clickhouse_user` and `clickhouse_password`, or make the user ({GUIDE})"
-                ),
-            )),
+            StoreError::Store { code: Some(code), .. } if REFUSED_LOGIN.contains(code) => {
+                Finding::error(self.says(format_args!(
+                    "rejects the sign-in of `{name}`: correct `clickhouse_user` and `clickhouse_password`, \
+                     or create the user ({GUIDE})"
+                )))
+            }
             StoreError::Store { code: Some(READONLY), .. } => Finding::error(self.refuses_settings()),
             StoreError::Store { code: Some(SETTING_CONSTRAINT_VIOLATION), .. } => {
                 Finding::error(self.refuses_a_setting(error))
@@ -102,16 +104,16 @@ impl About<'_> {
 
     fn refuses_settings(&self) -> String {
         self.says(format_args!(
-            "the profile of `{}` refuses the settings that go with each statement, as `readonly = 1` does: give it \
-             `readonly = 2`, or no `readonly` and no more than `SELECT` ({GUIDE})",
+            "the profile of `{}` rejects the settings that the service sends with each statement, as \
+             `readonly = 1` does: set `readonly = 2`, or remove `readonly` and grant only `SELECT` ({GUIDE})",
             self.configuration.clickhouse_user
         ))
     }
 
     fn refuses_a_setting(&self, error: &StoreError) -> String {
         self.says(format_args!(
-            "the profile of `{}` has a constraint that refuses what goes with each statement: raise it, or lower \
-             `query_timeout`, `answer_timeout` or `query_memory`: {}",
+            "the profile of `{}` has a constraint that rejects a setting that the service sends with each \
+             statement: raise it, or lower `query_timeout`, `answer_timeout` or `query_memory`: {}",
             self.configuration.clickhouse_user,
             short(error)
         ))
@@ -119,16 +121,19 @@ impl About<'_> {
 
     fn user(&self, user: &UserInspection, binding: Option<&Binding>, findings: &mut Vec<Finding>) {
         let name = &self.configuration.clickhouse_user;
-        findings.push(Finding::ok(self.says(format_args!("ClickHouse {} lets `{name}` in", user.version))));
+        findings.push(Finding::ok(self.says(format_args!("version {}, accepts `{name}`", user.version))));
         findings.push(match &user.settings {
-            Ok(()) => Finding::ok(self.says("takes the settings that go with each statement")),
+            Ok(()) => {
+                Finding::ok(self.says("accepts the settings that the service sends with each statement"))
+            }
             Err(StoreError::Store { code: Some(READONLY), .. }) => Finding::error(self.refuses_settings()),
             Err(error @ StoreError::Store { code: Some(SETTING_CONSTRAINT_VIOLATION), .. }) => {
                 Finding::error(self.refuses_a_setting(error))
             }
             Err(error @ StoreError::Store { code: Some(UNKNOWN_SETTING), .. }) => {
                 Finding::error(self.says(format_args!(
-                    "does not know a setting that goes with each statement; it may be too old: {}",
+                    "does not know a setting that the service sends with each statement; the server may be \
+                     too old: {}",
                     short(error)
                 )))
             }
@@ -138,8 +143,9 @@ impl About<'_> {
             (&user.settings, &user.comparison)
         {
             findings.push(Finding::warning(self.says(format_args!(
-                "no column can be adopted for a key of a map: the profile of `{name}` refuses the time that a comparison may take, \
-                 which is ten times `query_timeout`; raise the `MAX` of `max_execution_time` to it ({GUIDE}): {}",
+                "key columns cannot be adopted: the profile of `{name}` rejects the time limit of a \
+                 comparison, which is ten times `query_timeout`; raise the `MAX` of `max_execution_time` to \
+                 that ({GUIDE}): {}",
                 short(error)
             ))));
         }
@@ -150,7 +156,7 @@ impl About<'_> {
             Err(StoreError::Unfit(message)) => findings.push(Finding::error(self.says(message))),
             Err(_) if refuses_all => {}
             Err(error) => findings.push(Finding::error(self.says(format_args!(
-                "the servers of the bound table's cluster do not answer as they should: {}",
+                "the servers of the bound table's cluster cannot be queried: {}",
                 short(error)
             )))),
         }
@@ -164,8 +170,9 @@ impl About<'_> {
         }
         if !user.compatibility.is_empty() {
             findings.push(Finding::warning(self.says(format_args!(
-                "for `{name}`, `compatibility` is {}: answers rest on settings of today, of which only those that go with each \
-                 statement are sure; set it to '' in the profile, or take it out of the default one ({GUIDE})",
+                "for `{name}`, `compatibility` is {}: answers depend on current defaults, and the service \
+                 sends only some of these settings itself; set it to '' in the profile, or remove it from \
+                 the default profile ({GUIDE})",
                 user.compatibility
             ))));
         }
@@ -178,15 +185,18 @@ impl About<'_> {
         match &user.grants {
             Ok(grants) => self.grants(user, grants, binding, findings),
             Err(error) => findings.push(Finding::warning(
-                self.says(format_args!("does not say what `{name}` may do: {}", short(error))),
+                self.says(format_args!("does not show the grants of `{name}`: {}", short(error))),
             )),
         }
         for limit in &user.limits {
             findings.push(match &limit.most {
-                Some(most) => Finding::ok(self.says(format_args!("`{}` is limited to {most} for `{name}`", limit.name))),
+                Some(most) => {
+                    Finding::ok(self.says(format_args!("`{}` is limited to {most} for `{name}`", limit.name)))
+                }
                 None => Finding::warning(self.says(format_args!(
-                    "nothing but the service limits `{}` (it sends {}): whoever gets the password of `{name}` can take the \
-                     whole server; give it a value in the profile, and a constraint with a `MIN` above 0, which is no limit ({GUIDE})",
+                    "only the service limits `{}` (it sends {}): a client with the password of `{name}` can \
+                     use the whole server; set a value in the profile, and a constraint with a `MIN` above \
+                     0, because 0 means no limit ({GUIDE})",
                     limit.name,
                     self.store.sent_setting(&limit.name).unwrap_or_default()
                 ))),
@@ -207,7 +217,8 @@ impl About<'_> {
         findings.push(match (all(Power::Change), guarded) {
             (None, _) => Finding::ok(self.says(format_args!("`{name}` can change nothing"))),
             (Some(list), true) => Finding::warning(self.says(format_args!(
-                "only `readonly` in the profile of `{name}` keeps it from what is granted: {list}; revoke these ({GUIDE})"
+                "only `readonly` in the profile of `{name}` prevents the use of its other grants: {list}; \
+                 revoke these ({GUIDE})"
             ))),
             (Some(list), false) => Finding::warning(self.says(format_args!(
                 "`{name}` may do more than read: {list}; use a user with `SELECT` alone ({GUIDE})"
@@ -227,8 +238,9 @@ impl About<'_> {
         }
         if user.sees_statements {
             findings.push(Finding::warning(self.says(format_args!(
-                "`{name}` sees what others ask, with the values in it (`system.processes`, `system.query_log`): the server gives it \
-                 to everybody unless `select_from_system_db_requires_grant` is on; turn it on, or revoke the grant ({GUIDE})"
+                "`{name}` sees the queries of other users, with the values in them (`system.processes`, \
+                 `system.query_log`): the server grants this to all users unless \
+                 `select_from_system_db_requires_grant` is on; turn it on, or revoke the grant ({GUIDE})"
             ))));
         }
         let reads = || grants.iter().filter(|grant| grant.of(Power::Read).next().is_some());

@@ -39,15 +39,15 @@ Examples:
   tracewarden model history
   tracewarden model restore 12
 
-The key is an administrator's API key, not narrowed: in TRACEWARDEN_API_KEY, or in a file that TRACEWARDEN_API_KEY_FILE or
---api-key-file names. It is never an argument, which other users of the machine could read.";
+The key is an administrator's API key that is not scoped: in TRACEWARDEN_API_KEY, or in a file that
+TRACEWARDEN_API_KEY_FILE or --api-key-file names. It cannot be an argument, which other users of the machine could read.";
 
 const PLAN_STATUS: &str = "\
 Exit status: 0 the file can be applied (with --detailed-exitcode: and changes nothing), 1 it is refused or one of its tests
-failed, 2 that could not be found out, 3 with --detailed-exitcode: it can be applied and changes something.";
+failed, 2 the plan could not be made, 3 with --detailed-exitcode: it can be applied and changes something.";
 
 const APPLY_STATUS: &str = "\
-Exit status: 0 applied, or nothing to change; 1 refused, or the answer was no; 2 it could not be done.";
+Exit status: 0 applied, or nothing to change; 1 refused, or not confirmed; 2 it could not be done.";
 
 /// Address of the service and API key.
 #[derive(Debug, Args)]

@@ -14,25 +14,26 @@ pub fn doubts(configuration: &Configuration) -> Vec<String> {
         configuration.public_origin.as_deref().is_some_and(|origin| origin.starts_with("https:"));
     if over_https && configuration.trusted_proxies.is_empty() {
         doubts.push(
-            "`public_url` is `https`, which a proxy in front of the service must speak, and `trusted_proxies` names none: all \
-             clients then have the proxy's address, in the audit log too, and one stranger who guesses passwords slows down \
-             everybody; name the proxy's address"
+            "`public_url` is `https`, so a proxy in front of the service must terminate TLS, but \
+             `trusted_proxies` is empty: all clients then have the proxy's address, also in the audit log, \
+             and one client that guesses passwords slows down the sign-in of all users; set it to the \
+             proxy's address"
                 .to_owned(),
         );
     }
     for everybody in configuration.trusted_proxies.iter().filter(|network| network.prefix_len() == 0) {
         doubts.push(format!(
-            "`trusted_proxies` holds `{everybody}`, so that every client can claim any address, and guess passwords from a new one \
-             each time; name the proxies alone"
+            "`trusted_proxies` contains `{everybody}`, so every client can claim any address, and a new one \
+             for each password that it guesses; list only the proxies"
         ));
     }
     if let Some(retention) = configuration.audit_retention.filter(|retention| *retention < DAY) {
         doubts.push(format!(
-            "`audit_retention` removes audit records older than {retention:?}; a day is little"
+            "`audit_retention` removes audit records older than {retention:?}; keep them for at least a day"
         ));
     }
     if let Some(lifetime) = configuration.session_lifetime.filter(|lifetime| *lifetime < MINUTE) {
-        doubts.push(format!("`session_lifetime` ends every session {lifetime:?} after its log-in"));
+        doubts.push(format!("`session_lifetime` ends every session {lifetime:?} after its sign-in"));
     }
     if let Some(idle) = configuration.session_idle.filter(|idle| *idle < MINUTE) {
         doubts.push(format!("`session_idle` ends every session that was not used for {idle:?}"));
@@ -59,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_usual_is_not_doubted() {
+    fn accepts_usual_settings() {
         check(&[], &[]);
         check(
             &[
@@ -74,24 +75,24 @@ mod tests {
     }
 
     #[test]
-    fn whose_address_is_whose() {
+    fn warns_about_trusted_proxies() {
         let public = ("TRACEWARDEN_PUBLIC_URL", "https://traces.example.com");
-        check(&[public], &["`trusted_proxies` names none"]);
+        check(&[public], &["`trusted_proxies` is empty"]);
         check(
             &[public, ("TRACEWARDEN_TRUSTED_PROXIES", "0.0.0.0/0, ::/0, 10.0.0.1")],
-            &["holds `0.0.0.0/0`", "holds `::/0`"],
+            &["contains `0.0.0.0/0`", "contains `::/0`"],
         );
     }
 
     #[test]
-    fn times_that_are_surely_mistakes() {
+    fn warns_about_implausible_durations() {
         check(
             &[
                 ("TRACEWARDEN_AUDIT_RETENTION", "90s"),
                 ("TRACEWARDEN_SESSION_LIFETIME", "59s"),
                 ("TRACEWARDEN_SESSION_IDLE", "5s"),
             ],
-            &["removes audit records older than 90s", "59s after its log-in", "not used for 5s"],
+            &["removes audit records older than 90s", "59s after its sign-in", "not used for 5s"],
         );
     }
 }

@@ -49,144 +49,152 @@ const fn secret(name: &'static str, default: Option<&'static str>, help: &'stati
 
 /// All settings.
 pub const SETTINGS: &[Setting] = &[
-    plain("listen", Some("127.0.0.1:8080"), "Address and port to listen on. Port 0 takes a free one."),
+    plain("listen", Some("127.0.0.1:8080"), "Address and port to listen on. Port 0 selects a free port."),
     plain(
         "public_url",
         None,
         "Scheme, host and port under which browsers reach the service, such as `https://traces.example.com`. \
-         It decides on the session cookie and on which requests are from this site. Plain `http` is accepted for loopback \
-         names only. Derived from `listen` when that is a loopback address; required otherwise.",
+         It determines the session cookie and which requests count as same-site. Plain `http` is accepted \
+         for loopback names only. Derived from `listen` if that is a loopback address; required otherwise.",
     ),
     plain(
         "trusted_proxies",
         Some(""),
-        "Addresses or networks (`10.0.0.0/8`) of reverse proxies whose `X-Forwarded-For` is believed. From anybody \
-         else the header is ignored.",
+        "Addresses or networks (`10.0.0.0/8`) of reverse proxies whose `X-Forwarded-For` header is trusted. \
+         From other clients, the header is ignored.",
     ),
     plain(
         "mcp_hosts",
         Some(""),
-        "Names, with or without a port, under which agents reach `/mcp` beside that of `public_url` and those of loopback, such \
-         as `tracewarden.internal:8080`. Requests with another `Host` are refused there.",
+        "Host names, with or without a port, that agents may use for `/mcp` in addition to that of \
+         `public_url` and loopback names, such as `tracewarden.internal:8080`. Requests with another `Host` \
+         are refused there.",
     ),
     secret(
         "database_url",
         Some("sqlite:tracewarden.db"),
-        "The service's own database: `sqlite:PATH`, relative to the working directory, for one process; or \
-         `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, which several processes can share. The parameters of PostgreSQL's own \
-         addresses are understood (`sslmode`, `sslrootcert`, `host` with the directory of a socket).",
+        "The application database: `sqlite:PATH`, relative to the working directory, for one process; or \
+         `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, which several processes can share. The parameters of \
+         PostgreSQL's connection URLs are supported (`sslmode`, `sslrootcert`, `host` with the directory of \
+         a socket).",
     ),
     plain(
         "clickhouse_url",
         Some("http://127.0.0.1:8123"),
-        "HTTP addresses of the trace store: replicas that hold the same data. The first that works is asked; when it fails, the \
-         next one is, until it is back.",
+        "HTTP addresses of ClickHouse servers: replicas that hold the same data. The service uses the first \
+         healthy one; if it fails, it uses the next one until the first is healthy again.",
     ),
     plain(
         "clickhouse_user",
         Some("default"),
-        "User of the trace store. It needs to read the bound table and nothing else; the page on operation has the \
-         statements that make such a user, and `tracewarden check-config` says what is missing.",
+        "ClickHouse user. It needs to read the bound table and nothing else; \
+         [operations.md](operations.md#the-clickhouse-user) has the statements that create such a user, and \
+         `tracewarden check-config` reports missing rights.",
     ),
-    secret("clickhouse_password", Some(""), "Password of that user."),
+    secret("clickhouse_password", Some(""), "Password of the ClickHouse user."),
     plain("admin_username", Some("admin"), "Name of the administrator that is created at the first start."),
     secret(
         "admin_password_hash",
         None,
-        "Argon2id hash made by `tracewarden hash-password`, which hashes the password in Unicode's normal form C. At the first start it is the administrator's; later a value \
-         that was never used before replaces the administrator's password and ends the administrator's sessions.",
+        "Argon2id hash from `tracewarden hash-password`, which hashes the password in Unicode's normal form \
+         C. At the first start it is the administrator's; later, a value that was never used before replaces \
+         the administrator's password and ends the administrator's sessions.",
     ),
     plain(
         "initial_password_file",
         None,
-        "Where the first administrator's generated password is written when there is neither a hash nor a terminal. Without \
-         it: beside the SQLite file under its name with `.initial-password`, or `tracewarden.initial-password` in the working \
-         directory with PostgreSQL. The file has mode 0600, and its path is logged. \
-         Where it cannot be written, or is there already and was not left by an earlier start, nobody is created and the start \
-         fails.",
+        "File for the first administrator's generated password, if there is neither a hash nor a terminal. \
+         Default: next to the SQLite file under its name with `.initial-password`, or with PostgreSQL \
+         `tracewarden.initial-password` in the working directory. The file has mode 0600, and its path is \
+         logged. If the file cannot be written, or exists and was not left by an earlier start, no \
+         administrator is created and the start fails.",
     ),
     plain(
         "audit_retention",
         Some("unlimited"),
-        "How long audit records are kept. Older ones are removed by the service itself, in whole ranges from the oldest on; \
-         what is removed is recorded.",
+        "How long audit records are kept. The service removes older ones itself, in whole ranges from the \
+         oldest on, and records each removal.",
     ),
     plain(
         "max_trace_duration",
         Some("1h"),
-        "How far outside the window a query looks for the rest of a trace while it decides, when the trace source has no \
-         trace index. A query may miss a longer trace; it never cuts one.",
+        "How far outside of the window a query searches for the other spans of a trace while it decides, if \
+         the trace source has no trace index. A query may miss a longer trace; it never cuts one.",
     ),
-    plain("max_conditions", Some("20"), "Most conditions in a filter."),
-    plain("max_values", Some("100"), "Most values in a condition."),
-    plain("query_timeout", Some("30s"), "A query of the trace store that takes longer is stopped."),
+    plain("max_conditions", Some("20"), "Maximum number of conditions in a filter."),
+    plain("max_values", Some("100"), "Maximum number of values in a condition."),
+    plain("query_timeout", Some("30s"), "Maximum duration of a ClickHouse query. A longer one is stopped."),
     plain(
         "query_memory",
         Some("4GiB"),
-        "A query of the trace store that needs more memory there is stopped.",
+        "Maximum memory of a query on the ClickHouse server. A query that needs more is stopped.",
     ),
     plain(
         "query_threads",
         Some("auto"),
-        "Most threads that a query takes on each server of the trace store; `auto` leaves it to the server and its profile. A \
-         bound keeps searches from slowing down whatever else the store does.",
+        "Maximum number of threads of a query on each ClickHouse server; `auto` leaves it to the server and \
+         its profile. A limit keeps searches from slowing down the server's other work.",
     ),
     plain(
         "answer_timeout",
         Some("10m"),
-        "How long the reader of an answer may take for it in all, on however slow a line. An answer that is not taken by then is \
-         broken off, since it holds a query of the trace store. Not less than `query_timeout`.",
+        "Maximum time in which a client must have received the whole answer, however slow its connection is. \
+         Later, the service aborts the answer, because it keeps a ClickHouse query open. Not less than \
+         `query_timeout`.",
     ),
-    plain("session_lifetime", Some("unlimited"), "A session ends this long after the log-in."),
+    plain("session_lifetime", Some("unlimited"), "A session ends this long after the sign-in."),
     plain("session_idle", Some("unlimited"), "A session ends when it was not used for this long."),
     plain(
         "max_queries_per_user",
         Some("10"),
-        "How many trace queries one user may have running at the same time, with all sessions and keys, in each process of the \
-         service; or `unlimited`. One more is answered with 429.",
+        "Maximum number of trace queries of one user that run at the same time, over all sessions and keys, \
+         in each process of the service; or `unlimited`. Further queries are refused with 429.",
     ),
     plain(
         "max_connections",
         Some("1000"),
-        "Most connections that clients may have open at the same time; others wait until one ends, and one that sends nothing ends \
-         after 30 seconds. Each may need two file descriptors, and the service says at its start when it may not have so many.",
+        "Maximum number of open client connections. Further ones wait until one ends, and one that sends \
+         nothing ends after 30 seconds. Each may need two file descriptors; the service logs a warning at \
+         its start if its limit of open files is lower.",
     ),
     plain(
         "discovery_samples",
         Some("true"),
-        "Whether administrators see what no policy guards: in discovery example values of map keys; and counts of traces that \
-         they may not read, as advice on policies, as previews of changes, and when they explain somebody's access.",
+        "Whether administrators see data that no policy protects: in discovery, example values of map keys; \
+         and counts of traces that they may not read, in advice on policies, in previews of changes, and \
+         when they explain another user's access.",
     ),
     plain(
         "overshare_warning",
         Some("5"),
-        "Storing a role warns of a policy that makes more services than this visible only because traces are shown whole, as far \
-         as a sample of recent traces tells.",
+        "Saving a role warns of a policy that makes more services than this visible only through collateral \
+         access, that is because traces are returned whole, as far as a sample of recent traces shows.",
     ),
     plain(
         "shutdown_delay",
         Some("0s"),
-        "How long the service goes on serving after the signal to stop, with `/readyz` saying 503, so that a load balancer can \
-         notice before connections are refused.",
+        "How long the service continues to serve after the stop signal, with `/readyz` answering 503, so \
+         that a load balancer can react before connections are refused.",
     ),
     plain(
         "shutdown_grace",
         Some("30s"),
-        "How long running answers may take to finish once no new ones are accepted. What still runs then is broken off.",
+        "How long running answers may take to finish once no new requests are accepted. Answers that still \
+         run then are aborted.",
     ),
     plain(
         "metrics_listen",
         None,
-        "Address and port for `/metrics`, which is served there only. It asks for no password: choose an address that only the \
-         monitoring system reaches. Absent, metrics are not served.",
+        "Address and port for `/metrics`, which is served only there. It needs no password: choose an \
+         address that only the monitoring system reaches. If absent, metrics are not served.",
     ),
     plain(
         "log",
         Some("info"),
-        "What is logged, on standard error: `error`, `warn`, `info`, `debug`, `trace`, or directives such as \
+        "Log level on standard error: `error`, `warn`, `info`, `debug`, `trace`, or directives such as \
          `info,tracewarden_tracestore=debug`.",
     ),
-    plain("log_format", Some("text"), "`text` or `json`."),
+    plain("log_format", Some("text"), "Format of the log: `text` or `json`."),
 ];
 
 /// Returns the setting with this file key.

@@ -92,7 +92,7 @@ impl Sources {
             match plain_text(&value) {
                 Some(text) => found.push((key.clone(), text, format!("`{key}` in {path}"))),
                 None => self.errors.push(format!(
-                    "`{key}` in {path}: takes a string, a number, a boolean or a list of strings"
+                    "`{key}` in {path}: must be a string, a number, a boolean or a list of strings"
                 )),
             }
         }

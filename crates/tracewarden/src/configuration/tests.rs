@@ -103,7 +103,7 @@ fn secrets_come_from_files_and_stay_out_of_messages() {
         [("TRACEWARDEN_CLICKHOUSE_PASSWORD_FILE", path), ("TRACEWARDEN_CLICKHOUSE_PASSWORD", "hunter2")];
     refused("", &both, "keep one");
     refused("", &[("TRACEWARDEN_ADMIN_PASSWORD_HASH", "hunter2")], "hash-password");
-    refused("", &[("TRACEWARDEN_PUBLIC_URL", "https://u:hunter2@x")], "takes scheme, host and port alone");
+    refused("", &[("TRACEWARDEN_PUBLIC_URL", "https://u:hunter2@x")], "must be only scheme, host and port");
     let mut empty = tempfile::NamedTempFile::new().unwrap();
     writeln!(empty).unwrap();
     for name in ["TRACEWARDEN_ADMIN_PASSWORD_HASH_FILE", "TRACEWARDEN_CLICKHOUSE_PASSWORD_FILE"] {
@@ -129,7 +129,7 @@ fn secrets_come_from_files_and_stay_out_of_messages() {
 }
 
 #[test]
-fn what_applies_is_shown_as_it_is_written() {
+fn shows_effective_settings() {
     let environment = [
         ("TRACEWARDEN_LISTEN", "127.0.0.1:2"),
         ("TRACEWARDEN_CLICKHOUSE_PASSWORD", "hunter2"),
@@ -165,7 +165,7 @@ fn the_administrator_is_one_who_can_sign_in() {
         // A shell has expanded `$v` and similar parts as variables.
         good.replace("$argon2id$v", ""),
     ] {
-        let name = "`TRACEWARDEN_ADMIN_PASSWORD_HASH`: takes what `tracewarden hash-password` prints";
+        let name = "`TRACEWARDEN_ADMIN_PASSWORD_HASH`: must be a hash from `tracewarden hash-password`";
         refused("", &[("TRACEWARDEN_ADMIN_PASSWORD_HASH", &wrong)], name);
     }
     for wrong in [" ", " admin", "a/b", "..", "a\u{202e}b", &"x".repeat(129)] {

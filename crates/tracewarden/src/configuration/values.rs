@@ -27,9 +27,9 @@ pub fn duration(text: &str) -> Result<Option<Duration>, String> {
     let number: u64 = digits.parse().map_err(|_| wrong())?;
     // No setting needs more than a century, and a century in nanoseconds fits an `i64`.
     match number.checked_mul(seconds_per_unit) {
-        Some(0) => Err(format!("`{text}`: must be longer than nothing")),
+        Some(0) => Err(format!("`{text}`: must be longer than zero")),
         Some(seconds) if seconds <= 100 * 366 * 86_400 => Ok(Some(Duration::from_secs(seconds))),
-        _ => Err(format!("`{text}`: write `unlimited` for more than a hundred years")),
+        _ => Err(format!("`{text}`: use `unlimited` for more than a hundred years")),
     }
 }
 
@@ -38,7 +38,7 @@ pub fn duration(text: &str) -> Result<Option<Duration>, String> {
 /// # Errors
 /// A message for people.
 pub fn limited_duration(text: &str) -> Result<Duration, String> {
-    duration(text)?.ok_or_else(|| "takes a duration such as `30s`, not `unlimited`".to_owned())
+    duration(text)?.ok_or_else(|| "must be a duration such as `30s`, not `unlimited`".to_owned())
 }
 
 /// Parses a duration that may be zero.
@@ -138,22 +138,23 @@ pub fn endpoints(text: &str) -> Result<Vec<String>, String> {
         .map(|item| {
             let url = Url::parse(item).map_err(|error| format!("not a URL: {error}"))?;
             if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
-                return Err("takes URLs such as `http://clickhouse:8123`".to_owned());
+                return Err("must be URLs such as `http://clickhouse:8123`".to_owned());
             }
             if !url.username().is_empty() || url.password().is_some() {
                 return Err(
-                    "user and password belong into `clickhouse_user` and `clickhouse_password`".to_owned()
+                    "must not contain user and password; set `clickhouse_user` and `clickhouse_password`"
+                        .to_owned(),
                 );
             }
             if url.query().is_some() || url.fragment().is_some() {
                 return Err(
-                    "takes URLs without `?` and `#`; the service sends all settings itself".to_owned()
+                    "must be URLs without `?` and `#`; the service sends all settings itself".to_owned()
                 );
             }
             Ok(item.to_owned())
         })
         .collect::<Result<_, String>>()?;
-    if endpoints.is_empty() { Err("takes at least one URL".to_owned()) } else { Ok(endpoints) }
+    if endpoints.is_empty() { Err("must contain at least one URL".to_owned()) } else { Ok(endpoints) }
 }
 
 /// Parses the public URL into its origin: scheme, host and port without a trailing slash.
@@ -164,21 +165,21 @@ pub fn origin(text: &str) -> Result<String, String> {
     let url = Url::parse(text).map_err(|error| format!("not a URL: {error}"))?;
     let bare = url.path() == "/" && url.query().is_none() && url.fragment().is_none();
     if !bare || !url.username().is_empty() || url.password().is_some() {
-        return Err("takes scheme, host and port alone, such as `https://traces.example.com`".to_owned());
+        return Err("must be only scheme, host and port, such as `https://traces.example.com`".to_owned());
     }
     if url.host().is_none() {
-        return Err("takes a URL that names a host, such as `https://traces.example.com`".to_owned());
+        return Err("must be a URL with a host, such as `https://traces.example.com`".to_owned());
     }
     match url.scheme() {
         "https" => {}
         "http" if is_loopback(&url) => {}
         "http" => {
             return Err(
-                "takes `https`: the session would travel unencrypted; `http` is for loopback names only"
+                "must be `https`, or the session would travel unencrypted; `http` is for loopback names only"
                     .to_owned(),
             );
         }
-        _ => return Err("takes `https`, or `http` on a loopback name".to_owned()),
+        _ => return Err("must be `https`, or `http` on a loopback name".to_owned()),
     }
     Ok(url.origin().ascii_serialization())
 }
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn the_public_url_is_an_origin_and_encrypted_but_on_loopback() {
+    fn the_public_url_is_an_origin_and_https_unless_loopback() {
         assert_eq!(origin("https://Traces.example.com/").as_deref(), Ok("https://traces.example.com"));
         assert_eq!(origin("https://traces.example.com:443").as_deref(), Ok("https://traces.example.com"));
         assert_eq!(origin("http://localhost:8080").as_deref(), Ok("http://localhost:8080"));
@@ -241,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn endpoints_hold_no_secret() {
+    fn endpoints_contain_no_credentials() {
         assert_eq!(endpoints("http://a:8123, http://b:8123").map(|list| list.len()), Ok(2));
         for wrong in ["", "a:8123", "http://u:hunter2@a:8123", "http://a:8123/?user=x"] {
             let message = endpoints(wrong).unwrap_err();

@@ -47,7 +47,8 @@ pub(super) fn change<T: serde::de::DeserializeOwned>(remote: &Remote, number: u6
     answer.map_err(|failure| match failure {
         Failure::Problem(problem) if problem.status == 404 && problem.code == "not_found" => {
             Stop::not_done(format!(
-                "{} has no version {number} of the access model: `tracewarden model history` lists them",
+                "{} has no version {number} of the access model: `tracewarden model history` lists the \
+                 versions",
                 remote.base
             ))
         }
@@ -70,7 +71,7 @@ impl Proposal<'_> {
         let plan: Plan = remote.known(plan::ask(remote, self.file, seconds)?)?;
         policy::write(&show::plan(&plan, self.file, &remote.base, Paint::of_output()))?;
         if self.tests_count && plan.tests_failed() {
-            return Err(Stop::refused("tests of the file fail, and so nothing was changed"));
+            return Err(Stop::refused("tests in the file fail, so nothing was changed"));
         }
         if plan.changes.is_empty() {
             return Ok(0);
@@ -95,14 +96,14 @@ impl Proposal<'_> {
     fn not_applied(&self, remote: &Remote, failure: Failure) -> Stop {
         let unknown = |message: String| {
             Stop::not_done(format!(
-                "{message}; it is not known whether the change was made: `tracewarden model history` says it"
+                "{message}; it is not known whether the change was made: `tracewarden model history` shows it"
             ))
         };
         match failure {
             Failure::Lost(message) => unknown(message),
             // A response without an error code comes from a proxy, which may not have waited for the service.
             Failure::Problem(problem) if problem.status >= 500 && problem.code.is_empty() => {
-                unknown(format!("{} answers with {}", remote.base, problem.status))
+                unknown(format!("{} answered with {}", remote.base, problem.status))
             }
             failure => self.file.explained(remote, failure),
         }
@@ -114,12 +115,15 @@ fn somebody_to_ask(agreed: bool) -> Result<(), Stop> {
     if agreed || io::stdin().is_terminal() {
         return Ok(());
     }
-    Err(Stop::not_done("nobody can be asked here: look at `tracewarden model plan`, and then give `--yes`"))
+    Err(Stop::not_done(
+        "there is no terminal to ask for confirmation: check the output of `tracewarden model plan`, then \
+         use `--yes`",
+    ))
 }
 
 /// Asks for confirmation on the terminal.
 fn asked() -> Result<bool, Stop> {
-    let failed = |error: io::Error| Stop::not_done(format!("nobody can be asked: {error}"));
+    let failed = |error: io::Error| Stop::not_done(format!("cannot ask for confirmation: {error}"));
     let mut terminal = io::stderr();
     terminal.write_all(b"\nApply? [y/N] ").and_then(|()| terminal.flush()).map_err(failed)?;
     let mut line = String::new();

@@ -96,7 +96,7 @@ impl Remote {
         // An empty variable counts as not set, as in the configuration.
         let url = connection.url.as_deref().filter(|url| !url.is_empty());
         let url = url.ok_or_else(|| {
-            Stop::not_done("which service is meant: give its address with `--url` or `TRACEWARDEN_URL`")
+            Stop::not_done("no address of a service: give it with `--url` or `TRACEWARDEN_URL`")
         })?;
         let base =
             values::origin(url).map_err(|error| Stop::not_done(format!("the service's address: {error}")))?;
@@ -127,7 +127,7 @@ impl Remote {
     }
 
     fn unknown(&self, error: &dyn std::fmt::Display) -> String {
-        format!("{} answers with something else than this program knows: {error}", self.base)
+        format!("{} returned an answer that this program does not understand: {error}", self.base)
     }
 
     /// Sends a request.
@@ -163,7 +163,7 @@ impl Remote {
         let mut bytes = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(|error| Failure::Lost(self.lost(&error)))? {
             if bytes.len() + chunk.len() > MAX_ANSWER_BYTES {
-                let message = format!("{} answers with more than {MAX_ANSWER_BYTES} bytes", self.base);
+                let message = format!("{} returned more than {MAX_ANSWER_BYTES} bytes", self.base);
                 return Err(Failure::Lost(message));
             }
             bytes.extend_from_slice(&chunk);
@@ -181,11 +181,14 @@ impl Remote {
     fn lost(&self, error: &reqwest::Error) -> String {
         let cause = plain(&causes(error));
         if error.is_connect() {
-            format!("{} cannot be reached: {cause}; does it run, and is this its address?", self.base)
+            format!(
+                "{} cannot be reached: {cause}; check that the service runs and that this is its address",
+                self.base
+            )
         } else if error.is_timeout() {
             format!("{} did not answer within {} seconds", self.base, TIMEOUT.as_secs())
         } else {
-            format!("the connection to {} broke: {cause}", self.base)
+            format!("the connection to {} was lost: {cause}", self.base)
         }
     }
 
@@ -202,23 +205,29 @@ impl Remote {
         let Problem { status, code, retry_after, .. } = problem;
         let said = problem.said();
         match (*status, code.as_str()) {
-            (300..=399, _) => format!("{base} leads elsewhere ({status}): give the address itself with `--url`"),
-            (_, "") => format!("{base} answers with {status}, and not as Tracewarden does: is it the right address?"),
+            (300..=399, _) => {
+                format!("{base} redirects to another address ({status}): give the final address with `--url`")
+            }
+            (_, "") => {
+                format!("{base} answered with {status}, but not as Tracewarden does: check the address")
+            }
             (401, _) => format!(
-                "{base} does not take the key: it was revoked, has expired or is another service's; an administrator makes \
-                 a new one with `POST /me/api-keys`, or in the web application"
+                "{base} rejected the API key: it was revoked, has expired or belongs to another service; an \
+                 administrator can create a new one with `POST /me/api-keys`, or in the web application"
             ),
             (403, "forbidden") => format!(
-                "the key may not do this: the access model is for administrators, and their key must not be narrowed \
-                 ({said})"
+                "the API key may not do this: the access model needs an administrator's API key that is not \
+                 scoped ({said})"
             ),
             (404, "not_found") | (405, _) => format!(
-                "{base} does not know the access model as a file: it is older than this program ({})",
+                "{base} does not support the access model as a file: it is older than this program ({})",
                 env!("CARGO_PKG_VERSION")
             ),
-            (412, _) => "somebody changed the access model meanwhile, and nothing was done: plan again, and look at what \
-                         `tracewarden model history` says"
-                .to_owned(),
+            (412, _) => {
+                "the access model has changed in the meantime, so nothing was done: plan again, and check \
+                 `tracewarden model history`"
+                    .to_owned()
+            }
             _ => match retry_after {
                 Some(seconds) => format!("{base}: {said} ({status}); try again in {seconds} seconds"),
                 None => format!("{base}: {said} ({status})"),
@@ -284,7 +293,7 @@ fn authorization(key: &str) -> Result<HeaderValue, Stop> {
     let visible = |byte: u8| byte.is_ascii_graphic();
     let value = HeaderValue::from_str(&format!("Bearer {key}")).ok().filter(|_| key.bytes().all(visible));
     let mut value = value.ok_or_else(|| {
-        Stop::not_done("what was given as API key is none: a key begins with `twk_` and has no spaces")
+        Stop::not_done("this is not an API key: a key begins with `twk_` and has no spaces")
     })?;
     value.set_sensitive(true);
     Ok(value)
@@ -306,11 +315,13 @@ fn client(base: &str, ca_file: Option<&Path>) -> Result<Client, Stop> {
         let pem = std::fs::read(path).map_err(|error| failed(error.to_string()))?;
         let certificates = Certificate::from_pem_bundle(&pem).map_err(|error| failed(causes(&error)))?;
         if certificates.is_empty() {
-            return Err(failed("there is none in PEM form".to_owned()));
+            return Err(failed("no certificate in PEM format".to_owned()));
         }
         builder = builder.tls_certs_only(certificates);
     }
-    builder.build().map_err(|error| Stop::not_done(format!("no HTTP client: {}", causes(&error))))
+    builder
+        .build()
+        .map_err(|error| Stop::not_done(format!("cannot set up the HTTP client: {}", causes(&error))))
 }
 
 /// Returns the causes of an error without the URL, which the message names already.

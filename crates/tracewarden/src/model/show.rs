@@ -20,7 +20,7 @@ pub(super) fn plan(plan: &Plan, file: &ModelFile, base: &str, paint: Paint) -> S
     let Plan { version, changes, warnings, tests, members, impact, notes } = plan;
     let mut text = format!("The access model of {base} is at version {version}.\n");
     if changes.is_empty() {
-        text.push_str("The file is what is in force.\n");
+        text.push_str("The file equals the current access model.\n");
     }
     text.push_str(&differences(changes, paint));
     for warning in warnings {

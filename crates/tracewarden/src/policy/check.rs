@@ -55,7 +55,9 @@ pub(super) fn run(options: &PolicyCheck, output: &mut String) -> Result<u8, Trou
         }
     }
     if found.is_empty() && trouble.is_empty() {
-        return Err(Trouble::one("there is no policy to check: the files hold neither roles nor policies"));
+        return Err(Trouble::one(
+            "there is no policy to check: the files contain neither roles nor policies",
+        ));
     }
     let status = report(found, options, &user, output);
     // The results of the other files have been written despite the error.

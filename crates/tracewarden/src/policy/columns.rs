@@ -43,7 +43,8 @@ fn misspelt(sent: &[Json], model: &AccessModel, pointer: &str) -> Vec<(String, S
             let meant = columns.iter().find(|column| span.member(column).is_none() && is_near(name, column));
             if let Some(meant) = meant {
                 let message = format!(
-                    "span {} has a column `{name}` that no field of the model is in; did you mean `{meant}`?",
+                    "span {} has a column `{name}` that no field of the access model uses; did you mean \
+                     `{meant}`?",
                     index + 1
                 );
                 notes.push((format!("{pointer}/{index}"), message));
@@ -70,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slip_is_near_and_another_column_is_not() {
+    fn recognises_misspelt_columns() {
         for (written, known) in [
             ("SpanAtributes", "SpanAttributes"),
             ("SpanAttribute", "SpanAttributes"),

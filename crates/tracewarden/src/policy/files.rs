@@ -147,7 +147,7 @@ pub(super) fn model(path: &Path) -> Result<AccessModel, Trouble> {
     let mut file: PolicyFile = named.parse()?;
     match file.access_model().map_err(|faults| named.trouble(faults))? {
         Some(model) => Ok(model),
-        None => Err(Trouble::one(format!("{}: holds no access model: there are no `fields`", named.name))),
+        None => Err(Trouble::one(format!("{}: contains no access model: `fields` is missing", named.name))),
     }
 }
 
@@ -168,7 +168,7 @@ pub(super) fn roles(
     }
     let model = match (given, own, file.model.take()) {
         (_, Some(_), Some(_)) => {
-            let message = "there are `fields` already: the model is either here or in another file";
+            let message = "`fields` and `model` are both given: keep one";
             return Err(Trouble::one(named.at("/model", message)));
         }
         (Some(given), ..) => given.clone(),

@@ -51,7 +51,7 @@ impl Caller {
 }
 
 const CALLERS: &[Caller] = &[
-    caller("nobody", Credential::None, false),
+    caller("no credential", Credential::None, false),
     caller("user, session", Credential::Session, false),
     caller("user, key", Credential::Key, false),
     // An administrator, since administration requires a password that the user has chosen.
@@ -155,7 +155,7 @@ async fn the_committed_table_is_current() {
     let service = Service::start();
     let table = table(&operations(&service).await);
     committed("access.md", |text| {
-        let (begin, end) = ("<!-- generated -->\n\n", "\n<!-- end of what is generated -->");
+        let (begin, end) = ("<!-- generated -->\n\n", "\n<!-- end of generated part -->");
         let (head, rest) = text.split_once(begin).unwrap();
         let (_, tail) = rest.split_once(end).unwrap();
         format!("{head}{begin}{table}{end}{tail}")
@@ -258,7 +258,7 @@ async fn records_by_request(admin: &Client) -> BTreeMap<String, Vec<Value>> {
 }
 
 #[tokio::test]
-async fn what_the_gate_refuses_is_recorded() {
+async fn refusals_by_access_rules_are_recorded() {
     let service = Service::start();
     let clients = clients(&service).await;
     let admin = service.admin().await;
@@ -302,7 +302,7 @@ async fn what_the_gate_refuses_is_recorded() {
 
 /// Rules that depend on more than the caller: the notes below the table.
 #[tokio::test]
-async fn a_key_gives_nobody_administration() {
+async fn a_key_cannot_grant_administration() {
     let service = Service::start();
     let clients = clients(&service).await;
     let (admin, key) = (&clients["administrator, session"], &clients["administrator, key"]);
@@ -324,7 +324,7 @@ async fn a_key_gives_nobody_administration() {
 }
 
 #[tokio::test]
-async fn invalid_credentials_are_none() {
+async fn invalid_credentials_count_as_no_credentials() {
     let service = Service::start();
     let admin = service.admin().await;
     let anonymous = service.anonymous();

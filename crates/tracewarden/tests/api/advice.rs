@@ -67,7 +67,7 @@ async fn attributes_that_no_user_has() {
     let answer = admin.put("/roles/readers", policies).await.expect(200);
     let found: Vec<&Value> = answer.body["policies"][1]["warnings"].as_array().unwrap().iter().collect();
     let found: Vec<&&Value> = found.iter().filter(|warning| warning["code"] == "unknown_attribute").collect();
-    assert_eq!(found.len(), 1, "once is enough: {}", answer.body);
+    assert_eq!(found.len(), 1, "must be reported once: {}", answer.body);
     assert_eq!(
         *found[0],
         &json!({"line": 2, "column": 3, "length": 19, "code": "unknown_attribute",
@@ -81,7 +81,7 @@ async fn attributes_that_no_user_has() {
         list,
         [(
             "attribute_kind".to_owned(),
-            "`regions` is a list for every user who has it, and this needs a string".to_owned(),
+            "`regions` is a list for every user who has it, but this needs a string".to_owned(),
             "to look for a value in the list, write `x in user.attributes[\"regions\"]`".to_owned()
         )]
     );
@@ -103,7 +103,7 @@ async fn attributes_that_no_user_has() {
     let found = of_users(warnings(&admin, "readers", "user.attributes.regions == 'eu'").await);
     assert_eq!(
         found[0].1,
-        "`regions` is a list for every user with this role who has it, and this needs a string"
+        "`regions` is a list for every user with this role who has it, but this needs a string"
     );
     user("eve", json!({"color": "blue"})).await.expect(201);
     let found = of_users(warnings(&admin, "readers", "user.attributes.color == 'blue'").await);
@@ -153,7 +153,7 @@ async fn bound(service: &Service) -> Client {
 }
 
 #[tokio::test]
-async fn what_recent_traces_say() {
+async fn advice_from_recent_traces() {
     let store = Store::start();
     insert_traces(&store).await;
     let service = store.service();
@@ -163,21 +163,22 @@ async fn what_recent_traces_say() {
 
     let found = about(&team("'blu'")).await;
     assert_eq!(codes(&found), ["opens_no_recent_trace"]);
-    assert_eq!(found[0].1, "it opens none of 20 traces of the last 24 hours");
+    assert_eq!(found[0].1, "it grants access to none of 20 traces of the last 24 hours");
     let found = about("ServiceName in ['web', 'mail']").await;
     assert_eq!(codes(&found), ["opens_every_recent_trace"]);
-    assert_eq!(found[0].1, "it opens all of 20 traces of the last 24 hours");
+    assert_eq!(found[0].1, "it grants access to all of 20 traces of the last 24 hours");
     let found = about("ServiceName == 'web' && SpanAttributes['team'] == 'blue'").await;
     assert_eq!(codes(&found), ["wide_reach"]);
     assert_eq!(
         found[0].1,
-        "it names 1 service (`web`), the traces that it opens hold spans of 8 services: 7 are visible only by sharing"
+        "it names 1 service (`web`), but the traces that it grants contain spans of 8 services: 7 are \
+         visible only via whole traces"
     );
     let found = about(&team("'blue'")).await;
     assert_eq!(
         found[0].1,
-        "the spans that it looks for are of 1 service, the traces that it opens hold spans of 8 services: 7 are visible \
-         only by sharing"
+        "its matching spans are of 1 service, but the traces that it grants contain spans of 8 services: 7 \
+         are visible only via whole traces"
     );
     // Constant policies have a separate warning.
     for fine in ["true", "false", "ServiceName == 'web' || true"] {
@@ -193,13 +194,13 @@ async fn what_recent_traces_say() {
     user("ada", "green").await.expect(201);
     assert_eq!(
         about(&own).await[0].1,
-        "it opens none of 20 traces of the last 24 hours for the one user with this role"
+        "it grants access to none of 20 traces of the last 24 hours for the one user with this role"
     );
     user("bob", "yellow").await.expect(201);
     let found = about(&own).await;
     assert_eq!(
         found[0].1,
-        "it opens none of 20 traces of the last 24 hours for any of the 2 users with this role"
+        "it grants access to none of 20 traces of the last 24 hours for any of the 2 users with this role"
     );
     user("eve", "red").await.expect(201);
     assert_eq!(about(&own).await, []);
@@ -227,12 +228,12 @@ async fn what_recent_traces_say() {
     let invalid = json!({"expression": "nothing", "recent_traces": true});
     assert_eq!(admin.post("/policies/check", invalid).await.expect(200).body["valid"], false);
     let records = records().await;
-    assert_eq!(records.len(), times, "what is not valid is not asked: {records:?}");
+    assert_eq!(records.len(), times, "an invalid policy must not run a query: {records:?}");
     assert_eq!(records[0]["detail"]["expression"], expression.as_str());
 }
 
 #[tokio::test]
-async fn an_operator_says_how_much_may_be_shared_without_a_warning() {
+async fn the_overshare_warning_has_a_threshold() {
     let store = Store::start();
     insert_traces(&store).await;
     for (most, expected) in [("6", &["wide_reach"] as &[&str]), ("7", &[])] {
@@ -244,7 +245,7 @@ async fn an_operator_says_how_much_may_be_shared_without_a_warning() {
 }
 
 #[tokio::test]
-async fn an_operator_who_shows_no_samples_shows_no_counts() {
+async fn without_discovery_samples_counts_are_hidden() {
     let store = Store::start();
     insert_traces(&store).await;
     let service = store.service_with(&[("TRACEWARDEN_DISCOVERY_SAMPLES", "false")]);
@@ -257,7 +258,7 @@ async fn an_operator_who_shows_no_samples_shows_no_counts() {
 }
 
 #[tokio::test]
-async fn a_role_is_stored_whatever_the_trace_store_does() {
+async fn a_role_is_stored_while_clickhouse_hangs() {
     let mut store = Store::start();
     let mut service = store.service();
     let admin = bound(&service).await;
@@ -291,8 +292,8 @@ async fn a_role_is_stored_whatever_the_trace_store_does() {
     };
     let (found, ()) = tokio::join!(put, holds);
     assert_eq!(of_traces(found), []);
-    assert!(begun.elapsed() >= Duration::from_secs(3), "it was not asked");
-    assert!(begun.elapsed() < Duration::from_secs(15), "advice has its time");
+    assert!(begun.elapsed() >= Duration::from_secs(3), "ClickHouse was not queried");
+    assert!(begun.elapsed() < Duration::from_secs(15), "advice must be limited in time");
     let asked = json!({"expression": expression, "recent_traces": true});
     let answer = admin.post("/policies/check", asked).await.expect(200).body;
     assert_eq!((&answer["valid"], answer.get("recent_traces")), (&json!(true), None));

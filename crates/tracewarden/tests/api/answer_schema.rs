@@ -46,7 +46,7 @@ async fn columns_that_are_stored_are_shown_and_aliases_are_named() {
 }
 
 #[tokio::test]
-async fn an_answer_says_how_far_around_the_window_was_looked() {
+async fn answers_name_the_range_read_around_the_window() {
     let store = Store::start();
     let (_service, admin, ada) = two_teams(&store).await;
     let window = json!({"from": "2026-11-21T10:00:00Z", "to": "2026-11-21T12:00:00Z"});

@@ -41,7 +41,7 @@ async fn an_expiry_that_cannot_be_kept_is_refused() {
 }
 
 #[tokio::test]
-async fn a_user_has_so_many_keys() {
+async fn the_number_of_keys_per_user_is_limited() {
     let service = Service::start();
     let admin = service.admin().await;
     let new = |number: usize| json!({"name": format!("key {number}")});
@@ -84,7 +84,7 @@ async fn a_revoked_key_is_dead() {
 }
 
 #[tokio::test]
-async fn what_a_stolen_key_must_not_do_needs_a_session() {
+async fn operations_dangerous_with_a_stolen_key_need_a_session() {
     let service = Service::start();
     let admin = service.admin().await;
     let created = admin.post("/me/api-keys", json!({"name": "nightly"})).await.expect(201).body;

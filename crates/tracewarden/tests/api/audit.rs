@@ -9,7 +9,7 @@ fn actions(answer: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn changes_and_log_ins_are_recorded_newest_first() {
+async fn changes_and_sign_ins_are_recorded_newest_first() {
     let service = Service::start();
     let admin = service.admin().await;
     let created =
@@ -30,7 +30,7 @@ async fn changes_and_log_ins_are_recorded_newest_first() {
 }
 
 #[tokio::test]
-async fn a_refused_log_in_does_not_record_what_was_typed_as_the_name() {
+async fn a_refused_sign_in_does_not_record_the_entered_name() {
     let service = Service::start();
     let wrong = json!({"username": "my-secret-password", "password": "x"});
     service.anonymous().post("/login", wrong).await.problem(401, "invalid_credentials");
@@ -208,7 +208,7 @@ async fn requests_for_traces_or_changes_that_cannot_be_read_are_recorded() {
 }
 
 #[tokio::test]
-async fn names_are_found_as_users_are() {
+async fn actors_are_found_by_name_or_id() {
     let service = Service::start();
     let admin = service.admin().await;
     service.user(&admin, "Ada", &[]).await;

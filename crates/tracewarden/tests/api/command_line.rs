@@ -66,7 +66,7 @@ async fn sessions_and_keys_survive_a_restart() {
 }
 
 #[test]
-fn the_service_stops_when_told_to() {
+fn the_service_stops_on_a_signal() {
     for signal in ["-TERM", "-INT"] {
         let mut service = Service::start();
         assert!(Command::new("kill").args([signal, &service.id().to_string()]).status().unwrap().success());
@@ -91,7 +91,7 @@ fn wrong_settings_stop_the_start_with_their_names() {
         assert!(error.contains("did you mean `TRACEWARDEN_QUERY_TIMEOUT`?"), "{error}");
         assert!(error.contains("`TRACEWARDEN_MAX_VALUES`"), "{error}");
         assert!(error.contains("`TRACEWARDEN_ADMIN_USERNAME`: must"), "{error}");
-        assert!(error.contains("`TRACEWARDEN_ADMIN_PASSWORD_HASH`: takes"), "{error}");
+        assert!(error.contains("`TRACEWARDEN_ADMIN_PASSWORD_HASH`: must"), "{error}");
         assert!(!error.contains("hunter2"), "{error}");
     }
     let output = run(&["serve", "--config", "/nonexistent.toml"], &[], "");
@@ -99,7 +99,7 @@ fn wrong_settings_stop_the_start_with_their_names() {
 }
 
 #[test]
-fn check_config_shows_what_applies_and_no_secret() {
+fn check_config_shows_effective_settings_and_no_secret() {
     let environment = [
         // The discard port: no program listens on it.
         ("TRACEWARDEN_CLICKHOUSE_URL", "http://127.0.0.1:9"),
@@ -149,7 +149,7 @@ fn a_hash_is_not_of_a_password_with_the_administrators_name() {
 }
 
 #[test]
-fn an_address_in_use_is_said() {
+fn an_address_in_use_is_reported() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let output = run(&["serve"], &[("TRACEWARDEN_LISTEN", &address)], "");

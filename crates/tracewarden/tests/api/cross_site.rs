@@ -36,7 +36,7 @@ async fn another_site_changes_nothing() {
 }
 
 #[tokio::test]
-async fn the_own_site_and_programs_may() {
+async fn the_same_site_and_programs_are_accepted() {
     let service = Service::start();
     let admin = service.admin().await;
     let own = service.base.clone();

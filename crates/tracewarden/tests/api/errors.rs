@@ -207,7 +207,7 @@ async fn large_heads_are_refused_and_the_service_goes_on() {
 }
 
 #[tokio::test]
-async fn an_unreachable_trace_store_is_said() {
+async fn an_unreachable_clickhouse_is_reported() {
     let service = Service::start();
     let admin = service.admin().await;
     admin.get("/schema/tables").await.problem(503, "unavailable");
@@ -218,7 +218,7 @@ async fn an_unreachable_trace_store_is_said() {
 }
 
 #[tokio::test]
-async fn a_trace_store_that_hangs_is_not_waited_for() {
+async fn a_hanging_clickhouse_times_out() {
     // The operating system accepts the connections, but no program answers.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", silent.local_addr().unwrap());
@@ -229,7 +229,7 @@ async fn a_trace_store_that_hangs_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn a_lost_own_database_is_said_and_nothing_is_given_out() {
+async fn a_lost_application_database_is_reported_and_nothing_is_returned() {
     let world = World::make(&[]).await;
     let mut needing = operations(&world.service).await;
     needing.retain(|operation| !WITHOUT_DATABASE.contains(&operation.name().as_str()));
@@ -259,7 +259,7 @@ async fn a_lost_own_database_is_said_and_nothing_is_given_out() {
 
 /// Names in a request can be as long as the request, and there can be many of them.
 #[tokio::test]
-async fn what_a_problem_repeats_is_short() {
+async fn values_quoted_in_problems_are_short() {
     let service = Service::start();
     let admin = service.admin().await;
     for text in ["x", "\u{1}", "🦀", "\"", "~/"] {
@@ -338,7 +338,7 @@ async fn a_problem_says_whether_to_send_it_again() {
 
 /// Only administrators see how to correct it; `retry` is `never` for every caller.
 #[tokio::test]
-async fn a_bound_table_that_is_gone_is_said() {
+async fn a_missing_bound_table_is_reported() {
     let store = Store::start();
     let (service, admin) = bound_service(&store, &[]).await;
     admin.put("/roles/all", json!({"policies": [{"title": "all", "expression": "true"}]})).await.expect(201);
@@ -348,7 +348,7 @@ async fn a_bound_table_that_is_gone_is_said() {
         (
             "RENAME TABLE otel.otel_traces TO otel.away",
             "RENAME TABLE otel.away TO otel.otel_traces",
-            "is gone",
+            "no longer exists",
         ),
         (
             "ALTER TABLE otel.otel_traces RENAME COLUMN ParentSpanId TO P",
@@ -380,7 +380,7 @@ async fn a_bound_table_that_is_gone_is_said() {
 
 /// Values of any length are compared in full.
 #[tokio::test]
-async fn long_values_find_what_they_are() {
+async fn long_values_are_compared_in_full() {
     let store = Store::start();
     let (service, admin) = bound_service(&store, &[]).await;
     admin.put("/roles/all", json!({"policies": [{"title": "all", "expression": "true"}]})).await.expect(201);

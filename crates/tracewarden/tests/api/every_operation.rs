@@ -117,7 +117,7 @@ pub fn record(operation: &str) -> Option<&'static str> {
         | "GET /users/{username}/api-keys"
         | "GET /users/{username}/sessions"
         | "POST /policies/evaluate" => return None,
-        other => panic!("{other}: say which record it leaves, and how it is done"),
+        other => panic!("{other}: add the record that it writes, and a request for it"),
     })
 }
 
@@ -407,7 +407,7 @@ async fn each_leaves_the_record_that_the_table_names() {
 }
 
 #[tokio::test]
-async fn what_only_reads_changes_nothing() {
+async fn reads_change_nothing() {
     let world = World::make(&[]).await;
     let before = own_data(&world.service).await;
     let (mut reads, mut trials) = (0, 0);

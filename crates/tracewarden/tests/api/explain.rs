@@ -47,7 +47,7 @@ fn bare(answer: &Answer) -> (u16, Value, Vec<String>) {
 }
 
 #[tokio::test]
-async fn readers_learn_why_they_see_a_trace_and_nothing_of_others() {
+async fn readers_get_only_their_own_reasons() {
     let store = Store::start();
     let (_service, admin, ada) = two_teams(&store).await;
     display(&admin).await;
@@ -69,7 +69,7 @@ async fn readers_learn_why_they_see_a_trace_and_nothing_of_others() {
     assert_eq!(told["spans"], 3);
     assert_eq!(told["user"]["username"], "ada");
     assert_eq!(told["user"]["roles"], json!(["blue"]));
-    assert_eq!(told["summary"], "you see this trace: the policy `P0` of the role `blue` opens it");
+    assert_eq!(told["summary"], "you see this trace: the policy `P0` of the role `blue` grants access");
     let policies = told["policies"].as_array().unwrap();
     assert_eq!(policies.len(), 3);
     assert_eq!(policies[0]["role"], "blue");
@@ -114,7 +114,7 @@ async fn readers_learn_why_they_see_a_trace_and_nothing_of_others() {
 }
 
 #[tokio::test]
-async fn administrators_learn_why_somebody_does_or_does_not_see_a_trace() {
+async fn administrators_get_the_reasons_of_any_user() {
     let store = Store::start();
     let (service, admin, _ada) = two_teams(&store).await;
     display(&admin).await;
@@ -226,7 +226,7 @@ async fn administrators_learn_why_somebody_does_or_does_not_see_a_trace() {
 }
 
 #[tokio::test]
-async fn a_broken_policy_is_named_to_administrators_and_refuses_whoever_has_it() {
+async fn a_broken_policy_is_named_to_administrators_and_refuses_its_users() {
     let store = Store::start();
     let (service, admin, ada) = two_teams(&store).await;
     role(&admin, "blue", &["SpanAttributes[\"team\"] == \"blue\"", "ServiceName == \"shop\""]).await;
@@ -261,13 +261,13 @@ async fn a_broken_policy_is_named_to_administrators_and_refuses_whoever_has_it()
     assert_eq!(viewers["viewers"], json!([]));
     let whom = |name: &str| {
         json!({"username": name, "role": "blue", "title": "P1",
-        "reason": "names something that is not marked for policies any more"})
+        "reason": "references a field that is no longer usable in policies"})
     };
     assert_eq!(viewers["broken"], json!([whom("ada"), whom("admin")]));
 }
 
 #[tokio::test]
-async fn an_operator_who_shows_no_samples_shows_no_counts_of_traces() {
+async fn without_discovery_samples_trace_counts_are_hidden() {
     let store = Store::start();
     store.insert_two_traces().await;
     let (service, admin) = bound_service(&store, &[("TRACEWARDEN_DISCOVERY_SAMPLES", "false")]).await;
@@ -287,7 +287,7 @@ async fn an_operator_who_shows_no_samples_shows_no_counts_of_traces() {
 }
 
 #[tokio::test]
-async fn a_key_s_restriction_is_told_and_its_tools_hold() {
+async fn a_key_constraint_is_explained_and_its_tools_apply() {
     let store = Store::start();
     let (_service, admin, ada) = two_teams(&store).await;
     role(&admin, "blue", &["ServiceName == \"shop\""]).await;
@@ -373,7 +373,7 @@ async fn who_can_see_a_trace() {
 }
 
 #[tokio::test]
-async fn who_has_to_change_the_password_is_told_to_read_nothing() {
+async fn a_pending_password_change_is_explained_as_no_access() {
     let store = Store::start();
     let (service, admin, ada) = two_teams(&store).await;
     let made = ada.post("/me/api-keys", json!({"name": "k"})).await.expect(201).body;
@@ -424,7 +424,7 @@ async fn nothing_is_explained_without_a_trace_source() {
 }
 
 #[tokio::test]
-async fn a_column_that_changed_is_a_broken_policy_of_who_rests_on_it() {
+async fn a_changed_column_breaks_the_policies_that_use_it() {
     let store = Store::start();
     store.insert_two_traces().await;
     let service = store.service();

@@ -46,7 +46,7 @@ fn named(span: &Value) -> (&str, &str) {
 }
 
 #[tokio::test]
-async fn spans_without_ids_are_named_by_what_they_are() {
+async fn spans_without_ids_are_identified_by_their_content() {
     let store = Store::start();
     let spans = [(0, "", "first", "alpha", "a"), (1, "", "second", "beta", "b")];
     let (_service, admin) = service(&store, &spans).await;

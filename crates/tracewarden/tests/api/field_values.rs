@@ -136,7 +136,7 @@ async fn values_are_recorded_like_a_read() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_listed_says_why() {
+async fn values_that_cannot_be_listed_give_a_reason() {
     let store = Store::start();
     let (service, admin, ada) = two_teams(&store).await;
     for (client, query, status, code, pointer) in [

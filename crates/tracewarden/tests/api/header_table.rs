@@ -71,7 +71,7 @@ fn list(headers: &BTreeSet<String>) -> String {
 
 /// Returns a table with a row per answer.
 fn each(rows: &[Row], common: &BTreeSet<String>) -> String {
-    let mut text = "| asked | answer | further headers |\n|---|---|---|\n".to_owned();
+    let mut text = "| request | response | additional headers |\n|---|---|---|\n".to_owned();
     for row in rows {
         let further = cell(row.headers.difference(common));
         text += &format!("| `{}` | {} | {further} |\n", row.asked, row.outcome);
@@ -92,11 +92,11 @@ fn grouped(rows: &[Row], common: &BTreeSet<String>, operations: &[Operation]) ->
     let words = [
         ("every operation", those(|_| true)),
         ("every operation that is not public", those(|operation| operation.access != "public")),
-        ("every operation of administrators", those(|operation| operation.access == "administrator")),
-        ("every operation but GET", those(Operation::changes)),
+        ("every operation for administrators", those(|operation| operation.access == "administrator")),
+        ("every operation except GET", those(Operation::changes)),
         ("every operation that reads a body", those(|operation| operation.reads_body)),
     ];
-    let mut text = "| answer | further headers | to |\n|---|---|---|\n".to_owned();
+    let mut text = "| response | additional headers | for |\n|---|---|---|\n".to_owned();
     for ((outcome, further), asked) in groups {
         let word = words.iter().find(|(_, those)| *those == asked);
         let to = word.map_or_else(
@@ -185,7 +185,7 @@ async fn others(world: &World, alone: &Service) -> Vec<Row> {
     let mut add =
         |asked: &str, status: u16, answer: Answer| rows.push(Row::new(asked, &answer.expect(status)));
     let lines = watcher.with("accept", "application/x-ndjson");
-    add("POST /traces/query, in lines", 200, lines.post("/traces/query", json!({})).await);
+    add("POST /traces/query, as NDJSON", 200, lines.post("/traces/query", json!({})).await);
     let yaml = watcher.with("accept", "application/yaml");
     add("GET /schema/export, as YAML", 200, yaml.get("/schema/export").await);
     for encoding in ["gzip", "zstd"] {
@@ -195,14 +195,18 @@ async fn others(world: &World, alone: &Service) -> Vec<Row> {
     add("HEAD /healthz", 200, anonymous.send(Method::HEAD, "/healthz", None).await);
     add("GET /nothing", 404, anonymous.get("/nothing").await);
     let wrong = json!({"username": "nobody", "password": "x"});
-    add("POST /login, wrong", 401, anonymous.post("/login", wrong).await);
+    add("POST /login, wrong password", 401, anonymous.post("/login", wrong).await);
     let stale = watcher.with("if-match", "\"999\"");
-    add("PUT /schema/fields, late", 412, stale.put("/schema/fields", json!({"fields": []})).await);
-    add("PUT /schema/fields, blind", 428, watcher.put("/schema/fields", json!({"fields": []})).await);
+    add(
+        "PUT /schema/fields, outdated If-Match",
+        412,
+        stale.put("/schema/fields", json!({"fields": []})).await,
+    );
+    add("PUT /schema/fields, no If-Match", 428, watcher.put("/schema/fields", json!({"fields": []})).await);
     let admin = alone.admin().await;
-    add("POST /traces/query, nothing bound", 409, admin.post("/traces/query", json!({})).await);
-    add("GET /schema/tables, no store", 503, admin.get("/schema/tables").await);
-    add("GET /readyz, no store", 503, alone.anonymous().get("/readyz").await);
+    add("POST /traces/query, no table bound", 409, admin.post("/traces/query", json!({})).await);
+    add("GET /schema/tables, ClickHouse unavailable", 503, admin.get("/schema/tables").await);
+    add("GET /readyz, ClickHouse unavailable", 503, alone.anonymous().get("/readyz").await);
 
     let key = watcher.post("/me/api-keys", json!({"name": "agent"})).await.expect(201).body;
     let agent = anonymous.with_key(key["token"].as_str().unwrap());
@@ -235,7 +239,7 @@ async fn pages(service: &Service) -> Option<Vec<Row>> {
     let script = text.split('"').find(|word| word.starts_with("/ui/assets/")).unwrap();
     let held = client.with("if-none-match", page.headers["etag"].to_str().unwrap());
     add("GET /ui/", 200, page);
-    add("GET /ui/, held", 304, held.get("/ui/").await);
+    add("GET /ui/, cached", 304, held.get("/ui/").await);
     add("GET /ui/users/ada", 200, client.get("/ui/users/ada").await);
     add("GET /ui/icon.svg", 200, client.get("/ui/icon.svg").await);
     for encoding in ["identity", "gzip", "br"] {
@@ -258,7 +262,7 @@ async fn around_pages(service: &Service) -> Vec<Row> {
 /// Describes the answers over HTTPS: the headers that all have in addition, and the rows that differ otherwise.
 fn over_https(plain: &[Row], https: &[Row]) -> String {
     assert_eq!(plain.len(), https.len());
-    let mut text = format!("Every answer also has `{HTTPS}`.");
+    let mut text = format!("Every response also has `{HTTPS}`.");
     let mut others = Vec::new();
     for (plain, https) in plain.iter().zip(https) {
         let mut expected = plain.headers.clone();
@@ -269,8 +273,10 @@ fn over_https(plain: &[Row], https: &[Row]) -> String {
             others.push(format!("| `{}` | {} |\n", https.asked, cell(https.headers.difference(&expected))));
         }
     }
-    text +=
-        &format!(" The rest is the same, but for:\n\n| asked | otherwise |\n|---|---|\n{}", others.concat());
+    text += &format!(
+        " All else is the same, except for:\n\n| request | difference |\n|---|---|\n{}",
+        others.concat()
+    );
     text
 }
 
@@ -316,7 +322,8 @@ async fn the_committed_headers_are_current() {
         assert!(!row.headers.iter().any(|header| header.starts_with("access-control-")), "{row:?}");
     }
     let api = format!(
-        "{}\n### Over https\n\n{}\n### Successes\n\n{}\n### Refusals\n\n{}\n### Other forms, and what is no operation\n\n{}",
+        "{}\n### Over https\n\n{}\n### Successes\n\n{}\n### Rejections\n\n{}\n### Other formats, and paths \
+         that are not operations\n\n{}",
         list(&everywhere),
         over_https(&plain.all(), &https.all()),
         each(&plain.successes, &everywhere),
@@ -334,7 +341,7 @@ async fn the_committed_headers_are_current() {
 /// Returns the text with the part between two markers replaced.
 fn between(text: &str, what: &str, part: &str) -> String {
     let (begin, end) =
-        (format!("<!-- generated: {what} -->\n\n"), format!("\n<!-- end of what is generated: {what} -->"));
+        (format!("<!-- generated: {what} -->\n\n"), format!("\n<!-- end of generated part: {what} -->"));
     let (head, rest) = text.split_once(&begin).unwrap();
     let (_, tail) = rest.split_once(&end).unwrap();
     format!("{head}{begin}{part}{end}{tail}")

@@ -62,7 +62,7 @@ async fn request_ids_are_ours_and_differ() {
 }
 
 #[tokio::test]
-async fn what_is_not_served_is_not_acceptable() {
+async fn unsupported_formats_are_not_acceptable() {
     let service = Service::start();
     let admin = service.admin().await;
     for accept in ["text/html", "application/xml", "application/json;q=0", "application/x-ndjson"] {

@@ -24,7 +24,7 @@ fn counts(change: &Value) -> [u64; 3] {
 }
 
 #[tokio::test]
-async fn what_a_role_would_open_and_close() {
+async fn previews_count_gained_and_lost_traces() {
     let store = Store::start();
     let (_service, admin, _ada) = two_teams(&store).await;
     let before = admin.get("/roles/blue").await.expect(200).body;
@@ -103,7 +103,7 @@ async fn what_a_role_would_open_and_close() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_stored_cannot_be_previewed() {
+async fn invalid_policies_cannot_be_previewed() {
     let store = Store::start();
     let (_service, admin, ada) = two_teams(&store).await;
     let ask = |body: Value| admin.post("/policies/preview", body);
@@ -146,7 +146,7 @@ async fn what_cannot_be_stored_cannot_be_previewed() {
 }
 
 #[tokio::test]
-async fn an_operator_who_shows_no_samples_counts_what_is_readable() {
+async fn without_discovery_samples_only_readable_traces_are_counted() {
     let store = Store::start();
     store.insert_two_traces().await;
     let (_service, admin) = bound_service(&store, &[("TRACEWARDEN_DISCOVERY_SAMPLES", "false")]).await;
@@ -163,13 +163,13 @@ async fn an_operator_who_shows_no_samples_counts_what_is_readable() {
 }
 
 #[tokio::test]
-async fn a_preview_says_what_it_shares() {
+async fn a_preview_includes_collateral_access() {
     let store = Store::start();
     store.insert_two_traces().await;
     let (_service, admin) = bound_service(&store, &[]).await;
     let found = preview(&admin, "new", policies(&["true"])).await;
     assert_eq!(found["overshare"], Value::Null);
-    assert!(found["notes"].to_string().contains("no column for services is bound"), "{found}");
+    assert!(found["notes"].to_string().contains("no service column is bound"), "{found}");
     let mut shown = binding();
     shown["display"] = json!({"service": "ServiceName"});
     let version = admin.get("/schema").await.expect(200).headers["etag"].to_str().unwrap().to_owned();
@@ -210,7 +210,7 @@ async fn many_members_with_policies_of_their_own_are_compared() {
         .filter(|(_, counts)| *counts != [0, 0, 0])
         .collect();
     assert_eq!(gains, [("u13", [1, 0, 0]), ("u66", [1, 0, 0])]);
-    assert_eq!(found["users"][0]["username"], "u13", "those whose access changes come first");
+    assert_eq!(found["users"][0]["username"], "u13", "users whose access changes must come first");
 }
 
 /// Replaces the bound table.
@@ -235,7 +235,7 @@ async fn endless(store: &Store) {
 }
 
 #[tokio::test]
-async fn where_there_is_no_time_even_for_a_sample_it_is_said_what_to_do() {
+async fn a_preview_without_time_for_a_sample_gives_advice() {
     let store = Store::start();
     let (_service, admin, _ada) = two_teams(&store).await;
     endless(&store).await;
@@ -246,7 +246,8 @@ async fn where_there_is_no_time_even_for_a_sample_it_is_said_what_to_do() {
         let late = admin.post(path, body).await.problem(504, "query_timeout");
         assert_eq!(
             late.body["detail"],
-            "there was no time to look even at a sample: give it more `seconds`, at most 60, or narrow the window",
+            "timed out before even a sample was counted: allow more `seconds`, at most 60, or narrow the \
+             window",
             "{path}"
         );
     }
@@ -321,10 +322,16 @@ async fn a_role_by_itself_stands_or_falls_by_its_own_policies() {
     let all = policies(&["ServiceName == \"shop\""]);
     let found = preview(&admin, "blue", all.clone()).await;
     assert_eq!((counts(&found["traces"]), counts(&found["users"][0])), ([1, 0, 1], [0, 0, 0]), "{found}");
-    assert!(found["notes"].to_string().contains("is of another type now"), "{found}");
+    assert!(
+        found["notes"].to_string().contains("the type of a field in their policies has changed"),
+        "{found}"
+    );
     let found = preview(&admin, "label", label.clone()).await;
     assert_eq!((counts(&found["traces"]), counts(&found["users"][0])), ([0, 0, 0], [0, 0, 0]), "{found}");
-    assert!(found["notes"].to_string().contains("is of another type now"), "{found}");
+    assert!(
+        found["notes"].to_string().contains("the type of a field in their policies has changed"),
+        "{found}"
+    );
 
     // The members can read nothing for another reason, so none of their access depends on the field, but the role still
     // uses it.

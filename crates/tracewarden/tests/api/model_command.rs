@@ -155,7 +155,7 @@ async fn a_model_is_exported_edited_planned_applied_and_restored() {
     for part in [
         "\nRoles\n  + support\n      + policies:\n      +   - title: Billing\n      +     expression:\n      +       ServiceName == \"billing\"\n",
         &format!("\nPolicies\n  ~ blue / Blue\n      - expression: {policy}\n      + expression: {other}\n"),
-        "\nWho would see more or less\n  traces from ",
+        "\nUsers who would see more or fewer traces\n  traces from ",
         "  ada  +1 -0, 1 as before\n",
         "\n1 to add, 1 to change, 0 to remove\n",
     ] {
@@ -249,14 +249,14 @@ async fn a_file_whose_tests_fail_is_not_applied() {
     let refused = place.run(&["apply", "wide.json", "--yes"]);
     assert!(refused.output.contains("FAIL"), "{refused:?}");
     let refused = refused.failed(1);
-    assert_eq!(refused, "tracewarden: tests of the file fail, and so nothing was changed\n");
+    assert_eq!(refused, "tracewarden: tests in the file fail, so nothing was changed\n");
     let tested = place.run(&["test", "wide.json"]).ended(1);
     assert!(tested.contains("0 tests passed, 1 failed"), "{tested}");
     assert_eq!(place.run(&["export"]).ended(0), in_force);
 }
 
 #[tokio::test]
-async fn what_is_wrong_in_a_file_is_shown_where_it_stands() {
+async fn errors_in_a_file_are_shown_at_their_position() {
     let store = Store::start();
     let (service, admin, _) = two_teams(&store).await;
     let place = Place::of(&service, &admin).await;
@@ -288,7 +288,7 @@ async fn what_is_wrong_in_a_file_is_shown_where_it_stands() {
     // A file that is not a valid document is detected without the service.
     place.write("broken.yaml", "roles:\n  - name: &x blue\n");
     let broken = place.run(&["plan", "broken.yaml", "--url", "http://127.0.0.1:9"]).failed(1);
-    assert!(broken.starts_with("tracewarden: broken.yaml:2:11: anchors are not read"), "{broken}");
+    assert!(broken.starts_with("tracewarden: broken.yaml:2:11: anchors are not supported"), "{broken}");
     place.write("misspelt.yaml", &edited(&in_force, "\nroles:", "\nrolls:"));
     let misspelt = place.run(&["plan", "misspelt.yaml"]).failed(1);
     assert!(misspelt.contains("misspelt.yaml") && misspelt.contains("did you mean `roles`?"), "{misspelt}");

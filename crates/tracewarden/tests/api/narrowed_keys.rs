@@ -53,7 +53,7 @@ async fn three_traces(store: &Store) -> (Service, Client, Client) {
 }
 
 #[tokio::test]
-async fn a_trace_must_satisfy_the_keys_policy_too_by_whichever_span() {
+async fn a_trace_must_also_satisfy_the_keys_policy_with_any_span() {
     let store = Store::start();
     let (_service, admin, ada) = three_traces(&store).await;
     assert_eq!(visible(&ada).await, [BLUE, MIXED]);
@@ -94,7 +94,7 @@ async fn the_policy_reads_its_owner_as_they_are() {
 }
 
 #[tokio::test]
-async fn a_policy_that_no_longer_compiles_opens_nothing() {
+async fn a_policy_that_no_longer_compiles_grants_nothing() {
     let store = Store::start();
     let (_service, admin, ada) = three_traces(&store).await;
     let (billing, whole) = (by_policy(&ada, BILLING).await, key(&ada, json!({})).await);
@@ -125,7 +125,7 @@ async fn a_policy_that_no_longer_compiles_opens_nothing() {
 }
 
 #[tokio::test]
-async fn whoever_may_not_know_a_field_cannot_find_it_out_by_a_policy() {
+async fn hidden_fields_cannot_be_probed_with_a_policy() {
     let store = Store::start();
     let (_service, admin, ada) = three_traces(&store).await;
     let refused = async |owner: &Client, policy: &str| {
@@ -162,7 +162,7 @@ async fn whoever_may_not_know_a_field_cannot_find_it_out_by_a_policy() {
 }
 
 #[tokio::test]
-async fn a_narrowed_key_never_administers() {
+async fn a_scoped_key_never_administers() {
     let store = Store::start();
     let (_service, admin, ada) = three_traces(&store).await;
     let tools = json!({"tools": ["svc_filter_schema", "svc_query_traces", "svc_get_trace"]});
@@ -181,7 +181,7 @@ async fn a_narrowed_key_never_administers() {
             (Method::PUT, "/roles/blue", Some(json!({"policies": []}))),
         ] {
             let answer = narrowed.send(method.clone(), path, body).await.problem(403, "forbidden");
-            assert!(answer.body["detail"].as_str().unwrap().contains("narrowed"), "{}", answer.body);
+            assert!(answer.body["detail"].as_str().unwrap().contains("scoped API key"), "{}", answer.body);
             let record = admin.get("/audit?limit=1").await.expect(200).body["records"][0].clone();
             assert_eq!((&record["action"], &record["outcome"]), (&json!("administration"), &json!("denied")));
             assert_eq!(record["target"], path, "{record}");
@@ -199,7 +199,7 @@ async fn a_narrowed_key_never_administers() {
 }
 
 #[tokio::test]
-async fn tools_open_their_routes_and_no_others() {
+async fn tools_allow_their_routes_and_no_others() {
     let store = Store::start();
     let (service, admin, ada) = three_traces(&store).await;
     let document = service.anonymous().get("/openapi.json").await.expect(200).body;
@@ -260,7 +260,7 @@ async fn tools_open_their_routes_and_no_others() {
 }
 
 #[tokio::test]
-async fn a_policy_alone_opens_all_tools_and_none_of_its_owners_sessions_and_keys() {
+async fn a_policy_constraint_allows_all_tools_but_no_sessions_and_keys() {
     let store = Store::start();
     let (_service, admin, ada) = three_traces(&store).await;
     let whole = ada.post("/me/api-keys", json!({"name": "whole"})).await.expect(201).body;
@@ -280,7 +280,7 @@ async fn a_policy_alone_opens_all_tools_and_none_of_its_owners_sessions_and_keys
         (Method::POST, "/logout".to_owned()),
     ] {
         let answer = policy.send(method.clone(), &path, None).await.problem(403, "forbidden");
-        assert!(answer.body["detail"].as_str().unwrap().contains("narrowed"), "{}", answer.body);
+        assert!(answer.body["detail"].as_str().unwrap().contains("scoped API key"), "{}", answer.body);
         let record = admin.get("/audit?limit=1").await.expect(200).body["records"][0].clone();
         assert_eq!((&record["action"], &record["outcome"]), (&json!("api_key.use"), &json!("denied")));
         assert_eq!(
@@ -293,7 +293,7 @@ async fn a_policy_alone_opens_all_tools_and_none_of_its_owners_sessions_and_keys
 }
 
 #[tokio::test]
-async fn how_a_key_is_narrowed_is_checked() {
+async fn key_constraints_are_validated() {
     let service = Service::start();
     let admin = service.admin().await;
     let many: Vec<String> = (0..10_000).map(|number| format!("svc_{number}")).collect();
@@ -327,7 +327,7 @@ async fn how_a_key_is_narrowed_is_checked() {
 }
 
 #[tokio::test]
-async fn how_a_key_is_narrowed_is_shown_and_recorded() {
+async fn key_constraints_are_shown_and_recorded() {
     let store = Store::start();
     let (_service, admin, ada) = three_traces(&store).await;
     let new = json!({"name": "agent", "policy": BILLING, "tools": ["svc_query_traces"]});

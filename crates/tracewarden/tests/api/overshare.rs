@@ -32,7 +32,7 @@ async fn display(admin: &Client) {
 }
 
 #[tokio::test]
-async fn values_that_become_visible_only_by_sharing() {
+async fn counts_values_visible_only_through_collateral_access() {
     let store = Store::start();
     insert(&store).await;
     let service = store.service();
@@ -86,7 +86,7 @@ async fn values_that_become_visible_only_by_sharing() {
 }
 
 #[tokio::test]
-async fn what_one_members_policies_name_is_shared_with_another() {
+async fn collateral_access_is_counted_per_member() {
     let store = Store::start();
     insert(&store).await;
     let service = store.service_with(&[("TRACEWARDEN_OVERSHARE_WARNING", "3")]);
@@ -124,7 +124,7 @@ async fn what_one_members_policies_name_is_shared_with_another() {
     let found = count().await;
     assert_eq!((members(&found), numbers(&found)), ([4, 4, 1, 1], [4, 5, 4]), "{found}");
     let note = found["notes"][0].as_str().unwrap();
-    assert!(note.contains("counted for 4 of 4 members") && note.contains("the 1 to whom most"), "{note}");
+    assert!(note.contains("counted for 4 of 4 members") && note.contains("the 1 with the most"), "{note}");
     assert_eq!(found["notes"].as_array().unwrap().len(), 1, "{found}");
     // The preview and the warning agree.
     let preview = json!({"role": "own", "policies": own, "seconds": 60});
@@ -137,8 +137,8 @@ async fn what_one_members_policies_name_is_shared_with_another() {
     assert_eq!(far.len(), 1, "{stored}");
     assert_eq!(
         far[0]["message"],
-        "the spans that it looks for are of 1 service, the traces that it opens for one of the 4 users with this role hold \
-         spans of 5 services: 4 are visible only by sharing"
+        "its matching spans are of 1 service, but the traces that it grants for one of the 4 users with this \
+         role contain spans of 5 services: 4 are visible only via whole traces"
     );
 
     // More distinct policies than fit one statement.
@@ -150,7 +150,7 @@ async fn what_one_members_policies_name_is_shared_with_another() {
 }
 
 #[tokio::test]
-async fn only_administrators_and_only_what_the_operator_lets_be_counted() {
+async fn collateral_access_needs_an_administrator_and_respects_discovery_samples() {
     let store = Store::start();
     insert(&store).await;
     let (service, admin) = bound_service(&store, &[("TRACEWARDEN_DISCOVERY_SAMPLES", "false")]).await;

@@ -76,7 +76,7 @@ async fn a_policy_is_evaluated_on_spans_that_are_sent() {
 
 /// Nested macros multiply the work, and the caller chooses the lists.
 #[tokio::test]
-async fn what_would_take_too_long_is_refused() {
+async fn evaluations_that_take_too_long_are_refused() {
     let service = Service::start();
     let admin = service.admin().await;
     let many: Vec<String> = (0..1_000).map(|number| number.to_string()).collect();
@@ -109,7 +109,7 @@ fn policy(arguments: &[&str], input: &str) -> (i32, String) {
 }
 
 #[tokio::test]
-async fn the_access_model_as_it_is_answered_is_a_model_for_the_command_line() {
+async fn the_command_line_reads_the_access_model_of_the_api() {
     let store = Store::start();
     let columns = "Timestamp DateTime64(9), TraceId String, SpanId String, ParentSpanId String, Host FixedString(8), \
         Kind Enum8('Server' = 1, 'Client' = 2), Run UUID, Nick LowCardinality(Nullable(String)), Sampled Bool, \

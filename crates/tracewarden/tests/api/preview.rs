@@ -98,7 +98,7 @@ async fn only_an_administrators_session_previews() {
 }
 
 #[tokio::test]
-async fn what_to_preview_is_checked() {
+async fn preview_requests_are_validated() {
     let service = Service::start();
     let admin = service.admin().await;
     for (body, pointer) in [

@@ -80,7 +80,7 @@ async fn every_operation_that_takes_a_document_is_known() {
 }
 
 #[tokio::test]
-async fn what_is_read_can_be_sent_back() {
+async fn responses_can_be_sent_back() {
     let store = Store::start();
     let (_service, admin) = world(&store).await;
     for (operation, read, place) in ROUND_TRIPS {
@@ -161,7 +161,7 @@ fn read_only(document: &Value, schema: &Value) -> BTreeSet<String> {
 }
 
 #[tokio::test]
-async fn what_the_document_calls_read_only_is_ignored() {
+async fn read_only_members_are_ignored() {
     let store = Store::start();
     let (service, admin) = world(&store).await;
     let document = service.anonymous().get("/openapi.json").await.expect(200).body;

@@ -85,7 +85,7 @@ async fn a_field_that_no_policy_can_name_is_no_policy_input() {
         let answer = admin.put("/schema/fields", fields).await.problem(422, "invalid_value");
         assert_eq!(answer.first_error()["pointer"], "/fields/1/policy", "{}", answer.body);
         let detail = answer.first_error()["detail"].as_str().unwrap();
-        assert!(detail.starts_with("no policy can name `"), "{detail}");
+        assert!(detail.starts_with("policies cannot reference `"), "{detail}");
         // Filters can still use the field.
         field["policy"] = json!(false);
         admin.put("/schema/fields", json!({"fields": [field]})).await.expect(200);
@@ -184,7 +184,7 @@ async fn policies_name_marked_fields_only_and_no_numbers() {
 }
 
 #[tokio::test]
-async fn the_filter_schema_depends_on_who_asks() {
+async fn the_filter_schema_depends_on_the_caller() {
     let store = Store::start();
     let (service, admin) = bound_service(&store, &[("TRACEWARDEN_MAX_VALUES", "7")]).await;
     let full = admin.get("/filter/schema").await.expect(200).body;

@@ -116,6 +116,6 @@ async fn nothing_secret_is_logged() {
         "$argon2id$",
     ];
     for secret in secrets {
-        assert!(!log.contains(secret), "the log holds {secret}");
+        assert!(!log.contains(secret), "the log contains {secret}");
     }
 }

@@ -120,7 +120,7 @@ async fn a_search_that_takes_too_long_says_what_to_do() {
         assert_eq!(response.status(), 200);
         running(&store, 1, Duration::from_secs(5)).await;
         let id = request_id(&response);
-        assert_eq!(outcome(&admin, &id).await, "unknown", "it begins while the search runs");
+        assert_eq!(outcome(&admin, &id).await, "unknown", "the answer must begin while the search runs");
         if encoding == "gzip" {
             assert_eq!(response.headers()["content-encoding"], "gzip");
             // Only a client that decompresses incrementally could read the last line; this client detects that the body is
@@ -161,7 +161,7 @@ async fn other_limits_are_told_apart() {
 }
 
 #[tokio::test]
-async fn a_page_in_lines_begins_while_the_search_runs() {
+async fn an_ndjson_page_begins_while_the_search_runs() {
     // Enough spans that the search takes longer than the check of the columns: nothing is sent before that check.
     const SPANS: u32 = 100;
     let store = Store::start();
@@ -206,7 +206,7 @@ async fn a_page_in_lines_begins_while_the_search_runs() {
 }
 
 #[tokio::test]
-async fn nobodys_search_is_stopped() {
+async fn abandoned_searches_are_stopped() {
     let store = Store::start();
     insert(&store, 10).await;
     let (_service, admin, ada) = behind_view(&store, ENDLESS, &[]).await;

@@ -48,7 +48,7 @@ async fn finish(mut response: Response) -> Result<Vec<u8>, reqwest::Error> {
 }
 
 #[tokio::test]
-async fn a_page_that_breaks_off_is_no_page() {
+async fn an_aborted_page_is_detected_as_incomplete() {
     for (name, value) in [
         ("accept-encoding", "identity"),
         ("accept-encoding", "gzip"),
@@ -60,7 +60,7 @@ async fn a_page_that_breaks_off_is_no_page() {
         assert!(response.chunk().await.unwrap().is_some());
         store.kill();
         assert!(finish(response).await.is_err(), "{name}: {value}");
-        assert!(service.log().contains("the answer was broken off"), "{}", service.log());
+        assert!(service.log().contains("the answer was aborted"), "{}", service.log());
         service.anonymous().get("/healthz").await.expect(200);
     }
 }
@@ -94,7 +94,7 @@ async fn running_answers_finish_before_the_service_stops() {
 }
 
 #[tokio::test]
-async fn answers_that_do_not_finish_in_time_are_broken_off() {
+async fn answers_that_do_not_finish_in_time_are_aborted() {
     let (_store, mut service, admin, ada) = large_trace().await;
     admin.get("/me").await.expect(200);
     service.restart_with(&[("TRACEWARDEN_SHUTDOWN_GRACE", "1s")]);
@@ -111,7 +111,7 @@ async fn answers_that_do_not_finish_in_time_are_broken_off() {
 }
 
 #[tokio::test]
-async fn a_client_that_goes_away_is_audited_as_such() {
+async fn client_disconnects_are_audited() {
     let (_store, _service, admin, ada) = large_trace().await;
     let mut response = begin(&ada).await;
     let id = response.headers()["x-request-id"].to_str().unwrap().to_owned();
@@ -126,7 +126,7 @@ async fn a_client_that_goes_away_is_audited_as_such() {
 }
 
 #[tokio::test]
-async fn a_user_runs_so_many_queries_at_a_time() {
+async fn concurrent_queries_of_a_user_are_limited() {
     let (_store, mut service, admin, ada) = large_trace().await;
     service.restart_with(&[("TRACEWARDEN_MAX_QUERIES_PER_USER", "1")]);
     let (admin, ada) = (admin.at(&service), ada.at(&service));

@@ -104,7 +104,7 @@ async fn an_exact_visible_trace_wins() {
 }
 
 #[tokio::test]
-async fn the_record_names_what_was_asked_and_what_was_found() {
+async fn the_record_names_the_requested_and_the_found_id() {
     let store = Store::start();
     let (_service, admin, ada) = two_teams(&store).await;
     insert(&store, "blue", &[ID]).await;

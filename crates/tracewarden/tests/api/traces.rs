@@ -329,7 +329,7 @@ async fn a_store_that_fails_is_an_error_and_not_an_empty_page() {
 }
 
 #[tokio::test]
-async fn a_query_that_the_store_calls_too_slow_is_said_to_be() {
+async fn slow_queries_are_reported() {
     let store = Store::start();
     store.insert_two_traces().await;
     let (service, admin) = bound_service(&store, &[("TRACEWARDEN_QUERY_TIMEOUT", "1s")]).await;

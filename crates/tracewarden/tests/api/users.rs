@@ -38,7 +38,7 @@ async fn names_are_unique_without_regard_to_case() {
 
 /// Two names that differ only in invisible characters would be two users that look the same.
 #[tokio::test]
-async fn names_that_cannot_be_told_apart_are_refused() {
+async fn names_that_look_the_same_are_refused() {
     let service = Service::start();
     let admin = service.admin().await;
     admin.post("/users", json!({"username": "zo\u{EB}"})).await.expect(201);
@@ -220,7 +220,7 @@ async fn attributes_are_strings_booleans_or_lists_of_strings() {
 }
 
 #[tokio::test]
-async fn an_attribute_is_there_once() {
+async fn duplicate_attributes_are_rejected() {
     let service = Service::start();
     let admin = service.admin().await;
     admin.post("/users", json!({"username": "ada", "attributes": {"team": "red"}})).await.expect(201);
@@ -242,7 +242,7 @@ async fn an_attribute_is_there_once() {
 }
 
 #[tokio::test]
-async fn administrators_do_not_overwrite_each_other_unseen() {
+async fn concurrent_administrators_do_not_overwrite_each_other() {
     let service = Service::start();
     let admin = service.admin().await;
     admin.post("/users", json!({"username": "ada"})).await.expect(201);

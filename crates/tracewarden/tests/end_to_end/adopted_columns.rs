@@ -34,7 +34,7 @@ async fn predicate(admin: &Client) -> String {
 }
 
 #[tokio::test]
-async fn a_column_is_adopted_when_it_says_what_the_map_says() {
+async fn key_columns_equal_to_the_map_are_adopted() {
     let store = Store::start();
     let table = |name: &str, column: &str| {
         format!(
@@ -79,7 +79,7 @@ async fn a_column_is_adopted_when_it_says_what_the_map_says() {
 
     // An expression of another form; no column; no key.
     for (column, told) in [
-        ("Team", "not of the one form that a column of `Labels[\"team\"]` has"),
+        ("Team", "not the one that a column of `Labels[\"team\"]` must have"),
         ("Plain", "MATERIALIZED if(mapContains("),
         ("Teem", "did you mean `Team`?"),
     ] {

@@ -20,7 +20,7 @@ const LANES: usize = 6;
 /// Set `TRACEWARDEN_TEST_CUT_STEP` to the number of bytes between two cuts of a page; by default, there are some 28 cuts of
 /// each page and 10 of other answers.
 #[tokio::test]
-async fn a_cut_anywhere_is_seen() {
+async fn cuts_are_detected_at_every_position() {
     let step: Option<u64> = std::env::var("TRACEWARDEN_TEST_CUT_STEP").ok().map(|step| step.parse().unwrap());
     let lanes = if step.is_some() { LANES } else { 1 };
     let all: usize = join_all((0..lanes).map(|lane| cut_off(step, lane, lanes))).await.iter().sum();
@@ -61,7 +61,7 @@ async fn cut_off(step: Option<u64>, lane: usize, lanes: usize) -> usize {
                 // client may not need the final newline. Data that the service has cached is not requested again.
                 seen @ Seen::Whole(_) => assert!(
                     seen == whole && (cut + 64 > total || !proxy.has_held_back()),
-                    "{name}: cut after {cut} of {total} bytes came {seen:?}, and it is {whole:?}"
+                    "{name}: cut after {cut} of {total} bytes gave {seen:?} instead of {whole:?}"
                 ),
                 Seen::Refused(status) => {
                     assert!((500..600).contains(&status), "{name}: {status}");
@@ -72,9 +72,9 @@ async fn cut_off(step: Option<u64>, lane: usize, lanes: usize) -> usize {
             }
         }
         let took = begun.elapsed();
-        println!("{name}: {total} bytes, {many} cuts in {took:.1?}: {refused} refused, {broken} broken off");
+        println!("{name}: {total} bytes, {many} cuts in {took:.1?}: {refused} refused, {broken} aborted");
         assert!(refused > 0 || question.may_begin_early(), "{name}");
-        assert_eq!(broken > 0, question.is_streamed, "{name}: {broken} of {many} answers were broken off");
+        assert_eq!(broken > 0, question.is_streamed, "{name}: {broken} of {many} answers were aborted");
         proxy.set(Fault::None);
         assert_eq!(question.ask_when_back().await, whole, "{name}");
         proxy.set(Fault::Drip(Duration::from_micros(1)));
@@ -85,6 +85,6 @@ async fn cut_off(step: Option<u64>, lane: usize, lanes: usize) -> usize {
         let begun = question.may_begin_early() && refused == Seen::Broken;
         assert!(matches!(refused, Seen::Refused(503) | Seen::ToolError) || begun, "{name}: {refused:?}");
     }
-    assert!(proxy.repeated() >= all, "{} answers were given again for {all} cuts", proxy.repeated());
+    assert!(proxy.repeated() >= all, "{} answers were repeated for {all} cuts", proxy.repeated());
     all
 }

@@ -16,7 +16,7 @@ const IN_A_BLOCK: &str = "\r\n__exception__\r\nabcdefghijklmnop\r\n\
     92 abcdefghijklmnop\r\n__exception__\r\n";
 
 #[tokio::test]
-async fn none_of_either_kind_is_taken_for_an_end() {
+async fn exceptions_are_not_mistaken_for_the_end() {
     const SPLITS: [(usize, End); 4] =
         [(usize::MAX, End::Proper), (1, End::Proper), (7, End::Broken), (40, End::Proper)];
     assert!(IN_A_BLOCK.contains(&format!("92 {TAG}\r\n")));

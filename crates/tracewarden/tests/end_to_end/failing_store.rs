@@ -33,7 +33,7 @@ async fn bind(admin: &Client, table: &str) {
 }
 
 #[tokio::test]
-async fn an_exception_after_the_first_byte_breaks_the_page_off() {
+async fn an_exception_after_the_first_byte_aborts_the_page() {
     let store = Store::start();
     store
         .run(
@@ -56,7 +56,7 @@ async fn an_exception_after_the_first_byte_breaks_the_page_off() {
         let request = ada.with("accept", accept).request(reqwest::Method::POST, "/traces/query");
         let answer = request.json(&json!({})).send().await.unwrap();
         assert_eq!(answer.status(), 200);
-        assert!(answer.bytes().await.is_err(), "{accept}: the page closes");
+        assert!(answer.bytes().await.is_err(), "{accept}: the page must be aborted");
     }
     let records = admin.get("/audit?action=traces.query&limit=2").await.expect(200).body;
     let outcomes = [0_usize, 1].map(|place| &records["records"][place]["outcome"]);

@@ -18,7 +18,7 @@ const IN_TIME: Duration = Duration::from_secs(10);
 const NAME: &str = "repeat('x', 1000)";
 
 #[tokio::test]
-async fn a_reset_anywhere_is_seen() {
+async fn resets_are_detected_at_every_position() {
     let scene = Scene::start(NAME, &[]).await;
     for (question, whole) in scene.questions().await {
         let name = question.name;
@@ -41,7 +41,7 @@ async fn a_reset_anywhere_is_seen() {
             let untouched = seen == whole && !scene.proxy.has_held_back();
             assert!(
                 seen.is_failure() || untouched,
-                "{name}: reset after {place} of {total} bytes came {seen:?}"
+                "{name}: reset after {place} of {total} bytes gave {seen:?}"
             );
             resets += usize::from(!untouched);
         }
@@ -51,7 +51,7 @@ async fn a_reset_anywhere_is_seen() {
 }
 
 #[tokio::test]
-async fn the_end_of_an_answer_is_not_told_by_closing() {
+async fn closing_the_connection_does_not_end_an_answer() {
     let scene = Scene::start(NAME, &[]).await;
     for (question, whole) in scene.questions().await {
         let name = question.name;

@@ -39,7 +39,7 @@ async fn within_two_seconds(client: &Client, body: Value) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn one_attribute_of_an_inner_span_opens_the_whole_trace() {
+async fn one_attribute_of_an_inner_span_grants_access_to_the_whole_trace() {
     let store = Store::start();
     let service = store.service();
     let admin = service.admin().await;

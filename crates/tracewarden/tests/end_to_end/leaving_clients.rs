@@ -90,7 +90,7 @@ async fn outcomes_of(admin: &Client, action: &str, number: usize) -> Vec<String>
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_takes_its_statement_along() {
+async fn a_client_disconnect_stops_its_statement() {
     let store = store().await;
     let proxy = ChaosProxy::start(store.address()).unwrap();
     // The first endpoint fails in the middle of the test.
@@ -137,7 +137,7 @@ async fn agent(user: &Client) -> Client {
 }
 
 #[tokio::test]
-async fn an_agent_that_leaves_takes_its_statement_along() {
+async fn an_agent_disconnect_stops_its_statement() {
     let store = store().await;
     let (service, admin) = bound_service_at(&store.url, &store, &[]).await;
     let ada = reader(&service, &admin).await;
@@ -161,7 +161,7 @@ async fn an_agent_that_leaves_takes_its_statement_along() {
 
 /// `TRACEWARDEN_TEST_LEAVERS` clients use each operation that reads spans in turn, and disconnect at different times.
 #[tokio::test]
-async fn all_of_many_who_leave_take_their_statements_along() {
+async fn many_client_disconnects_stop_all_statements() {
     let many: usize = std::env::var("TRACEWARDEN_TEST_LEAVERS").map_or(18, |many| many.parse().unwrap());
     let store = store().await;
     let (service, admin) = bound_service_at(&store.url, &store, &[]).await;
@@ -180,7 +180,7 @@ async fn all_of_many_who_leave_take_their_statements_along() {
     for number in 0..many {
         let (name, request) = match number % 9 {
             0 => ("a search", query("application/json")),
-            1 => ("a search in lines", query("application/x-ndjson")),
+            1 => ("a search as NDJSON", query("application/x-ndjson")),
             2 => ("a trace", ada.request(Method::GET, &trace)),
             3 => ("an explanation", ada.request(Method::GET, &format!("{trace}/explain"))),
             4 => ("values", ada.request(Method::GET, "/filter/values?ref=ServiceName")),
@@ -198,7 +198,10 @@ async fn all_of_many_who_leave_take_their_statements_along() {
         wait_for(&store, 0, SOON).await;
         longest = longest.max(left.elapsed());
     }
-    println!("{many} left; the last of their statements ended {} ms after that", longest.as_millis());
+    println!(
+        "{many} clients disconnected; the slowest of their statements ended {} ms later",
+        longest.as_millis()
+    );
 }
 
 #[tokio::test]
@@ -214,12 +217,12 @@ async fn a_service_that_stops_leaves_nothing_running() {
     assert!(std::process::Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
     assert!(tokio::task::spawn_blocking(move || service.wait()).await.unwrap().success());
     wait_for(&store, 0, SOON).await;
-    assert!(asking.await.unwrap().is_err(), "the answer is broken off");
+    assert!(asking.await.unwrap().is_err(), "the answer must be aborted");
 }
 
 /// A slow reader may take longer than `query_timeout` to read a page, but not longer than `answer_timeout`.
 #[tokio::test]
-async fn slow_readers_have_a_limit_of_their_own() {
+async fn slow_readers_have_a_separate_limit() {
     let store = store().await;
     let environment = [("TRACEWARDEN_QUERY_TIMEOUT", "2s"), ("TRACEWARDEN_ANSWER_TIMEOUT", "8s")];
     let (service, admin) = bound_service_at(&store.url, &store, &environment).await;
@@ -230,12 +233,12 @@ async fn slow_readers_have_a_limit_of_their_own() {
     while let Some(chunk) = answer.chunk().await.unwrap() {
         last = chunk;
     }
-    assert!(last.ends_with(b"]}\n"), "the document closes");
+    assert!(last.ends_with(b"]}\n"), "the document must be complete");
     let mut answer = ada.request(Method::POST, "/traces/query").json(&json!({})).send().await.unwrap();
     assert!(answer.chunk().await.unwrap().is_some());
     wait_for(&store, 1, Duration::from_secs(5)).await;
     tokio::time::sleep(Duration::from_secs(8)).await;
     wait_for(&store, 0, SOON).await;
-    assert!(answer.bytes().await.is_err(), "the page is broken off");
+    assert!(answer.bytes().await.is_err(), "the page must be aborted");
     assert_eq!(outcomes(&admin, 1).await, ["failed"]);
 }

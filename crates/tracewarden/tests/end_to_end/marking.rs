@@ -32,7 +32,7 @@ fn logical_types(of: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn whatever_discovery_offers_can_be_marked_and_nothing_else() {
+async fn exactly_the_fields_of_discovery_can_be_marked() {
     let store = Store::start();
     let service = store.service();
     let admin = service.admin().await;
@@ -95,7 +95,7 @@ async fn whatever_discovery_offers_can_be_marked_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_refused_field_is_told_how_it_could_be_one() {
+async fn refused_fields_get_advice() {
     let store = Store::start();
     let service = store.service();
     let admin = service.admin().await;
@@ -139,7 +139,7 @@ async fn a_refused_field_is_told_how_it_could_be_one() {
         (
             json!({"map": "Typed", "name": "k"}),
             "/name",
-            "a declared enumeration may hold a number without a name",
+            "a declared enumeration may contain a number without a name",
         ),
         (
             json!({"map": "Typed", "name": "n", "type": "string"}),
@@ -147,7 +147,7 @@ async fn a_refused_field_is_told_how_it_could_be_one() {
             "it is of type Int64, which can be number",
         ),
         (json!({"map": "Doc", "name": "a..b"}), "/name", "names joined by dots"),
-        (json!({"map": "Doc", "name": "a.:`String`"}), "/name", "means something else to the trace store"),
+        (json!({"map": "Doc", "name": "a.:`String`"}), "/name", "has another meaning in ClickHouse"),
         (
             json!({"map": "Split", "name": "y"}),
             "/map",

@@ -13,7 +13,7 @@ use tracewarden_testkit::chaos_proxy::{ChaosProxy, Fault, Rewriting};
 use crate::support::store::{Store, blue_policies, bound_service_at};
 use crate::support::{Client, Service};
 
-const LINES: &str = "a page in lines";
+const LINES: &str = "a page as NDJSON";
 
 /// An unhealthy endpoint is tried again after at most ten seconds.
 const BACK: Duration = Duration::from_secs(15);
@@ -216,7 +216,7 @@ impl Scene {
         let seen = question.ask().await;
         let changed = self.proxy.changed() > 0;
         let right = if changed { seen.is_failure() } else { seen == whole };
-        assert!(right, "{}: {rewriting:?} came {seen:?}, and it is {whole:?}", question.name);
+        assert!(right, "{}: {rewriting:?} gave {seen:?} instead of {whole:?}", question.name);
         changed
     }
 }

@@ -20,7 +20,7 @@ async fn records(admin: &Client) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn each_call_leaves_one_record_that_says_what_was_asked_and_given() {
+async fn each_call_leaves_one_record_with_request_and_result() {
     let store = Store::start();
     let (_service, admin, ada) = two_teams(&store).await;
     let agent = key(&ada, json!({})).await;
@@ -131,7 +131,7 @@ async fn traces_are_compared_one_after_the_other() {
 
 /// An argument that only the trace itself shows to be invalid is rejected after a recorded read.
 #[tokio::test]
-async fn a_place_that_is_not_there_is_a_read_that_ended() {
+async fn an_invalid_cursor_is_rejected_after_a_recorded_read() {
     let store = Store::start();
     let (_service, admin, ada) = two_teams(&store).await;
     let agent = key(&ada, json!({})).await;
@@ -148,7 +148,7 @@ async fn a_place_that_is_not_there_is_a_read_that_ended() {
 
 /// The suffix of a cursor identifies the list, and can be combined with any position.
 #[tokio::test]
-async fn a_place_beyond_the_end_is_an_empty_page_of_a_read_that_ended() {
+async fn a_cursor_beyond_the_end_gives_an_empty_recorded_page() {
     let store = Store::start();
     let (_service, admin, ada) = two_teams(&store).await;
     let agent = key(&ada, json!({})).await;
@@ -169,7 +169,7 @@ async fn a_place_beyond_the_end_is_an_empty_page_of_a_read_that_ended() {
 }
 
 #[tokio::test]
-async fn what_could_not_be_read_is_on_record_too() {
+async fn unreadable_calls_are_recorded() {
     let store = Store::start();
     let (_service, admin, ada) = two_teams(&store).await;
     let agent = key(&ada, json!({})).await;
@@ -226,7 +226,7 @@ async fn every_view_counts_each_span_once() {
 }
 
 #[tokio::test]
-async fn refused_calls_are_on_record_too() {
+async fn refused_calls_are_recorded() {
     let store = Store::start();
     let (_service, admin, ada) = two_teams(&store).await;
     let agent = key(&ada, json!({})).await;

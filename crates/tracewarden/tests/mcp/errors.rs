@@ -21,7 +21,7 @@ fn condition(condition: Value) -> Value {
 }
 
 #[tokio::test]
-async fn each_mistake_is_answered_with_what_would_be_right() {
+async fn mistakes_are_answered_with_corrections() {
     let store = Store::start();
     let (_service, _admin, ada) = two_teams(&store).await;
     let agent = key(&ada, json!({})).await;
@@ -123,12 +123,12 @@ async fn each_mistake_is_answered_with_what_would_be_right() {
         "svc_query_traces",
         json!({"limit": 0}),
         "invalid_request",
-        &["limit: `limit` is at least 1"],
+        &["limit: `limit` must be at least 1"],
     )
     .await;
     check(agent, "svc_query_traces", json!({"cursor": "x"}), "invalid_cursor", &["leave `cursor` out"]).await;
     let both = json!({"cursor": "x", "last": "1h"});
-    check(agent, "svc_query_traces", both, "invalid_request", &["cursor: it holds the window"]).await;
+    check(agent, "svc_query_traces", both, "invalid_request", &["cursor: it contains the window"]).await;
     check(
         agent,
         "svc_query_traces",
@@ -137,7 +137,8 @@ async fn each_mistake_is_answered_with_what_would_be_right() {
         &["max_tokens: at least 1000"],
     )
     .await;
-    check(agent, "svc_get_trace", json!({}), "invalid_request", &["trace_id: this is needed"]).await;
+    check(agent, "svc_get_trace", json!({}), "invalid_request", &["trace_id: this argument is required"])
+        .await;
     check(
         agent,
         "svc_get_trace",
@@ -151,7 +152,7 @@ async fn each_mistake_is_answered_with_what_would_be_right() {
         "svc_get_trace",
         json!({"trace_id": RED}),
         "trace_not_found",
-        &["your access does not open it", "svc_query_traces lists"],
+        &["you may not read it", "svc_query_traces lists"],
     )
     .await;
     check(
@@ -237,7 +238,7 @@ async fn an_empty_answer_says_why_it_may_be_empty() {
         ("svc_field_values", json!({"ref": "ServiceName", "prefix": "x", "last": "5m"})),
     ] {
         let text = call(&agent, tool, arguments).await.expect().text;
-        for part in ["longer `last`", "access"] {
+        for part in ["longer `last`", "may not read"] {
             assert!(text.contains(part), "{tool}: {text}");
         }
     }
@@ -248,7 +249,7 @@ type Way<'a> = (&'a str, &'a dyn Fn(&str) -> Value);
 
 /// Tests every tool that takes a trace id with a forbidden trace, an absent one and invalid ids.
 #[tokio::test]
-async fn nobody_is_told_apart_from_nothing() {
+async fn forbidden_and_absent_traces_get_the_same_answer() {
     let store = Store::start();
     let (_service, _admin, ada) = two_teams(&store).await;
     let agent = key(&ada, json!({})).await;
@@ -296,7 +297,7 @@ async fn nobody_is_told_apart_from_nothing() {
 }
 
 #[tokio::test]
-async fn administrators_are_told_what_the_trace_store_answered() {
+async fn administrators_see_the_error_of_clickhouse() {
     let store = Store::start();
     let (_service, admin, ada) = two_teams(&store).await;
     admin.patch("/users/admin", json!({"roles": ["admin", "blue"]})).await.expect(200);

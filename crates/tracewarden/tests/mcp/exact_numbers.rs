@@ -61,11 +61,11 @@ async fn a_number_that_no_column_can_hold_is_refused_by_its_name() {
     let agent = key(&ada, json!({})).await;
     let long = "7".repeat(320);
     for (number, why) in [
-        ("1e309", "larger than any column can hold"),
-        ("1e400", "larger than any column can hold"),
-        ("-1e400", "larger than any column can hold"),
-        (long.as_str(), "larger than any column can hold"),
-        ("1e-999", "nearer to zero than any column can hold; write 0"),
+        ("1e309", "larger than any column can store"),
+        ("1e400", "larger than any column can store"),
+        ("-1e400", "larger than any column can store"),
+        (long.as_str(), "larger than any column can store"),
+        ("1e-999", "nearer to zero than any column can store; write 0"),
     ] {
         for sent in [number.to_owned(), format!("\"{number}\"")] {
             for (member, operand) in [

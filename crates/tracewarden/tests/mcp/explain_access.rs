@@ -8,7 +8,7 @@ use crate::rpc::{call, key};
 use crate::support::store::{BLUE, RED, Store, bind, binding, two_teams};
 
 #[tokio::test]
-async fn what_is_open_and_why_is_said_in_words() {
+async fn access_is_explained_in_words() {
     let store = Store::start();
     let (_service, admin, ada) = two_teams(&store).await;
     let agent = key(&ada, json!({})).await;
@@ -36,7 +36,7 @@ async fn what_is_open_and_why_is_said_in_words() {
     );
     let ids: Vec<&str> = list(opened, "first").iter().map(|span| text(span, "span_id")).collect();
     assert_eq!(ids, ["0000000000000000", "0000000000000002", "0000000000000004"]);
-    assert!(answer.text.contains("the policy `Blue` of the role `blue` opens it"), "{}", answer.text);
+    assert!(answer.text.contains("the policy `Blue` of the role `blue` grants access"), "{}", answer.text);
     assert!(answer.text.contains("| blue / Blue, 3 spans: [0000000000000000]"), "{}", answer.text);
     assert_eq!(suggested(&answer.body, "svc_get_trace").next(), Some(&json!({"trace_id": BLUE})));
 
@@ -50,7 +50,7 @@ async fn what_is_open_and_why_is_said_in_words() {
 }
 
 #[tokio::test]
-async fn fields_that_others_do_not_know_of_are_not_named() {
+async fn hidden_fields_are_not_named() {
     let store = Store::start();
     let (_service, admin, ada) = two_teams(&store).await;
     store
@@ -69,7 +69,7 @@ async fn fields_that_others_do_not_know_of_are_not_named() {
             assert_eq!(policy["in_words"], Value::Null, "{policy}");
         }
         assert!(!answer.result.contains("secret.label"), "{}", answer.result);
-        assert!(answer.text.contains("fields that you may not filter by"), "{}", answer.text);
+        assert!(answer.text.contains("fields that you may not search"), "{}", answer.text);
         assert!(answer.text.contains("(what is labelled)"), "{}", answer.text);
     }
     // Administrators see all fields.
@@ -81,7 +81,7 @@ async fn fields_that_others_do_not_know_of_are_not_named() {
 }
 
 #[tokio::test]
-async fn a_key_says_what_narrows_it() {
+async fn a_key_shows_its_constraint() {
     let store = Store::start();
     let (_service, admin, ada) = two_teams(&store).await;
     let tools = json!(["svc_explain_access", "svc_get_trace"]);
@@ -106,7 +106,7 @@ async fn a_key_says_what_narrows_it() {
     let agent = key(&ada, json!({})).await;
     let answer = call(&agent, "svc_explain_access", json!({})).await.expect();
     assert!(
-        answer.text.contains("without a role") && answer.text.contains("no trace is open"),
+        answer.text.contains("without a role") && answer.text.contains("you can read no trace"),
         "{}",
         answer.text
     );
@@ -137,7 +137,7 @@ async fn calls_are_on_record_with_and_without_a_trace() {
 }
 
 #[tokio::test]
-async fn what_spans_are_called_is_data() {
+async fn span_names_are_marked_as_data() {
     let store = Store::start();
     store
         .run(

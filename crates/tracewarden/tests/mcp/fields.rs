@@ -39,7 +39,7 @@ async fn fields_are_those_of_the_rest_api_member_by_member() {
 }
 
 #[tokio::test]
-async fn fields_that_do_not_fit_are_said_to_be_left_out() {
+async fn omitted_fields_are_reported() {
     let store = Store::start();
     let (_service, admin, _ada) = two_teams(&store).await;
     let many = (0..200).map(|at| json!({"map": "SpanAttributes", "name": format!("attribute.{at}"), "filterable": true, "policy": false}));

@@ -14,7 +14,7 @@ fn introduction(name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn only_a_living_key_is_let_in() {
+async fn only_valid_keys_are_accepted() {
     let service = Service::start();
     let admin = service.admin().await;
     let list = |client: Client| async move { send(&client, "tools/list", json!({})).await };
@@ -39,7 +39,7 @@ async fn only_a_living_key_is_let_in() {
 }
 
 #[tokio::test]
-async fn a_key_whose_owner_has_to_change_the_password_first_opens_nothing() {
+async fn a_key_whose_owner_must_change_the_password_is_refused() {
     let service = Service::start();
     let admin = service.admin().await;
     let ada = service.user(&admin, "ada", &[]).await;
@@ -83,13 +83,13 @@ async fn the_port_of_the_public_url_is_part_of_its_name() {
     send(&agent.with("host", "traces.example.com:8443"), "tools/list", json!({})).await.expect(200);
     let refused = send(&agent.with("host", "traces.example.com"), "tools/list", json!({})).await;
     let detail = refused.problem(403, "cross_site").body["detail"].to_string();
-    assert!(detail.contains("pass `Host` on as it came, with its port"), "{detail}");
+    assert!(detail.contains("forward `Host` unchanged, with its port"), "{detail}");
     let documented = include_str!("../../../../docs/operations.md");
     assert!(documented.contains("proxy_set_header Host $http_host;") && !documented.contains("Host $host;"));
 }
 
 #[tokio::test]
-async fn what_is_not_served_is_said_as_everywhere() {
+async fn unsupported_requests_get_the_usual_errors() {
     let service = Service::start();
     let agent = key(&service.admin().await, json!({})).await;
     let agent = agent.with("accept", "application/json, text/event-stream");
@@ -138,7 +138,7 @@ fn ping() -> Value {
 }
 
 #[tokio::test]
-async fn whatever_admits_json_is_answered_with_and_without_a_slash() {
+async fn json_is_returned_with_and_without_a_trailing_slash() {
     let service = Service::start();
     let agent = key(&service.admin().await, json!({})).await;
     for path in ["/mcp", "/mcp/"] {

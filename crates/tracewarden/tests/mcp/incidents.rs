@@ -109,7 +109,7 @@ fn found(answer: &Value, cause: &Cause) -> bool {
 }
 
 #[tokio::test]
-async fn the_cause_is_found_by_what_answers_suggest() {
+async fn suggested_calls_lead_to_the_cause() {
     let base =
         std::env::var("TRACEWARDEN_TEST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(20_261_122);
     println!("base seed {base}");

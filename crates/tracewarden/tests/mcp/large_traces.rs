@@ -92,7 +92,7 @@ async fn a_chain_of_five_thousand() {
 }
 
 #[tokio::test]
-async fn texts_that_want_to_be_more() {
+async fn hostile_texts_stay_marked_as_data() {
     let store = Store::start();
     let trace = made::hostile(&store).await;
     let told = check(&store, trace, &[6_000], Some(json!({"max_tokens": 10_000}))).await;

@@ -19,7 +19,7 @@ async fn search(agent: &Client, tool: &str) -> (Value, String) {
 }
 
 #[tokio::test]
-async fn a_search_says_how_far_around_the_window_it_looked() {
+async fn a_search_names_the_range_read_around_the_window() {
     let store = Store::start();
     let (_service, admin, ada) = two_teams(&store).await;
     let agent = key(&ada, json!({})).await;
@@ -44,7 +44,7 @@ async fn a_search_says_how_far_around_the_window_it_looked() {
 }
 
 #[tokio::test]
-async fn columns_that_only_a_name_shows_are_named() {
+async fn alias_columns_are_listed() {
     let store = Store::start();
     let aliases: Vec<String> =
         (0..12).map(|at| format!("ADD COLUMN Alias{at} String ALIAS SpanKind")).collect();

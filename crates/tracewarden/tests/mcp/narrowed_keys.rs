@@ -31,7 +31,7 @@ async fn listed(agent: &Client) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn each_tool_alone_opens_itself_and_no_other() {
+async fn each_tool_constraint_allows_only_that_tool() {
     let store = Store::start();
     let (_service, admin, ada) = two_teams(&store).await;
     let whole = key(&ada, json!({})).await;
@@ -47,7 +47,7 @@ async fn each_tool_alone_opens_itself_and_no_other() {
                 called.expect();
             } else {
                 let text = called.failure("forbidden");
-                assert!(text.contains("made for other tools"), "{text}");
+                assert!(text.contains("limited to other tools"), "{text}");
             }
         }
         // The REST API has equivalents of five of them.
@@ -75,7 +75,7 @@ async fn each_tool_alone_opens_itself_and_no_other() {
 }
 
 #[tokio::test]
-async fn a_policy_narrows_every_tool() {
+async fn a_policy_constraint_applies_to_every_tool() {
     let store = Store::start();
     let (_service, _admin, ada) = two_teams(&store).await;
     for (policy, opens) in [("ServiceName == \"shop\"", true), ("ServiceName == \"other\"", false)] {
@@ -122,7 +122,7 @@ async fn an_expired_key_is_refused_at_the_next_call() {
 }
 
 #[tokio::test]
-async fn what_roles_take_away_is_gone_at_the_next_call() {
+async fn revoked_access_is_gone_at_the_next_call() {
     let store = Store::start();
     let (_service, admin, ada) = two_teams(&store).await;
     let agent = key(&ada, json!({})).await;

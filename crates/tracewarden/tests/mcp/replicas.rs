@@ -83,7 +83,7 @@ async fn through(replicas: &[Client; 2], tool: &str, arguments: Value, list: &st
         match next {
             Some(next) => arguments = next["arguments"].clone(),
             None => {
-                assert!(turn > 0, "one replica gave everything: {body}");
+                assert!(turn > 0, "one replica returned all pages: {body}");
                 return all;
             }
         }

@@ -88,7 +88,7 @@ async fn last_client(admin: &Client) -> String {
 }
 
 #[tokio::test]
-async fn a_key_that_is_no_longer_good_is_refused_in_the_clients_words() {
+async fn sdks_report_a_revoked_key() {
     let store = Store::start();
     let (service, _admin, ada) = two_teams(&store).await;
     let key = token(&ada, json!({})).await;

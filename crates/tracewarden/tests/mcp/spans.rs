@@ -164,7 +164,7 @@ async fn one_large_span_keeps_no_call_busy() {
 }
 
 #[tokio::test]
-async fn values_that_are_empty_are_seen_in_text() {
+async fn empty_values_are_visible_in_text() {
     let store = Store::start();
     let (_service, client) = reader(&store, "").await;
     store

@@ -19,10 +19,10 @@ fn number(name: &str, otherwise: u64) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tools_open_what_rest_opens() {
+async fn tools_grant_the_same_access_as_rest() {
     let seed = number("TRACEWARDEN_TEST_SEED", 20_261_122);
     let count = number("TRACEWARDEN_TEST_WORLDS", WORLDS as u64) as usize;
-    println!("seed {seed}, {count} worlds");
+    println!("seed {seed}, {count} data sets");
     let store = Store::start();
     let service = store.service_with(&[("TRACEWARDEN_MAX_QUERIES_PER_USER", "unlimited")]);
     let admin = service.admin().await;
@@ -56,7 +56,7 @@ async fn tools_open_what_rest_opens() {
             continue;
         }
         let (key, client) = worlds.narrowed_key(&owner.rest).await;
-        let name = format!("{} by a narrowed key", owner.name);
+        let name = format!("{} with a scoped API key", owner.name);
         let limited = Caller { name, rest: client.clone(), agent: client };
         same_schema(&limited).await;
         let runs = [compare(owner, world, &fields, first), compare(&limited, world, &fields, second)];
@@ -65,13 +65,13 @@ async fn tools_open_what_rest_opens() {
         narrowed.add(&of_key);
         owner.rest.delete(&format!("/me/api-keys/{key}")).await.expect(204);
     }
-    println!("users: {users:?}\nnarrowed keys: {narrowed:?}");
+    println!("users: {users:?}\nscoped API keys: {narrowed:?}");
     let Compared { open, closed, matched, unmatched, groups, values } = users;
     let least = [open, closed, matched, unmatched, groups, values].into_iter().min();
-    assert!(least > Some(count / 2), "the worlds are too empty to show anything: {users:?}");
+    assert!(least > Some(count / 2), "the data sets are too sparse to test anything: {users:?}");
     let least = narrowed.open.min(narrowed.closed);
     assert!(
         least > count / 10,
-        "narrowed keys are too narrow, or not narrow enough, to show anything: {narrowed:?}"
+        "the policies of scoped API keys match too few or too many traces to test anything: {narrowed:?}"
     );
 }

@@ -54,7 +54,7 @@ async fn tampering_shows(service: Service) {
     run(&service, "UPDATE audit SET target = 'eve' WHERE sequence = 3").await;
     let (status, printed) = verify(&service, &[]);
     assert_eq!(status, Some(1), "{printed}");
-    assert!(printed.starts_with("broken at record 3: its content is not what was written"), "{printed}");
+    assert!(printed.starts_with("broken at record 3: its content has been changed"), "{printed}");
     run(&service, "UPDATE audit SET target = 'ada' WHERE sequence = 3").await;
     assert_eq!(verify(&service, &[]).0, Some(0));
 
@@ -100,7 +100,7 @@ async fn removals_show(mut service: Service) {
     let (status, printed) = verify(&service, &[]);
     assert_eq!(status, Some(0), "{printed}");
     assert!(
-        printed.contains(&format!("of the records tell of a removal, the newest is {told}\n")),
+        printed.contains(&format!("of the records report a removal, the newest is {told}\n")),
         "{printed}"
     );
     let late = head(&printed);
@@ -119,15 +119,15 @@ async fn removals_show(mut service: Service) {
         ("TRACEWARDEN_AUDIT_RETENTION", "1s"),
         ("TRACEWARDEN_METRICS_LISTEN", "127.0.0.1:0"),
     ]);
-    let refused = |log: &String| log.contains("its content is not what was written");
+    let refused = |log: &String| log.contains("its content has been changed");
     let log = until(async || service.log(), refused).await;
-    let line = log.lines().find(|line| line.contains("its content is not what was written")).unwrap();
+    let line = log.lines().find(|line| line.contains("its content has been changed")).unwrap();
     assert!(line.contains("ERROR") && line.contains("old audit records were not removed"), "{line}");
     let metrics = crate::metrics::scrape(&service).await;
     assert!(crate::metrics::value(&metrics, "tracewarden_audit_prune_refusals_total") >= 1.0, "{metrics}");
     let (status, printed) = verify(&service, &[]);
     assert_eq!(status, Some(1), "{printed}");
-    assert!(printed.contains("its content is not what was written"), "{printed}");
+    assert!(printed.contains("its content has been changed"), "{printed}");
 }
 
 #[tokio::test]
@@ -163,7 +163,7 @@ async fn a_log_without_its_end_or_its_table_is_broken() {
 }
 
 #[test]
-fn what_cannot_be_checked_is_not_intact() {
+fn a_log_that_cannot_be_checked_is_not_intact() {
     let directory = tempfile::tempdir().unwrap();
     let run = |url: &str, arguments: &[&str]| {
         let mut command = program();
@@ -178,7 +178,7 @@ fn what_cannot_be_checked_is_not_intact() {
     std::fs::write(directory.path().join("empty.db"), "").unwrap();
     let (status, error) = run("sqlite:empty.db", &[]);
     assert_eq!(status, Some(2), "{error}");
-    assert!(error.contains("holds no data of this service"), "{error}");
+    assert!(error.contains("contains no data of this service"), "{error}");
     // The discard port: no program listens on it.
     let (status, error) = run("postgres://tracewarden:hunter2@127.0.0.1:9/tracewarden", &[]);
     assert_eq!(status, Some(2), "{error}");

@@ -52,7 +52,7 @@ fn worst(findings: &[String], level: &str) {
 }
 
 #[tokio::test]
-async fn the_user_of_the_trace_store() {
+async fn checks_the_clickhouse_user() {
     let store = Store::start();
     let (service, _admin) = bound_service(&store, &[]).await;
 
@@ -61,8 +61,8 @@ async fn the_user_of_the_trace_store() {
     worst(&findings, "warning");
     assert!(success);
     for (level, text) in [
-        ("ok", "`default` in"),
-        ("ok", "takes the settings"),
+        ("ok", "accepts `default`"),
+        ("ok", "accepts the settings"),
         ("warning", "may do more than read: "),
         ("warning", "can reach files and other systems: "),
         ("warning", "reads more than the trace source: *.*"),
@@ -78,9 +78,9 @@ async fn the_user_of_the_trace_store() {
     let store = store.restart_as(LIMITED);
     let limited = [("TRACEWARDEN_CLICKHOUSE_URL", store.url.as_str())];
     let (success, findings) = check(&service, &limited, &[]);
-    has(&findings, "warning", "sees what others ask");
+    has(&findings, "warning", "sees the queries of other users");
     let others: Vec<String> =
-        findings.into_iter().filter(|finding| !finding.contains("sees what others ask")).collect();
+        findings.into_iter().filter(|finding| !finding.contains("sees the queries of other users")).collect();
     worst(&others, "ok");
     assert!(success && !check(&service, &limited, &["--strict"]).0);
     let findings = others;
@@ -95,7 +95,7 @@ async fn the_user_of_the_trace_store() {
     let loosely = Store::start().restart_as(&loose);
     let (success, findings) = check(&service, &[("TRACEWARDEN_CLICKHOUSE_URL", &loosely.url)], &[]);
     assert!(success);
-    has(&findings, "warning", "nothing but the service limits `max_execution_time`");
+    has(&findings, "warning", "only the service limits `max_execution_time`");
     has(&findings, "warning", "`compatibility` is 25.8");
 
     let longer = [limited[0], ("TRACEWARDEN_ANSWER_TIMEOUT", "11m")];
@@ -106,7 +106,7 @@ async fn the_user_of_the_trace_store() {
     let wrong = [limited[0], ("TRACEWARDEN_CLICKHOUSE_PASSWORD", "hunter2")];
     let (success, findings) = check(&service, &wrong, &[]);
     assert!(!success);
-    has(&findings, "error", "does not let `default` in");
+    has(&findings, "error", "rejects the sign-in of `default`");
 
     let store = store.restart_as(&LIMITED.replace("otel.otel_traces", "other.*"));
     let (success, findings) = check(&service, &[("TRACEWARDEN_CLICKHOUSE_URL", &store.url)], &[]);
@@ -125,7 +125,7 @@ async fn the_user_of_the_trace_store() {
     let store = store.restart_as(&LIMITED.replace("<readonly>2", "<readonly>1"));
     let (success, findings) = check(&service, &[("TRACEWARDEN_CLICKHOUSE_URL", &store.url)], &[]);
     assert!(!success);
-    has(&findings, "error", "give it `readonly = 2`");
+    has(&findings, "error", "set `readonly = 2`");
 }
 
 #[tokio::test]
@@ -145,50 +145,50 @@ async fn an_absent_store_is_a_warning_and_an_absent_database_is_not() {
     };
     let (success, findings) = run("sqlite:new.db", &[]);
     assert!(success);
-    has(&findings, "ok", "the next start makes it");
+    has(&findings, "ok", "the next start creates it");
     has(&findings, "ok", "no trace source is bound yet");
     has(&findings, "warning", "http://127.0.0.1:9: does not answer");
     assert!(!directory.path().join("new.db").exists());
     assert!(!run("sqlite:new.db", &["--strict"]).0);
     let (success, findings) = run("sqlite:missing/new.db", &[]);
     assert!(!success);
-    has(&findings, "error", "there is no directory");
+    has(&findings, "error", "does not exist: create it");
     let (success, findings) = run("postgres://tracewarden:hunter2@127.0.0.1:9/tracewarden", &[]);
     assert!(!success);
-    has(&findings, "error", "own database unavailable");
-    has(&findings, "warning", "which trace source is bound is not known");
+    has(&findings, "error", "application database unavailable");
+    has(&findings, "warning", "the bound trace source is not known");
     assert!(!findings.iter().any(|line| line.contains("no trace source is bound yet")), "{findings:?}");
     let database = postgres::database().unwrap();
     let absent = format!("{}_absent", database.url());
     let (success, findings) = run(&absent, &[]);
     assert!(!success);
-    has(&findings, "error", "_absent\" does not exist; mend `database_url`");
+    has(&findings, "error", "_absent\" does not exist; correct `database_url`");
 }
 
 #[tokio::test]
-async fn the_own_database() {
+async fn checks_the_application_database() {
     let service = Service::start();
     has(&check(&service, &[], &[]).1, "ok", "schema current");
     let file = service.directory.path().join("tracewarden.db");
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
-    has(&check(&service, &[], &[]).1, "warning", "open to others (mode 644)");
+    has(&check(&service, &[], &[]).1, "warning", "accessible to other users (mode 644)");
     std::fs::write(&file, "no database").unwrap();
     for side in ["tracewarden.db-wal", "tracewarden.db-shm"] {
         let _ = std::fs::remove_file(service.directory.path().join(side));
     }
     let (success, findings) = check(&service, &[], &[]);
     assert!(!success);
-    has(&findings, "error", "is no SQLite database");
+    has(&findings, "error", "is not a SQLite database");
 
     let service = Service::start_on(&Arc::new(postgres::database().unwrap()), &[]);
-    has(&check(&service, &[], &[]).1, "ok", "own database: PostgreSQL");
+    has(&check(&service, &[], &[]).1, "ok", "application database: PostgreSQL");
     has(&check(&service, &[], &[]).1, "ok", "schema current");
     sqlx::any::install_default_drivers();
     let database = service.database.as_ref().unwrap();
     database
         .run(&["DELETE FROM schema_migrations WHERE version = (SELECT max(version) FROM schema_migrations)"])
         .unwrap();
-    has(&check(&service, &[], &[]).1, "warning", "schema older by 1 step");
+    has(&check(&service, &[], &[]).1, "warning", "schema 1 step(s) behind");
     database.run(&["INSERT INTO schema_migrations VALUES (99, 'later', 'x', 1)"]).unwrap();
     let (success, findings) = check(&service, &[], &[]);
     assert!(!success);
@@ -210,7 +210,7 @@ fn files_with_secrets_are_private() {
     has(&findings, "ok", "password` holds a secret and is private");
     write("password", "hunter2\n", 0o644);
     let (_, findings) = check(&service, &[(variable, &password)], &[]);
-    has(&findings, "warning", "password` holds a secret and is open to others (mode 644)");
+    has(&findings, "warning", "password` holds a secret and is accessible to other users (mode 644)");
     // A configuration file is checked if it contains a secret.
     let harmless = write("harmless.toml", "max_values = 7\n", 0o644);
     let (_, findings) = check(&service, &[], &["--config", &harmless]);
@@ -222,7 +222,7 @@ fn files_with_secrets_are_private() {
 }
 
 #[tokio::test]
-async fn settings_are_shown_as_they_are_written_and_doubted() {
+async fn shows_settings_and_warnings() {
     let service = Service::start();
     let environment =
         [("TRACEWARDEN_PUBLIC_URL", "https://traces.example.com"), ("TRACEWARDEN_AUDIT_RETENTION", "90s")];
@@ -233,7 +233,7 @@ async fn settings_are_shown_as_they_are_written_and_doubted() {
     assert!(!printed.contains("Some(") && !printed.contains("None"), "{printed}");
     let (success, findings) = check(&service, &environment, &[]);
     assert!(success);
-    has(&findings, "warning", "`trusted_proxies` names none");
+    has(&findings, "warning", "`trusted_proxies` is empty");
     has(&findings, "warning", "`audit_retention` removes audit records older than 90s");
 }
 
@@ -247,8 +247,8 @@ async fn addresses_to_listen_on() {
     let running = [("TRACEWARDEN_LISTEN", listen), ("TRACEWARDEN_METRICS_LISTEN", metrics)];
     let (success, findings) = check(&service, &running, &[]);
     assert!(success);
-    has(&findings, "ok", &format!("`listen`: this service runs already on {listen}"));
-    has(&findings, "ok", &format!("`metrics_listen`: this service runs already on {metrics}"));
+    has(&findings, "ok", &format!("`listen`: this service already runs on {listen}"));
+    has(&findings, "ok", &format!("`metrics_listen`: this service already runs on {metrics}"));
     let swapped = [("TRACEWARDEN_LISTEN", metrics), ("TRACEWARDEN_METRICS_LISTEN", listen)];
     let (success, findings) = check(&service, &swapped, &[]);
     assert!(!success);
@@ -264,11 +264,11 @@ async fn addresses_to_listen_on() {
     // An address from a documentation range, which no machine has.
     let elsewhere =
         [("TRACEWARDEN_LISTEN", "192.0.2.1:8080"), ("TRACEWARDEN_PUBLIC_URL", "https://traces.example.com")];
-    has(&check(&service, &elsewhere, &[]).1, "error", "192.0.2.1:8080 is no address of this machine");
+    has(&check(&service, &elsewhere, &[]).1, "error", "192.0.2.1:8080 is not an address of this machine");
 }
 
 #[tokio::test]
-async fn the_first_password_has_a_place() {
+async fn checks_the_initial_password_file() {
     let service = Service::start_on(&Arc::new(postgres::database().unwrap()), &[]);
     let directory = service.directory.path();
     let taken = directory.join("taken");
@@ -284,7 +284,7 @@ async fn the_first_password_has_a_place() {
         assert!(success, "{findings:?}");
         has(&findings, "ok", ".initial-password`");
         for (place, why) in
-            [("/missing/password", "No such file"), (taken.to_str().unwrap(), "not one of ours")]
+            [("/missing/password", "No such file"), (taken.to_str().unwrap(), "no earlier start created")]
         {
             let place = ("TRACEWARDEN_INITIAL_PASSWORD_FILE", place);
             let (success, findings) = check(&service, &[fresh, unhashed, place], &[]);
@@ -340,7 +340,7 @@ async fn rights_on_postgresql() {
     drop(Service::start_on(&database, &[]));
     let (success, findings) = look();
     assert!(!success);
-    has(&findings, "error", "its tables must not be read");
+    has(&findings, "error", "cannot read its tables");
     has(&findings, "error", "run `GRANT SELECT, INSERT, UPDATE, DELETE ON access_models, ");
     database.run(&[&format!("GRANT SELECT ON ALL TABLES IN SCHEMA public TO \"{role}\"")]).unwrap();
     let (success, findings) = look();
@@ -382,7 +382,7 @@ fn examples(section: &str) -> Vec<Vec<String>> {
 
 /// The local ClickHouse reads users from its configuration only, so the tested profile must match the page's.
 #[test]
-fn the_profile_that_is_tried_is_the_one_of_the_page() {
+fn the_tested_profile_is_the_documented_one() {
     let statements = examples("The ClickHouse user").swap_remove(0);
     let settings = statements[0].strip_prefix("CREATE SETTINGS PROFILE tracewarden SETTINGS").unwrap();
     let (mut values, mut constraints) = (String::new(), String::new());
@@ -421,7 +421,7 @@ async fn clickhouse_understands_the_statements_for_its_user() {
 async fn postgresql_takes_the_statements_for_its_role() {
     let database = Arc::new(postgres::database().unwrap());
     let name = format!("operations_{}", std::process::id());
-    let examples = examples("The own database").into_iter().map(|example| -> Vec<String> {
+    let examples = examples("The application database").into_iter().map(|example| -> Vec<String> {
         example.iter().map(|statement| statement.replace("tracewarden", &name)).collect()
     });
     let [owner, schema, other] = examples.collect::<Vec<_>>().try_into().unwrap();

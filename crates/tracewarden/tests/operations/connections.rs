@@ -69,14 +69,14 @@ async fn connections_are_bounded_as_configured() {
     // It is not answered while the others are open; a short wait suffices to detect a limit that does not work.
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert!(!waiting.is_finished());
-    assert_eq!(service.log().matches("as many connections are open").count(), 1, "{}", service.log());
+    assert_eq!(service.log().matches("connection limit reached").count(), 1, "{}", service.log());
     drop(clients);
     waiting.await.unwrap().expect(200);
 }
 
 /// The time-out takes half a minute, for all requests at once.
 #[tokio::test]
-async fn a_body_that_does_not_come_to_its_end_is_answered() {
+async fn incomplete_bodies_time_out() {
     let service = Service::start();
     let admin = service.admin().await;
     let key = admin.post("/me/api-keys", json!({"name": "slow"})).await.expect(201).body;
@@ -147,7 +147,7 @@ async fn large_bodies_are_bounded_together() {
         let mut client = begin(&tokens[at / 8], path, "expect: 100-continue\r\n\r\n").await;
         let mut answer = [0_u8; GO_ON.len()];
         let told = tokio::time::timeout(Duration::from_secs(20), client.read_exact(&mut answer)).await;
-        told.unwrap_or_else(|_| panic!("{path}: not told to go on")).unwrap();
+        told.unwrap_or_else(|_| panic!("{path}: no `100 Continue`")).unwrap();
         assert_eq!(answer, GO_ON, "{path}: {}", String::from_utf8_lossy(&answer));
         client.write_all(b"{").await.unwrap();
         taking.push(client);
@@ -155,7 +155,7 @@ async fn large_bodies_are_bounded_together() {
         if at == 7 {
             for path in ["/traces/query", "/mcp"] {
                 let (_, answer) = answered(begin(&tokens[0], path, "\r\n{").await, path).await;
-                let told = answer.contains("too many large requests of yours");
+                let told = answer.contains("too many of your large requests");
                 assert!(answer.starts_with("HTTP/1.1 503 ") && told, "{path}: {answer}");
             }
         }

@@ -13,7 +13,7 @@ use crate::metrics::{scrape, value};
 use crate::support::store::{Store, blue_policies, bound_service};
 
 #[tokio::test]
-async fn a_flood_of_log_ins_is_refused_and_searches_go_on() {
+async fn a_flood_of_sign_ins_is_refused_and_searches_continue() {
     const CONNECTIONS: u32 = 100;
     let store = Store::start();
     let environment =

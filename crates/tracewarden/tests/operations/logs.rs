@@ -22,7 +22,7 @@ fn answered<'a>(lines: &'a [Value], request_id: &str) -> Vec<&'a Value> {
 
 /// Checks that the search for secrets at the end of every test with a service finds a secret.
 #[test]
-fn a_secret_that_is_there_is_found() {
+fn the_search_for_secrets_finds_them() {
     secrets::keep("planted-9f2c71");
     secrets::keep_setting("TRACEWARDEN_CLICKHOUSE_PASSWORD", "planted-03ab55");
     secrets::keep_setting("TRACEWARDEN_DATABASE_URL", "postgres://u:planted-77d1e0@127.0.0.1:1/d");
@@ -158,7 +158,7 @@ async fn text_lines_say_the_same() {
 
 /// The password in the URL of a PostgreSQL database is not shown, neither on success nor on failure.
 #[tokio::test]
-async fn the_password_of_the_own_database_does_not_show() {
+async fn the_database_password_is_not_logged() {
     let directory = tempfile::tempdir().unwrap();
     let attempt = |url: &str| {
         let mut command = program();
@@ -183,12 +183,12 @@ async fn the_password_of_the_own_database_does_not_show() {
     assert!(error.contains("password authentication failed"), "{error}");
     let service = Service::start_on(&database, &[("TRACEWARDEN_LOG", "trace")]);
     service.admin().await.get("/users").await.expect(200);
-    assert!(password.len() > 7, "too short to be looked for");
+    assert!(password.len() > 7, "too short to be searched for");
     assert!(service.log().contains("answered") && !service.log().contains(password), "{}", service.log());
 }
 
 #[tokio::test]
-async fn the_first_password_is_beside_no_database_of_a_server() {
+async fn the_initial_password_file_with_a_database_server() {
     let read = |path: &Path| std::fs::read_to_string(path).unwrap().trim().to_owned();
     let none = [("TRACEWARDEN_ADMIN_PASSWORD_HASH", "")];
     let service = Service::start_on(&Arc::new(postgres::database().unwrap()), &none);

@@ -19,7 +19,7 @@ const MIB: u64 = 1 << 20;
 const PARALLEL: u64 = 4;
 
 #[tokio::test]
-async fn a_burst_of_log_ins_leaves_no_more_than_the_hashes_that_may_run() {
+async fn a_burst_of_sign_ins_keeps_only_the_memory_of_allowed_hashes() {
     let service = Service::start_with(&[("TRACEWARDEN_TRUSTED_PROXIES", "127.0.0.1/32")]);
     let anonymous = service.anonymous();
     anonymous.get("/healthz").await.expect(200);

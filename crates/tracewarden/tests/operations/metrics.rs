@@ -73,7 +73,7 @@ fn served(text: &str) -> BTreeMap<String, (String, BTreeSet<String>)> {
 }
 
 #[tokio::test]
-async fn what_happens_is_counted_and_nothing_that_was_sent_shows() {
+async fn events_are_counted_without_request_data() {
     let store = Store::start();
     store.insert_two_traces().await;
     let environment =

@@ -83,7 +83,7 @@ async fn the_log_has_the_whole_path_of_the_password() {
 }
 
 #[test]
-fn the_password_is_shown_where_somebody_types_and_nowhere_else() {
+fn the_password_is_shown_on_terminals_only() {
     for typed_at in [true, false] {
         let directory = tempfile::tempdir().unwrap();
         let command = serve(directory.path(), &[]);
@@ -103,7 +103,7 @@ fn the_password_is_shown_where_somebody_types_and_nowhere_else() {
 }
 
 #[tokio::test]
-async fn a_password_of_nobody_is_taken_back() {
+async fn the_password_file_is_removed_if_no_administrator_was_created() {
     let database = Arc::new(postgres::database().unwrap());
     drop(Service::start_on(&database, &[]));
     database
@@ -165,7 +165,10 @@ fn waiting(directory: &Path, url: &str) -> Child {
     let log = std::fs::File::create(directory.join("log")).unwrap();
     let environment = [("TRACEWARDEN_DATABASE_URL", url)];
     let child = serve(directory, &environment).stdout(Stdio::piped()).stderr(log).spawn().unwrap();
-    while !std::fs::read_to_string(directory.join("log")).unwrap().contains("waiting for the own database") {
+    while !std::fs::read_to_string(directory.join("log"))
+        .unwrap()
+        .contains("waiting for the application database")
+    {
         std::thread::sleep(Duration::from_millis(20));
     }
     child
@@ -194,7 +197,7 @@ async fn a_server_that_comes_later_is_waited_for() {
 }
 
 #[tokio::test]
-async fn it_stops_while_it_waits() {
+async fn the_service_stops_while_it_waits_for_the_database() {
     let database = postgres::database().unwrap();
     let awaited = awaited(&database);
     let directory = tempfile::tempdir().unwrap();

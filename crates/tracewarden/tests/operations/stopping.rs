@@ -53,9 +53,9 @@ async fn a_running_answer_finishes_and_nothing_new_begins() {
     let refused = Client::new(&service.base).request(Method::GET, "/healthz").send().await;
     assert!(refused.unwrap_err().is_connect());
     let rest = response.bytes().await.unwrap();
-    assert!(rest.ends_with(b"]}\n"), "the document closes");
+    assert!(rest.ends_with(b"]}\n"), "the document must be complete");
     assert!(service.wait().success());
-    assert!(!service.log().contains("broken off"), "{}", service.log());
+    assert!(!service.log().contains("abort"), "{}", service.log());
 }
 
 #[tokio::test]
@@ -64,7 +64,7 @@ async fn readiness_ends_before_service_does() {
     service.anonymous().get("/readyz").await.expect(200);
     terminate(&service);
     let told = Instant::now();
-    wait_for(&service, "about to stop").await;
+    wait_for(&service, "stop requested").await;
     service.anonymous().get("/readyz").await.problem(503, "unavailable");
     service.anonymous().get("/healthz").await.expect(200);
     ada.get("/me").await.expect(200);
@@ -73,7 +73,7 @@ async fn readiness_ends_before_service_does() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_that_takes_too_long_is_broken_off_and_recorded() {
+async fn an_answer_that_takes_too_long_is_aborted_and_recorded() {
     let (_store, mut service, ada) = large_trace(&[("TRACEWARDEN_SHUTDOWN_GRACE", "1s")]).await;
     let response = begin(&ada).await;
     let told = Instant::now();
@@ -84,8 +84,8 @@ async fn an_answer_that_takes_too_long_is_broken_off_and_recorded() {
     assert!(status.success(), "{}", service.log());
     // The grace period, and the time to end on a busy machine: much less than the default grace period.
     assert!((Duration::from_secs(1)..Duration::from_secs(10)).contains(&took), "{took:?}");
-    assert!(service.log().contains("broken off"));
-    assert!(response.bytes().await.is_err(), "a page that is cut must not look whole");
+    assert!(service.log().contains("abort"));
+    assert!(response.bytes().await.is_err(), "a cut page must not look complete");
     service.restart_with(&[]);
     let admin = service.admin().await;
     let records = admin.get("/audit?action=traces.query&limit=1").await.expect(200).body;

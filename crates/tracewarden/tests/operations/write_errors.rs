@@ -137,7 +137,7 @@ enum Told {
 fn told(answer: &Answer) -> Told {
     match answer.status {
         200..=299 => Told::Done,
-        503 if answer.body["detail"].as_str().unwrap().contains("it is not known") => Told::Unknown,
+        503 if answer.body["detail"].as_str().unwrap().contains("may have been made or not") => Told::Unknown,
         503 => Told::NotDone,
         _ => panic!("{answer:?}"),
     }
@@ -161,7 +161,7 @@ async fn sign_in(client: &Client, directory: &Path) -> Option<Client> {
             _ => panic!("{answer:?}"),
         }
     }
-    panic!("nobody can log in: {}", log(directory));
+    panic!("no user can sign in: {}", log(directory));
 }
 
 /// Traces, and a model file that binds them and has the role `blue` with access to some of them.
@@ -294,7 +294,11 @@ async fn run(scene: &Scene, failing: &Failing<'_>, failure: Failure) -> Outcome 
             (answer.status == 200).then_some(())
         };
         while failure.once && recovered().await.is_none() {
-            assert!(begun.elapsed() < Duration::from_secs(5), "it does not go on: {}", log(directory));
+            assert!(
+                begun.elapsed() < Duration::from_secs(5),
+                "the service does not recover: {}",
+                log(directory)
+            );
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
@@ -306,8 +310,9 @@ async fn run(scene: &Scene, failing: &Failing<'_>, failure: Failure) -> Outcome 
     let context = format!("{failure:?}: {changed:?}\n{}", log(directory));
     let is_whole =
         changed.len() == CHANGES && shown.len() == SEARCHES && told_of.iter().all(|told| *told == Told::Done);
-    assert!(is_disturbed || is_whole, "nothing failed, and not everything is done: {context}");
-    let client = healthy.client.as_ref().unwrap_or_else(|| panic!("it does not start again: {context}"));
+    assert!(is_disturbed || is_whole, "no operation failed, but not all changes were made: {context}");
+    let client =
+        healthy.client.as_ref().unwrap_or_else(|| panic!("the service does not start again: {context}"));
     let admin = sign_in(client, directory).await.unwrap_or_else(|| panic!("{context}"));
     if admin.get("/roles").await.status == 403 {
         let generated = std::fs::read_to_string(directory.join("password")).unwrap();
@@ -319,7 +324,7 @@ async fn run(scene: &Scene, failing: &Failing<'_>, failure: Failure) -> Outcome 
     for (name, told) in changed {
         match told {
             Told::Done => assert!(there.contains(name), "{name} is lost: {context}"),
-            Told::NotDone => assert!(!there.contains(name), "{name} was refused and is there: {context}"),
+            Told::NotDone => assert!(!there.contains(name), "{name} was refused but exists: {context}"),
             Told::Unknown => {}
         }
     }
@@ -357,7 +362,7 @@ fn each(usual: u64, run: impl AsyncFn(Failure) -> Outcome + Sync) {
     let step = std::env::var("TRACEWARDEN_TEST_WRITE_ERROR_STEP").ok().and_then(|text| text.parse().ok());
     let lanes = if step.is_some() { LANES } else { 1 };
     let step: u64 = step.unwrap_or(usual);
-    let progress = Progress::endless("places at which something failed");
+    let progress = Progress::endless("failed operations");
     let sum = Mutex::new(Sum::default());
     for (round, once) in [true, false].into_iter().enumerate() {
         let places = Mutex::new((step.div_ceil(2)..MOST).step_by(step as usize).enumerate());
@@ -385,11 +390,13 @@ fn each(usual: u64, run: impl AsyncFn(Failure) -> Outcome + Sync) {
         };
         std::thread::scope(|scope| (0..lanes).for_each(|_| drop(scope.spawn(lane))));
         let end = sum.lock().unwrap().ends[round];
-        let end = end.unwrap_or_else(|| panic!("once: {once}: of so many that something failed at each"));
-        println!("once: {once}: fewer than {end} in all");
+        let end = end.unwrap_or_else(|| {
+            panic!("once: {once}: each of the tested operations failed, so the last one is not known")
+        });
+        println!("once: {once}: fewer than {end} operations");
     }
     let Sum { runs, told, .. } = sum.into_inner().unwrap();
-    println!("{runs} runs, in which what was tried was answered {told:?}");
+    println!("{runs} runs, outcomes of the changes: {told:?}");
     assert!(runs > 4, "nothing failed");
     // Otherwise the test would only show that nothing fails, or that everything does.
     let of = |one: Told| told.get(&one).copied().unwrap_or_default();
@@ -423,7 +430,7 @@ async fn a_connection_that_is_lost_loses_nothing_else() {
 /// A failed start reports that no administrator was created, or that this is unknown. The password of an existing
 /// administrator is never withdrawn, whatever fails after the creation.
 #[tokio::test]
-async fn a_connection_that_is_lost_while_the_administrator_is_made_locks_nobody_out() {
+async fn a_connection_lost_while_creating_the_administrator_keeps_sign_in_possible() {
     let store = Store::start();
     let mut failed = 0;
     loop {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::{MODEL, Place};
 
 #[test]
-fn a_valid_policy_is_said_to_be_valid_with_what_it_reads() {
+fn valid_policies_are_reported_with_their_fields() {
     let place = Place::new(&[("model.yaml", MODEL), ("own.cel", "ServiceName == \"checkout\"\n")]);
     let ran = place.run(&["check", "--model", "model.yaml", "own.cel"]);
     assert_eq!((ran.status, ran.output.as_str()), (0, "own.cel: valid, reads ServiceName\n"), "{ran:?}");
@@ -39,7 +39,7 @@ fn warnings_fail_only_where_that_is_wanted() {
 }
 
 #[test]
-fn the_form_in_clickhouse_is_that_of_a_user() {
+fn sql_is_compiled_for_the_given_user() {
     let user = "{\"username\": \"ada\", \"attributes\": {\"team\": \"it's\"}}";
     let place = Place::new(&[("model.yaml", MODEL), ("ada.json", user)]);
     let expression = "ServiceName == user.attributes.team";
@@ -82,7 +82,7 @@ fn all_policies_of_a_file_are_checked() {
 }
 
 #[test]
-fn what_is_found_in_one_file_is_said_whatever_is_wrong_with_another() {
+fn results_are_reported_despite_errors_in_other_files() {
     let roles = format!("{MODEL}policies: [{{title: One, expression: 'Nope == \"a\"'}}]\n");
     let place = Place::new(&[("a.yaml", &roles), ("b.yaml", "roles: [\n"), ("c.yaml", &roles)]);
     let ran = place.run(&["check", "a.yaml", "b.yaml", "nothing.yaml", "c.yaml"]);
@@ -119,19 +119,19 @@ fn an_error_is_shown_with_its_line_of_the_file() {
 fn one_role_or_policy_of_a_name_is_meant() {
     let text = format!("{MODEL}roles:\n  - {{name: a, policies: []}}\n  - {{name: a, policies: []}}\n");
     let ran = Place::new(&[("a.yaml", &text)]).run(&["check", "a.yaml"]);
-    let told = "tracewarden: a.yaml:13:6: a role of this name is there already\n";
+    let told = "tracewarden: a.yaml:13:6: a role with this name is already listed\n";
     assert_eq!((ran.status, ran.errors.as_str()), (2, told));
     let policy = "{title: A, expression: 'Nick == \"a\"'}";
     let text = format!("{MODEL}policies: [{policy}, {policy}]\n");
     let ran = Place::new(&[("a.yaml", &text)]).run(&["check", "a.yaml"]);
-    assert!(ran.status == 2 && ran.errors.contains("a policy of this title is there already"), "{ran:?}");
+    assert!(ran.status == 2 && ran.errors.contains("a policy with this title is already listed"), "{ran:?}");
     // As in the service.
     let text = format!("{MODEL}roles: [{{name: a, policies: [{policy}, {policy}]}}]\n");
     assert_eq!(Place::new(&[("a.yaml", &text)]).run(&["check", "a.yaml"]).status, 0);
 }
 
 #[test]
-fn what_cannot_be_checked_is_neither_valid_nor_invalid() {
+fn policies_that_cannot_be_checked_are_neither_valid_nor_invalid() {
     let place = Place::new(&[("model.yaml", MODEL), ("empty.yaml", "fields: []\n"), ("a.cel", "true")]);
     let troubled = |arguments: &[&str], part: &str| {
         let ran = place.run(&[&["check"], arguments].concat());

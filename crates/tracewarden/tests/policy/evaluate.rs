@@ -19,7 +19,7 @@ fn evaluate(expression: &str, spans: &str, more: &[&str]) -> Ran {
 }
 
 #[test]
-fn each_span_has_a_verdict_with_what_decided() {
+fn each_span_has_a_verdict_with_its_reasons() {
     let spans = json!([
         {"ServiceName": "checkout", "SpanAttributes": {"env": "prod"}, "Unmarked": 1},
         {"ServiceName": "cart", "SpanAttributes": {}},
@@ -47,7 +47,7 @@ error: on span 2
 }
 
 #[test]
-fn for_programs_it_is_what_the_api_answers() {
+fn json_output_equals_the_answer_of_the_api() {
     let ran = evaluate("!(Nick == \"x\")", "[{\"Nick\": \"x\"}, {\"Nick\": null}]", &["--format", "json"]);
     let answer: Value = serde_json::from_str(&ran.output).unwrap();
     let place = json!({"line": 1, "column": 3, "length": 11});
@@ -62,7 +62,7 @@ fn for_programs_it_is_what_the_api_answers() {
 }
 
 #[test]
-fn what_a_query_answers_is_read_as_it_is() {
+fn answers_of_queries_are_read_unchanged() {
     let answer = json!({
         "schema": {"database": "otel", "table": "otel_traces", "version": 7},
         "spans": [{"Events": [{"Name": "exception"}], "Kind": "Server", "Hash": "abc\0\0\0\0\0", "Attrs": {"user": {"id": "7"}}}],
@@ -75,7 +75,7 @@ fn what_a_query_answers_is_read_as_it_is() {
 }
 
 #[test]
-fn what_cannot_be_evaluated_is_said_with_its_place() {
+fn evaluation_errors_have_a_position() {
     let ran = evaluate("ServiceName ==", "[]", &[]);
     assert!(ran.status == 1 && ran.output.contains("error[syntax]"), "{ran:?}");
     let ran = evaluate("ServiceName == \"a\"", "[\n  {\"ServiceName\": 1}\n]", &[]);
@@ -97,11 +97,11 @@ fn what_cannot_be_evaluated_is_said_with_its_place() {
 }
 
 #[test]
-fn a_column_whose_name_is_misspelt_is_told_of() {
+fn misspelt_columns_are_reported() {
     let spans = "[{\"Nick\": \"x\", \"SpanId\": \"1\"}, {\"Nikc\": \"x\"}]";
     let ran = evaluate("Nick == \"x\"", spans, &[]);
     assert_eq!(ran.status, 0, "{ran:?}");
-    let note = "span 2 has a column `Nikc` that no field of the model is in; did you mean `Nick`?";
+    let note = "span 2 has a column `Nikc` that no field of the access model uses; did you mean `Nick`?";
     assert!(ran.errors.contains(note), "{ran:?}");
     assert_eq!(ran.errors.matches("note").count(), 1, "{ran:?}");
 }

@@ -17,17 +17,20 @@ fn a_document_that_can_be_read_in_two_ways_is_not_read() {
     for (text, message) in [
         (
             "fields: &all [{name: a}]\n",
-            "tracewarden: m.yaml:1:9: anchors are not read: write the value out\n",
+            "tracewarden: m.yaml:1:9: anchors are not supported: write the value out\n",
         ),
-        ("fields: []\nfields: []\n", "tracewarden: m.yaml:2:1: `fields` is there twice\n"),
-        ("fields: !!seq []\n", "tracewarden: m.yaml:1:9: tags are not read: write the value without\n"),
+        ("fields: []\nfields: []\n", "tracewarden: m.yaml:2:1: `fields` appears twice\n"),
+        (
+            "fields: !!seq []\n",
+            "tracewarden: m.yaml:1:9: tags are not supported: write the value without a tag\n",
+        ),
         (
             "fields:\n  - {name: a, policy: yes}\n",
-            "tracewarden: m.yaml:2:23: readers of YAML take `yes` for different things",
+            "tracewarden: m.yaml:2:23: YAML parsers interpret `yes` in different ways",
         ),
         ("fields: [\n", "tracewarden: m.yaml:2:1: not YAML: "),
         ("", "tracewarden: m.yaml:1:1: the document is empty\n"),
-        ("roles: []\n", "tracewarden: m.yaml: holds no access model: there are no `fields`\n"),
+        ("roles: []\n", "tracewarden: m.yaml: contains no access model: `fields` is missing\n"),
     ] {
         let errors = refused("m.yaml", text);
         assert!(errors.starts_with(message), "{text:?}: {errors}");
@@ -37,7 +40,7 @@ fn a_document_that_can_be_read_in_two_ways_is_not_read() {
 }
 
 #[test]
-fn a_terminal_is_not_deceived_by_names() {
+fn names_are_sanitized_for_the_terminal() {
     let text = "fields: []\nroles:\n  - name: \"\\e[2J\\u202e\"\n    policies: [{title: \"\\e[31m\", expression: 'nope'}]\n";
     let ran = Place::new(&[("roles.yaml", text)]).run(&["check", "roles.yaml"]);
     assert_eq!(ran.status, 1);
@@ -45,7 +48,7 @@ fn a_terminal_is_not_deceived_by_names() {
 }
 
 #[test]
-fn a_terminal_is_not_deceived_by_values() {
+fn values_are_sanitized_for_the_terminal() {
     let model = "fields: [{name: ServiceName}, {map: M, name: \"k\\u202e\"}]\n";
     let spans = r#"[{"ServiceName": "a\u202eb\u001b[2J", "M": {}}]"#;
     let files = [("m.yaml", model), ("u.yaml", "{username: \"a\\u200b\"}"), ("s.json", spans)];
@@ -71,10 +74,10 @@ fn a_terminal_is_not_deceived_by_values() {
 }
 
 #[test]
-fn an_expression_that_yaml_takes_for_something_else_is_told_how_to_stand_there() {
+fn expressions_that_yaml_misreads_get_advice() {
     let told = "put an expression in single quotes, or on the lines after `|`\n";
     for (expression, message) in [
-        ("!(ServiceName == \"a\")", "5:21: tags are not read: "),
+        ("!(ServiceName == \"a\")", "5:21: tags are not supported: "),
         ("\"x\" in user.roles", "5:25: not YAML: invalid trailing content after double-quoted scalar; "),
         (
             "SpanAttributes[\"env\"] == \"b: c\"",
@@ -111,7 +114,7 @@ fn a_comment_cannot_hide_the_rest_of_an_expression() {
     let check = |text: &str| Place::new(&[("a.yaml", text)]).run(&["check", "a.yaml"]);
     for sign in ["", ">\n      "] {
         let ran = check(&text(sign));
-        let told = "tracewarden: a.yaml:13:5: the lines of this expression become one";
+        let told = "tracewarden: a.yaml:13:5: YAML joins the lines of this expression";
         assert!(ran.status == 2 && ran.errors.starts_with(told), "{ran:?}");
     }
     let ran = check(&text("|\n      "));
@@ -146,7 +149,7 @@ fn the_standard_input_is_read_once() {
 }
 
 #[test]
-fn a_mark_of_the_encoding_is_no_part_of_a_policy() {
+fn a_byte_order_mark_is_not_part_of_a_policy() {
     let place = Place::new(&[("model.yaml", MODEL), ("a.cel", "\u{feff}Nick == \"a\"")]);
     let ran = place.run(&["check", "--model", "model.yaml", "a.cel"]);
     assert_eq!((ran.status, ran.output.as_str()), (0, "a.cel: valid, reads Nick\n"), "{ran:?}");

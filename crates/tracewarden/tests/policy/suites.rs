@@ -55,7 +55,7 @@ fn the_documented_example_passes() {
 }
 
 #[test]
-fn what_is_as_expected_passes() {
+fn expected_results_pass() {
     let ran = Place::new(&[("cases.yaml", &suite())]).run(&["test", "cases.yaml"]);
     assert_eq!((ran.status, ran.errors.as_str()), (0, ""));
     assert_eq!(
@@ -65,7 +65,7 @@ fn what_is_as_expected_passes() {
 }
 
 #[test]
-fn a_trace_that_opens_against_expectation_fails_with_what_opened_it() {
+fn an_unexpectedly_visible_trace_fails_with_the_reason() {
     let ran = changed("visible: true", "visible: false");
     assert_eq!(ran.status, 1);
     assert_eq!(
@@ -89,7 +89,7 @@ fn a_trace_that_opens_against_expectation_fails_with_what_opened_it() {
 }
 
 #[test]
-fn a_trace_that_stays_closed_against_expectation_fails_with_what_kept_it_closed() {
+fn an_unexpectedly_hidden_trace_fails_with_the_reason() {
     let ran = changed("team: payments", "team: payment");
     assert_eq!(ran.status, 1);
     for part in [
@@ -112,14 +112,14 @@ fn an_error_is_not_false() {
 }
 
 #[test]
-fn a_role_that_the_user_does_not_hold_opens_nothing() {
+fn roles_of_other_users_grant_nothing() {
     let ran = changed("roles: [dev]", "roles: [support]");
     assert!(ran.output.contains("expected visible, got hidden"), "{}", ran.output);
     assert!(!ran.output.contains("dev/Staging"), "{}", ran.output);
 }
 
 #[test]
-fn whoever_holds_no_policy_is_told_so() {
+fn users_without_policies_are_reported() {
     let ran = changed("visible: false", "visible: true");
     assert_eq!(ran.status, 1);
     let told = "the trace, for `ben`: expected visible, got hidden\n\n         `ben` has no roles, and so no policy\n";
@@ -145,7 +145,7 @@ fn policies_of_a_role_may_have_one_title() {
 }
 
 #[test]
-fn what_decided_is_shown_with_its_line_of_the_file() {
+fn decisions_are_shown_with_their_line_of_the_file() {
     let expression =
         "|\n          ServiceName == user.attributes.team\n            && ServiceName == \"cart\"\n";
     let ran = changed("ServiceName == user.attributes.team\n", expression);
@@ -154,7 +154,7 @@ fn what_decided_is_shown_with_its_line_of_the_file() {
 }
 
 #[test]
-fn for_programs_the_results_are_json() {
+fn results_are_available_as_json() {
     let text = suite().replacen("visible: true", "visible: false", 1);
     let ran = Place::new(&[("a.yaml", &text), ("b.yaml", &suite())])
         .run(&["test", "--format", "json", "a.yaml", "b.yaml"]);
@@ -202,13 +202,9 @@ fn tests_that_cannot_be_run_do_not_pass() {
         "several roles have a policy `Staging`: write `dev/Staging` or `support/Staging`",
     );
     troubled("title: Flagged", "title: dev/Staging", "several policies are called `dev/Staging`: to test");
-    troubled("name: support", "name: dev", "cases.yaml:18:5: a role of this name is there already");
-    troubled(
-        "{Own service: error}",
-        "{}",
-        ":32:70: no policy is named: without one, nothing would be tested",
-    );
-    troubled("[false, true]", "[true]", "the test has 2 spans, and here are 1 outcome");
+    troubled("name: support", "name: dev", "cases.yaml:18:5: a role with this name is already listed");
+    troubled("{Own service: error}", "{}", ":32:70: no policy is listed, so nothing would be tested");
+    troubled("[false, true]", "[true]", "the test has 2 spans, but this list has 1 outcome");
     troubled("[false, true]", "[false, perhaps]", "expected `true`, `false`, `error`");
     troubled("roles: [dev]", "roles: [deb]", "no role `deb`; did you mean `dev`?");
     troubled("visible: false, policies: {Own service: error}", "visible: 'no'", "expected a boolean");
@@ -216,8 +212,8 @@ fn tests_that_cannot_be_run_do_not_pass() {
     troubled("ServiceName: cart", "ServiceName: [cart]", ":28:10: expected a string, this is an array");
     troubled("visible: true", "visibel: true", "unknown member `visibel`; did you mean `visible`?");
     troubled("ServiceName == user", "ServiceNam == user", "error[unmarked_field]");
-    troubled("name: no roles", "name: own service", ":32:6: `own service` is there twice");
-    troubled("username: ben", "username: ada", "`ada` is there twice");
+    troubled("name: no roles", "name: own service", ":32:6: `own service` appears twice");
+    troubled("username: ben", "username: ada", "`ada` appears twice");
     troubled("tests:\n", "test: []\ntests:\n", "unknown member `test`; did you mean `tests`?");
     for (test, place) in [
         ("trace: t", ":12:20"),
@@ -229,7 +225,7 @@ fn tests_that_cannot_be_run_do_not_pass() {
              eve}}]\ntests: [{{name: a, user: eve, {test}}}]\n"
         );
         let ran = Place::new(&[("cases.yaml", &text)]).run(&["test", "cases.yaml"]);
-        let told = format!("cases.yaml{place}: a trace has at least one span");
+        let told = format!("cases.yaml{place}: a trace needs at least one span");
         assert!(ran.status == 2 && ran.output.is_empty() && ran.errors.contains(&told), "{told}: {ran:?}");
     }
     let empty = format!("{MODEL}tests: []\n");
@@ -238,7 +234,7 @@ fn tests_that_cannot_be_run_do_not_pass() {
 }
 
 #[test]
-fn a_policy_that_the_service_could_not_apply_opens_nothing() {
+fn a_policy_that_the_service_could_not_apply_grants_nothing() {
     let many: Vec<String> = (0..900).map(|number| format!("t{number}")).collect();
     let expression =
         "user.attributes.many.exists_one(a, ServiceName.startsWith(a) || SpanAttributes.env == a)";

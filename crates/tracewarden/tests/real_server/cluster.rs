@@ -97,7 +97,10 @@ async fn limits_of_another_shard_never_shorten_an_answer() {
     assert!(detail.contains("has `read_overflow_mode` = \"break\" where \"throw\" is sent"), "{detail}");
     assert!(detail.contains(&format!(":{}", cluster.server(1, 1).tcp_port())), "{detail}");
     let unready = service.anonymous().get("/readyz").await.expect(503);
-    assert!(unready.body["detail"].as_str().unwrap().contains("changes what is sent"), "{unready:?}");
+    assert!(
+        unready.body["detail"].as_str().unwrap().contains("changes settings that are sent"),
+        "{unready:?}"
+    );
     let found = findings(&service);
     assert!(
         found.lines().any(|line| line.starts_with("error") && line.contains("read_overflow_mode")),

@@ -12,7 +12,7 @@ pub fn seed() -> u64 {
         // The standard library seeds its hash maps from the system's randomness.
         Err(_) => RandomState::new().hash_one(0),
     };
-    println!("seed {seed}: to have it again, set TRACEWARDEN_TEST_SEED");
+    println!("seed {seed}: to repeat it, set TRACEWARDEN_TEST_SEED");
     seed
 }
 

@@ -233,7 +233,7 @@ async fn changes_hold_at_the_next_request_of_every_replica() {
 }
 
 #[tokio::test]
-async fn what_is_given_holds_at_the_next_request_of_every_replica() {
+async fn grants_apply_at_the_next_request_of_every_replica() {
     let store = Store::start();
     let (fleet, admin) = Fleet::reading(&store, &[]).await;
     add_user(fleet.a(), &admin, "ada", &[], json!({})).await;

@@ -30,7 +30,7 @@ async fn replicas_that_start_together_create_one_administrator() {
             Some(text.trim().to_owned())
         })
         .collect();
-    let [password] = passwords.as_slice() else { panic!("{} passwords were made", passwords.len()) };
+    let [password] = passwords.as_slice() else { panic!("{} passwords were generated", passwords.len()) };
     for service in &replicas {
         let me = service.sign_in("admin", password).await.get("/me").await.expect(200).body;
         assert_eq!((&me["is_admin"], &me["must_change_password"]), (&json!(true), &json!(true)));
@@ -55,11 +55,11 @@ async fn fail_until_refused(fleet: &Fleet) -> (usize, Answer) {
 }
 
 #[tokio::test]
-async fn failed_log_ins_are_counted_together() {
+async fn failed_sign_ins_are_counted_together() {
     let (alone, _) = fail_until_refused(&Fleet::start(1, &[])).await;
     let fleet = Fleet::start(2, &[]);
     let (together, refused) = fail_until_refused(&fleet).await;
-    assert_eq!(together, alone, "two replicas admit as many failures as one");
+    assert_eq!(together, alone, "two replicas must admit as many failures as one");
     let seconds: u64 = refused.headers["retry-after"].to_str().unwrap().parse().unwrap();
     assert!(seconds >= 1);
     // On both, and for the right password, too: another answer would reveal that it is right.

@@ -46,9 +46,9 @@ impl Scene {
         let client = client.with("user-agent", &mark);
         let answer =
             client.send(method, path, (!body.is_null()).then_some(body)).await.problem(503, "unavailable");
-        assert!(self.proxy.has_lost(), "{mark}: committed without having been met");
+        assert!(self.proxy.has_lost(), "{mark}: committed without passing the proxy");
         let detail = answer.body["detail"].as_str().unwrap();
-        assert!(detail.contains("not known whether the change was made"), "{mark}: {detail}");
+        assert!(detail.contains("may have been made or not"), "{mark}: {detail}");
         assert!(answer.headers.get("set-cookie").is_none(), "{mark}");
         let request = answer.headers["x-request-id"].to_str().unwrap();
         let records = audit_log::verified(&self.service).await;
@@ -95,7 +95,7 @@ async fn a_change_that_was_made_is_not_denied() {
 }
 
 #[tokio::test]
-async fn nothing_is_opened_or_shown() {
+async fn nothing_is_granted_or_shown() {
     let (scene, _) = Scene::set().await;
     let ada = scene.service.sign_in("ada", USER_PASSWORD).await;
     assert!(spans(&read_traces(&ada).await) > 0);
@@ -106,7 +106,7 @@ async fn nothing_is_opened_or_shown() {
         let (_, outcomes) =
             scene.ask(&scene.service.anonymous(), (Method::POST, "/login", login), lost).await;
         let expected: &[&str] = if made { &["success"] } else { &[] };
-        assert_eq!(outcomes, expected, "a log-in, {lost:?}");
+        assert_eq!(outcomes, expected, "a sign-in, {lost:?}");
         // No client has this session's token; the user sees the session and can end it.
         let after = ada.get("/me/sessions").await.expect(200).body["sessions"].as_array().unwrap().len();
         assert_eq!(after, before + usize::from(made));

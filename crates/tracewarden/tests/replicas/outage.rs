@@ -52,7 +52,7 @@ async fn stay_busy(client: Client, stage: Arc<AtomicU8>, away: Arc<AtomicUsize>)
             }
             // Aborted: the record of its end could not be written.
             (200, Err(_)) => {
-                assert!(before != DOWN || after != DOWN, "a page was begun without the database")
+                assert!(before != DOWN || after != DOWN, "a page was started without the database")
             }
             (503, Ok(bytes)) => {
                 let problem: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
@@ -172,7 +172,7 @@ async fn without_its_database_the_service_shows_nothing_and_comes_back_at_once()
     let met = join_all(busy).await;
     let records = audit_log::verified(fleet.a()).await;
     for met in met.into_iter().map(Result::unwrap) {
-        println!("{} pages, {} answers while it was away", met.shown.len(), met.away);
+        println!("{} pages, {} answers during the outage", met.shown.len(), met.away);
         assert!(!met.shown.is_empty() && met.away > 0);
         for request in &met.shown {
             let record = &records[index(&records, place(&records, request, "traces.query"))];
@@ -209,10 +209,10 @@ async fn a_file_that_another_program_has_locked_shows_nothing_until_it_is_free()
     other.execute("ROLLBACK").await.unwrap();
     let back = Instant::now();
     while read_traces(&key).await.status != 200 {
-        assert!(back.elapsed() < BACK_WITHIN, "it does not come back");
+        assert!(back.elapsed() < BACK_WITHIN, "the service does not recover");
     }
     // The answer itself may have taken longer.
-    assert!(back.elapsed() < BACK_WITHIN, "it came back after {:?}", back.elapsed());
+    assert!(back.elapsed() < BACK_WITHIN, "the service recovered after {:?}", back.elapsed());
     admin.put("/roles/red", blue_policies()).await.expect(201);
     audit_log::verified(&service).await;
 }

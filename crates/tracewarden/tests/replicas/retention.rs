@@ -46,7 +46,7 @@ async fn replicas_prune_together_and_keep_what_is_not_old() {
     for (at, request) in &written {
         if looked.duration_since(*at) < RETENTION - Duration::from_millis(500) {
             young += 1;
-            assert!(present.contains(request.as_str()), "a record was removed before its time");
+            assert!(present.contains(request.as_str()), "a record was removed before its retention ended");
         }
     }
     // These are the last three and a half of twelve seconds, however many changes a slow machine makes in them.

@@ -63,10 +63,10 @@ impl Service {
     pub async fn comes_back(&self) {
         let begun = Instant::now();
         while self.anonymous().get("/readyz").await.status != 200 {
-            assert!(begun.elapsed() < BACK_WITHIN, "it does not come back");
+            assert!(begun.elapsed() < BACK_WITHIN, "the service does not recover");
         }
         // The answer itself may have taken longer.
-        assert!(begun.elapsed() < BACK_WITHIN, "it came back after {:?}", begun.elapsed());
+        assert!(begun.elapsed() < BACK_WITHIN, "the service recovered after {:?}", begun.elapsed());
     }
 }
 

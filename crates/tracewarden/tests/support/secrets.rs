@@ -42,14 +42,14 @@ pub fn none_in(place: &str, bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let secrets = SECRETS.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let found = secrets.iter().find(|secret| text.contains(*secret));
-    assert!(found.is_none(), "{place} holds the secret {found:?}");
+    assert!(found.is_none(), "{place} contains the secret {found:?}");
 }
 
 /// Searches content that operators or callers see.
 #[track_caller]
 pub fn not_even_hashes_in(place: &str, bytes: &[u8]) {
     none_in(place, bytes);
-    assert!(!String::from_utf8_lossy(bytes).contains(HASH), "{place} holds the hash of a password");
+    assert!(!String::from_utf8_lossy(bytes).contains(HASH), "{place} contains the hash of a password");
 }
 
 /// Searches a database file.

@@ -135,7 +135,7 @@ async fn check(name: &str, way: &dyn Fn(&str) -> RequestBuilder, groups: usize, 
             times.get(many.saturating_sub(1) * part / 100).map_or(0.0, |time| time.as_secs_f64() * 1e3)
         };
         println!(
-            "{name}: {kind}: 1 % {:.2} ms, median {:.2} ms, 99 % {:.2} ms; {later} left later",
+            "{name}: {kind}: 1 % {:.2} ms, median {:.2} ms, 99 % {:.2} ms; {later} late",
             at(1),
             at(50),
             at(99)
@@ -150,8 +150,8 @@ async fn check(name: &str, way: &dyn Fn(&str) -> RequestBuilder, groups: usize, 
     for (what, (advantage, of), many) in [("in time", answers, many), ("late", lateness, asked)] {
         let bound = bound(many);
         println!("{name}, {what}: {many} of each; furthest apart: {of}, by {advantage:.4}, bound {bound:.4}");
-        assert!(bound <= HIGHEST_BOUND, "{name}: {many} of each tell nothing: {bound}");
-        assert!(advantage <= bound, "{name}, {what}: {of} are told apart: {advantage}");
+        assert!(bound <= HIGHEST_BOUND, "{name}: {many} of each are too few: bound {bound}");
+        assert!(advantage <= bound, "{name}, {what}: {of} can be distinguished: {advantage}");
     }
 }
 

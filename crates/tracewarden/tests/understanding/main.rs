@@ -66,10 +66,10 @@ fn number(name: &str, otherwise: u64) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_told_of_access_is_what_reading_does() {
+async fn explanations_of_access_agree_with_reads() {
     let seed = number("TRACEWARDEN_TEST_SEED", 20_261_123);
     let count = number("TRACEWARDEN_TEST_WORLDS", WORLDS as u64) as usize;
-    println!("seed {seed}, {count} worlds");
+    println!("seed {seed}, {count} data sets");
     let store = Store::start();
     let service = store.service_with(&[("TRACEWARDEN_MAX_QUERIES_PER_USER", "unlimited")]);
     let admin = service.admin().await;
@@ -110,7 +110,10 @@ async fn what_is_told_of_access_is_what_reading_does() {
     assert_eq!(previews, 2 * count);
     let least =
         [open, closed, viewers, gained, lost, unchanged, named, as_user, unlike_own].into_iter().min();
-    assert!(least > Some(count / 7) && shared > count as u64, "the worlds are too empty to show anything");
+    assert!(
+        least > Some(count / 7) && shared > count as u64,
+        "the data sets are too sparse to test anything"
+    );
 }
 
 async fn store_role(admin: &Client, role: &str, expressions: &[String]) {
@@ -244,7 +247,7 @@ async fn previewed(
     assert_eq!(numbers(&told["overshare"]), numbers(&shared), "{told}");
     compared.shared += shared["distinct"].as_u64().unwrap();
     for (name, ids) in before.iter().filter(|(name, _)| !members.contains(name.as_str())) {
-        assert_eq!(ids, &after[name], "who does not have the role loses and gains nothing");
+        assert_eq!(ids, &after[name], "a user without the role must not gain or lose traces");
     }
     compared.previews += 1;
     after

@@ -92,12 +92,12 @@ async fn is_written_whole(kind: Kind) {
 }
 
 #[tokio::test]
-async fn what_this_version_writes_is_whole_on_sqlite() {
+async fn databases_of_this_version_are_complete_on_sqlite() {
     is_written_whole(Kind::Sqlite).await;
 }
 
 #[tokio::test]
-async fn what_this_version_writes_is_whole_on_postgresql() {
+async fn databases_of_this_version_are_complete_on_postgresql() {
     is_written_whole(Kind::PostgreSql).await;
 }
 

@@ -117,7 +117,7 @@ impl Options {
             let names = || all.clone().map(name).collect::<Vec<_>>().join("; ");
             ensure!(
                 all.clone().any(|cell| is_meant(cell, text)),
-                "no cell is called `{text}`; there are: {}",
+                "there is no cell `{text}`; the cells are: {}",
                 names()
             );
         }

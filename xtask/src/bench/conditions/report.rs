@@ -49,13 +49,15 @@ pub fn line(measured: &Measured) -> String {
 pub fn section(measured: &[Measured], versions: &[String], rounds: usize) -> Section {
     let bars = bars(measured);
     let mut text = format!(
-        "## {TITLE}\n\nTraces of 3 to 20 spans over 72 hours in the layout that version 0.165.1 of the OpenTelemetry exporter \
-         creates, on {}.\nEach round asks for other values, after one that fills caches; medians of {rounds} rounds. By hand are three \
-         statements, sent straight to\nthe store in turn with the service and found to have the same answer: *semi-joins* \
-         (`TraceId IN (SELECT …)` for each condition and the\npolicy), *one pass* (`WHERE` any of them `GROUP BY TraceId HAVING` all of \
-         them), and *rarest first* (all spans of the traces that match\nthe rarest condition). Each decides traces that cross an edge \
-         of the window by the trace index. The quickest is set in bold; `times` is\nthe service's time in relation to it. Statements are \
-         the most for one page.\n\n",
+        "## {TITLE}\n\nTraces of 3 to 20 spans over 72 hours in the layout that version 0.165.1 of the \
+         OpenTelemetry exporter creates, on {}.\nEach round searches for other values, after one that fills \
+         caches; medians of {rounds} rounds. \"By hand\" means three statements, sent\ndirectly to \
+         ClickHouse in turn with the service and checked to give the same answer: *semi-joins* (`TraceId IN \
+         (SELECT …)` for each condition and the\npolicy), *one pass* (`WHERE` any of them `GROUP BY TraceId \
+         HAVING` all of them), and *rarest first* (all spans of the traces that match\nthe rarest \
+         condition). Each decides traces that cross an edge of the window by the trace index. The fastest is \
+         in bold; `times` is\nthe service's time divided by that of the fastest. `statements` is the maximum \
+         for one page.\n\n",
         versions.join(" and ")
     );
     let _ = writeln!(text, "{}", bars::table(&bars));
@@ -194,8 +196,8 @@ pub fn curve_section(curves: &[Curve], versions: &[String], rounds: usize) -> Se
         })
         .collect();
     let mut text = format!(
-        "## {CURVE_TITLE}\n\nThe same searches, team policy, first page of 20 ids, on {}; medians of {rounds} rounds, parts merged. \
-         One pass is the statement by hand.\n\n{}",
+        "## {CURVE_TITLE}\n\nThe same searches, team policy, first page of 20 ids, on {}; medians of \
+         {rounds} rounds, parts merged. \"One pass\" is the statement by hand.\n\n{}",
         versions.join(" and "),
         bars::table(&bars)
     );

@@ -69,7 +69,7 @@ impl Place {
         let foreign = !directory.join(DESCRIPTION).exists() && directory.join("store").exists();
         ensure!(
             !foreign,
-            "`{}` holds a store that this command has not made; choose another directory with --data",
+            "`{}` contains a store that this command did not create; choose another directory with --data",
             directory.display()
         );
         let lock = Lock::acquire(&directory)?;
@@ -78,7 +78,7 @@ impl Place {
         if let Some(held) = held.filter(|held| !complete && held.get("complete") == Some(&json!(true))) {
             ensure!(
                 fresh || held.get("spans") == Some(&json!(spans)),
-                "`{}` holds another data set: {held}; choose another directory with --data, or have it made anew \
+                "`{}` holds another data set: {held}; choose another directory with --data, or recreate it \
                  with --fresh",
                 directory.display()
             );
@@ -128,7 +128,7 @@ impl Place {
             return Ok(());
         }
         eprintln!(
-            "making a data set of {} spans, once over a day and once over eight days, in `{}`",
+            "creating a data set of {} spans, once over a day and once over eight days, in `{}`",
             self.spans,
             self.directory.display()
         );
@@ -237,12 +237,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_this_command_has_not_made_is_left_alone() {
+    fn foreign_directories_are_not_changed() {
         let directory = tempfile::tempdir().unwrap();
         fs::create_dir(directory.path().join("store")).unwrap();
         for fresh in [false, true] {
             let error = Place::prepare(Some(directory.path()), 1_000, fresh).err().unwrap().to_string();
-            assert!(error.contains("has not made"), "{error}");
+            assert!(error.contains("did not create"), "{error}");
         }
         assert!(directory.path().join("store").exists());
     }

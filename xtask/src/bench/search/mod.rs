@@ -123,7 +123,7 @@ impl Options {
             let known = || Cell::all().map(Cell::name).collect::<Vec<_>>().join("; ");
             ensure!(
                 Cell::all().any(|cell| cell.is_meant_by(text)),
-                "no cell is called `{text}`; there are: {}",
+                "there is no cell `{text}`; the cells are: {}",
                 known()
             );
         }

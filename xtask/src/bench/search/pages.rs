@@ -69,7 +69,12 @@ pub fn walk(service: &Prepared, store: &Store, layout: &Layout<'_>, effort: Effo
     bar.finish_and_clear();
     let expected = store.ask(&cell.by_hand("pre", layout, PAGE * pages as u64), SETTINGS)?.lines()?;
     let distinct = ids.iter().collect::<HashSet<_>>().len();
-    ensure!(distinct == ids.len(), "of {} traces of a walk, {} came twice", ids.len(), ids.len() - distinct);
+    ensure!(
+        distinct == ids.len(),
+        "of {} traces of a walk, {} were returned twice",
+        ids.len(),
+        ids.len() - distinct
+    );
     ensure!(ids == expected, "a walk through {pages} pages found other traces than the statement by hand");
 
     let mut contestants = Vec::new();

@@ -86,7 +86,7 @@ pub fn measure(bench: &Bench, layout: &Layout<'_>, effort: Effort) -> Result<Vec
     for change in &CHANGES {
         ensure!(
             ASKERS.iter().any(|asker| asker.has_role(change.role)),
-            "nobody has the role `{}`",
+            "no user has the role `{}`",
             change.role
         );
         let body = json!({
@@ -111,7 +111,7 @@ pub fn measure(bench: &Bench, layout: &Layout<'_>, effort: Effort) -> Result<Vec
         });
         let (answer, figures) = turns::agree(&mut [pass, preview], effort)?;
         let [pass, preview] = figures.as_slice() else { anyhow::bail!("a contestant is missing") };
-        let counts = answer.context("nobody answered")?;
+        let counts = answer.context("no contestant answered")?;
         let previewed = Previewed { change: change.name, counts, pass: *pass, preview: *preview };
         eprintln!("{}: {:.2} passes", change.name, previewed.passes());
         measured.push(previewed);
@@ -141,9 +141,10 @@ pub fn markdown(spans: u64, engine: &str, measured: &[Previewed], service_memory
     let worst = measured.iter().map(Previewed::passes).fold(f64::NAN, f64::max);
     let bars = vec![Bar::at_most("preview of a change, times one pass by hand, worst", 3.0, worst)];
     let mut out = format!(
-        "## Previews\n\n`POST /policies/preview` over one day of {} spans, ClickHouse {engine}, exact, with over-share and what a \
-         search would cost,\nagainst one pass by hand that groups the window by trace id and counts the same. Both must count the \
-         same. All times are\nmedians after a round that fills caches.\n\n",
+        "## Previews\n\n`POST /policies/preview` over one day of {} spans, ClickHouse {engine}, exact, with \
+         collateral access and the cost of a search,\ncompared with one pass by hand that groups the window \
+         by trace id and counts the same. Both must give the same counts. All times are\nmedians after a \
+         round that fills caches.\n\n",
         grouped(spans)
     );
     out.push_str(&crate::bench::bars::table(&bars));
@@ -169,8 +170,8 @@ pub fn markdown(spans: u64, engine: &str, measured: &[Previewed], service_memory
     }
     let _ = writeln!(
         out,
-        "\nNo statement took more memory in the store than the default of `query_memory` lets it; the service's own process \
-         held {} MB at most.",
+        "\nNo statement used more memory in ClickHouse than the default of `query_memory`; the service's \
+         process used at most {} MB.",
         service_memory / 1_000_000
     );
     (out, bars)

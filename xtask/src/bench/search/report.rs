@@ -29,12 +29,14 @@ impl Results {
     pub fn markdown(&self) -> (String, Vec<Bar>) {
         let bars = self.bars();
         let mut out = format!(
-            "## Searching\n\n{} spans in {} traces of the OpenTelemetry exporter's default table, ClickHouse {}; the first 50 \
-             traces,\n`\"view\": \"ids\"`, over HTTP with an API key. By hand are three shapes of one statement, sent straight to the \
-             store in turn\nwith the service and found to have the same answer, id by id: *naive* groups the window by trace id \
-             (`HAVING countIf(policy) > 0\nAND countIf(condition) > 0`), *pre* does it `WHERE policy OR condition`, *semi* is `WHERE \
-             condition AND TraceId IN (SELECT …\nWHERE policy)`. The quickest is set in bold, and the service is compared with it. All \
-             times are medians after a round that\nfills caches.\n\n",
+            "## Searching\n\n{} spans in {} traces of the OpenTelemetry exporter's default table, ClickHouse \
+             {}; the first 50 traces,\n`\"view\": \"ids\"`, over HTTP with an API key. \"By hand\" means \
+             three forms of one statement, sent directly to ClickHouse in turn\nwith the service and checked \
+             to give the same ids in the same order: *naive* groups the window by trace id (`HAVING \
+             countIf(policy) > 0\nAND countIf(condition) > 0`), *pre* does it `WHERE policy OR condition`, \
+             *semi* is `WHERE condition AND TraceId IN (SELECT …\nWHERE policy)`. The fastest is in bold, \
+             and the service is compared with it. All times are medians after a round that\nfills \
+             caches.\n\n",
             grouped(self.spans),
             grouped(self.spans / super::data::SPANS_A_TRACE),
             self.engine
@@ -50,10 +52,10 @@ impl Results {
         let some = |list: &[Measured]| (!list.is_empty()).then(|| cells(list));
         let some_whole = |list: &[Whole]| (!list.is_empty()).then(|| whole(list));
         part("The exporter's table as it is", some(&self.cells));
-        part("With what the service suggests in place", some(&self.cells_with_columns));
-        part("What was suggested", self.applied.as_ref().map(applied));
+        part("With the service's suggestions in place", some(&self.cells_with_columns));
+        part("Suggestions", self.applied.as_ref().map(applied));
         part("Whole pages, the exporter's table as it is", some_whole(&self.whole));
-        part("Whole pages with what the service suggests in place", some_whole(&self.whole_with_columns));
+        part("Whole pages with the service's suggestions in place", some_whole(&self.whole_with_columns));
         part("Pages", self.walk.as_ref().map(walk));
         part("Windows", (!self.windows.is_empty()).then(|| windows(&self.windows)));
         (out, bars)
@@ -171,8 +173,9 @@ fn cells(measured: &[Measured]) -> String {
     if let Some(worst) = measured.iter().min_by(|one, other| one.gain().total_cmp(&other.gain())) {
         let _ = writeln!(
             out,
-            "\nGeometric mean: {:.2} times faster than the quickest of the three by hand. Worst: {}, {:.2} times. Rows, bytes and \
-             statements\nof the service are all that the store did meanwhile.",
+            "\nGeometric mean: {:.2} times faster than the fastest of the three by hand. Worst: {}, {:.2} \
+             times. Rows, bytes and statements\nof the service are everything that ClickHouse did in the \
+             meantime.",
             geometric_mean(measured.iter().map(Measured::gain)),
             worst.cell.name(),
             worst.gain()
@@ -184,9 +187,10 @@ fn cells(measured: &[Measured]) -> String {
 /// Formats the whole pages as a Markdown table.
 fn whole(measured: &[Whole]) -> String {
     let mut out = String::from(
-        "The first page with all columns as JSON, beside the ids of the same page through the service and a statement that reads \
-         the spans\nof these ids straight from the store.\n\n\
-         | policy, condition | spans | page, ms | ids, ms | spans by hand, ms | page against its parts |\n|---|---|---|---|---|---|\n",
+        "The first page with all columns as JSON, compared with the ids of the same page through the service \
+         and a statement that reads the\nspans of these ids directly from ClickHouse.\n\n| policy, condition \
+         | spans | page, ms | ids, ms | spans by hand, ms | page against its parts \
+         |\n|---|---|---|---|---|---|\n",
     );
     for one in measured {
         let _ = writeln!(
@@ -206,8 +210,8 @@ fn whole(measured: &[Whole]) -> String {
 fn applied(applied: &Applied) -> String {
     let (before, after) = applied.bytes;
     let mut out = format!(
-        "Statements of `GET /schema/ddl`, run as they are; the table grew from {} MB to {} MB.\n\n\
-         | suggestion | seconds to run |\n|---|---|\n",
+        "Statements of `GET /schema/ddl`, run unchanged; the table grew from {} MB to {} MB.\n\n| suggestion \
+         | seconds to run |\n|---|---|\n",
         megabytes(before),
         megabytes(after)
     );

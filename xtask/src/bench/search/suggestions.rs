@@ -38,13 +38,13 @@ pub fn apply(service: &Prepared, store: &Store, table: Table) -> Result<Applied>
         if suggested.is_empty() {
             break;
         }
-        ensure!(turn < TURNS, "what was suggested and run is suggested again: {advice}");
+        ensure!(turn < TURNS, "suggestions that were run are suggested again: {advice}");
         for suggestion in suggested {
             let afterwards = list(suggestion, "/afterwards").unwrap_or_default();
             let statements =
                 list(suggestion, "/statements")?.iter().chain(afterwards).filter_map(Value::as_str);
             let what = text(suggestion, "/id")?;
-            eprintln!("running what is suggested: {what}");
+            eprintln!("running the suggestion `{what}`");
             let begun = Instant::now();
             for statement in statements {
                 store.run(statement).with_context(|| format!("the suggestion `{what}` cannot be run"))?;
@@ -52,7 +52,7 @@ pub fn apply(service: &Prepared, store: &Store, table: Table) -> Result<Applied>
             done.push((what.to_owned(), begun.elapsed()));
         }
     }
-    ensure!(!done.is_empty(), "the service suggests nothing for a table that has nothing");
+    ensure!(!done.is_empty(), "the service has no suggestions for a table without additions");
     let columns = columns(store, table)?;
     trace_source::mark(&service.administrator, &fields(&columns))?;
     let begun = Instant::now();
@@ -118,6 +118,6 @@ fn bytes(store: &Store, table: Table) -> Result<u64> {
     ))?;
     match text.trim().parse() {
         Ok(bytes) => Ok(bytes),
-        Err(_) => bail!("the store does not tell how large {} is", table.name),
+        Err(_) => bail!("ClickHouse does not report the size of {}", table.name),
     }
 }

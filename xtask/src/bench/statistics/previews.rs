@@ -101,9 +101,9 @@ impl Previewed {
         let number = |pointer: &str| answer.pointer(pointer).and_then(Value::as_u64);
         self.took = self.took.max(elapsed.as_secs_f64());
         let fraction =
-            answer.get("fraction").and_then(Value::as_f64).context("the preview says no fraction")?;
+            answer.get("fraction").and_then(Value::as_f64).context("the preview contains no fraction")?;
         self.fraction = self.fraction.min(fraction);
-        let compared = number("/members_compared").context("the preview says no members")?;
+        let compared = number("/members_compared").context("the preview contains no members")?;
         self.compared = self.compared.min(compared);
         if answer.get("sampled") == Some(&json!(false)) {
             let change = ["gained", "lost", "unchanged"].map(|name| number(&format!("/traces/{name}")));

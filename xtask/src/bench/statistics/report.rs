@@ -48,9 +48,10 @@ pub fn section(
     }
     let bars: Vec<Bar> = data_sets.iter().flat_map(|data| bars(*data, measured, previewed)).collect();
     let mut text = format!(
-        "## {TITLE}\n\nThe data of searches with several conditions, on {}; medians of {rounds} rounds after one that fills caches, \
-         each over\nanother window. By hand is one statement of the same meaning, in turn with the service (of pages and lists two: ids, \
-         rows); both must\nanswer the same, percentiles excepted, which are estimates.\n\n{}",
+        "## {TITLE}\n\nThe data of searches with several conditions, on {}; medians of {rounds} rounds after \
+         one that fills caches, each over\nanother window. \"By hand\" means one equivalent statement, in \
+         turn with the service (two for pages and lists: ids, rows); both\nmust give the same answer, except \
+         for percentiles, which are estimates.\n\n{}",
         versions.join(" and "),
         bars::table(&bars)
     );
@@ -112,9 +113,10 @@ fn table(measured: &[&Measured]) -> String {
 
 fn previews(previewed: &[&Previewed]) -> String {
     let mut out = String::from(
-        "A changed role over 24 hours, with 300 roles and 300 users, who all have it. By hand is one pass that counts the same for \
-         the role\nalone, the quickest round; of the previews the slowest.\n\n\
-         | seconds allowed | taken | share of the traces | members compared | one pass by hand, ms | |\n|---|---|---|---|---|---|\n",
+        "A changed role over 24 hours, with 300 roles and 300 users, all of whom have the changed one. \"By \
+         hand\" means one pass that counts the\nsame for the role alone, the fastest round; for previews it \
+         is the slowest round.\n\n| seconds allowed | taken | share of the traces | members compared | one \
+         pass by hand, ms | |\n|---|---|---|---|---|---|\n",
     );
     for one in previewed {
         let taken = if one.took.is_finite() { format!("{:.1}", one.took) } else { "not answered".to_owned() };

@@ -86,7 +86,7 @@ fn answer(content: &Value) -> Result<Vec<String>> {
     let groups = content.get("groups").and_then(Value::as_array).context("the tool gave no groups")?;
     ensure!(
         content.get("truncated") == Some(&json!(false)) && content.get("complete") == Some(&json!(true)),
-        "the tool left something out"
+        "the tool's answer is incomplete"
     );
     let mut answer = vec![numbers("", content.get("all").context("the tool gave no total")?)?];
     for group in groups {

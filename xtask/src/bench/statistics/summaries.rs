@@ -88,7 +88,7 @@ fn answer(content: &Value) -> Result<Answer> {
         let id = trace.get("trace_id").and_then(Value::as_str)?;
         Some(line(id, [number("spans")?, number("errors")?, number("service_count")?]))
     });
-    lines.collect::<Option<Answer>>().context("a summary lacks something")
+    lines.collect::<Option<Answer>>().context("a summary is incomplete")
 }
 
 /// Returns the columns id, spans, errors and services.

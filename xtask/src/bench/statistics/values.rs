@@ -52,7 +52,7 @@ pub fn measure(bench: &Bench<'_>, measured: &mut Vec<Measured>) -> Result<()> {
                         let traces = document.get("sampled_traces").and_then(Value::as_u64);
                         let complete = document.get("complete") == Some(&Value::Bool(true));
                         let traces =
-                            traces.context("the answer does not say how many traces were sampled")?;
+                            traces.context("the answer does not contain the number of sampled traces")?;
                         sampled.set(if complete { SAMPLED } else { traces });
                         Ok((answer(&document)?, reply.elapsed))
                     },
@@ -94,7 +94,7 @@ fn answer(document: &Value) -> Result<Answer> {
     let more = document
         .get("more")
         .and_then(Value::as_bool)
-        .context("the answer does not say whether there is more")?;
+        .context("the answer does not show whether there are more values")?;
     Ok(if more { most(&counted) } else { listing(counted) })
 }
 

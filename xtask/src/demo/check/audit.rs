@@ -67,5 +67,5 @@ fn all_records(administrator: &Client) -> Result<Vec<Value>> {
             None => return Ok(records),
         }
     }
-    bail!("the audit log does not come to an end: {} records so far", records.len())
+    bail!("the pages of the audit log do not end: {} records so far", records.len())
 }

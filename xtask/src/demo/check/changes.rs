@@ -27,7 +27,9 @@ pub fn credentials(subject: &Subject<'_>, findings: &mut Findings) -> Result<()>
         }
     }
     let answer = subject.anonymous.send("POST", "/traces/query", None, Some(&json!({})))?;
-    findings.assert(answer.status == 401, || format!("nobody's query got {}, must get 401", answer.status));
+    findings.assert(answer.status == 401, || {
+        format!("a query without credentials got {}, must get 401", answer.status)
+    });
     Ok(())
 }
 
@@ -46,26 +48,26 @@ pub fn take_effect(subject: &Subject<'_>, findings: &mut Findings) -> Result<()>
     let [_, second] = SUPPORTED_TENANTS;
     let tenants = |tenants: Value| json!({"attributes": {"tenants": tenants}});
     administrator.call("PATCH", "/users/sam", Some(&tenants(json!([second]))))?;
-    expect(support, incident, 404, "after a tenant was taken from sam's attributes")?;
+    expect(support, incident, 404, "after a tenant was removed from sam's attributes")?;
     administrator.call("PATCH", "/users/sam", Some(&tenants(json!(SUPPORTED_TENANTS))))?;
-    expect(support, incident, 200, "after it was given back")?;
+    expect(support, incident, 200, "after it was restored")?;
 
     administrator.call("PATCH", "/users/sam", Some(&json!({"roles": []})))?;
-    expect(support, incident, 404, "after sam's role was taken away")?;
+    expect(support, incident, 404, "after sam's role was removed")?;
     administrator.call("PATCH", "/users/sam", Some(&json!({"roles": ["support"]})))?;
-    expect(support, incident, 200, "after it was given back")?;
+    expect(support, incident, 200, "after it was restored")?;
 
     let logistics = named(subject, "logistics")?;
     let wide = json!({"policies": [
         {"title": "Two teams", "expression": r#"ResourceAttributes["team"] in ["storefront", "logistics"]"#}]});
     let storefront = &subject.accounts.of("stefan")?.client;
     let path = "/roles/storefront-production";
-    expect(storefront, logistics, 404, "before his role was widened")?;
+    expect(storefront, logistics, 404, "before stefan's role was extended")?;
     let before = administrator.get(path)?;
     administrator.call("PUT", path, Some(&wide))?;
-    expect(storefront, logistics, 200, "after his role was widened")?;
+    expect(storefront, logistics, 200, "after stefan's role was extended")?;
     administrator.call("PUT", path, Some(&policies_of(&before)?))?;
-    expect(storefront, logistics, 404, "after it was narrowed again")?;
+    expect(storefront, logistics, 404, "after it was restored")?;
 
     let owner = &subject.accounts.of(AGENTS_OWNER)?.client;
     let created = owner.call("POST", "/me/api-keys", Some(&json!({"name": "for a moment"})))?;

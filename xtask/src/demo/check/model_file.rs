@@ -25,7 +25,7 @@ pub fn back_and_forth(subject: &Subject<'_>, findings: &mut Findings) -> Result<
     let before = model.read("access.yaml")?;
     let same = model.run(&["plan", "access.yaml", "--detailed-exitcode", "--seconds", "0"], 0)?;
     findings.assert(same.contains("\n0 to add, 0 to change, 0 to remove\n"), || {
-        format!("an exported file changes something: {same}")
+        format!("an unchanged exported file gives changes: {same}")
     });
     findings.assert(same.contains("\n  7 tests passed, 0 failed\n"), || {
         format!("the tests did not all pass: {same}")
@@ -40,7 +40,7 @@ pub fn back_and_forth(subject: &Subject<'_>, findings: &mut Findings) -> Result<
     // The tests in the file state what the storefront sees, which the change contradicts.
     let refused = model.run(&["apply", "changed.json", "--yes", "--seconds", "0"], 1)?;
     findings.assert(refused.contains("  FAIL the storefront sees its production\n"), || {
-        format!("a file whose tests fail was applied, or did not say why not: {refused}")
+        format!("a file with failing tests was applied, or the reason is missing: {refused}")
     });
     findings.assert(!sees()?, || "a refused file has taken effect".to_owned());
 
@@ -64,7 +64,7 @@ pub fn back_and_forth(subject: &Subject<'_>, findings: &mut Findings) -> Result<
     model.run(&["restore", &number.to_string(), "--yes", "--seconds", "0"], 0)?;
     findings.assert(!sees()?, || "a restored model has not taken effect".to_owned());
     let after = model.run(&["export"], 0)?;
-    findings.assert(after == before, || format!("the restored model is another:\n{before}\n{after}"));
+    findings.assert(after == before, || format!("the restored model differs:\n{before}\n{after}"));
     Ok(())
 }
 

@@ -84,7 +84,7 @@ fn compare(
         let known = named.iter().all(|span| openers.contains(*span));
         let count = if details { openers.len().min(NAMED_SPANS) } else { 0 };
         findings.assert(known && named.len() == count, || {
-            format!("{}: opened by {named:?}, must be {count} of {openers:?}", what())
+            format!("{}: access is granted by the spans {named:?}, must be {count} of {openers:?}", what())
         });
     }
 }
@@ -106,7 +106,10 @@ pub fn of_a_proposal(subject: &Subject<'_>, findings: &mut Findings) -> Result<(
     };
     for (of, found) in [("the role", body.get("traces")), ("stefan", body.pointer("/users/0"))] {
         findings.assert(count(found) == expected, || {
-            format!("for {of}, the proposal gains, loses and leaves {:?}, must be {expected:?}", count(found))
+            format!(
+                "for {of}, gained, lost and unchanged traces of the proposal are {:?}, must be {expected:?}",
+                count(found)
+            )
         });
     }
     Ok(())
@@ -130,11 +133,13 @@ pub fn of_sharing(subject: &Subject<'_>, findings: &mut Findings) -> Result<()> 
     ] {
         let found = body.get(member).and_then(Value::as_u64);
         findings.assert(found == Some(expected), || {
-            format!("over-share: `{member}` is {found:?}, must be {expected}: {body}")
+            format!("collateral access: `{member}` is {found:?}, must be {expected}: {body}")
         });
     }
-    let named = list(&body, "/values").context("over-share names no values")?.len();
-    findings.assert(named == 0, || format!("over-share names services of traces that nobody opened: {body}"));
+    let named = list(&body, "/values").context("collateral access contains no values")?.len();
+    findings.assert(named == 0, || {
+        format!("collateral access names services of traces that the administrator may not read: {body}")
+    });
     Ok(())
 }
 

@@ -133,7 +133,7 @@ fn all_pages(
             return Ok(ids);
         }
     }
-    anyhow::bail!("the cursor does not come to an end: {} ids so far, {expected} expected", ids.len())
+    anyhow::bail!("the pages do not end: {} ids so far, {expected} expected", ids.len())
 }
 
 /// Returns the ids of all spans of a response, which must all belong to one trace.
@@ -178,13 +178,18 @@ fn compare_ids(findings: &mut Findings, got: &[String], expected: &[&str], what:
             some(extra.clone())
         )
     });
-    findings
-        .assert(got.len() == have.len(), || format!("{}: {} ids came twice", what(), got.len() - have.len()));
+    findings.assert(got.len() == have.len(), || {
+        format!("{}: {} ids were returned twice", what(), got.len() - have.len())
+    });
     if have == want {
         let first = got.iter().zip(expected).position(|(got, expected)| got != expected);
         findings.assert(first.is_none(), || {
             let first = first.unwrap_or_default();
-            format!("{}: the right traces in another order, from place {first} of {}", what(), want.len())
+            format!(
+                "{}: the right traces in the wrong order, from position {first} of {}",
+                what(),
+                want.len()
+            )
         });
     }
 }

@@ -32,7 +32,7 @@ impl Explanations {
             }
         }
         match unexplained {
-            Some(name) => anyhow::bail!("no reason stands below `{name}`"),
+            Some(name) => anyhow::bail!("there is no reason below `{name}`"),
             None => Ok(Self(names)),
         }
     }
@@ -126,7 +126,7 @@ mod tests {
     const OTHER: &str = "b.rs:3:4: delete ! in g";
 
     #[test]
-    fn what_survives_is_explained_and_what_is_explained_survives() {
+    fn survivors_must_be_explained_and_explained_mutants_must_survive() {
         assert!(faults(&[THIRD, "c.rs:1:1: x"], &[FIRST, SECOND, OTHER], &[]).is_empty());
         let more = faults(&[], &[FIRST, SECOND, THIRD, OTHER], &[]);
         assert_eq!(more.len(), 3, "any of them may be the one without a reason: {more:?}");
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_tried_may_be_what_is_explained() {
+    fn untried_mutants_may_be_explained() {
         assert!(faults(&[], &[FIRST], &[SECOND, OTHER]).is_empty());
         assert!(faults(&[THIRD], &[], &[FIRST, SECOND, OTHER]).is_empty());
     }

@@ -101,11 +101,14 @@ impl<'a> Caller<'a> {
         let what = || format!("{} ({} {})", ask.kind, ask.method, ask.path);
         let (status, text, cookie, request) = match sent {
             Sent::NotConnected => {
-                shared.check(disturbed, || format!("{}: no connection, and nothing was away", what()));
+                shared
+                    .check(disturbed, || format!("{}: no connection, although no program was down", what()));
                 return Err(NotConnected);
             }
             Sent::CutOff(why) => {
-                shared.check(disturbed, || format!("{}: cut off, and nothing was away: {why}", what()));
+                shared.check(disturbed, || {
+                    format!("{}: connection lost, although no program was down: {why}", what())
+                });
                 shared.cut_off(ask.kind, ask.action);
                 return Ok(None);
             }
@@ -114,14 +117,14 @@ impl<'a> Caller<'a> {
         shared.took(ask.kind, time, disturbed);
         let body = if text.is_empty() { Ok(Value::Null) } else { serde_json::from_str(&text) };
         let Ok(body) = body else {
-            shared.wrong(format!("{}: {status} with a body that is no JSON", what()));
+            shared.wrong(format!("{}: {status} with a body that is not JSON", what()));
             return Ok(None);
         };
         let answer = Answer { status, body, cookie, begun, range, request };
         match status {
             200..=299 | 404 => {
                 shared.check(life_before != Some(ENDED), || {
-                    format!("{}: {status} with a credential whose end was acknowledged", what())
+                    format!("{}: {status} with a credential whose revocation was acknowledged", what())
                 });
                 shared.check(range.maybe_enabled, || format!("{}: {status} for a disabled user", what()));
                 self.must_be_recorded(&answer, ask);
@@ -130,7 +133,7 @@ impl<'a> Caller<'a> {
             401 => {
                 let alive = ask.credential.is_some_and(|credential| credential.life() == LIVE);
                 shared.check(!(alive && range.surely_enabled), || {
-                    format!("{}: 401 with a credential that nobody ended: {}", what(), answer.body)
+                    format!("{}: 401 with a credential that was not revoked: {}", what(), answer.body)
                 });
                 // If the credential was revoked while the request ran, the request may have a `denied` record.
                 if life_before.is_some_and(|life| life != ENDED) {
@@ -141,9 +144,9 @@ impl<'a> Caller<'a> {
             429 | 502..=504 => {
                 // Concurrent sign-ins are limited, and a preview has a time limit that the client sets.
                 let bounded =
-                    matches!((ask.kind, status), ("log-in", 429 | 503) | ("preview of a role", 504));
+                    matches!((ask.kind, status), ("sign-in", 429 | 503) | ("preview of a role", 504));
                 shared.check(disturbed || bounded, || {
-                    format!("{}: {status}, and nothing was away: {}", what(), answer.body)
+                    format!("{}: {status}, although no program was down: {}", what(), answer.body)
                 });
                 shared.refused(ask.kind);
                 lock(&shared.recorded).may.insert(answer.request);

@@ -84,7 +84,7 @@ impl Machines {
             if count % 2 == 1 {
                 // A clean stop: the load balancer sends no more requests, and running ones complete.
                 at.up.store(false, Ordering::SeqCst);
-                replica.stop().context("a replica that was asked to end")?;
+                replica.stop().context("stopping a replica")?;
             } else {
                 replica.kill();
                 at.up.store(false, Ordering::SeqCst);
@@ -111,11 +111,11 @@ impl Machines {
     }
 
     fn store(&mut self, shared: &Shared, count: u32) -> Result<()> {
-        let how = if count % 2 == 1 { "trace store stopped" } else { "trace store killed" };
+        let how = if count % 2 == 1 { "ClickHouse stopped" } else { "ClickHouse killed" };
         let _writing = lock(&shared.written.writing);
         shared.disturb(how, || -> Result<()> {
             if count % 2 == 1 {
-                self.store.stop().context("the trace store that was asked to end")?;
+                self.store.stop().context("stopping ClickHouse")?;
             } else {
                 self.store.kill();
             }

@@ -55,7 +55,7 @@ pub struct Options {
 impl Options {
     fn binaries(&self, debug: bool) -> Result<PathBuf> {
         if let Some(directory) = &self.programs {
-            ensure!(!debug, "`--programs` says which builds; leave `--debug` out");
+            ensure!(!debug, "`--programs` selects the builds; leave `--debug` out");
             return directory.canonicalize().with_context(|| format!("no `{}`", directory.display()));
         }
         if !debug {
@@ -83,7 +83,7 @@ pub fn run(options: &Options, debug: bool) -> Result<()> {
         None => crate::demo::now()?,
     };
     println!(
-        "soak of users: {} minutes, {} users, {} s between what each does, --seed {seed}, {}",
+        "soak users: {} minutes, {} users, {} s between the requests of each, --seed {seed}, {}",
         options.minutes,
         options.users,
         options.pause,
@@ -133,7 +133,7 @@ fn soak(ready: Ready, length: Duration) -> Result<()> {
                 shared.wrong("a thread of the soak panicked".to_owned());
             }
         }
-        disturbing.join().map_err(|_| anyhow!("the thread that restarts things panicked"))?
+        disturbing.join().map_err(|_| anyhow!("the thread that restarts programs panicked"))?
     })?;
     let lasted = begun.elapsed();
     finish(shared, &mut machines, &database, &heads, &watch, lasted)
@@ -193,7 +193,7 @@ fn finish(
         running = running_statements(machines)?;
     }
     shared.check(running == 0, || {
-        format!("{running} statements still run in the trace store 10 seconds after everybody has left")
+        format!("{running} statements still run in ClickHouse 10 seconds after all users have finished")
     });
     let program = machines.replicas.first().context("no replica")?.command();
     let verified = match records::verify(program, heads) {
@@ -213,7 +213,7 @@ fn finish(
     println!("{}", events.join(", "));
     println!("audit log: {verified}, {} noted heads", heads.len());
     match watch.compare() {
-        None => println!("memory: too short a time to tell"),
+        None => println!("memory: the run was too short to compare"),
         Some(comparison) => {
             let (early, late) = comparison.megabytes;
             println!(
@@ -230,7 +230,7 @@ fn finish(
     let word = if wrongs == 0 { "ok    " } else { "FAILED" };
     println!("{word}  soak users: {:.1} minutes, {wrongs} wrong", lasted.as_secs_f64() / 60.0);
     if wrongs > 0 {
-        bail!("{wrongs} things were wrong");
+        bail!("{wrongs} errors were found");
     }
     Ok(())
 }
@@ -242,6 +242,11 @@ fn running_statements(machines: &Machines) -> Result<u64> {
     let answer = ureq::post(&store.url)
         .header("authorization", format!("Basic {credential}"))
         .send("SELECT count() FROM system.processes WHERE query NOT LIKE '%system.processes%'");
-    let text = answer.context("the store does not say what runs")?.body_mut().read_to_string()?;
-    text.trim().parse().with_context(|| format!("the store says `{text}` of what runs"))
+    let text = answer
+        .context("ClickHouse does not return the number of running statements")?
+        .body_mut()
+        .read_to_string()?;
+    text.trim()
+        .parse()
+        .with_context(|| format!("ClickHouse returned `{text}` as the number of running statements"))
 }

@@ -76,7 +76,7 @@ fn judge(
     let mut must: HashMap<&str, (&str, &str)> = HashMap::new();
     for (request, action, outcome) in &recorded.must {
         if must.insert(request, (action, outcome)).is_some() {
-            wrong.push(format!("two requests were called {request}"));
+            wrong.push(format!("two requests have the id {request}"));
         }
     }
     for Record { request, action, outcome } in records {

@@ -8,8 +8,8 @@ use super::shared::Kind;
 /// Formats a table of the requests by kind. It sorts their times.
 pub fn kinds(kinds: &mut BTreeMap<&'static str, Kind>) -> String {
     let mut text = String::from(
-        "| what | answered | checked | p50 | p99 | p99 while something was away | refused then | cut off then |\n\
-         |---|---|---|---|---|---|---|---|\n",
+        "| what | answered | checked | p50 | p99 | p99 while a program was down | refused then | cut off \
+         then |\n|---|---|---|---|---|---|---|---|\n",
     );
     for (name, kind) in kinds {
         kind.calm.sort_unstable();

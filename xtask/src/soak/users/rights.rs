@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_narrowed_key_needs_both() {
+    fn a_scoped_key_needs_both() {
         let (rights, _) = rights();
         let range = rights.now(0);
         assert!(range.may_show(mask(0) | mask(5), Some(mask(5))));

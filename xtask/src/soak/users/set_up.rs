@@ -168,7 +168,7 @@ fn accounts(
         let threads: Vec<_> = everybody.chunks(half).map(|some| scope.spawn(move || make(some))).collect();
         let mut all = Vec::new();
         for thread in threads {
-            all.extend(thread.join().map_err(|_| anyhow!("making users panicked"))??);
+            all.extend(thread.join().map_err(|_| anyhow!("creating users panicked"))??);
         }
         Ok(all)
     })

@@ -122,9 +122,11 @@ impl Written {
             ureq::Agent::config_builder().timeout_global(Some(Duration::from_secs(60))).build().into();
         for batch in Batches::new(traces.into_iter(), SPANS_A_REQUEST) {
             let request = agent.post(otlp).header("content-type", "application/x-protobuf");
-            let answer = request.send(&batch.request.encode_to_vec()).context("the store takes no spans")?;
+            let answer = request
+                .send(&batch.request.encode_to_vec())
+                .context("the local store does not accept spans")?;
             if answer.status() != 200 {
-                bail!("the store refused spans with {}", answer.status());
+                bail!("the local store refused spans with {}", answer.status());
             }
         }
         let written = Instant::now();

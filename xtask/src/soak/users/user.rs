@@ -110,7 +110,7 @@ impl User<'_> {
         let body = json!({"username": username, "password": self.password});
         let endings = shared.rights.endings(self.index);
         let ask = Ask {
-            kind: "log-in",
+            kind: "sign-in",
             action: Some("login"),
             again: false,
             method: "POST",
@@ -124,18 +124,19 @@ impl User<'_> {
             (200, Some(cookie)) => {
                 let session = Arc::new(Credential::new(("cookie", cookie.clone()), String::new(), None));
                 shared.rights.hold(self.index, &session, endings);
-                shared.checked("log-in");
+                shared.checked("sign-in");
                 self.session = Some(session);
                 true
             }
             (401, _) => {
-                shared
-                    .check(!answer.range.surely_enabled, || format!("a log-in was refused: {}", answer.body));
+                shared.check(!answer.range.surely_enabled, || {
+                    format!("a sign-in was refused: {}", answer.body)
+                });
                 self.caller.must_be_denied(&answer);
                 false
             }
             _ => {
-                shared.wrong(format!("a log-in was answered with {}: {}", answer.status, answer.body));
+                shared.wrong(format!("a sign-in was answered with {}: {}", answer.status, answer.body));
                 false
             }
         }
@@ -145,9 +146,9 @@ impl User<'_> {
         let Some(session) = self.session.take() else { return };
         session.set(ENDING);
         let body = json!({});
-        if self.ask("log-out", Some("logout"), "POST", "/logout", Some(&body), &session).is_some() {
+        if self.ask("sign-out", Some("logout"), "POST", "/logout", Some(&body), &session).is_some() {
             session.set(ENDED);
-            self.caller.shared.checked("log-out");
+            self.caller.shared.checked("sign-out");
             self.must_be_dead(&session);
         }
     }
@@ -293,13 +294,17 @@ impl User<'_> {
         match found {
             Some(found) => {
                 shared.check(range.may_show(*satisfied, restriction), || {
-                    format!("{kind}: {who} was shown {id}, which no policy opens ({range:?}, {satisfied:x})")
+                    format!(
+                        "{kind}: {who} was shown {id}, although no policy grants access ({range:?}, {satisfied:x})"
+                    )
                 });
                 let whole = if *written { found == *spans } else { found <= *spans };
                 shared.check(whole, || format!("{kind}: {who} got {found} of {spans} spans of {id}"));
             }
             None => shared.check(!(*written && range.must_show(*satisfied, restriction)), || {
-                format!("{kind}: {who} was not shown {id}, which a policy opens ({range:?}, {satisfied:x})")
+                format!(
+                    "{kind}: {who} was not shown {id}, although a policy grants access ({range:?}, {satisfied:x})"
+                )
             }),
         }
         shared.checked(kind);
@@ -322,7 +327,7 @@ impl User<'_> {
         for value in list(&answer.body, "values") {
             let name = value.get("value").and_then(Value::as_str).unwrap_or_default();
             shared.check(Service::ALL.iter().any(|service| service.name() == name), || {
-                format!("values: {name} is no service")
+                format!("values: {name} is not a service")
             });
             listed.insert(name, number(value, "/traces"));
         }
@@ -386,7 +391,7 @@ impl User<'_> {
             Some("trace_not_found") => Some((answer, None)),
             Some(code) => {
                 shared.check(shared.disturbed_since(answer.begun), || {
-                    format!("{kind}: the tool says {code}, and nothing was away: {}", answer.body)
+                    format!("{kind}: the tool returned {code}, although no program was down: {}", answer.body)
                 });
                 shared.refused(kind);
                 None
@@ -474,11 +479,14 @@ pub fn compare(caller: &Caller<'_>, page: &Page, answer: &Answer, range: Range, 
             continue;
         };
         shared.check(range.may_show(fact.satisfied, page.restriction), || {
-            format!("search: {id} was shown, which no policy opens ({range:?}, {:x})", fact.satisfied)
+            format!(
+                "search: {id} was shown, although no policy grants access ({range:?}, {:x})",
+                fact.satisfied
+            )
         });
         let matches = page.window.is_none_or(|window| fact.is_in(window))
             && page.service.is_none_or(|service| has_service(fact.satisfied, service));
-        shared.check(matches, || format!("search: {id} does not match what was searched for"));
+        shared.check(matches, || format!("search: {id} does not match the conditions"));
         let whole = match (spans, fact.was_written(answer.begun)) {
             (None, _) => true,
             (Some(spans), true) => *spans == fact.spans,
@@ -495,7 +503,10 @@ pub fn compare(caller: &Caller<'_>, page: &Page, answer: &Answer, range: Range, 
     });
     shared.check(missing.is_none(), || {
         let id = missing.map(|fact| fact.id.as_str()).unwrap_or_default();
-        format!("search: {id} is missing among {} traces, and a policy opens it ({range:?})", found.len())
+        format!(
+            "search: {id} is missing among {} traces, although a policy grants access to it ({range:?})",
+            found.len()
+        )
     });
 }
 

@@ -48,7 +48,7 @@ impl Watch {
         let mut words = Vec::new();
         for (place, at) in shared.places.iter().enumerate() {
             let Some(sample) = sample(at.process.load(Ordering::SeqCst), begun) else {
-                words.push(format!("replica {}: away", place + 1));
+                words.push(format!("replica {}: down", place + 1));
                 continue;
             };
             if place == 0 {

@@ -10,7 +10,7 @@ use tracewarden_appdb::AppDb;
 
 use crate::fixture::{Fixture, at, on_both};
 
-on_both!(are_those_of_the_file, what_is_lost_shows);
+on_both!(are_those_of_the_file, lost_definitions_are_detected);
 
 /// The statements that SQLite stores and reads at each start: they are its schema. Objects that SQLite creates by
 /// itself for a constraint have no statement.
@@ -134,7 +134,7 @@ const LOSSES: [(&str, &str); 10] = [
 
 /// Checks that the definitions are complete: a table that lacks a part differs from the complete table and from all
 /// other variants.
-async fn what_is_lost_shows(fixture: &Fixture) {
+async fn lost_definitions_are_detected(fixture: &Fixture) {
     let trigger = match fixture {
         Fixture::Sqlite { .. } => {
             "CREATE TRIGGER two_stays BEFORE DELETE ON two BEGIN SELECT RAISE(ABORT, 'no'); END"

@@ -239,7 +239,9 @@ fn read_key_values(json: &mut Reader<'_>, depth: usize) -> Result<Vec<KeyValue>,
 
 fn read_value(json: &mut Reader<'_>, depth: usize) -> Result<AnyValue, Fault> {
     if depth > MAX_DEPTH {
-        return Err(Fault::new(format!("holds more than {MAX_DEPTH} lists and maps within each other")));
+        return Err(Fault::new(format!(
+            "has lists and maps that are nested more than {MAX_DEPTH} levels deep"
+        )));
     }
     let mut value = None;
     json.members(|json, name| {

@@ -242,7 +242,7 @@ impl<'a> Reader<'a> {
             b'{' => "an object",
             b'[' => "a list",
             b'"' => "a string",
-            b't' | b'f' => "a truth value",
+            b't' | b'f' => "a boolean",
             b'n' => "null",
             _ => "a number",
         };

@@ -140,7 +140,7 @@ impl Writer {
                 let values = self.attributes(&map.values);
                 ("kvlistValue", self.object(vec![("values", map.values.is_empty(), values)]))
             }
-            Some(Value::StringValueStrindex(_)) => panic!("no request of these tests holds one"),
+            Some(Value::StringValueStrindex(_)) => panic!("these tests send no such request"),
         };
         self.object(vec![(name, false, written)])
     }

@@ -67,7 +67,12 @@ fn outlined(call: &Call<'_>, opened: &Opened) -> Result<CallToolResult, Failure>
         // `root` selects the first span with an id, so it must be this one.
         let deep = deep.max_by_key(|(_, hidden)| *hidden).filter(|(line, _)| tree.id_names(line.span));
         if let Some(span) = deep.and_then(|(line, _)| tree.spans.get(line.span)) {
-            next.push(call.instead("see below the line that hides most", &[("root", json!(span.span_id))]));
+            next.push(
+                call.instead(
+                    "see below the line that hides the most spans",
+                    &[("root", json!(span.span_id))],
+                ),
+            );
         }
         if !complete {
             next.push(if in_order { call.page(opened, offset, count) } else { call.in_order(opened) });
@@ -229,16 +234,14 @@ fn errors_told(
         });
         let head = totals.text(summary.duration_nanos);
         let mut text = match (summary.error_count, found.failed) {
-            (None, _) => {
-                "no column is bound that says which spans failed; the view slowest shows what took time\n"
-                    .to_owned()
-            }
+            (None, _) => "no status column is bound; the view slowest shows what took time\n".to_owned(),
             (Some(0), _) => {
                 "no span of this trace failed; the view slowest shows what took time\n".to_owned()
             }
-            (Some(_), 0) => "spans failed, none of those that were looked at\n".to_owned(),
+            (Some(_), 0) => "spans failed, but none of those that were read\n".to_owned(),
             (Some(_), failed) => format!(
-                "{} failed; those below which nothing failed, by callers > span [span id] — message:\n",
+                "{} failed; shown are those without a failed span below, by callers > span [span id] — \
+                 message:\n",
                 counted(failed as u64, "span")
             ),
         };
@@ -317,8 +320,7 @@ fn slowest_told(call: &Call<'_>, opened: &Opened) -> Result<CallToolResult, Fail
             format!("{}{several} {name} [{}]", lasting(work.own), slow.span_id)
         });
         let head = totals.text(summary.duration_nanos);
-        let mut text =
-            "kinds of spans by the time that they took by themselves, without what they called:\n".to_owned();
+        let mut text = "kinds of spans by their own time, without the time of called spans:\n".to_owned();
         text.push_str(&fenced(&std::iter::once(head).chain(lines).collect::<Vec<_>>()));
         text.push_str(&left_out(opened.seen.left_out()));
         let next = call.context.offered(next);

@@ -20,8 +20,8 @@ impl Reader<'_> {
                 span: self.span(first, pattern),
                 replacement: if negated { "false" } else { "true" }.to_owned(),
                 place: self.span(at, pattern),
-                message: format!("`{}` cannot stand here", self.part(at, pattern)),
-                hint: "every text is like this: leave the condition out".to_owned(),
+                message: format!("`{}` is not allowed here", self.part(at, pattern)),
+                hint: "every string matches this: leave the condition out".to_owned(),
                 faithful: false,
             });
         };
@@ -35,7 +35,7 @@ impl Reader<'_> {
             hint: format!("write `{replacement}`"),
             replacement,
             place: self.span(at, pattern - 1),
-            message: format!("`{}` cannot stand here", self.part(at, pattern - 1)),
+            message: format!("`{}` is not allowed here", self.part(at, pattern - 1)),
             faithful: true,
         })
     }

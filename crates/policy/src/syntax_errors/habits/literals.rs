@@ -26,7 +26,7 @@ impl Reader<'_> {
             hint: format!("put strings in straight quotes: `{replacement}`"),
             replacement,
             place: span,
-            message: "a string stands in straight quotes".to_owned(),
+            message: "a string is written in straight quotes".to_owned(),
             faithful: true,
         })
     }
@@ -40,8 +40,8 @@ impl Reader<'_> {
             span: Span::new(place.start, place.end + rest.len()),
             replacement: format!("//{rest}"),
             place,
-            message: format!("`{}` cannot stand here", self.part(first, last)),
-            hint: "a remark begins with `//`".to_owned(),
+            message: format!("`{}` is not allowed here", self.part(first, last)),
+            hint: "a comment begins with `//`".to_owned(),
             faithful: true,
         }
     }
@@ -54,8 +54,8 @@ impl Reader<'_> {
             span: Span::new(place.start, place.end + length + 2),
             replacement: " ".to_owned(),
             place,
-            message: "`/*` cannot stand here".to_owned(),
-            hint: "a remark begins with `//` and goes to the end of its line".to_owned(),
+            message: "`/*` is not allowed here".to_owned(),
+            hint: "a comment begins with `//` and goes to the end of its line".to_owned(),
             faithful: true,
         })
     }
@@ -95,11 +95,11 @@ impl Reader<'_> {
         let shown = written.get(offset..offset + length)?;
         let (message, hint) = if is_whole {
             (
-                format!("`{shown}` is no escape that CEL knows"),
-                format!("such a character is written with eight digits: `{replacement}`"),
+                format!("`{shown}` is not an escape of CEL"),
+                format!("write the character with eight digits: `{replacement}`"),
             )
         } else {
-            let message = format!("`{shown}` is half of a character");
+            let message = format!("`{shown}` is half of a surrogate pair");
             (message, "write the whole character, with eight digits: `\"\\U0001F600\"`".to_owned())
         };
         Some(Edit {
@@ -137,10 +137,10 @@ impl Reader<'_> {
         let replacement = format!("r{written}");
         Some(Edit {
             span: self.span(at, at),
-            hint: format!("in a raw string a backslash is itself: write `{replacement}`"),
+            hint: format!("in a raw string, a backslash stands for itself: write `{replacement}`"),
             replacement,
             place: Span::new(start, start + 1 + escaped.len_utf8()),
-            message: format!("`\\{}` is no escape that CEL knows", visible(&escaped.to_string())),
+            message: format!("`\\{}` is not an escape of CEL", visible(&escaped.to_string())),
             faithful: true,
         })
     }

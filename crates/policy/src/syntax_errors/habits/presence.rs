@@ -8,7 +8,7 @@ impl Reader<'_> {
         let negated = self.token(at + 1).eq_ignore_ascii_case("not");
         let value = at + 1 + usize::from(negated);
         let place = self.span(at, value - 1);
-        let message = format!("`{}` cannot stand here", self.part(at, value - 1));
+        let message = format!("`{}` is not allowed here", self.part(at, value - 1));
         if !self.token(value).eq_ignore_ascii_case("null") {
             let operator = if negated { "!=" } else { "==" };
             let hint = format!("write `{operator}`");
@@ -61,7 +61,7 @@ impl Reader<'_> {
                 let hint = hint.to_owned();
                 let replacement = format!("{subject} == \"\"");
                 let place = self.span(at, value);
-                let message = format!("`{}` cannot stand here", self.part(at, value));
+                let message = format!("`{}` is not allowed here", self.part(at, value));
                 return Some(Edit {
                     span: self.span(first, value),
                     replacement,
@@ -78,7 +78,7 @@ impl Reader<'_> {
             hint: format!("write `{replacement}`"),
             replacement,
             place: self.span(at, value),
-            message: format!("`{}` cannot stand here", self.part(at, value)),
+            message: format!("`{}` is not allowed here", self.part(at, value)),
             faithful: true,
         })
     }

@@ -103,7 +103,7 @@ fn statements_reach_every_server_of_a_cluster() {
 }
 
 #[test]
-fn without_the_local_table_nothing_is_guessed() {
+fn nothing_is_suggested_without_the_local_table() {
     let engine =
         TableEngine::Distributed { cluster: "c".to_owned(), database: "d".to_owned(), table: "t".to_owned() };
     let layout = layout(engine, &[("Timestamp", "DateTime64(9)"), ("TraceId", "String")]);

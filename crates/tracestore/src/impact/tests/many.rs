@@ -8,7 +8,7 @@ use rand_chacha::ChaCha8Rng;
 use super::*;
 
 #[tokio::test]
-async fn there_may_be_many_comparisons_of_large_predicates() {
+async fn many_comparisons_of_large_predicates_are_possible() {
     let local = LocalStore::start().unwrap();
     let store = fill(&local, FEW).await;
     let service = Arc::new(field("Service"));

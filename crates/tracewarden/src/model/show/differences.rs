@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn differences_stand_in_groups_with_what_was_and_will_be() {
+    fn groups_differences_with_old_and_new_values() {
         let before = "// ours\nServiceName in [\n  \"a\",\n  \"b\"\n]\n";
         let text = shown(json!([
             {"kind": "policy", "name": "dev / Own", "change": "changed",
@@ -285,7 +285,7 @@ weather
     }
 
     #[test]
-    fn no_text_reaches_the_terminal_as_it_is() {
+    fn sanitizes_text_for_the_terminal() {
         let hostile = "a\u{1b}[2J\u{202e}b\rc";
         let text = shown(json!([
             {"kind": hostile, "name": hostile, "change": hostile, "before": {hostile: hostile}, "after": [hostile, {hostile: [hostile]}]},

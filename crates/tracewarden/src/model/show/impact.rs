@@ -13,7 +13,7 @@ const SHOWN_IDS: usize = 3;
 
 pub(super) fn show(text: &mut String, impact: &Impact, paint: Paint) {
     let Impact { from, to, among, sampled, fraction, members, members_compared, users, notes } = impact;
-    let _ = writeln!(text, "\n{}", paint.heading("Who would see more or less"));
+    let _ = writeln!(text, "\n{}", paint.heading("Users who would see more or fewer traces"));
     let which = if among == "readable" { "traces that you may read yourself" } else { "traces" };
     let _ = write!(text, "  {which} from {} to {}", seconds(from), seconds(to));
     let _ = match sampled {
@@ -39,24 +39,28 @@ pub(super) fn show(text: &mut String, impact: &Impact, paint: Paint) {
     }
     if touched.len() > SHOWN_USERS {
         let more = counted(touched.len() - SHOWN_USERS, "more user");
-        let _ = writeln!(text, "  {more}: --format json has them all");
+        let _ = writeln!(text, "  {more}: --format json shows them all");
     }
     let compared = usize::try_from(*members_compared).unwrap_or(usize::MAX).max(users.len());
     let same = same.len() + compared.saturating_sub(users.len());
     match (touched.is_empty(), same) {
         (true, 0) => {
-            let _ = writeln!(text, "  nobody");
+            let _ = writeln!(text, "  none");
         }
         (true, _) => {
-            let _ = writeln!(text, "  nobody: {} looked at, all see what they saw", counted(same, "user"));
+            let _ = writeln!(text, "  none: {} compared, no change", counted(same, "user"));
         }
         (false, 0) => {}
         (false, _) => {
-            let _ = writeln!(text, "  {} looked at see what they saw", counted(same, "more user"));
+            let _ = writeln!(text, "  {} compared, no change", counted(same, "more user"));
         }
     }
     if members > members_compared {
-        let _ = writeln!(text, "  {} of {members} users could be looked at in the time", members_compared);
+        let _ = writeln!(
+            text,
+            "  only {} of {members} users could be compared in the time allowed",
+            members_compared
+        );
     }
     for note in notes {
         let _ = writeln!(text, "  note: {}", plain(note));

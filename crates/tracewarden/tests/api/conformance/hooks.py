@@ -1,4 +1,4 @@
-"""What the generated requests need to know of this service, which the test tells as JSON."""
+"""Adapts the generated requests to this service. The test passes the facts as JSON in the variable `KNOWN`."""
 
 import json
 import os
@@ -7,17 +7,17 @@ import schemathesis
 
 KNOWN = json.loads(os.environ["KNOWN"])
 
-# The run must keep its own credentials and its authority: earlier answers tell it their ids, and its owner's name.
+# The run must keep its own credentials and permissions: earlier answers contain their ids and the name of their owner.
 OWN = {name.casefold() for name in KNOWN["own"]}
 
-# By operation, what can be named once: each of them is gone afterwards.
+# By operation, objects that can be named only once, because the request removes them.
 ONCE = KNOWN["once"]
 
-# By operation, bodies that are accepted, for operations that hardly any generated body gets through.
+# By operation, bodies that are accepted, for operations that reject nearly all generated bodies.
 BODIES = KNOWN["bodies"]
 
-# What replaces the whole access model would leave the rest of the run without one: it is done with what is known to be
-# harmless, and else with a tag that does not hold.
+# Operations that replace the whole access model could leave the rest of the run without one. They are sent with a body that is
+# known to be harmless, or else with an `If-Match` that does not match.
 REPLACING = ("PUT /schema/import", "POST /schema/history/{version}/restore")
 
 
@@ -58,14 +58,14 @@ def after_call(context, case, response):
 
 @schemathesis.check
 def readable_data_acceptance(context, response, case):
-    """Whether data that fit the schema also fit the state, no schema can say: cursors, roles that do not exist, policies
-    that do not compile. But it promises that they can be read.
+    """Checks that data that conform to the schema can be parsed. They may still not fit the state, which a schema cannot
+    describe: cursors, roles that do not exist, policies that do not compile.
     """
     positive = is_positive(case)
     if case.media_type == "application/yaml":
-        # A text, to the schema; that it is YAML, and of what, no schema can say.
+        # In the schema, this is a string; a schema cannot describe YAML in it.
         return
     if positive and response.status_code == 400 and response.json()["code"] == "invalid_request":
-        raise AssertionError(f"valid data were called malformed: {response.text}")
+        raise AssertionError(f"valid data were rejected as malformed: {response.text}")
     if positive and response.status_code in (405, 406, 413, 415):
         raise AssertionError(f"a valid request was refused: {response.text}")

@@ -33,11 +33,11 @@ async fn a_key_that_is_no_administrators_is_refused_with_what_to_do() {
     let narrowed = json!({"name": "narrowed", "tools": ["svc_get_trace"]});
     let narrowed = admin.post("/me/api-keys", narrowed).await.expect(201).body;
     let places = [
-        (Place::of(&service, &ada).await, "must not be narrowed"),
-        (Place::with_key(&service.base, narrowed["token"].as_str().unwrap()), "must not be narrowed"),
+        (Place::of(&service, &ada).await, "that is not scoped"),
+        (Place::with_key(&service.base, narrowed["token"].as_str().unwrap()), "that is not scoped"),
         (
             Place::with_key(&service.base, "twk_thisisnotakeyofanybody0000000000000000"),
-            "does not take the key",
+            "rejected the API key",
         ),
     ];
     for (place, told) in &places {
@@ -96,7 +96,7 @@ async fn where_the_key_comes_from() {
 fn the_address_is_encrypted_or_on_this_machine() {
     let place = Place::with_key("http://traces.example.com", "twk_nobody");
     let refused = place.run(&["export"]).failed(2);
-    assert!(refused.contains("takes `https`"), "{refused}");
+    assert!(refused.contains("must be `https`"), "{refused}");
     let refused = place.run(&["export", "--url", "https://u:hunter2@traces.example.com"]).failed(2);
     assert!(!refused.contains("hunter2"), "{refused}");
     let place = Place::with_key("", "twk_nobody");
@@ -131,7 +131,7 @@ fn answer(status: &str, headers: &str, body: &str) -> String {
 }
 
 #[test]
-fn other_servers_are_told_apart_and_get_no_key_by_a_redirect() {
+fn other_servers_are_recognised_and_get_no_key_by_a_redirect() {
     let run = |status: &str, headers: &str, body: &str| {
         let (base, _received) = server(answer(status, headers, body));
         let place = Place::with_key(&base, "twk_nobody");
@@ -139,10 +139,10 @@ fn other_servers_are_told_apart_and_get_no_key_by_a_redirect() {
     };
     let (elsewhere, received) = server(answer("200 OK", "", "{}"));
     let moved = run("302 Found", &format!("location: {elsewhere}/schema/export\r\n"), "");
-    assert!(moved.contains("leads elsewhere (302)"), "{moved}");
-    assert!(received.try_recv().is_err(), "the key went along");
+    assert!(moved.contains("redirects to another address (302)"), "{moved}");
+    assert!(received.try_recv().is_err(), "the key was sent to the other address");
     let strange = run("502 Bad Gateway", "", "<html>");
-    assert!(strange.contains("answers with 502, and not as Tracewarden does"), "{strange}");
+    assert!(strange.contains("answered with 502, but not as Tracewarden does"), "{strange}");
     let older =
         run("404 Not Found", "", r#"{"code": "not_found", "title": "No such resource", "detail": "x"}"#);
     assert!(older.contains("is older than this program"), "{older}");

@@ -7,7 +7,7 @@ use crate::support::store::{Store, two_teams};
 use crate::support::terminal::OnTerminal;
 
 #[tokio::test]
-async fn what_was_shown_is_applied_on_a_yes_and_nothing_else() {
+async fn only_the_shown_plan_is_applied_after_confirmation() {
     let store = Store::start();
     let (service, admin, _) = two_teams(&store).await;
     let place = Place::of(&service, &admin).await;
@@ -19,7 +19,7 @@ async fn what_was_shown_is_applied_on_a_yes_and_nothing_else() {
 
     // Without a terminal there is no prompt, and no request is sent.
     let silent = place.run_with(&["apply", "access.json"], "y\n").failed(2);
-    assert!(silent.contains("give `--yes`"), "{silent}");
+    assert!(silent.contains("use `--yes`"), "{silent}");
 
     for no in ["n\n", "\n", "nay\n", "\u{4}"] {
         let mut program = OnTerminal::start(place.command(&["apply", "access.json"]));
@@ -38,7 +38,7 @@ async fn what_was_shown_is_applied_on_a_yes_and_nothing_else() {
     admin.put("/roles/other", policies).await.expect(201);
     let (status, shown) = program.answer("y\n");
     assert_eq!(status, 2, "{shown}");
-    assert!(shown.contains("somebody changed the access model meanwhile, and nothing was done"), "{shown}");
+    assert!(shown.contains("the access model has changed in the meantime, so nothing was done"), "{shown}");
     assert_eq!(place.exported()["roles"].as_array().unwrap().len(), 3);
     admin.get("/roles/support").await.problem(404, "not_found");
 
@@ -56,7 +56,7 @@ async fn what_was_shown_is_applied_on_a_yes_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn an_export_cannot_lead_the_terminal_astray() {
+async fn exports_are_sanitized_for_the_terminal() {
     let store = Store::start();
     let (service, admin, _) = two_teams(&store).await;
     let place = Place::of(&service, &admin).await;

@@ -109,7 +109,7 @@ async fn the_history_says_who_changed_what_and_each_change_can_be_restored() {
 }
 
 #[tokio::test]
-async fn who_held_a_role_is_told_not_to_come_back_with_it() {
+async fn a_restored_role_reports_its_former_members() {
     let service = Service::start();
     let admin = service.admin().await;
     let policies = json!({"policies": [{"title": "All", "expression": "true"}]});
@@ -120,6 +120,6 @@ async fn who_held_a_role_is_told_not_to_come_back_with_it() {
     let path = format!("/schema/history/{}/restore", change.trim_matches('"'));
     let restored = admin.with("if-match", "*").send(Method::POST, &path, None).await.expect(200).body;
     let note = restored["notes"][0].as_str().unwrap();
-    assert!(note.starts_with("nobody holds `all`"), "{note}");
+    assert!(note.starts_with("no user has `all`"), "{note}");
     assert_eq!(admin.get("/users/ada").await.expect(200).body["roles"], json!([]));
 }

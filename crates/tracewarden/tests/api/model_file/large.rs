@@ -30,7 +30,7 @@ async fn more_tests_than_a_service_runs_are_refused_where_they_stand() {
 
 /// Sends enough files at once to keep every request thread busy.
 #[tokio::test]
-async fn large_files_keep_nobody_else_waiting() {
+async fn large_files_do_not_delay_other_requests() {
     let service = Service::start();
     let admin = service.admin().await;
     // The error is at the end, so the whole file is read before it is rejected.
@@ -58,12 +58,12 @@ async fn large_files_keep_nobody_else_waiting() {
         file.await.unwrap();
     }
     // If the files were parsed on request threads, only one or two other requests would be answered meanwhile.
-    println!("{others} others were answered meanwhile");
-    assert!(others > 10, "only {others} others were answered while files were read");
+    println!("{others} other requests were answered in the meantime");
+    assert!(others > 10, "only {others} other requests were answered while files were parsed");
 }
 
 #[tokio::test]
-async fn two_hundred_roles_are_planned_and_put_in_force() {
+async fn two_hundred_roles_are_planned_and_applied() {
     let store = Store::start();
     let (_service, admin) = bound_service(&store, &[]).await;
     let (mut file, _) = export(&admin).await;

@@ -141,7 +141,7 @@ async fn every_refusal_of_a_part_is_one_of_the_file() {
 }
 
 #[tokio::test]
-async fn a_late_fault_takes_all_of_it_back() {
+async fn a_late_error_rolls_back_everything() {
     let store = Store::start();
     let (service, admin, file) = bound(&store).await;
     let history = admin.get("/schema/history").await.expect(200).body;
@@ -159,7 +159,7 @@ async fn a_late_fault_takes_all_of_it_back() {
 }
 
 #[tokio::test]
-async fn a_file_says_all_of_the_model() {
+async fn a_file_must_contain_the_whole_model() {
     let service = Service::start();
     let admin = service.admin().await;
     for missing in ["binding", "fields", "roles"] {

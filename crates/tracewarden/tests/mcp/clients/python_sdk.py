@@ -1,8 +1,8 @@
 """An MCP client made with the official Python SDK: lists the tools, makes calls, and prints one JSON document.
 
 {"sdk", "protocol", "server": {"name", "version"}, "instructions", "tools": [as listed],
-"results": [{"name", "isError", "text", "structured"}], "complaints": [text]}; `text` is that of all text blocks,
-`complaints` what the SDK reported beside its results. What it raised instead is
+"results": [{"name", "isError", "text", "structured"}], "complaints": [text]}; `text` is the text of all text blocks,
+`complaints` has the SDK's messages besides its results. An exception is printed as
 {"error": {"type", "message", "code", "data", "status"}} with as much as is known, and the exit code 1. The API key is in
 MCP_API_KEY. `typescript_sdk.mjs` takes and prints the same.
 """
@@ -21,18 +21,18 @@ try:
     from mcp.client.streamable_http import streamable_http_client
     from mcp.types import Implementation
 except ImportError as error:
-    # Without a document, so that nobody takes it for an answer of the server.
+    # No document is printed, so this cannot be mistaken for an answer of the server.
     sys.exit(f"{error}: run `cargo xtask test`, which prepares the SDKs")
 
-# "auto" asks with `server/discover` and falls back, as hosts do; whoever reads `protocol` sees what became of it.
+# "auto" tries `server/discover` and falls back, as hosts do; `protocol` shows the result.
 MODES = {"newest": "auto", "previous": "legacy"}
 
-# Seconds for everything. A server that never ends an answer fails its test and does not hold up the others.
+# Seconds for the whole run. A server that never ends an answer fails only its own test.
 DEADLINE = 60
 
 
 class Complaints(logging.Handler):
-    """What the SDK reports beside its results: an answer that it could not use need not fail a call."""
+    """Collects messages of the SDK: an answer that it cannot use does not always fail a call."""
 
     def __init__(self):
         super().__init__(logging.WARNING)
@@ -93,7 +93,7 @@ async def conversation(arguments, key, calls, last):
 
 
 def described(error, last):
-    """The exception itself, out of the groups that task groups wrap around it."""
+    """Returns the document of an exception, without the groups that task groups wrap around it."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     found = {"type": type(error).__name__, "message": str(error) or repr(error)}

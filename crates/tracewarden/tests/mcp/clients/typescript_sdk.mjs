@@ -4,14 +4,14 @@ import { readFile } from "node:fs/promises";
 import { parseArgs } from "node:util";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 
-// "auto" asks with `server/discover` and falls back, as hosts do; whoever reads `protocol` sees what became of it.
+// "auto" tries `server/discover` and falls back, as hosts do; `protocol` shows the result.
 const MODES = { newest: "auto", previous: "legacy" };
 
-// Milliseconds for everything. A server that never ends an answer fails its test and does not hold up the others.
+// Milliseconds for the whole run. A server that never ends an answer fails only its own test.
 const DEADLINE = 60_000;
 
 async function conversation(url, revision, calls, clientName, key) {
-  // An answer that the SDK could not use need not fail a call.
+  // An answer that the SDK cannot use does not always fail a call.
   const complaints = [];
   const client = new Client(
     { name: clientName, version: "1.0" },

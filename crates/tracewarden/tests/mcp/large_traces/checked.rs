@@ -105,14 +105,14 @@ pub async fn every_answer(
             }
             for next in answer.body["next"].as_array().into_iter().flatten() {
                 if next["tool"] == tool && next["arguments"] == arguments {
-                    faults.push(format!("{tool} {arguments}: leads to itself"));
+                    faults.push(format!("{tool} {arguments}: suggests the same call again"));
                 }
                 suggestions.insert((text(next, "tool").to_owned(), next["arguments"].to_string()));
             }
         }
         largest.push(format!("{}: {:.2} by {}", max_tokens.unwrap_or(0), most.0, most.1));
         let is_answered = max_tokens.is_none_or(|wanted| wanted >= LEAST);
-        assert!(!is_answered || !suggestions.is_empty(), "{max_tokens:?}: nothing leads on");
+        assert!(!is_answered || !suggestions.is_empty(), "{max_tokens:?}: no next call is suggested");
         // Larger answers suggest the same calls, or pages of the same list.
         if max_tokens.is_none_or(|wanted| wanted == LEAST) {
             for (tool, arguments) in suggestions {
@@ -125,7 +125,7 @@ pub async fn every_answer(
             }
         }
     }
-    println!("{}: largest shares of what was asked for: {}", trace.id, largest.join("; "));
+    println!("{}: largest shares of the requested maximum: {}", trace.id, largest.join("; "));
     assert!(faults.is_empty(), "{}\n{} faults", faults.join("\n"), faults.len());
     marked
 }
@@ -143,20 +143,20 @@ fn unsound(answer: &Called, bound: usize) -> Option<String> {
     }
     let taken = most_tokens(&answer.result);
     if taken > bound {
-        return Some(format!("{taken} tokens, not {bound}"));
+        return Some(format!("{taken} tokens, more than {bound}"));
     }
     let lines: Vec<&str> = answer.text.split('\n').collect();
     let marks: Vec<usize> = (0..lines.len()).filter(|at| [FENCE, FENCE_END].contains(&lines[*at])).collect();
     let fenced = match marks.as_slice() {
         [] => 0..0,
         [from, to] if lines[*from] == FENCE && lines[*to] == FENCE_END => from + 1..*to,
-        _ => return Some(format!("fences at {marks:?} in {}", answer.text)),
+        _ => return Some(format!("unexpected fences at {marks:?} in {}", answer.text)),
     };
     let among = |at: usize| fenced.contains(&at);
     let lines = || lines.iter().enumerate();
     let hidden = lines()
         .find(|(_, line)| line.chars().any(is_hidden))
-        .map(|(_, line)| format!("{line:?} hides something"));
+        .map(|(_, line)| format!("{line:?} contains invisible characters"));
     let begins = lines().find(|(at, line)| among(*at) && line.trim_start().starts_with(MARK));
     // Outside of the markers, such text may only occur in arguments of suggested calls, and in field names, which
     // administrators chose.
@@ -228,6 +228,6 @@ pub async fn every_span_is_given(client: &Client, trace: &Trace, span_ids: &[Str
     }
     ids.sort();
     assert_eq!(ids.len(), trace.spans);
-    assert!(ids == span_ids, "a span is missing, or there twice");
+    assert!(ids == span_ids, "a span is missing, or is listed twice");
     println!("{}: {} spans on {pages} pages of {arguments}", trace.id, ids.len());
 }

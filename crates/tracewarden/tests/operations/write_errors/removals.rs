@@ -95,7 +95,7 @@ fn attempts(directory: &Path) -> Vec<Told> {
             return Some(Told::Done);
         }
         let failed = line.contains("old audit records were not removed");
-        let unknown = line.contains("it is unknown whether the change holds");
+        let unknown = line.contains("it is unknown whether the change was made");
         failed.then_some(if unknown { Told::Unknown } else { Told::NotDone })
     };
     log(directory).lines().filter_map(told).collect()
@@ -115,7 +115,7 @@ async fn are_gone(url: &str, context: &str) -> bool {
     assert_eq!(
         (chain.removals, chain.anchor.0, chain.head.0, chain.records),
         (added, removed, OLD + YOUNG + added, OLD + YOUNG + added - removed),
-        "removals, where the log begins and ends, and how many records it holds: {context}"
+        "removals, anchor, head and number of records: {context}"
     );
     if let Some(told) = chain.newest_removal {
         assert_eq!((told.removed.through, told.removed.removed), (OLD, OLD), "{context}");
@@ -153,16 +153,20 @@ async fn run(failing: &Failing<'_>, template: Option<&Path>, failure: Failure) -
     drop(disturbed);
     let is_disturbed = place.has_failed(directory);
     let told = attempts(directory);
-    assert!(is_disturbed || told == [Told::Done], "nothing failed, and it is not done: {}", context());
+    assert!(
+        is_disturbed || told == [Told::Done],
+        "no operation failed, but the removal was not made: {}",
+        context()
+    );
     let gone = are_gone(&url, &context()).await;
     if told.contains(&Told::Done) {
-        assert!(gone, "what was removed is there again: {}", context());
+        assert!(gone, "removed records exist again: {}", context());
     } else if !told.contains(&Told::Unknown) {
-        assert!(!gone, "what was not removed is gone: {}", context());
+        assert!(!gone, "records are missing although the removal failed: {}", context());
     }
 
     let healthy = start(directory, &[NO_STORE, RETENTION], &place.healthy());
-    assert!(healthy.client.is_some(), "it does not start again: {}", context());
+    assert!(healthy.client.is_some(), "the service does not start again: {}", context());
     until(async || (are_gone(&url, &context()).await, context()), |(are_gone, _)| *are_gone).await;
     drop(healthy);
     require_chain(directory, &place, &context());

@@ -95,7 +95,7 @@ pub async fn state(admin: &Client, name: &str, known: &Value) -> Value {
     let mut sessions = json!({});
     for session in list["sessions"].as_array().unwrap() {
         let mark = session["user_agent"].as_str().unwrap();
-        assert!(sessions[mark].is_null(), "{name}: two sessions of one log-in: {list}");
+        assert!(sessions[mark].is_null(), "{name}: two sessions of one sign-in: {list}");
         sessions[mark] = json!({"id": session["id"], "cookie": known["sessions"][mark]["cookie"]});
     }
     for (mark, session) in known["sessions"].as_object().into_iter().flatten() {
@@ -117,7 +117,7 @@ pub async fn password(stranger: &Client, name: &str, states: [Option<&Value>; 2]
             opening.push(password);
         }
     }
-    assert!(opening.len() <= 1, "{name}: the old password and the new one");
+    assert!(opening.len() <= 1, "{name}: the old and the new password are both valid");
     json!(opening.first())
 }
 

@@ -123,11 +123,11 @@ async fn undisturbed(admin: &Client) -> ([Model; 2], [Aim; 2]) {
         assert_eq!(change, model.change);
         model.text = text;
     }
-    assert!(models[0].text != models[1].text, "two models are one");
+    assert!(models[0].text != models[1].text, "the two models are equal");
     let asked = Instant::now();
     assert!(Way::Restore.put(admin, before + 2, &models[0]).await.is_some());
     let aims = [Aim::at(longest), Aim::at(asked.elapsed())];
-    assert!(export(admin).await == (before + 3, models[0].text.clone()), "restored, it is another model");
+    assert!(export(admin).await == (before + 3, models[0].text.clone()), "the restored model differs");
     (models, aims)
 }
 
@@ -137,7 +137,10 @@ async fn history_and_records_agree(service: &Service, change: u64) {
     let mut tx = db.begin_read().await.unwrap();
     assert_eq!(tx.change_number().await.unwrap(), change);
     let now = tx.model_state(None).await.unwrap().unwrap();
-    assert!(tx.model_state(Some(change)).await.unwrap().unwrap() == now, "the history tells another model");
+    assert!(
+        tx.model_state(Some(change)).await.unwrap().unwrap() == now,
+        "the history contains another model"
+    );
     let changes = tx.changes(None, u32::MAX).await.unwrap();
     for way in Way::ALL {
         let filter =
@@ -155,7 +158,10 @@ async fn history_and_records_agree(service: &Service, change: u64) {
             .filter(|change| change.action == way.action())
             .map(|change| (change.number, change.target.as_deref()))
             .collect();
-        assert_eq!(recorded, made, "{way:?}: a change without a record, or a record without its change");
+        assert_eq!(
+            recorded, made,
+            "{way:?}: a change without its audit record, or a record without its change"
+        );
     }
     drop(tx);
     db.close().await;
@@ -218,7 +224,7 @@ async fn kills(mut victim: Service, mut chance: ChaCha8Rng, database: &str) {
             "round {round}, {way:?}: neither the old model nor the new one"
         );
         assert_eq!(change, last + u64::from(committed), "round {round}: the model and its number differ");
-        assert!(committed || !acknowledged, "round {round}, {way:?}: acknowledged and not kept");
+        assert!(committed || !acknowledged, "round {round}, {way:?}: acknowledged but lost");
         let newest = admin.get("/schema/history?limit=1").await.expect(200).body;
         assert_eq!(newest["changes"][0]["version"], change, "round {round}: {newest}");
         history_and_records_agree(&victim, change).await;
@@ -232,13 +238,14 @@ async fn kills(mut victim: Service, mut chance: ChaCha8Rng, database: &str) {
     audit_log::verified(&victim).await;
     audit_log::verified_by_command(&victim);
     println!(
-        "{database}: {rounds} kills in {:.0} s; of imports {}; of restores {}; always the old model or the new one",
+        "{database}: {rounds} kills in {:.0} s; of imports {}; of restores {}; always the old or the new \
+         model",
         begun.elapsed().as_secs_f64(),
         sums[0].told(),
         sums[1].told(),
     );
     let before: usize = sums.iter().map(|sum| sum.before).sum();
-    assert!(before > 0, "no kill was in time to keep a model from its commit");
+    assert!(before > 0, "no kill came before the commit of a model");
     assert!(before < rounds, "no model was committed");
 }
 

@@ -82,7 +82,7 @@ impl Log {
         let mut tx = self.db.begin_read().await.unwrap();
         let last = tx.change_number().await.unwrap();
         let told = tx.model_state(Some(last)).await.unwrap();
-        assert!(told == tx.model_state(None).await.unwrap(), "the history tells another model");
+        assert!(told == tx.model_state(None).await.unwrap(), "the history contains another model");
     }
 }
 
@@ -128,22 +128,22 @@ impl Sum {
     /// Prints a summary, and checks that enough changes were made.
     fn conclude(&self, database: &str, begun: Instant) {
         println!(
-            "{database}: {} rounds in {:.0} s: {} changes acknowledged and kept, {} cut off, {} of them done; nothing lost, \
-             nothing half done, each with its record",
+            "{database}: {} rounds in {:.0} s: {} changes acknowledged and kept, {} without an answer, {} of \
+             these made; none lost, none partial, each with its audit record",
             self.rounds,
             begun.elapsed().as_secs_f64(),
             self.acknowledged(),
             self.cut_off(),
             self.applied_without_answer
         );
-        println!("acknowledged and cut off: {:?}", self.actions);
+        println!("acknowledged and without an answer: {:?}", self.actions);
         assert!(
             self.acknowledged() >= self.rounds && self.cut_off() >= self.rounds,
-            "too little was written to mean anything"
+            "too few changes to test anything"
         );
         let is_cut_off = |action: &&str| self.actions.get(*action).is_some_and(|[_, cut_off]| *cut_off > 0);
         let spared: Vec<&str> = ACTIONS.into_iter().filter(|action| !is_cut_off(action)).collect();
-        assert!(self.rounds < MANY_ROUNDS || spared.is_empty(), "never under way at a kill: {spared:?}");
+        assert!(self.rounds < MANY_ROUNDS || spared.is_empty(), "never running at a kill: {spared:?}");
     }
 }
 
@@ -157,7 +157,7 @@ fn nothing_is_done_and_not_done(round: usize, news: &[AuditRecord]) {
     for (request, outcomes) in outcomes {
         assert!(
             outcomes.len() == 1 || !outcomes.contains("success"),
-            "round {round}: of the request {request} the log says that it was done and that it was not: {outcomes:?}"
+            "round {round}: the audit log has contradicting outcomes of the request {request}: {outcomes:?}"
         );
     }
 }
@@ -179,7 +179,7 @@ async fn write_until_killed(
     // A random number of changes per round, and a short time that is not a multiple of one change.
     let wanted = chance.random_range(1..20);
     while acknowledged.load(Ordering::SeqCst) < wanted {
-        assert!(!tasks.iter().any(tokio::task::JoinHandle::is_finished), "the service went away by itself");
+        assert!(!tasks.iter().any(tokio::task::JoinHandle::is_finished), "the service ended by itself");
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     tokio::time::sleep(Duration::from_micros(chance.random_range(0..30_000))).await;
@@ -231,7 +231,7 @@ async fn rounds(mut victim: Service, bystander: Option<Service>, database: &str)
     stop.store(true, Ordering::SeqCst);
     if let Some(bystanding) = bystanding {
         let answers = bystanding.await.unwrap();
-        println!("the other replica answered {answers} requests meanwhile");
+        println!("the other replica answered {answers} requests in the meantime");
         assert!(answers > rounds, "{answers}");
     }
     audit_log::verified(&victim).await;

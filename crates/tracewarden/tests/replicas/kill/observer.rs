@@ -64,7 +64,7 @@ impl Observer {
         let mut keys = json!({});
         for key in list["api_keys"].as_array().unwrap() {
             let name = key["name"].as_str().unwrap();
-            assert!(keys[name].is_null(), "a key was made twice: {list}");
+            assert!(keys[name].is_null(), "a key was created twice: {list}");
             keys[name] = key["id"].clone();
         }
         keys

@@ -57,7 +57,7 @@ async fn killed_while_streaming(mut victim: Service, other: Option<Service>, sto
     expected.insert(whole.headers["x-request-id"].to_str().unwrap().to_owned(), "success".to_owned());
     victim.kill();
     for stream in join_all(streams.into_iter().map(reqwest::Response::bytes)).await {
-        assert!(stream.is_err(), "a page that is cut must not look whole");
+        assert!(stream.is_err(), "a cut page must not look complete");
     }
     if let Some(other) = &other {
         assert_eq!(outcomes(&admin.at(other)).await, expected);
@@ -69,13 +69,13 @@ async fn killed_while_streaming(mut victim: Service, other: Option<Service>, sto
 }
 
 #[tokio::test]
-async fn what_was_streaming_has_no_known_end_on_sqlite() {
+async fn interrupted_reads_have_an_unknown_outcome_on_sqlite() {
     let store = Store::start();
     killed_while_streaming(Service::start_with(&store.settings()), None, &store).await;
 }
 
 #[tokio::test]
-async fn what_was_streaming_has_no_known_end_on_postgresql() {
+async fn interrupted_reads_have_an_unknown_outcome_on_postgresql() {
     let store = Store::start();
     let database = Arc::new(postgres::database().unwrap());
     let [victim, other] = [(), ()].map(|()| Service::start_on(&database, &store.settings()));

@@ -144,9 +144,9 @@ async fn are_gone(tx: &mut ReadTx, old: Old, round: usize) -> bool {
     assert_eq!(
         (log.anchor.0, newest.removed.through, log.removals),
         (through, through, 1),
-        "round {round}: the log, its record of the last removal, and how many there are"
+        "round {round}: anchor, last removal and number of removals"
     );
-    assert_eq!(log.records, log.head.0 - through, "round {round}: others are gone");
+    assert_eq!(log.records, log.head.0 - through, "round {round}: other records are missing");
     assert!(!gone || newest.removed.removed == old.last - old.anchor, "round {round}: {newest:?}");
     gone
 }
@@ -224,7 +224,7 @@ async fn kills(mut victim: Service, mut chance: ChaCha8Rng, database: &str) {
          the others before it; beside them {written} writes acknowledged, {made} made",
         begun.elapsed().as_secs_f64(),
     );
-    assert!(removed < aimed, "no kill was in time to keep old records from being removed");
+    assert!(removed < aimed, "no kill came before the commit of a removal");
     assert!(removed > 0, "no old records were removed");
     assert!(written > 0, "no write was acknowledged before a kill");
 }

@@ -57,14 +57,14 @@ impl Slot {
         let (is, was) = (self.object.shown(found.as_ref()), self.object.shown(self.state.as_ref()));
         let attempt = match in_flight {
             None => {
-                assert_eq!(is, was, "{:?}: acknowledged and not kept", self.object);
+                assert_eq!(is, was, "{:?}: acknowledged but lost", self.object);
                 None
             }
             Some(InFlight { mark, action, to }) => {
                 let to = self.object.shown(to.as_ref());
                 assert!(
                     is == was || is == to,
-                    "{:?}: half done: it was {was:?}, was to be {to:?}, and is {is:?}",
+                    "{:?}: partial change: it was {was:?}, should be {to:?}, and is {is:?}",
                     self.object
                 );
                 Some(Attempt { mark, action, acknowledged: false, applied: is != was })
