@@ -34,7 +34,7 @@ beforeAll(async () => {
   const some = await ids(await person(admin, PARTLY, [PARTLY_ROLE]));
   const [seen, unseen] = [some[0], all.find((id) => !some.includes(id))];
   if (seen === undefined || unseen === undefined) {
-    throw new Error("the store has no trace with an error, or none without");
+    throw new Error("ClickHouse has no trace with an error, or none without");
   }
   open = seen;
   closed = unseen;
@@ -49,7 +49,7 @@ describe("a link to a trace", () => {
     visit = await visitor("with a link");
   });
 
-  test("leads by way of the log-in to the trace", async () => {
+  test("leads to the trace after the sign-in", async () => {
     const { page } = visit;
     await page.goto(at(`/trace/${open}?view=groups`));
     await page.waitForURL("**/ui/login**");
@@ -59,7 +59,7 @@ describe("a link to a trace", () => {
     await shown(page.getByRole("table", { name: "Operations" }));
   });
 
-  test("that one may not see is the same page as one to a trace that does not exist", async () => {
+  test("without access shows the same page as for a trace that does not exist", async () => {
     const { page } = visit;
     const page_of = async (id: string) => {
       await page.goto(at(`/trace/${id}`));
@@ -77,7 +77,7 @@ describe("a link to a trace", () => {
 });
 
 describe("a session", () => {
-  test("that is ended elsewhere falls back to the log-in, and leads back", async () => {
+  test("that is ended elsewhere leads to the sign-in page, and back", async () => {
     const here = await visitor("here");
     const there = await visitor("there");
     await logIn(here.page, PARTLY);
@@ -87,12 +87,12 @@ describe("a session", () => {
     await quiet(there.page);
     await here.page.reload();
     await quiet(here.page);
-    await here.page.getByRole("button", { name: "End all others" }).click();
-    await here.page.getByRole("dialog").getByRole("button", { name: "End all others" }).click();
+    await here.page.getByRole("button", { name: "Sign out all others" }).click();
+    await here.page.getByRole("dialog").getByRole("button", { name: "Sign out all others" }).click();
     await expect.poll(() => here.page.getByRole("dialog").count()).toBe(0);
-    await there.page.getByRole("button", { name: "Load again" }).click();
+    await there.page.getByRole("button", { name: "Reload" }).click();
     await there.page.waitForURL("**/ui/login**");
-    await shown(there.page.getByRole("button", { name: "Log in" }));
+    await shown(there.page.getByRole("button", { name: "Sign in" }));
     // The page shows nothing of the trace any more.
     expect(await there.page.getByRole("treegrid").count()).toBe(0);
     await submitLogIn(there.page, PARTLY);
@@ -128,7 +128,7 @@ describe("an API key", () => {
     return { status: Number(stdout.slice(end + 1)), body: stdout.slice(0, end) };
   };
 
-  test("is made in the browser, and reads in its owner's name", async () => {
+  test("is created in the browser, and has the access of its owner", async () => {
     const { page } = visit;
     await page.goto(at("/account"));
     await quiet(page);
@@ -162,7 +162,7 @@ describe("an API key", () => {
       );
   });
 
-  test("answers an agent's call, copied from a search, with the traces of that search", async () => {
+  test("returns the traces of a search to an agent's call, copied from that search", async () => {
     // A second page, because the first one still shows the API key.
     const page = await visit.context.newPage();
     await page.goto(at("/search?last=24h"));
@@ -185,7 +185,7 @@ describe("an API key", () => {
     await page.close();
   });
 
-  test("shows its token this once", async () => {
+  test("shows its token only once", async () => {
     const { page } = visit;
     await page.getByRole("dialog").getByRole("button", { name: "Done" }).click();
     await shown(page.getByRole("cell", { name: "browser test" }));
@@ -194,7 +194,7 @@ describe("an API key", () => {
     expect(await page.getByText(token).count()).toBe(0);
   });
 
-  test("is refused once it is revoked", async () => {
+  test("is rejected after it is revoked", async () => {
     const { page } = visit;
     await page
       .getByRole("row", { name: /browser test/ })
@@ -211,7 +211,7 @@ describe("an API key", () => {
   });
 });
 
-describe("viewing as somebody else", () => {
+describe("viewing as another user", () => {
   let visit: Visitor;
   const links = () => rowsOf(visit.page, "Traces found").getByRole("link");
   const bar = () => visit.page.getByRole("status").filter({ hasText: "You see traces as" });
@@ -221,7 +221,7 @@ describe("viewing as somebody else", () => {
     await logIn(visit.page, "admin");
   });
 
-  test("shows a bar on every page, and what that user sees", async () => {
+  test("shows a bar on every page, and the traces of that user", async () => {
     const { page } = visit;
     await page.goto(at(`/users/${PARTLY}`));
     await quiet(page);
@@ -247,8 +247,8 @@ describe("viewing as somebody else", () => {
   });
 });
 
-describe("the audit", () => {
-  test("has all of this, and names who did it", async () => {
+describe("the audit log", () => {
+  test("has records of all actions, with their actors", async () => {
     const { page } = await visitor("auditing");
     await logIn(page, "admin");
     const expected: [action: string, actor: string][] = [
@@ -275,7 +275,7 @@ describe("the audit", () => {
     }
   });
 
-  test("tells a key's reading from its owner's", async () => {
+  test("distinguishes reads of a key from those of its owner", async () => {
     const { page } = await visitor("auditing a key");
     await logIn(page, "admin");
     await page.goto(at(`/audit?action=traces.query&actor=${PARTLY}&from=24h`));
@@ -283,7 +283,7 @@ describe("the audit", () => {
     await shown(page.getByRole("row").filter({ hasText: /by API key/i }));
   });
 
-  test("names the tool and the client of what an agent read", async () => {
+  test("has the tool and the client of reads by an agent", async () => {
     const { page } = await visitor("auditing an agent");
     await logIn(page, "admin");
     await page.goto(at(`/audit?action=traces.query&actor=${PARTLY}&from=24h`));
@@ -300,7 +300,7 @@ describe("the audit", () => {
     await shown(record.getByRole("row", { name: `MCP client ${client}` }));
   });
 
-  test("opens a record with its details, at an address of its own", async () => {
+  test("shows a record with its details, at its own URL", async () => {
     const { page } = await visitor("auditing one");
     await logIn(page, "admin");
     await page.goto(at(`/audit?action=role.put&from=24h`));

@@ -1,14 +1,14 @@
 import { accessSync, constants } from "node:fs";
 
 const NAMES = {
-  url: ["TRACEWARDEN_E2E_URL", "where the service is, such as http://127.0.0.1:8080"],
+  url: ["TRACEWARDEN_E2E_URL", "the URL of the service, such as http://127.0.0.1:8080"],
   adminPassword: ["TRACEWARDEN_E2E_ADMIN_PASSWORD", "the generated first password of `admin`"],
-  storeUrl: ["TRACEWARDEN_E2E_STORE_URL", "ClickHouse's HTTP protocol of the trace store"],
+  storeUrl: ["TRACEWARDEN_E2E_STORE_URL", "the URL of ClickHouse's HTTP interface"],
   storePassword: ["TRACEWARDEN_E2E_STORE_PASSWORD", "the password of its user `default`"],
   chromium: ["CHROMIUM", "the path of Chromium, such as /usr/bin/chromium"],
   trace100k: ["TRACEWARDEN_E2E_TRACE_100K", "the id of a trace of 100,000 spans"],
   trace10k: ["TRACEWARDEN_E2E_TRACE_10K", "the id of a trace of 10,000 spans"],
-  traceHostile: ["TRACEWARDEN_E2E_TRACE_HOSTILE", "the id of the trace whose texts attack their readers"],
+  traceHostile: ["TRACEWARDEN_E2E_TRACE_HOSTILE", "the id of the trace with hostile texts"],
 } as const;
 
 /** Environment of the tests. */
@@ -24,7 +24,7 @@ export function environment(): Environment {
     const lines = missing.map((key) => `  ${NAMES[key][0]}: ${NAMES[key][1]}`);
     throw new Error(
       `The browser tests need a service with sample traces. \`cargo xtask test browser\` starts one and runs them; ` +
-        `started by hand, they need in the environment:\n${lines.join("\n")}`,
+        `to run them without it, set these environment variables:\n${lines.join("\n")}`,
     );
   }
   const found = Object.fromEntries(keys.map((key) => [key, process.env[NAMES[key][0]] ?? ""])) as Environment;
@@ -32,7 +32,7 @@ export function environment(): Environment {
     accessSync(found.chromium, constants.X_OK);
   } catch {
     throw new Error(
-      `CHROMIUM is ${found.chromium}, which is no program here. Install chromium, or name its path.`,
+      `CHROMIUM is ${found.chromium}, which is not an executable. Install Chromium, or set the variable to its path.`,
     );
   }
   return { ...found, url: found.url.replace(/\/+$/, "") };

@@ -28,6 +28,6 @@ async function serves(url: string): Promise<void> {
   if (!(answer instanceof Response) || !answer.ok) {
     const what =
       answer instanceof Response ? `status ${answer.status}: ${await answer.text()}` : String(answer);
-    throw new Error(`${url} does not answer as it should (${what})`);
+    throw new Error(`${url} does not respond successfully (${what})`);
   }
 }

@@ -58,12 +58,12 @@ async function downloaded(page: Page, button: string): Promise<{ name: string; t
   return { name: file.suggestedFilename(), text: Buffer.concat(parts).toString("utf8") };
 }
 
-describe("the history", () => {
-  test("lists who changed what, newest first", async () => {
+describe("the model history", () => {
+  test("lists versions with their authors, newest first", async () => {
     const { page } = visit;
     await page.goto(at("/search"));
     await quiet(page);
-    await page.getByRole("link", { name: "History", exact: true }).click();
+    await page.getByRole("link", { name: "Model history", exact: true }).click();
     await quiet(page);
     const row = page.getByRole("table", { name: "Changes" }).getByRole("row").nth(1);
     await shown(row.filter({ hasText: "Saved a role" }).filter({ hasText: "current" }));
@@ -71,7 +71,7 @@ describe("the history", () => {
     expect(await row.innerText()).toContain(ROLE);
   });
 
-  test("shows a change with what went and what came, at an address of its own", async () => {
+  test("shows the additions and removals of a version, at its own URL", async () => {
     const { page } = visit;
     await page.getByRole("table", { name: "Changes" }).getByRole("link").first().click();
     await page.waitForURL(`**/ui/history/${first + 1}`);
@@ -87,7 +87,7 @@ describe("the history", () => {
     await shown(page.getByRole("button", { name: "Restore this version" }));
   });
 
-  test("gives each state as the file that the service exports", async () => {
+  test("downloads each version as the file that the service exports", async () => {
     const { page } = visit;
     const then = await downloaded(page, "Download this version");
     expect(then.name).toBe(`access-model-${first}.yaml`);
@@ -104,7 +104,7 @@ describe("the history", () => {
     ).toEqual([expect.stringContaining("Error"), expect.stringContaining("Ok")]);
   });
 
-  test("says so where there is no such change", async () => {
+  test("shows a notice for a version that does not exist", async () => {
     const { page } = visit;
     for (const address of ["/history/999999999", "/history/none"]) {
       await page.goto(at(address));
@@ -113,26 +113,26 @@ describe("the history", () => {
   });
 });
 
-describe("an earlier state", () => {
-  test("is restored after a look at the plan; somebody's change meanwhile is not overwritten unseen", async () => {
+describe("an earlier version", () => {
+  test("is restored after its plan is shown, and does not overwrite a concurrent change", async () => {
     const { page } = visit;
     await page.goto(at(`/history/${first}`));
     await quiet(page);
     await page.getByRole("button", { name: "Restore this version" }).click();
     const dialog = page.getByRole("dialog", { name: `Restore version ${first}?` });
-    await shown(dialog.getByText("Assignments do not come back"));
+    await shown(dialog.getByText("Role assignments are not restored"));
     await quiet(page);
-    await shown(dialog.getByText(`Against version ${first + 1}, which is in force: 1 changed.`));
+    await shown(dialog.getByText(`Against the current version ${first + 1}: 1 changed.`));
     await admin.call("PUT", "/roles/versioned-meanwhile", {
       policies: [{ title: "Meanwhile", expression: 'ServiceName == "email"' }],
     });
     await dialog.getByRole("button", { name: "Restore", exact: true }).click();
     await shown(
-      dialog.getByRole("alert").filter({ hasText: "Somebody has changed the access model meanwhile" }),
+      dialog.getByRole("alert").filter({ hasText: "Another user changed the access model in the meantime" }),
     );
     expect(await stored()).toBe(SECOND);
     await quiet(page);
-    await shown(dialog.getByText(`Against version ${first + 2}, which is in force: 1 removed, 1 changed.`));
+    await shown(dialog.getByText(`Against the current version ${first + 2}: 1 removed, 1 changed.`));
     await dialog.getByRole("button", { name: "Restore", exact: true }).click();
     await page.waitForURL(`**/ui/history/${first + 3}`);
     expect(await stored()).toBe(FIRST);
@@ -149,11 +149,11 @@ describe("a file", () => {
     return answer.text();
   };
 
-  test("with what is in force changes nothing", async () => {
+  test("with the current version changes nothing", async () => {
     const { page } = visit;
     await page.goto(at("/history"));
     await quiet(page);
-    await page.getByRole("link", { name: "Apply a file" }).click();
+    await page.getByRole("link", { name: "Import model" }).click();
     await page
       .getByLabel("Choose a file")
       .or(page.locator("input[type=file]"))
@@ -163,38 +163,38 @@ describe("a file", () => {
         mimeType: "application/yaml",
         buffer: Buffer.from(await exported()),
       });
-    await shown(page.getByText("The file says exactly what is in force"));
-    expect(await page.getByRole("button", { name: "Apply", exact: true }).isDisabled()).toBe(true);
+    await shown(page.getByText("The file is identical to the current version"));
+    expect(await page.getByRole("button", { name: "Import", exact: true }).isDisabled()).toBe(true);
   });
 
-  test("that cannot be read says where", async () => {
+  test("that is invalid shows an error", async () => {
     const { page } = visit;
     await page.getByRole("textbox", { name: "Text of the file" }).fill("roles:\n  - name: [\n");
-    await page.getByRole("button", { name: "Compare with what is in force" }).click();
+    await page.getByRole("button", { name: "Compare with the current version" }).click();
     await shown(page.getByRole("alert"));
-    expect(await page.getByRole("button", { name: "Apply", exact: true }).isDisabled()).toBe(true);
+    expect(await page.getByRole("button", { name: "Import", exact: true }).isDisabled()).toBe(true);
   });
 
-  test("is applied after its plan, which names who loses a role", async () => {
+  test("is imported after its plan, which names the users who lose a role", async () => {
     const { page } = visit;
     const file = await admin.call<{ roles: { name: string }[] }>("GET", "/schema/export");
     expect(file.roles.map(({ name }) => name)).toContain(ROLE);
     file.roles = file.roles.filter(({ name }) => name !== ROLE);
     await page.getByRole("textbox", { name: "Text of the file" }).fill(JSON.stringify(file));
-    await page.getByRole("button", { name: "Compare with what is in force" }).click();
+    await page.getByRole("button", { name: "Compare with the current version" }).click();
     await quiet(page);
     await shown(page.getByRole("alert").filter({ hasText: "Users lose a role that is removed" }));
     await shown(page.getByText(`${ROLE}: 1 user loses it (${HOLDER})`));
     await shown(page.getByRole("region", { name: "Policy removed" }));
     const { version } = await newest();
-    await page.getByRole("button", { name: "Apply", exact: true }).click();
+    await page.getByRole("button", { name: "Import", exact: true }).click();
     await page.waitForURL(`**/ui/history/${version + 1}`);
     expect(await stored()).toBeUndefined();
     expect(await newest()).toEqual(expect.objectContaining({ version: version + 1, action: "model.import" }));
     await gone(page.getByRole("dialog"));
   });
 
-  test("is not left without a question while it is not applied", async () => {
+  test("asks for confirmation before an unsaved file is left", async () => {
     const { page } = visit;
     await page.goto(at("/history/apply"));
     await page.getByRole("textbox", { name: "Text of the file" }).fill("roles: []");
@@ -205,11 +205,11 @@ describe("a file", () => {
   });
 });
 
-describe("others than administrators", () => {
-  test("find no history", async () => {
+describe("users who are not administrators", () => {
+  test("cannot see the model history", async () => {
     const { page } = await visitor("no administrator");
     await logIn(page, HOLDER);
-    expect(await page.getByRole("link", { name: "History", exact: true }).count()).toBe(0);
+    expect(await page.getByRole("link", { name: "Model history", exact: true }).count()).toBe(0);
     await page.goto(at("/history"));
     await shown(page.getByText("This page is for administrators"));
   });

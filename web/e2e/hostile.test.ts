@@ -26,8 +26,8 @@ const nothingElse = async () => {
 };
 const grid = () => visit.page.getByRole("treegrid", { name: "Spans" });
 
-describe("a trace whose texts want to be more than text", () => {
-  test("is shown as text, with the names of characters that would not be seen", async () => {
+describe("a trace with hostile texts", () => {
+  test("is shown as text, with the names of invisible characters", async () => {
     await visit.page.goto(at(`/trace/${traceHostile}`));
     await quiet(visit.page);
     await nothingElse();
@@ -35,7 +35,7 @@ describe("a trace whose texts want to be more than text", () => {
     await shown(grid().getByText("U+202E", { exact: true }));
   });
 
-  test("says what opened it without more", async () => {
+  test("is explained as text", async () => {
     const { page } = visit;
     await page.goto(at(`/trace/${traceHostile}?why=own`));
     await quiet(page);
@@ -46,7 +46,7 @@ describe("a trace whose texts want to be more than text", () => {
     await expect.poll(() => panel.count()).toBe(0);
   });
 
-  test("lets itself be looked at span by span", { timeout: 240_000 }, async () => {
+  test("shows all details of its spans as text", { timeout: 240_000 }, async () => {
     const { page } = visit;
     await grid().focus();
     await page.keyboard.press("Home");
@@ -72,7 +72,7 @@ describe("a trace whose texts want to be more than text", () => {
     }
   });
 
-  test("is found by its texts, in every view", async () => {
+  test("is searched as text, and shown as text in every view", async () => {
     const { page } = visit;
     await page.goto(at(`/trace/${traceHostile}?find=${encodeURIComponent("<script>")}`));
     await quiet(page);
@@ -84,7 +84,7 @@ describe("a trace whose texts want to be more than text", () => {
     }
   });
 
-  test("is listed by a search, and offered as values", async () => {
+  test("is shown as text in search results and suggested values", async () => {
     const { page } = visit;
     await page.goto(at(`/search?last=24h&where=${encodeURIComponent('SpanName starts with "<script>"')}`));
     await quiet(page);

@@ -108,7 +108,9 @@ async function storeTrace(): Promise<string> {
       `Duration, StatusCode, SpanAttributes) ${spans.join(" UNION ALL ")}`,
   });
   if (!answer.ok) {
-    throw new Error(`the trace could not be stored: ${answer.status} ${await answer.text()}`);
+    throw new Error(
+      `the trace could not be inserted into ClickHouse: ${answer.status} ${await answer.text()}`,
+    );
   }
   return id;
 }
@@ -141,7 +143,7 @@ describe("the trace source shows as text", () => {
   const fields = () => visit.page.getByRole("table", { name: "Fields" });
   const find = (text: string) => visit.page.getByRole("textbox", { name: "Search fields" }).fill(text);
 
-  test("keys that are marked, and examples of their values", async () => {
+  test("marked keys, and examples of their values", async () => {
     const { page } = visit;
     await open("/source");
     await find("onerror");
@@ -156,11 +158,11 @@ describe("the trace source shows as text", () => {
     await harmless(turned(page.getByRole("dialog").filter({ hasText: "Values found in the sample" })));
   });
 
-  test("keys that a sample has, and changes that are not saved", async () => {
+  test("keys of a sample, and unsaved changes", async () => {
     const { page } = visit;
     await open(`/source/setup?step=fields&${TABLE}`);
     await find("admin");
-    await page.getByRole("checkbox", { name: `${ISOLATES_FIELD} filterable` }).check();
+    await page.getByRole("checkbox", { name: `${ISOLATES_FIELD} searchable` }).check();
     await page.getByRole("button", { name: /^1 change not saved/ }).click();
     const unsaved = page.getByRole("table", { name: "Changes that are not saved" });
     await harmless(
@@ -174,7 +176,7 @@ describe("the trace source shows as text", () => {
     const { page } = visit;
     await open("/source");
     await find("fdp.exe");
-    await page.getByRole("checkbox", { name: `${FIELD} in policies` }).uncheck();
+    await page.getByRole("checkbox", { name: `${FIELD} usable in policies` }).uncheck();
     await page.getByRole("button", { name: "Save changes" }).click();
     await harmless(
       markup(page.getByRole("alert").filter({ hasText: "The fields were not saved" })),
@@ -183,7 +185,7 @@ describe("the trace source shows as text", () => {
     await page.getByRole("button", { name: "Discard changes" }).click();
   });
 
-  test("fields and values that a first role can be made of", async () => {
+  test("fields and values for a first role", async () => {
     const { page } = visit;
     await open(`/source/setup?step=role&${TABLE}`);
     await page.getByRole("combobox", { name: "Field", exact: true }).click();
@@ -202,10 +204,10 @@ describe("the trace source shows as text", () => {
     );
   });
 
-  test("what is suggested to be added to the table", async () => {
+  test("suggested additions to the table", async () => {
     const { page } = visit;
     await open("/source?tab=speed");
-    const column = page.getByRole("button").filter({ hasText: /Column for SpanAttributes\["invoice/ });
+    const column = page.getByRole("button").filter({ hasText: /Key column for SpanAttributes\["invoice/ });
     await harmless(turned(column));
     await column.click();
     await harmless(turned(page.locator("pre").filter({ hasText: "fdp.exe" })));
@@ -232,13 +234,13 @@ describe("roles show as text", () => {
     expect(await policy(1).getByRole("textbox", { name: "Title" }).inputValue()).toBe(SCRIPT);
   });
 
-  test("spans that policies are tried on", { timeout: 120_000 }, async () => {
+  test("spans that policies are tested with", { timeout: 120_000 }, async () => {
     const { page } = visit;
-    const trial = page.getByRole("region", { name: "Try it" });
+    const trial = page.getByRole("region", { name: "Test", exact: true });
     await open(`/roles/${ROLE}`);
     await trial.getByText("one trace", { exact: true }).click();
     await trial.getByRole("textbox", { name: "Trace id" }).fill(trace);
-    await trial.getByRole("button", { name: "Load spans and try" }).click();
+    await trial.getByRole("button", { name: "Run test" }).click();
     const spans = trial.getByRole("table", { name: `Spans of trace ${trace}` });
     await harmless(
       turned(spans),
@@ -246,16 +248,16 @@ describe("roles show as text", () => {
       markup(spans),
       spans.getByText("__proto__", { exact: true }),
     );
-    await spans.getByRole("button", { name: `${TURNED_LABEL}: what decided` }).click();
+    await spans.getByRole("button", { name: `${TURNED_LABEL}: decisive parts` }).click();
     await harmless(turned(spans.locator("pre")));
   });
 
-  test("values that are seen by sharing", { timeout: 120_000 }, async () => {
+  test("values of collateral access", { timeout: 120_000 }, async () => {
     const { page } = visit;
-    const section = page.getByRole("region", { name: "Seen by sharing" });
+    const section = page.getByRole("region", { name: "Collateral access" });
     await open(`/roles/${ROLE}`);
     await section.getByText("24 h", { exact: true }).click();
-    await section.getByRole("combobox", { name: "Values of" }).click();
+    await section.getByRole("combobox", { name: "Field" }).click();
     await harmless(page.getByRole("option", { name: FIELD, exact: true }));
     await page.getByRole("option", { name: "SpanName", exact: true }).click();
     await section.getByRole("button", { name: "Count", exact: true }).click();
@@ -265,7 +267,7 @@ describe("roles show as text", () => {
     await harmless(turned(values), script(values), values.getByText("U+2066", { exact: true }));
   });
 
-  test("what a change of a role does, to whom, and what it shares", { timeout: 120_000 }, async () => {
+  test("the impact of a changed role, and its collateral access", { timeout: 120_000 }, async () => {
     const { page } = visit;
     await open(`/roles/${ROLE}`);
     await expression(1).click();
@@ -273,7 +275,7 @@ describe("roles show as text", () => {
     await page.keyboard.insertText(`SpanName == "${TURNED}" && ServiceName == "${TURNED}"`);
     await page.getByRole("button", { name: "Review and save" }).click();
     const review = page.getByRole("dialog", { name: `Review the changes of ${ROLE}` });
-    await shown(review.getByRole("heading", { name: "By this role alone" }), 60_000);
+    await shown(review.getByRole("heading", { name: "Role in isolation" }), 60_000);
     // Values of the service, which is the default field.
     const values = review.getByRole("table", { name: "Values that become visible" });
     await harmless(
@@ -286,14 +288,14 @@ describe("roles show as text", () => {
     await gone(review);
   });
 
-  test("what is wrong with an expression, and what to write instead", async () => {
+  test("diagnostics of an expression, and their fixes", async () => {
     const { page } = visit;
     await open("/new-role");
     await page.getByRole("button", { name: "Add a policy" }).click();
     const editor = page.getByRole("textbox", { name: "Expression" });
     await editor.click();
     await page.keyboard.insertText(`SpanAttributes["${TURNED.replace(".", "_")}"] == "a"`);
-    const remarks = page.getByRole("list", { name: "Remarks on Expression" });
+    const remarks = page.getByRole("list", { name: "Diagnostics for Expression" });
     await harmless(turned(remarks), remarks.getByRole("button", { name: `Replace with ${FIELD}` }));
     // The editor's tooltip shows the same text at the pointer.
     await editor.locator(".cm-lintRange-error").first().hover();
@@ -326,7 +328,7 @@ describe("users show as text", () => {
 });
 
 describe("the access to a trace shows as text", () => {
-  test("who has it, and why another user has", async () => {
+  test("users who have it, and why another user has it", async () => {
     const { page } = visit;
     await open(`/trace/${trace}?why=viewers`);
     const viewers = page.getByRole("list", { name: "Users who can see this trace" });
@@ -338,7 +340,7 @@ describe("the access to a trace shows as text", () => {
     );
     await viewers.getByRole("button", { name: `Explain for ${MEMBER}` }).click();
     const panel = page.getByRole("region", { name: "Who sees this, and why" });
-    await shown(panel.getByText("Sees this trace", { exact: true }));
+    await shown(panel.getByText("Access granted", { exact: true }));
     await harmless(
       member(panel),
       script(panel),
@@ -349,13 +351,13 @@ describe("the access to a trace shows as text", () => {
     );
   });
 
-  test("to an administrator who has none", async () => {
+  test("to an administrator without access", async () => {
     const { context, page } = await visitor("administering hostile texts alone");
     const asked = foreignRequests(page);
     await logIn(page, BLIND);
     await page.goto(at(`/trace/${trace}?why=user&user=${encodeURIComponent(MEMBER)}`));
     await quiet(page);
-    await shown(page.getByText("In counts only"));
+    await shown(page.getByText("Counts only"));
     const main = page.getByRole("main");
     await areTexts(page, asked, member(main), script(main), markup(main), turned(main.locator("pre")));
     await context.close();
@@ -363,7 +365,7 @@ describe("the access to a trace shows as text", () => {
 });
 
 describe("a search shows as text", () => {
-  test("conditions on such fields, and what it found", async () => {
+  test("conditions on such fields, and results", async () => {
     const { page } = visit;
     await open(`/search?last=24h&where=${encodeURIComponent(`${TURNED} = ${TURNED}`)}`);
     await harmless(
@@ -372,7 +374,7 @@ describe("a search shows as text", () => {
     );
   });
 
-  test("why it cannot be run as a link has it", async () => {
+  test("errors in the conditions of a link", async () => {
     const { page } = visit;
     await open(`/search?last=24h&where=${encodeURIComponent("no\u202esuch = 1")}`);
     await harmless(turned(page.getByRole("alert").filter({ hasText: "cannot be run as it is" })));
@@ -381,15 +383,15 @@ describe("a search shows as text", () => {
   });
 });
 
-describe("the history shows as text", () => {
-  test("changes of fields and roles, and what going back would do", { timeout: 120_000 }, async () => {
+describe("the model history shows as text", () => {
+  test("changes of fields and roles, and the plan of a restore", { timeout: 120_000 }, async () => {
     const { page } = visit;
     const { changes } = await admin.call<{
       changes: { version: number; action: string; target?: string }[];
     }>("GET", "/schema/history");
     const versionOf = (action: string, target?: string) =>
       changes.find((one) => one.action === action && one.target === target)?.version;
-    const changed = page.getByRole("region", { name: "What it changed" });
+    const changed = page.getByRole("region", { name: "Changes in this version" });
     await open("/history");
     await harmless(turned(page.getByRole("table", { name: "Changes" })));
     await open(`/history/${versionOf("role.put", ROLE)}`);
@@ -410,7 +412,7 @@ describe("the history shows as text", () => {
   });
 });
 
-describe("the audit shows as text", () => {
+describe("the audit log shows as text", () => {
   /** Opens the newest record whose row contains all of the texts. */
   async function openRecord(query: string, ...texts: string[]): Promise<{ row: Locator; details: Locator }> {
     const { page } = visit;
@@ -423,7 +425,7 @@ describe("the audit shows as text", () => {
     return { row, details: page.getByLabel("Details as JSON") };
   }
 
-  test("who read, with which client, and what was asked for", async () => {
+  test("the actor, the client and the requested values of a read", async () => {
     const actor = encodeURIComponent(MEMBER);
     const { row, details } = await openRecord(`action=traces.query&actor=${actor}`, "svc_query_traces");
     const record = visit.page.getByRole("table", { name: "The record" });
@@ -438,7 +440,7 @@ describe("the audit shows as text", () => {
     await harmless(markup(made.row), markup(made.details));
   });
 
-  test("what was changed", async () => {
+  test("changes", async () => {
     const user = await openRecord("action=user.create", MEMBER);
     await harmless(member(user.row), turned(user.details), markup(user.details));
     const role = await openRecord("action=role.put", ROLE);
@@ -449,7 +451,7 @@ describe("the audit shows as text", () => {
 });
 
 describe("a preview shows as text", () => {
-  test("as whom traces are seen, and what opens them", async () => {
+  test("the previewed user, and the policies that grant access", async () => {
     const { page } = visit;
     await open(MEMBER_PATH);
     await page.getByRole("button", { name: "View as" }).click();

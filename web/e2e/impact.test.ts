@@ -75,7 +75,7 @@ async function openReview(page: Page, expression: string): Promise<Locator> {
 const week = (dialog: Locator) => dialog.getByText("7 d", { exact: true }).click();
 
 describe("the review of a changed role", () => {
-  test("says for each member what saving then does, losing first", { timeout: 180_000 }, async () => {
+  test("predicts the effect of saving for each member", { timeout: 180_000 }, async () => {
     const { page } = visit;
     const dialog = await openReview(page, DRAFT);
     await week(dialog);
@@ -118,20 +118,20 @@ describe("the review of a changed role", () => {
     expect(both).toBeLessThan(alone);
   });
 
-  test("says what is seen by sharing, by service or another field", { timeout: 120_000 }, async () => {
+  test("shows collateral access, by service or another field", { timeout: 120_000 }, async () => {
     const { page } = visit;
     await storePolicy();
     const dialog = await openReview(page, 'ServiceName == "fraud" || ServiceName == "ledger"');
     await week(dialog);
     await quiet(page);
     await shown(dialog.getByText(/of ServiceName are seen only because traces are shown whole/));
-    await dialog.getByRole("combobox", { name: "Values of" }).click();
+    await dialog.getByRole("combobox", { name: "Field" }).click();
     await page.getByRole("option", { name: 'ResourceAttributes["team"]' }).click();
     await quiet(page);
     await shown(dialog.getByText(/of ResourceAttributes\["team"\]/));
   });
 
-  test("can be saved while it counts, and counting can be stopped", { timeout: 120_000 }, async () => {
+  test("can be saved during counting, which can be stopped", { timeout: 120_000 }, async () => {
     const { page } = visit;
     await storePolicy();
     let release: () => void = () => undefined;
@@ -145,7 +145,7 @@ describe("the review of a changed role", () => {
     const dialog = await openReview(page, 'ServiceName == "ledger"');
     await shown(dialog.getByRole("progressbar", { name: "Time taken" }));
     await dialog.getByRole("button", { name: "Stop" }).click();
-    await shown(dialog.getByText("Stopped: what it changes is not known."));
+    await shown(dialog.getByText("Stopped: the impact is not known."));
     await dialog.getByRole("button", { name: "Count", exact: true }).click();
     await shown(dialog.getByRole("progressbar", { name: "Time taken" }));
     await dialog.getByRole("button", { name: "Save", exact: true }).click();
@@ -157,7 +157,7 @@ describe("the review of a changed role", () => {
     });
   });
 
-  test("says that it could not be counted, and still saves", { timeout: 120_000 }, async () => {
+  test("reports that counting failed, and can be saved nevertheless", { timeout: 120_000 }, async () => {
     const { page } = visit;
     await storePolicy();
     await page.route("**/policies/preview", (route) =>
@@ -175,18 +175,18 @@ describe("the review of a changed role", () => {
       }),
     );
     const dialog = await openReview(page, 'ServiceName == "email"');
-    await shown(dialog.getByRole("alert").filter({ hasText: "What it changes could not be counted" }));
+    await shown(dialog.getByRole("alert").filter({ hasText: "The impact could not be counted" }));
     expect(await dialog.getByRole("button", { name: "Save", exact: true }).isEnabled()).toBe(true);
     await page.unroute("**/policies/preview");
     await dialog.getByRole("button", { name: "Try again" }).click();
-    await shown(dialog.getByRole("heading", { name: "By this role alone" }));
+    await shown(dialog.getByRole("heading", { name: "Role in isolation" }));
     await dialog.getByRole("button", { name: "Back" }).click();
     await gone(dialog);
   });
 });
 
-describe("a role that is stored", () => {
-  test("says before it is deleted who loses what, and then they have lost it", {
+describe("a stored role", () => {
+  test("shows before it is deleted how many traces its members lose", {
     timeout: 120_000,
   }, async () => {
     const { page } = visit;
@@ -207,13 +207,13 @@ describe("a role that is stored", () => {
     await gone(dialog);
   });
 
-  test("says what its members come to see by sharing, when that is asked for", {
+  test("shows the collateral access of its members on request", {
     timeout: 120_000,
   }, async () => {
     const { page } = visit;
     await page.goto(at(`/roles/${ROLE}`));
     await quiet(page);
-    const section = page.getByRole("region", { name: "Seen by sharing" });
+    const section = page.getByRole("region", { name: "Collateral access" });
     await week(section);
     await section.getByRole("button", { name: "Count", exact: true }).click();
     await quiet(page);
@@ -237,7 +237,7 @@ describe("a role that is stored", () => {
     );
   });
 
-  test("says for whom it is told, where its members are not asked the same", {
+  test("reports whose collateral access is shown if policies depend on the member", {
     timeout: 120_000,
   }, async () => {
     const { page } = visit;
@@ -250,7 +250,7 @@ describe("a role that is stored", () => {
     }
     await page.goto(at(`/roles/${role}`));
     await quiet(page);
-    const section = page.getByRole("region", { name: "Seen by sharing" });
+    const section = page.getByRole("region", { name: "Collateral access" });
     await week(section);
     await section.getByRole("button", { name: "Count", exact: true }).click();
     await quiet(page);

@@ -9,7 +9,7 @@ export const at = (path: string): string => `/ui${path}`;
 export async function submitLogIn(page: Page, username: string, password = OWN_PASSWORD): Promise<void> {
   await page.getByLabel("User name", { exact: true }).fill(username);
   await page.getByLabel("Password", { exact: true }).fill(password);
-  await page.getByRole("button", { name: "Log in" }).click();
+  await page.getByRole("button", { name: "Sign in" }).click();
 }
 
 /** Signs in and waits for the search page. */
@@ -35,7 +35,7 @@ export async function copied(page: Page, act: () => Promise<void>): Promise<stri
 /** Copies the current search as a tool call, and returns it. */
 export async function copiedCall(page: Page): Promise<ToolCall> {
   const call = await copied(page, async () => {
-    await page.getByRole("button", { name: "Copy as" }).click();
+    await page.getByRole("button", { name: "Share" }).click();
     await page.getByRole("menuitem", { name: /^MCP call/ }).click();
   });
   return JSON.parse(call) as ToolCall;
@@ -94,7 +94,7 @@ async function whatFor(page: Page): Promise<string | null> {
   }
   return page.evaluate(() => {
     if (document.querySelector("main, [role=main]") === null) {
-      return "something to show";
+      return "its main element";
     }
     const loading = '[aria-busy="true"], .mantine-Loader-root, .mantine-Skeleton-root, [data-loading]';
     return document.querySelector(loading)?.outerHTML.slice(0, 200) ?? null;

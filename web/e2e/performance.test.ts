@@ -58,7 +58,7 @@ async function scroll(): Promise<void> {
     .first()
     .boundingBox();
   if (box === null) {
-    throw new Error("the waterfall is not to be seen");
+    throw new Error("the waterfall is not visible");
   }
   await page.mouse.move(box.x + box.width / 2, box.y + Math.min(box.height / 2, 300));
   const end = Date.now() + 3_000;

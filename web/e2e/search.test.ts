@@ -64,13 +64,13 @@ async function agrees(conditions: unknown[]): Promise<void> {
   expect(shown).toEqual(all.slice(0, shown.length));
 }
 
-describe("a search finds what the API answers", () => {
+describe("a search finds the traces that the API returns", () => {
   test("without conditions", async () => {
     await open();
     await agrees([]);
   });
 
-  test("by a text that is equal", async () => {
+  test("by an equal text", async () => {
     await open();
     await add(`ServiceName = ${services[0]}`);
     await agrees([{ name: "ServiceName", op: "eq", value: services[0] }]);
@@ -82,7 +82,7 @@ describe("a search finds what the API answers", () => {
     await agrees([{ name: "ServiceName", op: "in", values: [services[1], services[2]] }]);
   });
 
-  test("by the beginning of a text", async () => {
+  test("by a prefix", async () => {
     await open();
     await add("SpanName starts with POST");
     await agrees([{ name: "SpanName", op: "prefix", value: "POST" }]);
@@ -94,7 +94,7 @@ describe("a search finds what the API answers", () => {
     await agrees([{ name: "Duration", op: "gt", value: 100_000_000 }]);
   });
 
-  test("by what is there, and by a status", async () => {
+  test("by a boolean attribute, and by a status code", async () => {
     await open();
     await add("app.order.express = true");
     await add("http.response.status_code >= 500");
@@ -110,7 +110,7 @@ describe("a search finds what the API answers", () => {
     await agrees([{ name: "Events.Name", op: "has", value: "exception" }]);
   });
 
-  test("by what exists, chosen from what is offered, with the keyboard alone", async () => {
+  test("by existence, selected from the suggestions with the keyboard alone", async () => {
     await open();
     const { page } = visit;
     // On a fresh page, the keyboard shortcut focuses the search entry.
@@ -128,7 +128,7 @@ describe("a search finds what the API answers", () => {
 });
 
 describe("a search", () => {
-  test("is in the address: somebody else finds the same with the link", async () => {
+  test("is in the URL: another user finds the same with the link", async () => {
     await open();
     await add(`ServiceName = ${services[0]}`);
     const found = await listed(visit.page);
@@ -136,7 +136,7 @@ describe("a search", () => {
     await other.page.goto(visit.page.url());
     await other.page.getByLabel("User name", { exact: true }).fill(READER);
     await other.page.getByLabel("Password", { exact: true }).fill(OWN_PASSWORD);
-    await other.page.getByRole("button", { name: "Log in" }).click();
+    await other.page.getByRole("button", { name: "Sign in" }).click();
     await other.page.waitForURL((url) => url.searchParams.has("where"));
     await quiet(other.page);
     const links = other.page.getByRole("table", { name: "Traces found" }).getByRole("row").getByRole("link");
@@ -144,7 +144,7 @@ describe("a search", () => {
     await other.context.close();
   });
 
-  test("is copied as the call of a tool that asks the same", async () => {
+  test("is copied as an equivalent tool call", async () => {
     await open();
     await add(`ServiceName = ${services[0]}`);
     const conditions = [{ name: "ServiceName", op: "eq", value: services[0] }];
@@ -161,7 +161,7 @@ describe("a search", () => {
     });
   });
 
-  test("that cannot be read says why, and keeps what was typed", async () => {
+  test("that is invalid shows an error, and keeps the typed text", async () => {
     await open();
     await entry().fill("Duration > soon");
     await visit.page.keyboard.press("Enter");
@@ -171,13 +171,13 @@ describe("a search", () => {
     ).toBe("Duration > soon");
   });
 
-  test("without results says so, and what to do", async () => {
+  test("without results shows a notice", async () => {
     await visit.page.goto(at("/search?last=1s"));
     await quiet(visit.page);
     await shown(visit.page.getByRole("heading", { name: /Nothing found/ }));
   });
 
-  test("offers values from the traces that one may see", async () => {
+  test("suggests values from the visible traces", async () => {
     await open();
     await entry().fill("ServiceName = ");
     await shown(visit.page.getByRole("option", { name: services[0] ?? "" }));

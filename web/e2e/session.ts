@@ -59,12 +59,14 @@ export async function takeAccount(service: string, username: string, first: stri
   }
   const fresh = await Session.logIn(service, username, first);
   if (fresh === null) {
-    throw new Error(`${username} can log in neither with the first password nor with the tests' own`);
+    throw new Error(
+      `${username} can sign in neither with the first password nor with the password of the tests`,
+    );
   }
   await fresh.call("POST", "/me/password", { current_password: first, new_password: OWN_PASSWORD });
   const session = await Session.logIn(service, username, OWN_PASSWORD);
   if (session === null) {
-    throw new Error(`${username} cannot log in with the password just chosen`);
+    throw new Error(`${username} cannot sign in with the password just chosen`);
   }
   return session;
 }

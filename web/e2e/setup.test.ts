@@ -13,43 +13,43 @@ beforeAll(async () => {
   admin = await visitor("admin");
 });
 
-describe("the first log-in", () => {
-  test("leads from any page to the log-in", async () => {
+describe("the first sign-in", () => {
+  test("is required by every page", async () => {
     await admin.page.goto(at("/"));
     await admin.page.waitForURL("**/ui/login**");
-    await shown(admin.page.getByRole("button", { name: "Log in" }));
+    await shown(admin.page.getByRole("button", { name: "Sign in" }));
   });
 
-  test("with a wrong password says so, and keeps the name", async () => {
+  test("with a wrong password shows an error, and keeps the user name", async () => {
     const { page } = admin;
     await submitLogIn(page, "admin", "surely not this one");
     await shown(page.getByRole("alert"));
     expect(await page.getByLabel("User name", { exact: true }).inputValue()).toBe("admin");
   });
 
-  test("with the generated password leads to the choice of one's own, and nowhere else", async () => {
+  test("with the generated password requires a new password first", async () => {
     const { page } = admin;
     await submitLogIn(page, "admin", adminPassword);
-    await shown(page.getByRole("heading", { name: "Choose a password of your own" }));
+    await shown(page.getByRole("heading", { name: "Choose your own password" }));
     await page.goto(at("/users"));
-    await shown(page.getByRole("heading", { name: "Choose a password of your own" }));
+    await shown(page.getByRole("heading", { name: "Choose your own password" }));
     expect(await page.getByRole("link", { name: "Users" }).count()).toBe(0);
   });
 
-  test("refuses a short password, and two that differ, while they are typed", async () => {
+  test("rejects a short password, and two that differ, during typing", async () => {
     const { page } = admin;
     await page.getByLabel("Current password").fill(adminPassword);
     await page.getByLabel("New password", { exact: true }).fill("short");
     await shown(page.getByText("7 characters too short"));
     await page.getByLabel("New password", { exact: true }).fill(OWN_PASSWORD);
-    await page.getByLabel("New password again").fill("another");
-    await shown(page.getByText("Not the same"));
+    await page.getByLabel("Confirm new password").fill("another");
+    await shown(page.getByText("The passwords differ"));
     expect(await page.getByRole("button", { name: "Change password" }).isDisabled()).toBe(true);
   });
 
-  test("goes on with a good one to where it was going", async () => {
+  test("continues with a valid password to the requested page", async () => {
     const { page } = admin;
-    await page.getByLabel("New password again").fill(OWN_PASSWORD);
+    await page.getByLabel("Confirm new password").fill(OWN_PASSWORD);
     await page.getByRole("button", { name: "Change password" }).click();
     await page.waitForURL("**/ui/users");
     await shown(page.getByRole("heading", { name: "Users", level: 1 }));
@@ -58,7 +58,7 @@ describe("the first log-in", () => {
 });
 
 describe("the wizard", () => {
-  test("finds the table of spans, and proposes what each column is", async () => {
+  test("finds the trace table, and proposes the mapping of its columns", async () => {
     const { page } = admin;
     await page.goto(at("/source"));
     await quiet(page);
@@ -67,7 +67,7 @@ describe("the wizard", () => {
       .first()
       .click();
     await page.getByRole("button", { name: "Choose otel.otel_traces", exact: true }).click();
-    await shown(page.getByRole("heading", { name: "Which column is what?" }));
+    await shown(page.getByRole("heading", { name: "Map the columns" }));
     await quiet(page);
     const named = async (label: string) => page.getByRole("combobox", { name: label }).inputValue();
     expect(await named("Trace id")).toMatch(/^TraceId /);
@@ -95,18 +95,18 @@ describe("the wizard", () => {
     });
   });
 
-  test("marks fields: the usual ones, and others one by one", async () => {
+  test("marks recommended fields, and others one by one", async () => {
     const { page } = admin;
-    await page.getByRole("button", { name: /^Mark the usual ones/ }).click();
+    await page.getByRole("button", { name: /^Mark recommended fields/ }).click();
     await page.getByRole("textbox", { name: "Search fields" }).fill("tenant.id");
-    await page.getByRole("checkbox", { name: 'SpanAttributes["tenant.id"] filterable' }).check();
-    await page.getByRole("checkbox", { name: 'SpanAttributes["tenant.id"] in policies' }).check();
+    await page.getByRole("checkbox", { name: 'SpanAttributes["tenant.id"] searchable' }).check();
+    await page.getByRole("checkbox", { name: 'SpanAttributes["tenant.id"] usable in policies' }).check();
     await page.getByRole("textbox", { name: "Search fields" }).fill("Duration");
     // Numeric fields cannot be used in policies.
-    await page.getByRole("checkbox", { name: "Duration filterable" }).check();
-    expect(await page.getByRole("checkbox", { name: "Duration in policies" }).count()).toBe(0);
+    await page.getByRole("checkbox", { name: "Duration searchable" }).check();
+    expect(await page.getByRole("checkbox", { name: "Duration usable in policies" }).count()).toBe(0);
     await page.getByRole("button", { name: "Save and continue" }).click();
-    await shown(page.getByRole("heading", { name: "What do you want to see yourself?" }));
+    await shown(page.getByRole("heading", { name: "Which traces do you want to see yourself?" }));
     const { fields } = await (await administrator()).call<{ fields: { ref: string }[] }>("GET", "/schema");
     expect(fields).toEqual(
       expect.arrayContaining([
@@ -117,7 +117,7 @@ describe("the wizard", () => {
     );
   });
 
-  test("gives the administrator a first role, with which there is something to see", {
+  test("assigns the administrator a first role, which grants access to traces", {
     timeout: 90_000,
   }, async () => {
     const { page } = admin;
@@ -125,7 +125,7 @@ describe("the wizard", () => {
     await page.getByRole("textbox", { name: "Policy", exact: true }).fill('ServiceName == "frontend"');
     await page.getByRole("textbox", { name: "Title of the policy" }).fill("The frontend");
     await page.getByRole("textbox", { name: "Name of the role" }).fill("frontend-traces");
-    await page.getByRole("button", { name: "Create the role and take it" }).click();
+    await page.getByRole("button", { name: "Create role and assign it to me" }).click();
     await shown(page.getByRole("status").filter({ hasText: "You can see traces now" }), 30_000);
     expect(await (await administrator()).call("GET", "/me")).toMatchObject({
       roles: expect.arrayContaining(["admin", "frontend-traces"]),
@@ -144,7 +144,7 @@ describe("the wizard", () => {
 describe("a role", () => {
   const editor = () => admin.page.getByRole("textbox", { name: "Expression" });
 
-  test("shows what is wrong under the exact characters", async () => {
+  test("underlines the exact characters of an error", async () => {
     const { page } = admin;
     await page.getByRole("link", { name: "Roles", exact: true }).click();
     await page.getByRole("link", { name: "New role" }).click();
@@ -163,7 +163,7 @@ describe("a role", () => {
     await shown(page.getByRole("status").filter({ hasText: "1 error at 1:30" }));
   });
 
-  test("cannot be saved with an error", async () => {
+  test("with an error cannot be saved", async () => {
     const { page } = admin;
     await page.getByRole("button", { name: "Review and save" }).click();
     await shown(page.getByText("Policy 1 has errors"));
@@ -171,7 +171,7 @@ describe("a role", () => {
     expect((await (await administrator()).ask("GET", "/roles/tenant-support")).status).toBe(404);
   });
 
-  test("is saved, after a look at what it changes, once it is right", async () => {
+  test("is saved after its review if it is valid", async () => {
     const { page } = admin;
     await editor().click();
     await page.keyboard.press("ControlOrMeta+a");
@@ -179,7 +179,7 @@ describe("a role", () => {
     await shown(page.getByRole("status").filter({ hasText: /^Valid/ }));
     await page.getByRole("button", { name: "Review and save" }).click();
     const dialog = page.getByRole("dialog", { name: "Review the changes of tenant-support" });
-    await shown(dialog.getByText("Nobody holds this role yet"));
+    await shown(dialog.getByText("No user has this role yet"));
     await dialog.getByRole("button", { name: "Save", exact: true }).click();
     await page.waitForURL("**/ui/roles/tenant-support");
     expect(await (await administrator()).call("GET", "/roles/tenant-support")).toMatchObject({
@@ -199,7 +199,7 @@ describe("a user", () => {
   let tenants: string[] = [];
   let support: Visitor;
 
-  test("is made with a role and attributes; the password is shown this once", async () => {
+  test("is created with a role and attributes; the password is shown only once", async () => {
     const { page } = admin;
     await page.getByRole("link", { name: "Users", exact: true }).first().click();
     await page.getByRole("button", { name: "Create user" }).click();
@@ -226,14 +226,14 @@ describe("a user", () => {
     await shown(page.getByRole("link", { name: "sam" }));
   });
 
-  test("logs in elsewhere, chooses a password, and sees the traces of those tenants alone", async () => {
+  test("signs in, chooses a password, and sees only the traces of the tenants", async () => {
     support = await visitor("sam");
     const { page } = support;
     await page.goto(at("/"));
     await submitLogIn(page, "sam", password);
     await page.getByLabel("Current password").fill(password);
     await page.getByLabel("New password", { exact: true }).fill(OWN_PASSWORD);
-    await page.getByLabel("New password again").fill(OWN_PASSWORD);
+    await page.getByLabel("Confirm new password").fill(OWN_PASSWORD);
     await page.getByRole("button", { name: "Change password" }).click();
     await page.waitForURL("**/ui/search**");
     await quiet(page);

@@ -42,7 +42,7 @@ beforeAll(async () => {
       error_count > 1 && span_count > 10 && span_count < 100 && !root_name.includes("<"),
   );
   if (found === undefined) {
-    throw new Error("the store has no trace of some spans and errors");
+    throw new Error("ClickHouse has no trace with several spans and errors");
   }
   id = found.trace_id;
   ({ spans } = await reader.call<{ spans: Span[] }>("GET", `/traces/${id}`));
@@ -61,7 +61,7 @@ const open = async () => {
 };
 
 describe("the waterfall", () => {
-  test("shows every span that the store has", async () => {
+  test("shows every span in ClickHouse", async () => {
     await open();
     const answer = await fetch(`${storeUrl}/`, {
       method: "POST",
@@ -73,7 +73,7 @@ describe("the waterfall", () => {
     expect(await rows()).toBe(count);
   });
 
-  test("is walked with the keys", async () => {
+  test("is navigated with the keyboard", async () => {
     await open();
     const { page } = visit;
     const root = await current().innerText();
@@ -87,7 +87,7 @@ describe("the waterfall", () => {
     await expect.poll(() => current().getAttribute("aria-rowindex")).toBe("2");
   });
 
-  test("names the row that keys act on to those who do not see it", async () => {
+  test("exposes the current row to screen readers", async () => {
     const active = await grid().getAttribute("aria-activedescendant");
     expect(await current().getAttribute("id")).toBe(active);
   });
@@ -110,7 +110,7 @@ describe("the waterfall", () => {
     await expect.poll(rows).toBeLessThan(all);
   });
 
-  test("goes from error to error and back", async () => {
+  test("moves between errors", async () => {
     await open();
     const { page } = visit;
     const error = () => current().getByRole("img", { name: "Error" }).count();
@@ -127,7 +127,7 @@ describe("the waterfall", () => {
     await expect.poll(place).not.toBe(first);
   });
 
-  test("goes to an error inside of what is collapsed", async () => {
+  test("moves to an error inside a collapsed span", async () => {
     await open();
     await visit.page.keyboard.press("ArrowLeft");
     await expect.poll(rows).toBe(1);
@@ -135,7 +135,7 @@ describe("the waterfall", () => {
     await expect.poll(() => current().getByRole("img", { name: "Error" }).count()).toBe(1);
   });
 
-  test("finds text: by name, and by the id of a span", async () => {
+  test("finds spans by name and by id", async () => {
     await open();
     const { page } = visit;
     const wanted = spans.find(({ ParentSpanId }) => ParentSpanId !== "") ?? spans[0];
@@ -155,7 +155,7 @@ describe("the waterfall", () => {
       .toBeGreaterThanOrEqual(named);
   });
 
-  test("opens a span's details, which are in the address", async () => {
+  test("opens a span's details, which are in the URL", async () => {
     await open();
     const { page } = visit;
     await page.keyboard.press("ArrowDown");
@@ -192,7 +192,7 @@ describe("the waterfall", () => {
 });
 
 describe("other views", () => {
-  test("a flame, and operations in groups", async () => {
+  test("flame graph, and spans by operation", async () => {
     await open();
     const { page } = visit;
     await page.getByRole("radio", { name: "Waterfall" }).focus();
@@ -208,7 +208,7 @@ describe("other views", () => {
 });
 
 describe("copies", () => {
-  test("the call of a tool that opens the same trace", async () => {
+  test("a tool call that reads the same trace", async () => {
     await open();
     const { page } = visit;
     await page.getByRole("button", { name: "MCP call" }).click();
@@ -236,7 +236,7 @@ describe("exports", () => {
     return { name: download.suggestedFilename(), text };
   };
 
-  test("JSON, as the API answers", async () => {
+  test("JSON, as returned by the API", async () => {
     await open();
     const { name, text } = await exported(/^JSON/);
     expect(name).toBe(`trace-${id}.json`);

@@ -56,7 +56,7 @@ beforeAll(async () => {
   // A small trace, so that all its rows are in the document.
   const found = traces.find(({ span_count }) => span_count > 5 && span_count < 20);
   if (found === undefined) {
-    throw new Error("the store has no small trace with an error");
+    throw new Error("ClickHouse has no small trace with an error");
   }
   id = found.trace_id;
   const { spans } = await reader.call<{ spans: Span[] }>("GET", `/traces/${id}`);
@@ -84,14 +84,14 @@ describe("why a reader sees a trace", () => {
     await logIn(visit.page, SEES);
   });
 
-  test("is said on its page, by role and policy", async () => {
+  test("is shown on its page, by role and policy", async () => {
     const { page } = visit;
     await open(page, `/trace/${id}`);
     expect(await badge(page).innerText()).toMatch(new RegExp(`${SEES}\\s*/\\s*${TITLE}`));
-    expect(await marks(page, "Opens this trace").count()).toBe(failed.length);
+    expect(await marks(page, "Grants access to this trace").count()).toBe(failed.length);
   });
 
-  test("opens with all that the reader may know, at an address of its own", async () => {
+  test("is explained without expressions, at its own URL", async () => {
     const { page } = visit;
     await open(page, `/trace/${id}`);
     await badge(page).click();
@@ -106,10 +106,10 @@ describe("why a reader sees a trace", () => {
     expect(await panel(page).innerText()).not.toContain("==");
     expect(await panel(page).getByRole("radio").count()).toBe(0);
     const other = policy(page, /Nothing/);
-    expect(await other.innerText()).toContain("not satisfied");
+    expect(await other.innerText()).toContain("no match");
   });
 
-  test("shows the spans that opened it", async () => {
+  test("lists the matching spans", async () => {
     const { page } = visit;
     await open(page, `/trace/${id}?why=own&view=groups`);
     const spans = await policy(page, new RegExp(TITLE)).getByRole("listitem").getByRole("button").all();
@@ -117,16 +117,16 @@ describe("why a reader sees a trace", () => {
     for (const span of spans) {
       await span.click();
       const current = grid(page).getByRole("row", { selected: true });
-      await expect.poll(() => current.getByRole("img", { name: "Opens this trace" }).count()).toBe(1);
+      await expect
+        .poll(() => current.getByRole("img", { name: "Grants access to this trace" }).count())
+        .toBe(1);
     }
     await grid(page).focus();
     await page.keyboard.press("Enter");
-    await shown(
-      page.getByRole("region", { name: "Span details" }).getByText(`the trace, by ${SEES} / ${TITLE}`),
-    );
+    await shown(page.getByRole("region", { name: "Span details" }).getByText(`${SEES} / ${TITLE}`));
   });
 
-  test("gives way to a span's details, and is closed with Escape", async () => {
+  test("is replaced by a span's details, and closed with Escape", async () => {
     const { page } = visit;
     await open(page, `/trace/${id}?why=own`);
     await grid(page).focus();
@@ -140,7 +140,7 @@ describe("why a reader sees a trace", () => {
     await page.waitForURL((url) => !url.searchParams.has("why"));
   });
 
-  test("leaves the spans to be seen where it would lie over them", async () => {
+  test("is closed in a narrow window when a span is selected", async () => {
     const { page, context } = await visitor("asking on a telephone", {
       viewport: { width: 400, height: 860 },
     });
@@ -149,14 +149,16 @@ describe("why a reader sees a trace", () => {
     await policy(page, new RegExp(TITLE)).getByRole("listitem").getByRole("button").first().click();
     await expect.poll(() => panel(page).count()).toBe(0);
     const current = grid(page).getByRole("row", { selected: true });
-    await expect.poll(() => current.getByRole("img", { name: "Opens this trace" }).count()).toBe(1);
+    await expect
+      .poll(() => current.getByRole("img", { name: "Grants access to this trace" }).count())
+      .toBe(1);
     const box = await current.boundingBox();
     expect(box === null ? -1 : box.y).toBeGreaterThanOrEqual(0);
     expect(box === null ? 860 : box.y + box.height).toBeLessThanOrEqual(860);
     await context.close();
   });
 
-  test("keeps nobody from the trace when it cannot be told", async () => {
+  test("does not block the trace when it fails", async () => {
     const { page } = visit;
     let release = () => {};
     const released = new Promise<void>((resolve) => {
@@ -187,14 +189,14 @@ describe("an administrator who sees the trace", () => {
     await logIn(visit.page, BOTH);
   });
 
-  test("is told which parts of an expression decided", async () => {
+  test("sees the decisive parts of an expression", async () => {
     const { page } = visit;
     await open(page, `/trace/${id}?why=own`);
     const opening = policy(page, /Every trace/);
     await shown(opening.locator("mark[data-outcome=true]").filter({ hasText: "true" }));
   });
 
-  test("asks for another user: the part that failed, and the span that comes nearest", async () => {
+  test("sees for another user the part that failed, and the nearest span", async () => {
     const { page } = visit;
     await open(page, `/trace/${id}`);
     await badge(page).click();
@@ -203,24 +205,24 @@ describe("an administrator who sees the trace", () => {
     await page.keyboard.press("Enter");
     await page.waitForURL((url) => url.searchParams.get("user") === BLIND);
     await quiet(page);
-    await shown(panel(page).getByText("No policy is satisfied"));
+    await shown(panel(page).getByText("No policy matches"));
     const half = policy(page, /Half/);
     await shown(half.locator("mark[data-outcome=false]").filter({ hasText: "ServiceName" }));
-    expect(await half.innerText()).toContain("meets 50 % of what it asks for");
-    expect(await marks(page, `Opens this trace to ${BLIND}`).count()).toBe(0);
+    expect(await half.innerText()).toContain("meets 50 % of the policy");
+    expect(await marks(page, `Grants ${BLIND} access to this trace`).count()).toBe(0);
     await half.getByRole("button").last().click();
     const current = grid(page).getByRole("row", { selected: true });
     await expect.poll(() => current.getByRole("img", { name: "Error" }).count()).toBe(1);
   });
 
-  test("sees the other's opening spans in the waterfall", async () => {
+  test("sees the matching spans of another user in the waterfall", async () => {
     const { page } = visit;
     await open(page, `/trace/${id}?why=user&user=${SEES}`);
-    expect(await marks(page, `Opens this trace to ${SEES}`).count()).toBe(failed.length);
+    expect(await marks(page, `Grants ${SEES} access to this trace`).count()).toBe(failed.length);
     expect(await policy(page, new RegExp(TITLE)).innerText()).toContain(EXPRESSION);
   });
 
-  test("sees who can see it, as their own reading says", async () => {
+  test("sees the same users who can read the trace themselves", async () => {
     const { page } = visit;
     await open(page, `/trace/${id}?why=viewers`);
     const names = await page
@@ -238,10 +240,10 @@ describe("an administrator who sees the trace", () => {
     expect(names).not.toContain("admin");
     await page.getByRole("button", { name: `Explain for ${SEES}` }).click();
     await shown(policy(page, new RegExp(TITLE)));
-    await shown(panel(page).getByText("Sees this trace"));
+    await shown(panel(page).getByText("Access granted"));
   });
 
-  test("is told when there is no such user", async () => {
+  test("sees an error for an unknown user", async () => {
     const { page } = visit;
     await open(page, `/trace/${id}?why=user&user=nobody-of-that-name`);
     await shown(panel(page).getByRole("alert"));
@@ -249,7 +251,7 @@ describe("an administrator who sees the trace", () => {
 });
 
 describe("an administrator who does not see the trace", () => {
-  test("is told by counts why others do, and nothing of its spans", async () => {
+  test("sees only counts of why others see it, and nothing of its spans", async () => {
     const { page } = await visitor("administering blindly");
     await logIn(page, "admin");
     await open(page, `/trace/${id}`);
@@ -258,7 +260,7 @@ describe("an administrator who does not see the trace", () => {
     await page.getByRole("button", { name: "Explain", exact: true }).click();
     const opening = policy(page, new RegExp(TITLE));
     await shown(opening);
-    const count = failed.length === 1 ? "1 span satisfies it" : `${failed.length} spans satisfy it`;
+    const count = failed.length === 1 ? "1 span matches" : `${failed.length} spans match`;
     expect(await opening.innerText()).toContain(count);
     expect(await opening.getByRole("listitem").count()).toBe(0);
     const text = await page.getByRole("main").innerText();
@@ -272,7 +274,7 @@ describe("an administrator who does not see the trace", () => {
     );
   });
 
-  test("is told that there is nothing to explain of a trace that does not exist", async () => {
+  test("sees that there is nothing to explain for a trace that does not exist", async () => {
     const { page } = await visitor("administering nothing");
     await logIn(page, "admin");
     await open(page, `/trace/${"0".repeat(29)}bad?why=user&user=${SEES}`);
@@ -281,7 +283,7 @@ describe("an administrator who does not see the trace", () => {
 });
 
 describe("a user's page", () => {
-  test("says in words what they see, and leads to it", async () => {
+  test("describes their access in words, and leads to their traces", async () => {
     const { page } = await visitor("looking at a user");
     await logIn(page, BOTH);
     await open(page, `/users/${SEES}`);

@@ -8,7 +8,7 @@ import { HEIGHTS, look, THEMES, VIEWS, type Who, WIDTHS, type World } from "./vi
 
 const { trace10k } = environment();
 
-const WHO: readonly Who[] = ["nobody", "newcomer", "reader", "admin", "previewing"];
+const WHO: readonly Who[] = ["anonymous", "newcomer", "reader", "admin", "previewing"];
 
 /** A separate administrator, so that its previews do not affect other tests. */
 const PREVIEWER = "previewer";
@@ -40,9 +40,9 @@ async function enter(who: Who, visit: Visitor): Promise<void> {
     await page.goto("/ui/login");
     await page.getByLabel("User name", { exact: true }).fill(newcomer.username);
     await page.getByLabel("Password", { exact: true }).fill(newcomer.password);
-    await page.getByRole("button", { name: "Log in" }).click();
+    await page.getByRole("button", { name: "Sign in" }).click();
     await page.waitForURL("**/ui/password**");
-  } else if (who !== "nobody") {
+  } else if (who !== "anonymous") {
     await logIn(page, who === "reader" ? READER : who === "admin" ? "admin" : PREVIEWER);
   }
   if (who === "previewing") {

@@ -2,7 +2,7 @@ import type { Page } from "playwright-core";
 import { quiet, shown } from "./pages";
 
 /** User of a view. */
-export type Who = "nobody" | "newcomer" | "reader" | "admin" | "previewing";
+export type Who = "anonymous" | "newcomer" | "reader" | "admin" | "previewing";
 
 /** Names and ids that the views use. */
 export interface World {
@@ -33,15 +33,15 @@ const setup = ({ database, table }: World) =>
 
 /** All pages, in the states that users encounter. */
 export const VIEWS: readonly View[] = [
-  { name: "log-in", who: "nobody", path: () => "/login" },
+  { name: "log-in", who: "anonymous", path: () => "/login" },
   {
     name: "log-in-refused",
-    who: "nobody",
+    who: "anonymous",
     path: () => "/login",
     act: async (page) => {
       await page.getByLabel("User name", { exact: true }).fill("nobody");
       await page.getByLabel("Password", { exact: true }).fill("no password of anybody");
-      await page.getByRole("button", { name: "Log in" }).click();
+      await page.getByRole("button", { name: "Sign in" }).click();
       await shown(page.getByRole("alert"));
     },
   },
@@ -75,7 +75,7 @@ export const VIEWS: readonly View[] = [
     who: "reader",
     path: () => "/search",
     act: async (page) => {
-      await page.getByRole("button", { name: "Copy as" }).click();
+      await page.getByRole("button", { name: "Share" }).click();
       await shown(page.getByRole("menu"));
     },
   },
@@ -86,7 +86,7 @@ export const VIEWS: readonly View[] = [
     who: "reader",
     path: () => "/search",
     act: async (page) => {
-      await page.getByRole("button", { name: "Help on keys" }).click();
+      await page.getByRole("button", { name: "Keyboard shortcuts" }).click();
       await shown(page.getByRole("dialog"));
     },
   },
@@ -110,7 +110,7 @@ export const VIEWS: readonly View[] = [
     name: "trace-why",
     who: "reader",
     path: ({ trace }) => `/trace/${trace}?why=own`,
-    act: (page) => shown(page.getByText("Sees this trace", { exact: true })),
+    act: (page) => shown(page.getByText("Access granted", { exact: true })),
   },
   {
     name: "trace-why-user",
@@ -129,7 +129,7 @@ export const VIEWS: readonly View[] = [
     name: "trace-not-seen",
     who: "admin",
     path: ({ trace, user }) => `/trace/${trace}?why=user&user=${encodeURIComponent(user)}`,
-    act: (page) => shown(page.getByText("In counts only")),
+    act: (page) => shown(page.getByText("Counts only")),
   },
   { name: "source", who: "admin", path: () => "/source" },
   { name: "source-binding", who: "admin", path: () => "/source?tab=binding" },
@@ -165,7 +165,7 @@ export const VIEWS: readonly View[] = [
       await page.keyboard.insertText('StatusCode == "Error"');
       await shown(page.getByRole("status").filter({ hasText: /^Valid/ }));
       await page.getByRole("button", { name: "Review and save" }).click();
-      await shown(page.getByRole("heading", { name: "By this role alone" }));
+      await shown(page.getByRole("heading", { name: "Role in isolation" }));
     },
   },
   {
@@ -174,7 +174,7 @@ export const VIEWS: readonly View[] = [
     path: ({ role }) => `/roles/${encodeURIComponent(role)}`,
     act: async (page) => {
       await page.getByRole("button", { name: "Delete role" }).click();
-      await shown(page.getByRole("heading", { name: "By this role alone" }));
+      await shown(page.getByRole("heading", { name: "Role in isolation" }));
     },
   },
   {
@@ -182,7 +182,7 @@ export const VIEWS: readonly View[] = [
     who: "admin",
     path: ({ role }) => `/roles/${encodeURIComponent(role)}`,
     act: async (page) => {
-      const section = page.getByRole("region", { name: "Seen by sharing" });
+      const section = page.getByRole("region", { name: "Collateral access" });
       await section.getByText("24 h", { exact: true }).click();
       await section.getByRole("button", { name: "Count", exact: true }).click();
       await shown(section.getByText("Counting read"));
@@ -206,7 +206,7 @@ export const VIEWS: readonly View[] = [
     act: async (page) => {
       const file = "binding: null\nfields: []\nroles: []\n";
       await page.getByRole("textbox", { name: "Text of the file" }).fill(file);
-      await page.getByRole("button", { name: "Compare with what is in force" }).click();
+      await page.getByRole("button", { name: "Compare with the current version" }).click();
       await shown(page.getByRole("heading", { name: "Differences" }));
     },
   },
@@ -268,7 +268,7 @@ export const VIEWS: readonly View[] = [
     path: () => "/account",
     act: async (page) => {
       await page.getByRole("button", { name: "Create API key" }).click();
-      await page.getByRole("switch", { name: "Restrict it to some tools" }).click();
+      await page.getByRole("switch", { name: "Restrict the key to some tools" }).click();
       await shown(page.getByRole("group", { name: "Tools" }));
     },
   },

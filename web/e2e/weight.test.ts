@@ -5,7 +5,7 @@ import { ensureSetUp, READER } from "./service";
 
 const MOST = 350_000;
 
-test.each(["log-in", "search"])("the scripts of the first page are light: %s", async (which) => {
+test.each(["sign-in", "search"])("the scripts of the first page are small: %s", async (which) => {
   await ensureSetUp();
   const { context, page } = await visitor(`weight of ${which}`);
   if (which === "search") {
@@ -34,7 +34,7 @@ test.each(["log-in", "search"])("the scripts of the first page are light: %s", a
     sum += size;
     console.log(`${String(size).padStart(8)}  ${path}`);
   }
-  console.log(`${String(sum).padStart(8)}  bytes of scripts for ${which}, as they come over the wire`);
+  console.log(`${String(sum).padStart(8)}  bytes of scripts for ${which}, as transferred`);
   expect(scripts.size).toBeGreaterThan(0);
   expect(sum).toBeLessThan(MOST);
 });

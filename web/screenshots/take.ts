@@ -8,7 +8,7 @@ import { HEIGHTS, look, THEMES, VIEWS, type Who, WIDTHS, type World } from "../e
 function needed(name: string): string {
   const value = process.env[name] ?? "";
   if (value === "") {
-    throw new Error(`${name} is missing; \`cargo xtask screenshots\` sets what is needed`);
+    throw new Error(`${name} is not set; \`cargo xtask screenshots\` sets all variables`);
   }
   return value;
 }
@@ -82,7 +82,7 @@ export async function take(): Promise<void> {
   }
   if (failures.length > 0) {
     throw new Error(
-      `Some views could not be brought about; their pictures show how far it went:\n${failures.join("\n")}`,
+      `Some views could not be reached; their screenshots show the last state:\n${failures.join("\n")}`,
     );
   }
 }
@@ -119,7 +119,7 @@ async function meet(service: string): Promise<{ people: People; world: World; ad
     }
   }
   if (reader === null) {
-    throw new Error("TRACEWARDEN_DEMO_LOGINS names nobody but the administrator");
+    throw new Error("TRACEWARDEN_DEMO_LOGINS has no user except the administrator");
   }
   const admin = await session(service, administrator.username, administrator.password);
   // Select a trace with errors and many spans.
@@ -154,7 +154,7 @@ async function meet(service: string): Promise<{ people: People; world: World; ad
 async function session(service: string, username: string, password: string): Promise<Session> {
   const found = await Session.logIn(service, username, password);
   if (found === null) {
-    throw new Error(`${username} cannot log in with the password given`);
+    throw new Error(`${username} cannot sign in with the given password`);
   }
   return found;
 }
@@ -168,9 +168,9 @@ async function enter(context: BrowserContext, who: Who, people: People): Promise
     await page.goto("/ui/login");
     await page.getByLabel("User name", { exact: true }).fill(username);
     await page.getByLabel("Password", { exact: true }).fill(password);
-    await page.getByRole("button", { name: "Log in" }).click();
+    await page.getByRole("button", { name: "Sign in" }).click();
     await page.waitForURL("**/ui/password**");
-  } else if (who !== "nobody") {
+  } else if (who !== "anonymous") {
     const { username, password } = who === "reader" ? people.reader : people.admin;
     await logIn(page, username, password);
   }

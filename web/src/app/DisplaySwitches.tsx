@@ -1,5 +1,6 @@
 import { ActionIcon, Button, Tooltip, useComputedColorScheme, useMantineColorScheme } from "@mantine/core";
 import { IconMoon, IconSun } from "@tabler/icons-react";
+import { localTimeLabel } from "../lib/time";
 import { useZone } from "./settings";
 
 /** Switches for the colour scheme and the time zone. */
@@ -8,6 +9,7 @@ export function DisplaySwitches() {
   const scheme = useComputedColorScheme("light");
   const [zone, setZone] = useZone();
   const other = scheme === "dark" ? "light" : "dark";
+  const local = localTimeLabel(new Date());
   return (
     <>
       <Tooltip
@@ -19,9 +21,9 @@ export function DisplaySwitches() {
           color="gray"
           c="var(--tw-quiet)"
           onClick={() => setZone(zone === "utc" ? "local" : "utc")}
-          aria-label={zone === "utc" ? "UTC; switch to local time" : "Local time; switch to UTC"}
+          aria-label={zone === "utc" ? "UTC; switch to local time" : `${local}; switch to UTC`}
         >
-          {zone === "utc" ? "UTC" : "Local"}
+          {zone === "utc" ? "UTC" : local}
         </Button>
       </Tooltip>
       <Tooltip label={`Switch to ${other}`}>

@@ -7,36 +7,36 @@ const KEYS: [string, [string, string][]][] = [
   [
     "Everywhere",
     [
-      ["?", "this help"],
-      ["/", "to the search, or to find within a trace"],
-      ["Esc", "closes what is open"],
+      ["?", "show this help"],
+      ["/", "go to the search, or find in a trace"],
+      ["Esc", "close the open panel or dialog"],
     ],
   ],
   [
-    "The search",
+    "Search",
     [
-      ["Enter in the entry", "takes the condition"],
-      ["Backspace", "takes the last condition back, in an empty entry"],
-      ["↑ ↓ or k j", "result before, result after"],
-      ["Enter", "opens the trace"],
+      ["Enter in the entry", "add the condition"],
+      ["Backspace", "remove the last condition, if the entry is empty"],
+      ["↑ ↓ or k j", "previous, next result"],
+      ["Enter", "open the trace"],
     ],
   ],
   [
-    "A trace",
+    "Trace",
     [
-      ["↑ ↓ or k j", "span before, span after"],
-      ["← →", "collapses and expands; once more goes to the parent or first child"],
-      ["Enter", "opens the span's details"],
+      ["↑ ↓ or k j", "previous, next span"],
+      ["← →", "collapse, expand; again: go to the parent, the first child"],
+      ["Enter", "open the span's details"],
       ["e E", "next, previous error"],
-      ["w", "why the trace is shown to you"],
-      ["n N", "next, previous match of the text looked for"],
-      ["Home End, PageUp PageDown", "far"],
-      ["c x", "collapses one level more, one level less"],
-      ["+ − 0", "zooms in, out, to the whole trace"],
-      ["Shift ← →", "moves what is zoomed"],
+      ["w", "show why you can see the trace"],
+      ["n N", "next, previous match"],
+      ["Home End, PageUp PageDown", "first, last, page"],
+      ["c x", "collapse one level, expand one level"],
+      ["+ − 0", "zoom in, zoom out, show the whole trace"],
+      ["Shift ← →", "pan"],
     ],
   ],
-  ["The audit", [["j k", "older record, newer record, while one is open"]]],
+  ["Audit", [["j k", "older, newer record, while one is open"]]],
 ];
 
 /** Button and `?` shortcut for the list of keyboard shortcuts. */
@@ -62,12 +62,12 @@ export function HelpButton() {
   ]);
   return (
     <>
-      <Tooltip label="Keys (?)">
-        <ActionIcon variant="subtle" color="gray" onClick={open} aria-label="Help on keys">
+      <Tooltip label="Keyboard shortcuts (?)">
+        <ActionIcon variant="subtle" color="gray" onClick={open} aria-label="Keyboard shortcuts">
           <IconHelp size={18} aria-hidden />
         </ActionIcon>
       </Tooltip>
-      <Modal opened={opened} onClose={close} title="Keys" size="lg">
+      <Modal opened={opened} onClose={close} title="Keyboard shortcuts" size="lg">
         {KEYS.map(([where, keys]) => (
           <Table key={where} mb="md" verticalSpacing={4} captionSide="top">
             <Table.Caption style={{ textAlign: "left" }}>{where}</Table.Caption>

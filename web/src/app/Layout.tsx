@@ -29,7 +29,7 @@ import { useEffect } from "react";
 import { ApiError, api, ask } from "../api/client";
 import { meQuery, queryClient } from "../api/queries";
 import { errorText } from "../components/errorText";
-import { Visible } from "../components/Visible";
+import { Message } from "../components/Message";
 import { DisplaySwitches } from "./DisplaySwitches";
 import { HelpButton } from "./Help";
 import classes from "./Layout.module.css";
@@ -41,7 +41,7 @@ const PAGES = [
   { to: "/source", label: "Trace source", icon: IconDatabase, admin: true },
   { to: "/roles", label: "Roles", icon: IconShieldLock, admin: true },
   { to: "/users", label: "Users", icon: IconUsers, admin: true },
-  { to: "/history", label: "History", icon: IconHistory, admin: true },
+  { to: "/history", label: "Model history", icon: IconHistory, admin: true },
   { to: "/audit", label: "Audit", icon: IconClipboardList, admin: true },
 ] as const;
 
@@ -56,7 +56,7 @@ export function Layout() {
   return (
     <AppShell
       header={{ height: me.preview === null ? 48 : 48 + 36 }}
-      navbar={{ width: 200, breakpoint: "sm", collapsed: { mobile: !opened, desktop: true } }}
+      navbar={{ width: 200, breakpoint: "md", collapsed: { mobile: !opened, desktop: true } }}
       padding={{ base: "sm", sm: "md" }}
     >
       <AppShell.Header>
@@ -66,7 +66,7 @@ export function Layout() {
         {me.preview !== null && <PreviewBar preview={me.preview} />}
         <Group h={48} px="md" justify="space-between" wrap="nowrap" gap="xs">
           <Group gap="sm" wrap="nowrap">
-            <Burger hiddenFrom="sm" size="sm" opened={opened} onClick={toggle} aria-label="Menu" />
+            <Burger hiddenFrom="md" size="sm" opened={opened} onClick={toggle} aria-label="Menu" />
             <Anchor component={Link} to="/search" className={classes.brand} underline="never">
               <img src={`${import.meta.env.BASE_URL}icon.svg`} alt="" width={22} height={22} />
               <Text span fw={650} visibleFrom="xs">
@@ -74,7 +74,7 @@ export function Layout() {
               </Text>
               <VisuallyHidden>Tracewarden, start page</VisuallyHidden>
             </Anchor>
-            <Group component="nav" aria-label="Pages" gap={4} visibleFrom="sm" wrap="nowrap">
+            <Group component="nav" aria-label="Pages" gap={4} visibleFrom="md" wrap="nowrap">
               {pages.map(({ to, label }) => (
                 <Link key={to} to={to} className={classes.page} activeProps={{ "data-active": true }}>
                   {label}
@@ -89,7 +89,7 @@ export function Layout() {
           </Group>
         </Group>
       </AppShell.Header>
-      <AppShell.Navbar p="xs" hiddenFrom="sm" aria-label="Pages">
+      <AppShell.Navbar p="xs" hiddenFrom="md" aria-label="Pages">
         <ScrollArea>
           {pages.map(({ to, label, icon: Icon }) => (
             <NavLink
@@ -129,8 +129,8 @@ function AccountMenu() {
       notifications.show({
         color: "red",
         autoClose: false,
-        title: "You are still logged in",
-        message: <Visible text={`${errorText(error)} Try to log out again.`} />,
+        title: "You are still signed in",
+        message: <Message text={`${errorText(error)} Try to sign out again.`} />,
       });
     },
   });
@@ -155,7 +155,7 @@ function AccountMenu() {
           </Menu.Item>
         )}
         <Menu.Item leftSection={<IconLogout size={16} aria-hidden />} onClick={() => logout.mutate()}>
-          Log out
+          Sign out
         </Menu.Item>
       </Menu.Dropdown>
     </Menu>

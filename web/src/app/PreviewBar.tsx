@@ -13,8 +13,8 @@ export function PreviewBar({ preview }: { preview: Api["Preview"] }) {
   const whom =
     preview.username === undefined
       ? preview.roles.length === 0
-        ? "somebody without roles"
-        : `somebody with ${preview.roles.join(", ")}`
+        ? "a user without roles"
+        : `a user with ${preview.roles.join(", ")}`
       : preview.username;
   return (
     <Group role="status" h={36} px="md" gap="sm" wrap="nowrap" justify="center" bg="yellow.3" c="black">
@@ -23,7 +23,7 @@ export function PreviewBar({ preview }: { preview: Api["Preview"] }) {
         You see traces as {whom} would
       </Text>
       <Button size="compact-xs" color="dark" loading={end.isPending} onClick={() => end.mutate()}>
-        {end.isError ? "Try again to end it" : "End preview"}
+        {end.isError ? "Ending failed; try again" : "End preview"}
       </Button>
     </Group>
   );

@@ -18,7 +18,7 @@ const bob: Api["Me"] = { ...alice, id: "b", username: "bob" };
 const withRole: Api["Me"] = { ...alice, roles: ["support"] };
 const previewing: Api["Me"] = { ...alice, preview: { roles: ["support"], attributes: {} } };
 
-describe("the answers that a page holds", () => {
+describe("cached responses of a page", () => {
   let client: QueryClient;
   let unwatch: () => void;
   const onOther = vi.fn();
@@ -33,13 +33,13 @@ describe("the answers that a page holds", () => {
   });
   afterEach(() => unwatch());
 
-  it("stay while the same person looks", () => {
+  it("stay while the same user is signed in", () => {
     client.setQueryData(meQuery.queryKey, withRole);
     expect(client.getQueryData(trace)).toBe("alice's");
     expect(onOther).not.toHaveBeenCalled();
   });
 
-  it("go when another is logged in, with the results of changes", async () => {
+  it("are removed with the results of mutations when another user signs in", async () => {
     await client
       .getMutationCache()
       .build(client, { mutationFn: async () => "a token" })
@@ -51,13 +51,13 @@ describe("the answers that a page holds", () => {
     expect(onOther).toHaveBeenCalledOnce();
   });
 
-  it("go when another is logged in after nobody was", () => {
+  it("are removed when another user signs in after a sign-out", () => {
     client.setQueryData(meQuery.queryKey, null);
     client.setQueryData(meQuery.queryKey, bob);
     expect(client.getQueryData(trace)).toBeUndefined();
   });
 
-  it("go when a preview begins and when it ends, and are asked for anew where they are shown", async () => {
+  it("are removed when a preview starts or ends, and requested again where they are shown", async () => {
     const queryFn = vi.fn(async () => "of the preview");
     const stop = new QueryObserver(client, { queryKey: trace, queryFn, staleTime: 60_000 }).subscribe(
       () => {},

@@ -11,7 +11,7 @@ export function AdminOnly({ children }: { children: ReactNode }) {
   if (me.id !== "" && !me.is_admin) {
     return (
       <EmptyState title="This page is for administrators" icon={<IconLock size={32} aria-hidden />}>
-        You are logged in as {me.username}, who does not have the role admin. Ask an administrator if you need
+        You are signed in as {me.username}, who does not have the admin role. Ask an administrator if you need
         it.
         <br />
         <Button component={Link} to="/search" variant="default" mt="md">

@@ -3,23 +3,23 @@ import { IconAlertTriangle } from "@tabler/icons-react";
 import type { ReactNode } from "react";
 import { ApiError } from "../api/client";
 import { errorText } from "./errorText";
+import { Message } from "./Message";
 import { Visible } from "./Visible";
 
 const ADVICE: Partial<Record<string, string>> = {
-  not_bound: "No table of traces has been set up yet. An administrator does that under “Trace source”.",
-  forbidden: "This is for administrators.",
+  not_bound: "The trace table is not set up yet. An administrator sets it up under “Trace source”.",
+  forbidden: "Only administrators may do this.",
   password_change_required: "Choose a new password first, under your account.",
-  session_required: "Only a log-in in the browser may do this, not an API key.",
+  session_required: "This needs a session in the browser, not an API key. Sign in to do it.",
   trace_store_error:
-    "The trace store failed. Try again; if it stays, tell your administrator the request id below.",
-  unavailable:
-    "The trace store or the application database cannot be reached at the moment. Try again shortly.",
+    "ClickHouse failed. Try again; if it fails again, give your administrator the request id below.",
+  unavailable: "ClickHouse or the application database cannot be reached at the moment. Try again shortly.",
   query_timeout: "The search took longer than the service allows. Narrow the time range or add a condition.",
   last_admin:
-    "Somebody has to be able to administer. Give the role admin to another user first, or let another administrator in again.",
-  precondition_failed: "Somebody changed this since it was loaded. Load it again, then repeat the change.",
+    "At least one administrator must remain. Give the admin role to another user first, or enable another administrator.",
+  precondition_failed: "Another user changed this after it was loaded. Reload it, then repeat the change.",
   invalid_cursor: "The search has changed in the meantime. Start it again.",
-  conflict: "Somebody changed this at the same time, or the name is taken. Load it again.",
+  conflict: "Another user changed this at the same time, or the name is taken. Reload it.",
 };
 
 /** An error with possible actions. Errors of the service may contain keys and values from spans. */
@@ -41,10 +41,10 @@ export function ErrorNotice({
       color="red"
       variant="light"
       icon={<IconAlertTriangle aria-hidden />}
-      title={title ?? problem?.title ?? "This did not work"}
+      title={title ?? problem?.title ?? "The request failed"}
     >
       <Text size="sm" style={{ whiteSpace: "pre-wrap", overflowWrap: "anywhere" }}>
-        <Visible text={detail} />
+        <Message text={detail} />
       </Text>
       {problem?.errors !== undefined && problem.errors.length > 0 && (
         <List size="sm" mt="xs">
@@ -53,11 +53,11 @@ export function ErrorNotice({
               <Code>
                 <Visible text={one.pointer} />
               </Code>{" "}
-              <Visible text={one.detail} />
+              <Message text={one.detail} />
               {one.hint === undefined ? null : (
                 <>
                   {" "}
-                  (<Visible text={one.hint} />)
+                  (<Message text={one.hint} />)
                 </>
               )}
             </List.Item>

@@ -1,5 +1,5 @@
 import { Text } from "@mantine/core";
-import { Visible } from "./Visible";
+import { Message } from "./Message";
 
 /** The service's description of a policy. */
 export function InWords({ text }: { text: string }) {
@@ -8,7 +8,7 @@ export function InWords({ text }: { text: string }) {
       <Text span size="xs" c="var(--tw-quiet)" display="block">
         In words
       </Text>
-      <Visible text={text} />
+      <Message text={text} />
     </Text>
   );
 }

@@ -12,7 +12,7 @@ export function UnsavedChanges({ when }: { when: boolean }) {
   });
   return (
     <Modal opened={status === "blocked"} onClose={() => reset?.()} title="Leave without saving?" centered>
-      <Text size="sm">What you changed on this page is not saved yet.</Text>
+      <Text size="sm">Your changes on this page are not saved yet.</Text>
       <Group justify="flex-end" mt="md">
         <Button variant="default" onClick={() => reset?.()} data-autofocus>
           Stay

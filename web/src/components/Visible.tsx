@@ -9,7 +9,7 @@ export function Visible({ text, most }: { text: string; most?: number }) {
       {pieces(shown).map((piece, place) =>
         piece.hidden ? (
           // biome-ignore lint/suspicious/noArrayIndexKey: pieces of one text have no other identity
-          <span key={place} className={classes.hidden} title="a character that would not be seen">
+          <span key={place} className={classes.hidden} title="invisible or misleading character">
             {piece.text}
           </span>
         ) : (

@@ -3,9 +3,11 @@ import { cleanup, fireEvent, render, screen } from "@testing-library/react";
 import type { ReactElement } from "react";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { ApiError } from "../api/client";
+import { plainMessage } from "../lib/messages";
 import { Confirm } from "./Confirm";
 import { Copy } from "./Copy";
 import { ErrorNotice } from "./ErrorNotice";
+import { Message } from "./Message";
 
 afterEach(cleanup);
 
@@ -13,8 +15,8 @@ function show(element: ReactElement): void {
   render(<MantineProvider env="test">{element}</MantineProvider>);
 }
 
-describe("a question before what cannot be taken back", () => {
-  it("is not answered by the key that opened it", async () => {
+describe("confirmation of an irreversible action", () => {
+  it("is not confirmed by the key that opened it", async () => {
     show(
       <Confirm label="Revoke" title="Revoke it?" action={vi.fn()}>
         It stops working.
@@ -28,7 +30,7 @@ describe("a question before what cannot be taken back", () => {
     expect(fireEvent.keyDown(cancel, { key: "Enter" })).toBe(true);
   });
 
-  it("is done once, however often Enter is pressed", async () => {
+  it("runs the action once, however often Enter is pressed", async () => {
     const action = vi.fn(() => new Promise(() => {}));
     show(
       <Confirm label="Delete" title="Delete it?" action={action} typed="support">
@@ -47,8 +49,21 @@ describe("a question before what cannot be taken back", () => {
   });
 });
 
-describe("text from spans is shown with what it hides", () => {
-  it("in what an error says", () => {
+describe("a message of the service", () => {
+  it("shows text in backticks as code, except in quoted values", () => {
+    const { container } = render(
+      <MantineProvider env="test">
+        <Message text={'no column `a`; `b` is "`c`"'} />
+      </MantineProvider>,
+    );
+    expect(container.querySelector("bdi")?.textContent).toBe("no column ");
+    expect([...container.querySelectorAll("code")].map(({ textContent }) => textContent)).toEqual(["a", "b"]);
+    expect(plainMessage('no column `a`; `b` is "`c`"')).toBe('no column a; b is "`c`"');
+  });
+});
+
+describe("invisible characters in text from spans are shown by name", () => {
+  it("in error messages", () => {
     const problem = {
       type: "about:blank",
       title: "Invalid",
@@ -65,7 +80,7 @@ describe("text from spans is shown with what it hides", () => {
     expect(text?.match(/U\+202E/g)).toHaveLength(4);
   });
 
-  it("in the name of a button", () => {
+  it("in the names of buttons", () => {
     show(<Copy value="x" what={"value of \u202ea"} />);
     expect(screen.getByRole("button", { name: "Copy value of ⟨U+202E⟩a" })).toBeDefined();
   });

@@ -18,6 +18,7 @@ import {
   tooltips,
 } from "@codemirror/view";
 import { type RefObject, useEffect, useEffectEvent, useImperativeHandle, useRef } from "react";
+import { plainMessage } from "../lib/messages";
 import { HIDDEN, visible } from "../lib/visible";
 import classes from "./CodeEditor.module.css";
 import { cel, celColours } from "./cel";
@@ -200,7 +201,7 @@ function diagnostic(text: string, { severity, message, hint, fixes, ...place }: 
   return {
     ...rangeOf(text, place),
     severity,
-    message: visible(hint === undefined ? message : `${message}\n${hint}`),
+    message: visible(plainMessage(hint === undefined ? message : `${message}\n${hint}`)),
     actions: fixes.map((fix) => ({
       name: fix.label,
       apply: (view) =>

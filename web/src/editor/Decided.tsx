@@ -2,7 +2,9 @@ import { Badge, Button, Group, Stack, Text } from "@mantine/core";
 import { IconAlertTriangle, IconCircleCheck, IconCircleMinus } from "@tabler/icons-react";
 import { type ReactNode, useState } from "react";
 import type { Api } from "../api/client";
+import { Message } from "../components/Message";
 import { Visible } from "../components/Visible";
+import { plainMessage } from "../lib/messages";
 import { visible } from "../lib/visible";
 import classes from "./Decided.module.css";
 import { segments } from "./place";
@@ -39,7 +41,7 @@ export function DecidedExpression({
             key={key}
             className={classes.mark}
             data-outcome={inner.outcome}
-            title={inner.detail === undefined ? inner.outcome : visible(inner.detail)}
+            title={inner.detail === undefined ? inner.outcome : visible(plainMessage(inner.detail))}
           >
             <Visible text={text} />
           </mark>
@@ -76,7 +78,7 @@ export function DecidedDetails({
             {of}
           </Badge>
           <Text size="xs" style={{ overflowWrap: "anywhere" }}>
-            <Visible text={said} most={all ? 10_000 : 400} />
+            <Message text={said} most={all ? 10_000 : 400} />
           </Text>
         </Group>
       ))}

@@ -24,6 +24,7 @@ import { lazy, type ReactNode, Suspense, useId, useMemo, useRef, useState } from
 import type { Api } from "../api/client";
 import { useMe } from "../app/useMe";
 import { errorText } from "../components/errorText";
+import { Message } from "../components/Message";
 import { Visible } from "../components/Visible";
 import type { EditorHandle } from "./CodeEditor";
 import classes from "./PolicyEditor.module.css";
@@ -121,7 +122,7 @@ export function PolicyEditor({
         )}
         {check.isError && !empty && (
           <Text size="xs" c="var(--tw-error)">
-            It could not be checked: <Visible text={errorText(check.error)} />{" "}
+            The expression could not be checked: <Message text={errorText(check.error)} />{" "}
             <Anchor component="button" type="button" inherit onClick={() => void check.refetch()}>
               Check again
             </Anchor>
@@ -129,7 +130,7 @@ export function PolicyEditor({
         )}
       </Box>
       {remarks.length > 0 && (
-        <ul className={classes.remarks} aria-label={`Remarks on ${label}`}>
+        <ul className={classes.remarks} aria-label={`Diagnostics for ${label}`}>
           {remarks.map((remark) => (
             <RemarkLine
               key={keyOf(remark)}
@@ -244,10 +245,10 @@ function RemarkLine({
         {remark.line}:{remark.column}
       </UnstyledButton>
       <div className={classes.said}>
-        <Visible text={remark.message} />
+        <Message text={remark.message} />
         {remark.hint !== undefined && (
           <div className={classes.hint}>
-            <Visible text={remark.hint} />
+            <Message text={remark.hint} />
           </div>
         )}
         {remark.fixes.map((fix) => (
@@ -276,7 +277,7 @@ function Predicate({ text }: { text: string }) {
     <div>
       <UnstyledButton className={classes.toggle} onClick={toggle} aria-expanded={opened} aria-controls={id}>
         {opened ? <IconChevronDown size={14} aria-hidden /> : <IconChevronRight size={14} aria-hidden />}
-        ClickHouse form
+        Compiled SQL
       </UnstyledButton>
       <Collapse expanded={opened} id={id}>
         <pre className={classes.predicate}>

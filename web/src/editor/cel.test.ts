@@ -20,8 +20,8 @@ function coloured(text: string): [string, string][] {
   return found;
 }
 
-describe("the colours of CEL", () => {
-  it("tell names, functions, text and operators apart", () => {
+describe("CEL highlighting", () => {
+  it("distinguishes names, functions, strings and operators", () => {
     expect(coloured('ServiceName.startsWith("a") && size(user.roles) > 1')).toEqual([
       ["startsWith", "function"],
       ['"a"', "string"],
@@ -33,14 +33,14 @@ describe("the colours of CEL", () => {
     ]);
   });
 
-  it("know raw strings, in which a backslash is itself", () => {
+  it("recognises raw strings, in which a backslash is literal", () => {
     expect(coloured('r"\\" in x')).toEqual([
       ['r"\\"', "string"],
       ["in", "in"],
     ]);
   });
 
-  it("know strings over several lines, and end others with their line", () => {
+  it("continues only triple-quoted strings over several lines", () => {
     expect(coloured('"""a\n"b""" == true')).toEqual([
       ['"""a', "string"],
       ['"b"""', "string"],
@@ -53,7 +53,7 @@ describe("the colours of CEL", () => {
     ]);
   });
 
-  it("leave a member that is called like a word alone", () => {
+  it("does not highlight a member that is named like a keyword", () => {
     expect(coloured("x.user == y // in")).toEqual([
       ["==", "operator"],
       ["// in", "comment"],

@@ -19,18 +19,18 @@ const at = (before: string, asked = false) => {
 };
 
 describe("completion", () => {
-  it("offers fields by their beginning", () => {
+  it("offers fields by prefix", () => {
     expect(at("Ser")?.texts[0]).toBe("ServiceName");
   });
 
-  it("offers keys of a map by what they are called", () => {
+  it("offers map keys by their name alone", () => {
     expect(at("tenant")).toMatchObject({
       from: 0,
       texts: expect.arrayContaining(['SpanAttributes["tenant.id"]']),
     });
   });
 
-  it("offers the keys of a map in its bracket, in place of the whole reference", () => {
+  it("offers the keys of a map within its bracket, as replacements of the whole reference", () => {
     expect(at('ServiceName == "a" && SpanAttributes["')).toEqual({
       from: 22,
       texts: ['SpanAttributes["tenant.id"]', 'SpanAttributes["env"]'],
@@ -47,7 +47,7 @@ describe("completion", () => {
     expect(at("x in user.attributes.te")?.texts).toEqual(["user.attributes.team"]);
   });
 
-  it("offers functions of a string, of a list, and none of a boolean", () => {
+  it("offers functions for a string and a list, and none for a boolean", () => {
     expect(at("ServiceName.st")).toEqual({
       from: 12,
       texts: ['startsWith("")', 'endsWith("")', 'contains("")', 'matches("^")'],
@@ -57,23 +57,23 @@ describe("completion", () => {
     expect(at("Sampled.")?.texts).toEqual([]);
   });
 
-  it("offers no numbers, which policies do not have", () => {
+  it("offers no numeric fields, which policies cannot use", () => {
     expect(at("Dur")?.texts).not.toContain("Duration");
   });
 
-  it("is silent in text and remarks", () => {
+  it("offers nothing in strings and comments", () => {
     expect(at('ServiceName == "Ser')).toBeNull();
     expect(at("true // Ser")).toBeNull();
   });
 
-  it("offers everything where nothing is written, only when asked", () => {
+  it("offers everything at an empty position only on request", () => {
     expect(at("ServiceName == ")).toBeNull();
     expect(at("ServiceName == ", true)?.texts).toContain("user.roles");
   });
 });
 
-describe("an attribute", () => {
-  it("is named by a dot, or in quotes", () => {
+describe("an attribute reference", () => {
+  it("uses a dot, or brackets with quotes", () => {
     expect(attributeReference("team")).toBe("user.attributes.team");
     expect(attributeReference('a "b"')).toBe('user.attributes["a \\"b\\""]');
   });

@@ -36,7 +36,7 @@ const offer = (kind: Offer["kind"], text: string, detail: string, back = 0, labe
 const ON_TEXT = [
   offer("function", 'startsWith("")', "begins with the text", 2, "startsWith"),
   offer("function", 'endsWith("")', "ends with the text", 2, "endsWith"),
-  offer("function", 'contains("")', "has the text in it", 2, "contains"),
+  offer("function", 'contains("")', "contains the text", 2, "contains"),
   offer("function", 'matches("^")', "matches the pattern", 2, "matches"),
 ];
 const ON_LISTS = [
@@ -45,7 +45,7 @@ const ON_LISTS = [
   offer("function", "exists_one(v, )", "for exactly one element", 1, "exists_one"),
 ];
 const WORDS = [
-  offer("function", "has()", "whether a key or an attribute is there", 1, "has"),
+  offer("function", "has()", "whether a key or an attribute is set", 1, "has"),
   offer("function", "size()", "length of a string or a list", 1, "size"),
   offer("keyword", "in", "one of a list"),
   offer("keyword", "true", "boolean"),

@@ -11,13 +11,13 @@ const remark = (hint: string, column: number, length: number) => ({
 });
 
 describe("a hint", () => {
-  it("is a replacement of what is underlined", () => {
+  it("replaces the underlined part", () => {
     expect(candidates('S = "a"', remark("write `==` to compare", 3, 1))).toEqual([
       { label: "Replace with ==", text: 'S == "a"' },
     ]);
   });
 
-  it("has a replacement of the whole text after “together”", () => {
+  it("replaces the whole text after “together”", () => {
     const hint = 'write `==`; together: `S == "a" && b`';
     expect(candidates('S = "a" and b', remark(hint, 3, 1)).map(({ text }) => text)).toEqual([
       'S == "a" and b',
@@ -25,21 +25,21 @@ describe("a hint", () => {
     ]);
   });
 
-  it("is none where something is to be filled in", () => {
+  it("gives no fix if it has a placeholder", () => {
     expect(candidates("S", remark('compare it: `S == "…"`', 1, 1))).toEqual([]);
   });
 
-  it("is none without a text in it", () => {
+  it("gives no fix without text in backticks", () => {
     expect(candidates("S", remark("leave one of them out", 1, 1))).toEqual([]);
   });
 
-  it("is named without what would not be seen, and replaced with it", () => {
+  it("shows invisible characters by name in the label, and keeps them in the text", () => {
     expect(candidates("S", remark("did you mean `T\u202e`?", 1, 1))).toEqual([
       { label: "Replace with T⟨U+202E⟩", text: "T\u202e" },
     ]);
   });
 
-  it("is put in the right place behind an emoji", () => {
+  it("is placed correctly after an emoji", () => {
     expect(candidates('"😀" = S', remark("write `==` to compare", 5, 1))[0]?.text).toBe('"😀" == S');
   });
 });
@@ -52,7 +52,7 @@ describe("a changed expression is better", () => {
     fields: [],
     predicate: null,
   });
-  it("with fewer errors, or as many and fewer warnings", () => {
+  it("with fewer errors, or with as many errors and fewer warnings", () => {
     expect(better(of(0, 2), of(1, 0))).toBe(true);
     expect(better(of(0, 0), of(0, 1))).toBe(true);
     expect(better(of(1, 0), of(1, 0))).toBe(false);

@@ -3,8 +3,8 @@ import { refusals, remarksOf, summary } from "./remarks";
 
 const remark = { line: 2, column: 3, length: 1, code: "syntax", message: "no" };
 
-describe("remarks", () => {
-  it("are counted with their places", () => {
+describe("diagnostics", () => {
+  it("are counted with their positions", () => {
     expect(summary([])).toBe("Valid");
     expect(summary(remarksOf({ errors: [remark], warnings: [] }))).toBe("1 error at 2:3");
     expect(summary(remarksOf({ errors: [], warnings: [remark, remark] }))).toBe(
@@ -12,7 +12,7 @@ describe("remarks", () => {
     );
   });
 
-  it("take their fixes, errors first", () => {
+  it("have their fixes, errors first", () => {
     const fix = { label: "Replace", text: "x" };
     const found = remarksOf({ errors: [remark], warnings: [remark] }, [[], [fix]]);
     expect(found.map(({ severity, fixes }) => [severity, fixes.length])).toEqual([
@@ -21,7 +21,7 @@ describe("remarks", () => {
     ]);
   });
 
-  it("of a refused save are those of one text", () => {
+  it("of a rejected save belong to one expression", () => {
     const errors = [
       { pointer: "/policies/0/expression", code: "syntax", detail: "no", line: 2, column: 3, length: 1 },
       { pointer: "/policies/1/expression", code: "syntax", detail: "other", line: 1, column: 1, length: 1 },

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { hunks, lineDifferences, textDifferences } from "./differences";
 
 describe("differences of a text", () => {
-  it("are told by words", () => {
+  it("are found by word", () => {
     expect(textDifferences('S == "a"', 'S == "b" && x')).toEqual([
       { kind: "same", text: 'S == "' },
       { kind: "removed", text: "a" },
@@ -12,7 +12,7 @@ describe("differences of a text", () => {
     ]);
   });
 
-  it("of long texts are the whole texts, but for how they begin and end", () => {
+  it("of long texts are the whole texts, except for their common start and end", () => {
     expect(textDifferences("a ".repeat(500), "b").map(({ kind }) => kind)).toEqual(["removed", "added"]);
     const long = (word: string) => `x ${`${word} `.repeat(1_000)}y`;
     expect(textDifferences(long("a"), long("b")).map(({ kind }) => kind)).toEqual([
@@ -38,7 +38,7 @@ describe("differences by lines", () => {
     ["a\na\nb", "a\nb", [" a", "-a", " b"]],
   ])("%j to %j", (before, after, lines) => expect(drawn(before, after)).toEqual(lines));
 
-  it("give back both texts, whatever these are", () => {
+  it("reconstruct both texts, for random texts", () => {
     let state = 7;
     const random = (below: number) => {
       state = (state * 1_103_515_245 + 12_345) % 2_147_483_648;
@@ -54,7 +54,7 @@ describe("differences by lines", () => {
     }
   });
 
-  it("leave out what stays, but for a few lines around what does not", () => {
+  it("skip unchanged lines, except for a few around each change", () => {
     const before = Array.from({ length: 20 }, (_, place) => `line ${place}`).join("\n");
     const shown = hunks(lineDifferences(before, before.replace("line 10", "other")), 2);
     expect(

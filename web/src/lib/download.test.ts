@@ -1,7 +1,7 @@
 import { expect, it, vi } from "vitest";
 import { download } from "./download";
 
-it("a download is one file of all parts, by its name, and its data is let go afterwards", async () => {
+it("a download is one named file of all parts, and its data is released afterwards", async () => {
   vi.useFakeTimers();
   const made = vi.spyOn(URL, "createObjectURL").mockReturnValue("blob:x");
   const gone = vi.spyOn(URL, "revokeObjectURL").mockReturnValue(undefined);

@@ -15,7 +15,7 @@ describe("times", () => {
     expect(formatInstant(from, "utc", 9)).toBe("2026-11-21 23:59:59.999999999");
   });
 
-  it("are read with a zone, without one, and not at all", () => {
+  it("are parsed with a zone and without, and rejected if invalid", () => {
     expect(parseInstant("2026-11-21T01:00:00+02:00")).toEqual(parseInstant("2026-11-20 23:00:00"));
     expect(parseInstant("yesterday")).toBeNull();
     expect(parseInstant("2026-13-41T01:00:00Z")).toBeNull();
@@ -33,7 +33,7 @@ describe("durations", () => {
     [90_061e9, "1d 1h"],
   ])("%d", (nanos, text) => expect(formatDuration(nanos)).toBe(text));
 
-  it("are read as people write them", () => {
+  it("are parsed as users write them", () => {
     expect(parseDuration("1.5s")).toBe(1.5e9);
     // In floating point, 1.005 times 1e9 is not a whole number.
     expect(parseDuration("1.005s")).toBe(1_005_000_000);
@@ -58,15 +58,15 @@ describe("JSON", () => {
     );
   });
 
-  it("shows what would not be seen, and keeps large integers", () => {
+  it("escapes invisible characters, and keeps large integers", () => {
     expect(plainJson(["\u202ea\u001b[31m😀", new LosslessNumber("9223372036854775807")])).toBe(
       '["\\u202ea\\u001b[31m\\ud83d\\ude00",9223372036854775807]',
     );
   });
 });
 
-describe("text that hides something", () => {
-  it("shows it", () => {
+describe("text with invisible characters", () => {
+  it("shows them by name", () => {
     expect(visible("a\u202eb\u0000")).toBe("a⟨U+202E⟩b⟨U+0000⟩");
     expect(visible("tab\tand line\n")).toBe("tab\tand line\n");
     expect(visible("")).toBe("");

@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { describe, expect, it } from "vitest";
 import { shellWord } from "./shell";
 
-describe("a word of a shell", () => {
+describe("a shell word", () => {
   it.each([
     "",
     "plain",
@@ -14,7 +14,7 @@ describe("a word of a shell", () => {
     "\\",
     "\\'",
     "-n",
-  ])("is what was given: %j", (text) => {
+  ])("evaluates to the original text: %j", (text) => {
     expect(execFileSync("sh", ["-c", `printf %s. ${shellWord(text)}`]).toString()).toBe(`${text}.`);
   });
 });

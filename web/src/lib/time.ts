@@ -52,6 +52,13 @@ export function formatInstant(instant: Instant, zone: Zone, digits = 3): string 
   return `${year}-${two(month)}-${two(day)} ${two(hour)}:${two(minute)}:${two(second)}${fraction}`;
 }
 
+/** Label of the local time zone with its offset at a time: `Local time (UTC+1)`. */
+export function localTimeLabel(at: Date): string {
+  const minutes = -at.getTimezoneOffset();
+  const [hours, rest] = [Math.floor(Math.abs(minutes) / 60), Math.abs(minutes) % 60];
+  return `Local time (UTC${minutes < 0 ? "−" : "+"}${hours}${rest === 0 ? "" : `:${two(rest)}`})`;
+}
+
 /** Formats a relative time such as `5 minutes ago`, for times that need not be exact. */
 export function ago(then: Date, now: Date): string {
   const seconds = Math.round((now.getTime() - then.getTime()) / 1000);

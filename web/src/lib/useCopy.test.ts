@@ -3,7 +3,7 @@ import { act, renderHook } from "@testing-library/react";
 import { expect, it, vi } from "vitest";
 import { useCopy } from "./useCopy";
 
-it("says that a text was copied, for a moment", async () => {
+it("confirms for a moment that a text was copied", async () => {
   const write = vi.spyOn(navigator.clipboard, "writeText").mockResolvedValue();
   vi.useFakeTimers();
   const { result } = renderHook(useCopy);
@@ -15,7 +15,7 @@ it("says that a text was copied, for a moment", async () => {
   vi.useRealTimers();
 });
 
-it("says that the browser refused", async () => {
+it("shows a notification if the browser does not permit copying", async () => {
   vi.spyOn(navigator.clipboard, "writeText").mockRejectedValue(new DOMException("no", "NotAllowedError"));
   const show = vi.spyOn(notifications, "show").mockReturnValue("");
   const { result } = renderHook(useCopy);

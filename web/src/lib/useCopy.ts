@@ -14,7 +14,7 @@ export async function copyText(text: string): Promise<boolean> {
     notifications.show({
       color: "red",
       title: "Not copied",
-      message: "The browser did not allow it. Mark the text and copy it by hand.",
+      message: "The browser did not permit it. Select the text and copy it manually.",
     });
     return false;
   }

@@ -22,7 +22,7 @@ const partsOf = (trace: Trace, id: string) => {
 };
 
 describe("the tree", () => {
-  it("is depth first, children by start, whatever the order of the answer", () => {
+  it("is depth-first, children by start, for any order of the response", () => {
     const trace = model(
       span("late", "root", 50, 60),
       span("leaf", "early", 12, 15),
@@ -36,37 +36,37 @@ describe("the tree", () => {
     expect(trace.maxDepth).toBe(2);
   });
 
-  it("has several roots, and the earliest true one stands for the trace", () => {
+  it("may have several roots, of which the earliest without a missing parent represents the trace", () => {
     const trace = model(span("orphan", "gone", 0, 500), span("first", "", 1, 2), span("long", "", 3, 9));
     expect([...trace.parent]).toEqual([-1, -1, -1]);
     expect(trace.ids[trace.root]).toBe("first");
   });
 
   it.each([
-    ["the least id of roots at one time", [span("b", "", 1, 9), span("a", "", 1, 2)], "a"],
-    ["the earliest span where all have parents", [span("o", "gone", 5, 9), span("in", "o", 4, 6)], "in"],
-    ["a root, also when children begin before it", [span("r", "", 5, 9), span("c", "r", 1, 2)], "r"],
+    ["the lowest id of roots with the same start", [span("b", "", 1, 9), span("a", "", 1, 2)], "a"],
+    ["the earliest span if all have parents", [span("o", "gone", 5, 9), span("in", "o", 4, 6)], "in"],
+    ["a root, even if children start before it", [span("r", "", 5, 9), span("c", "r", 1, 2)], "r"],
     [
-      "one with a start before one without",
+      "a root with a start rather than one without",
       [span("x", "", 0, 1, { Timestamp: "?" }), span("y", "", 5, 9)],
       "y",
     ],
-  ])("is named by %s", (_, spans, root) => {
+  ])("is represented by %s", (_, spans, root) => {
     const trace = model(...spans);
     expect(trace.ids[trace.root]).toBe(root);
   });
 
-  it("tells of missing parents", () => {
+  it("flags missing parents", () => {
     const trace = model(span("root", "", 0, 10), span("orphan", "gone", 2, 3));
     expect(flagged(trace, Flag.MissingParent)).toEqual(["orphan"]);
     expect(trace.faults.missingParents).toBe(1);
   });
 
-  it("takes an id of zeros for no parent", () => {
+  it("treats an id of zeros as no parent", () => {
     expect(model(span("root", "0000000000000000", 0, 10)).faults.missingParents).toBe(0);
   });
 
-  it("cuts cycles at their earliest span, and loses nothing that hangs on them", () => {
+  it("cuts cycles at their earliest span, and keeps all spans below them", () => {
     const trace = model(
       span("hanging", "b", 1, 2),
       span("a", "b", 5, 10),
@@ -79,7 +79,7 @@ describe("the tree", () => {
     expect([...new Set(trace.ids)].length).toBe(5);
   });
 
-  it("keeps spans with the same id, and children go to the earliest", () => {
+  it("keeps spans with the same id, with children below the earliest", () => {
     const trace = model(
       span("twice", "", 0, 10, { SpanName: "first" }),
       span("twice", "", 5, 10, { SpanName: "second" }),
@@ -90,7 +90,7 @@ describe("the tree", () => {
     expect(nameOf(trace, at(trace, "twice"))).toBe("first");
   });
 
-  it("may be a chain of a hundred thousand", () => {
+  it("can be a chain of 100,000 spans", () => {
     const spans = Array.from({ length: 100_000 }, (_, depth) =>
       span(`s${depth}`, depth === 0 ? "" : `s${depth - 1}`, depth, 200_000 - depth),
     );
@@ -100,13 +100,13 @@ describe("the tree", () => {
     expect(trace.ids[99_999]).toBe("s99999");
   });
 
-  it("of no spans is empty", () => {
+  it("is empty without spans", () => {
     expect(model().count).toBe(0);
   });
 });
 
 describe("times", () => {
-  it("count from the earliest start, to the nanosecond", () => {
+  it("are relative to the earliest start, in nanoseconds", () => {
     const trace = model(
       span("b", "a", 0, 1, { Timestamp: "2026-11-21T10:00:01.000000003Z", Duration: 5 }),
       span("a", "", 0, 1, { Timestamp: "2026-11-21T09:59:59.999999999Z", Duration: 2_000_000_000 }),
@@ -115,7 +115,7 @@ describe("times", () => {
     expect(trace.length).toBe(2_000_000_000);
   });
 
-  it("of children outside their parents are told, not changed", () => {
+  it("of children outside their parents are flagged, and not changed", () => {
     const trace = model(
       span("parent", "", 100, 200),
       span("early", "parent", 90, 150),
@@ -128,12 +128,12 @@ describe("times", () => {
     expect(trace.start[at(trace, "early")]).toBe(0);
   });
 
-  it("that cannot be read are told", () => {
+  it("are flagged if they are invalid", () => {
     const trace = model(span("a", "", 0, 1, { Timestamp: "soon" }), span("b", "", 0, 1, { Duration: null }));
     expect(flagged(trace, Flag.Untimed).sort()).toEqual(["a", "b"]);
   });
 
-  it("that cannot be read accuse no other span, and take nothing from it", () => {
+  it("do not affect other spans if they are invalid", () => {
     const withoutDuration = model(span("p", "", 0, 0, { Duration: null }), span("c", "p", 10, 90));
     const withoutStart = model(span("q", "", 50, 60, { Timestamp: "?" }), span("d", "q", 10, 90));
     const child = model(span("r", "", 0, 100), span("e", "r", 0, 40, { Timestamp: "?" }));
@@ -147,7 +147,7 @@ describe("times", () => {
     expect(partsOf(child, "e")).toEqual([]);
   });
 
-  it("before the parent are told where starts are known but not durations", () => {
+  it("before the parent are flagged if only starts are known", () => {
     const trace = model(
       span("p", "", 50, 50, { Duration: null }),
       span("c", "p", 10, 10, { Duration: null }),
@@ -156,7 +156,7 @@ describe("times", () => {
     expect(flagged(trace, Flag.AfterParent)).toEqual([]);
   });
 
-  it("are found under other names, and from the end where no duration is kept", () => {
+  it("are found under other names, and computed from the end if there is no duration", () => {
     const { Duration, SpanName, ServiceName, ...rest } = span("a", "", 0, 0);
     const trace = model({
       ...rest,
@@ -170,7 +170,7 @@ describe("times", () => {
   });
 });
 
-describe("the columns that the binding names", () => {
+describe("the columns of the binding", () => {
   const named = { op: "GET /cart", svc: "cart", took_ns: 5_000, state: "Error", sort: "server" };
   const display = { name: "op", service: "svc", duration: "took_ns", status: "state", kind: "sort" };
   const only = (schema: TraceSchema, more: RawSpan) => {
@@ -179,19 +179,19 @@ describe("the columns that the binding names", () => {
     return [nameOf(trace, 0), serviceNameOf(trace, 0), trace.duration[0], trace.troubled.length];
   };
 
-  it("are what is shown", () => {
+  it("are shown", () => {
     expect(only({ ...SCHEMA, display }, named)).toEqual(["GET /cart", "cart", 5_000, 1]);
     expect(only(SCHEMA, named)).toEqual(["(no name)", "(no service)", 0, 0]);
   });
 
-  it("come before those with usual names, and are in nanoseconds", () => {
+  it("take precedence over common names, and are in nanoseconds", () => {
     const both = { ...named, name: "other", service: "other", duration_ms: 7 };
     expect(only({ ...SCHEMA, display }, both)).toEqual(["GET /cart", "cart", 5_000, 1]);
     expect(only({ ...SCHEMA, display: { duration: "duration_ms" } }, both)[2]).toBe(7);
     expect(only(SCHEMA, both).slice(0, 3)).toEqual(["other", "other", 7_000_000]);
   });
 
-  it("leave the usual names where they name none, or none that is there", () => {
+  it("fall back to common names if they are missing or absent", () => {
     const usual = { name: "usual", service: "usual", duration_ms: 7, status: "Error" };
     const some = { name: null, service: "gone", duration: null };
     expect(only({ ...SCHEMA, display: some }, usual)).toEqual(["usual", "usual", 7_000_000, 1]);
@@ -199,7 +199,7 @@ describe("the columns that the binding names", () => {
 });
 
 describe("self time", () => {
-  it("is what no child covers, of children at the same time only once, of those outside nothing", () => {
+  it("excludes the time of children, concurrent children once, and ignores time outside of the span", () => {
     const trace = model(
       span("root", "", 0, 100),
       span("a", "root", 10, 40),
@@ -210,7 +210,7 @@ describe("self time", () => {
     expect(trace.self[0]).toBe((100 - 50 - 10) * 1_000);
   });
 
-  it("by service, greatest first", () => {
+  it("is summed by service, greatest first", () => {
     const trace = model(
       span("root", "", 0, 100),
       span("db", "root", 10, 90, { ServiceName: "database", StatusCode: "Error" }),
@@ -238,7 +238,7 @@ describe("errors", () => {
 });
 
 describe("the critical path", () => {
-  it("goes through the child that ended last, and back through the parent where it waited for none", () => {
+  it("follows the child that ended last, and the parent while it waits for no child", () => {
     const trace = model(
       span("root", "", 0, 100),
       span("a", "root", 10, 40),
@@ -260,7 +260,7 @@ describe("the critical path", () => {
     expect(partsOf(trace, "faster")).toEqual([]);
   });
 
-  it("stays inside the parents", () => {
+  it("stays within the parents", () => {
     const trace = model(
       span("root", "", 100, 200),
       span("late", "root", 150, 300),
@@ -274,7 +274,7 @@ describe("the critical path", () => {
     expect(partsOf(trace, "afterwards")).toEqual([]);
   });
 
-  it("covers the whole of a trace with one root exactly once", () => {
+  it("covers a trace with one root exactly once", () => {
     let seed = 7;
     const random = (below: number) => {
       seed = (seed * 48_271) % 2_147_483_647;
@@ -291,8 +291,8 @@ describe("the critical path", () => {
   });
 });
 
-describe("a hundred thousand spans", () => {
-  it("are modelled in time", () => {
+describe("100,000 spans", () => {
+  it("are modelled within the time limit", () => {
     const spans = Array.from({ length: 100_000 }, (_, at) =>
       span(`s${at}`, at === 0 ? "" : `s${Math.floor((at - 1) / 5)}`, at, at + 1_000),
     );
@@ -303,8 +303,8 @@ describe("a hundred thousand spans", () => {
   });
 });
 
-describe("what exporters write", () => {
-  it("of a duration below zero counts as 0 and is flagged, in signed and unsigned columns", () => {
+describe("data of exporters", () => {
+  it("with a negative duration counts as 0 and is flagged, in signed and unsigned columns", () => {
     const took = (Duration: unknown) => model(span("s", "", 0, 1, { Duration }));
     for (const value of [new LosslessNumber("18446744073709360311"), "18446744073709360311", -191305]) {
       const trace = took(value);
@@ -317,13 +317,13 @@ describe("what exporters write", () => {
     expect(took(5).faults.invalidDurations).toBe(0);
   });
 
-  it("without a name is called so", () => {
+  it("without a name gets a replacement", () => {
     for (const SpanName of ["", "  ", null]) {
       expect(nameOf(model(span("s", "", 0, 1, { SpanName })), 0)).toBe("(no name)");
     }
   });
 
-  it("is called by the id that its spans have, however the trace was asked for", () => {
+  it("has the id of its spans, in whatever notation the trace was requested", () => {
     const spans = [span("s", "", 0, 1, { TraceId: "0af7" })];
     expect(traceOf("0AF7", SCHEMA, spans).id).toBe("0af7");
     expect(traceOf("0AF7", SCHEMA, []).id).toBe("0AF7");

@@ -77,7 +77,7 @@ export class SpanReader {
   /** Returns the document without its spans, after all text has been pushed. Throws if the document is not closed. */
   end(): unknown {
     if (this.#depth !== 0 || this.#inText || this.#outer.trim() === "") {
-      throw new SyntaxError("the document has not closed");
+      throw new SyntaxError("the document is not closed");
     }
     return JSON.parse(this.#outer);
   }

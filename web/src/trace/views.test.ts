@@ -23,13 +23,13 @@ const open = new Uint8Array(trace.count);
 const seen = (collapsed: Uint8Array) => [...visibleRows(trace, collapsed)].map((one) => trace.ids[one]);
 
 describe("rows", () => {
-  it("leave out what is inside collapsed spans", () => {
+  it("omit spans inside collapsed ones", () => {
     expect(seen(open)).toEqual(["root", "a", "a1", "b", "b1"]);
     expect(seen(toggled(open, 1, true))).toEqual(["root", "a", "b", "b1"]);
     expect(seen(toggled(toggled(open, 1, true), 0, true))).toEqual(["root"]);
   });
 
-  it("are found for spans, also for those inside collapsed ones", () => {
+  it("are found for all spans, including those inside collapsed ones", () => {
     const rows = visibleRows(trace, toggled(open, 1, true));
     expect([0, 1, 2, 3, 4].map((one) => rowOf(rows, one))).toEqual([0, 1, 1, 2, 3]);
   });
@@ -44,12 +44,12 @@ describe("rows", () => {
     expect(oneLevelMore(trace, open)).toBe(open);
   });
 
-  it("show a span by expanding what is above it", () => {
+  it("show a span by expanding its ancestors", () => {
     expect(seen(revealed(trace, toggled(toggled(open, 0, true), 1, true), 2))).toContain("a1");
     expect(revealed(trace, open, 2)).toBe(open);
   });
 
-  it("have a next and a previous one among those asked for, around the end", () => {
+  it("have a next and a previous one in a selection, which wraps around", () => {
     const some = Int32Array.from([2, 5, 9]);
     expect([0, 2, 9].map((one) => neighbour(some, one, true))).toEqual([2, 5, 2]);
     expect([0, 2, 6].map((one) => neighbour(some, one, false))).toEqual([9, 9, 5]);
@@ -95,7 +95,7 @@ describe("find", () => {
     expect(foundIn(traceOf("t", SCHEMA, [rich]), text)).toEqual(is ? ["x"] : []);
   });
 
-  it("ends, however deep a value nests", () => {
+  it("terminates for deeply nested values", () => {
     let value: unknown = "bottom";
     for (let depth = 0; depth < 100_000; depth += 1) {
       value = [value];
@@ -123,8 +123,8 @@ describe("groups", () => {
   });
 });
 
-describe("the flame", () => {
-  it("puts no span over another, and each below its parent", () => {
+describe("the flame graph", () => {
+  it("places spans without overlaps, each below its parent", () => {
     let seed = 3;
     const random = (below: number) => {
       seed = (seed * 48_271) % 2_147_483_647;
@@ -148,7 +148,7 @@ describe("the flame", () => {
     expect(flame.spans.length).toBe(2_000);
   });
 
-  it("takes as many lanes as there are spans at once, fast", () => {
+  it("uses a lane per concurrent span, fast", () => {
     const many = Array.from({ length: 20_000 }, (_, one) => span(String(one), "", 0, 10));
     expect(flameOf(traceOf("t", SCHEMA, many)).lanes).toBe(20_000);
   });
@@ -189,13 +189,13 @@ describe("details", () => {
     expect(eventsOf(objects, { ...found, events: "Events" })[0]).toMatchObject({ name: "log" });
   });
 
-  it("are empty where the table has no such columns", () => {
+  it("are empty if the table has no such columns", () => {
     expect([linksOf(spans[0] ?? {}, columns), kindOf({}, columns)]).toEqual([[], ""]);
   });
 });
 
 describe("OTLP", () => {
-  it("has resources, scopes, hexadecimal ids, times as text, and typed values", () => {
+  it("has resources, scopes, hexadecimal ids, times as strings, and typed values", () => {
     const otlp = JSON.parse(
       otlpOf(
         traceOf("t", SCHEMA, [
@@ -247,7 +247,7 @@ describe("OTLP", () => {
     ["9007199254740991", { intValue: "9007199254740991" }],
     ["-3", { intValue: "-3" }],
     ["0.5", { doubleValue: 0.5 }],
-  ])("has integers of 64 bits only: %s", (json, value) =>
+  ])("has only 64-bit integers: %s", (json, value) =>
     expect(otlpValue(parseJson(`[${json}]`))).toEqual({ arrayValue: { values: [value] } }),
   );
 
@@ -259,12 +259,12 @@ describe("OTLP", () => {
     });
   });
 
-  it("is beside the answer's own JSON", () => {
+  it("is offered next to the JSON of the response", () => {
     expect(JSON.parse(jsonOf(trace).join(""))).toEqual({ schema: SCHEMA, spans });
   });
 });
 
-describe("an answer that arrives in pieces", () => {
+describe("a response that arrives in chunks", () => {
   const hostile = [
     span("a", "", 0, 1, { SpanName: 'quote " backslash \\ brackets ]}[{ "spans":[', n: 1 }),
     span("b", "a", 0, 1, { SpanName: "\\\\", SpanAttributes: { list: [[1], { x: [] }], text: '\\"' } }),
@@ -286,7 +286,7 @@ describe("an answer that arrives in pieces", () => {
     expect(reader.spans).toEqual([{ n: new LosslessNumber("9223372036854775807") }, { n: 1 }]);
   });
 
-  it("and is cut off is no answer", () => {
+  it("is rejected if it is incomplete", () => {
     for (const end of [0, 1, 30, body.length - 10, body.length - 1]) {
       const reader = new SpanReader();
       reader.push(body.slice(0, end));
@@ -302,13 +302,13 @@ describe("an answer that arrives in pieces", () => {
 });
 
 describe("the scale", () => {
-  it("has round times", () => {
+  it("has ticks at round times", () => {
     expect(ticksOf({ from: 0, to: 1_000 }, 5)).toEqual([0, 200, 400, 600, 800, 1_000]);
     expect(ticksOf({ from: 1_234, to: 1_239 }, 5)).toEqual([1_234, 1_235, 1_236, 1_237, 1_238, 1_239]);
     expect(ticksOf({ from: 5, to: 5 }, 5)).toEqual([]);
   });
 
-  it("zooms and moves inside the trace", () => {
+  it("zooms and pans within the trace", () => {
     expect(zoomed({ from: 0, to: 1_000 }, 0.5, 1_000)).toEqual({ from: 250, to: 750 });
     expect(zoomed({ from: 250, to: 750 }, 4, 1_000)).toEqual({ from: 0, to: 1_000 });
     expect(moved({ from: 100, to: 300 }, -200, 1_000)).toEqual({ from: 0, to: 200 });

@@ -30,7 +30,7 @@ export function AccountPage() {
         <Sessions />
         <Section
           title="Password"
-          about="With a new password all other sessions of yours end. API keys stay; revoke them above if they may be in wrong hands."
+          about="A new password signs you out of all other sessions. API keys stay valid; revoke them above if they may be compromised."
         >
           <PasswordForm
             onChanged={() => {
@@ -63,7 +63,7 @@ function Identity() {
             <Table.Th scope="row">Roles</Table.Th>
             <Table.Td>
               {me.roles.length === 0 ? (
-                "None, and so no traces are shown to you. Ask an administrator for a role."
+                "None, so you cannot see any traces. Ask an administrator for a role."
               ) : (
                 <Group gap={4}>
                   {me.roles.map((role) => (
@@ -108,7 +108,7 @@ function Keys() {
   return (
     <Section
       title="API keys"
-      about="For programs and agents that read traces in your name."
+      about="For programs and agents that read traces with your access."
       actions={
         <Button size="xs" leftSection={<IconKey size={14} aria-hidden />} onClick={open}>
           Create API key
@@ -153,12 +153,12 @@ function Sessions() {
   return (
     <Section
       title="Sessions"
-      about="Where you are logged in. End what you do not know, and change your password then."
+      about="Where you are signed in. Sign out sessions that you do not recognise, and then change your password."
       actions={
         others.length > 0 && (
           <Confirm
-            label="End all others"
-            title="End all other sessions?"
+            label="Sign out all others"
+            title="Sign out all other sessions?"
             action={async () => {
               try {
                 for (const { id } of others) {
@@ -169,7 +169,7 @@ function Sessions() {
               }
             }}
           >
-            You stay logged in here, and have to log in again everywhere else.
+            You stay signed in here, and have to sign in again everywhere else.
           </Confirm>
         )
       }

@@ -22,7 +22,7 @@ export function KeysTable({
           <Table.Tr>
             <Table.Th>Name</Table.Th>
             <Table.Th>Token</Table.Th>
-            <Table.Th>Restriction</Table.Th>
+            <Table.Th>Constraint</Table.Th>
             <Table.Th>Created</Table.Th>
             <Table.Th>Last used</Table.Th>
             <Table.Th>Expires</Table.Th>
@@ -58,8 +58,8 @@ export function KeysTable({
                   title="Revoke this key?"
                   action={() => onRevoke(key)}
                 >
-                  What uses the key <Visible text={key.name} most={100} /> ({key.token_hint}…) is refused from
-                  its next request on. It cannot be brought back.
+                  After this, requests with the key <Visible text={key.name} most={100} /> ({key.token_hint}…)
+                  are rejected. This cannot be undone.
                 </Confirm>
               </Table.Td>
             </Table.Tr>

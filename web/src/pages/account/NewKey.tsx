@@ -95,12 +95,10 @@ function KeyForm({
       }}
     >
       <Stack gap="md">
-        <Text size="sm">
-          Whoever has the key reads traces in your name, with the roles that you have at that moment.
-        </Text>
+        <Text size="sm">The key has your access at the time of each request.</Text>
         <TextInput
           label="Name"
-          description="What it is for, so that you know later whether it can go"
+          description="Its purpose, to know later whether it is still needed"
           placeholder="nightly report"
           required
           withAsterisk={false}
@@ -138,15 +136,15 @@ function KeyForm({
           )}
         </Group>
         <Switch
-          label="Restrict it to some of my traces"
+          label="Restrict the key to some of my traces"
           checked={restricted}
           onChange={(event) => setRestricted(event.currentTarget.checked)}
         />
         {restricted && (
           <div>
             <PolicyEditor
-              label="Restriction"
-              description="A trace must satisfy it besides a policy of your roles, by the same span or another."
+              label="Key constraint"
+              description="A trace must satisfy it in addition to a policy of your roles, with the same span or another."
               value={policy}
               onChange={(text) => {
                 setPolicy(text);
@@ -156,23 +154,23 @@ function KeyForm({
             />
             {strict && noPolicy && (
               <Text size="xs" c="var(--tw-error)" role="alert">
-                Write a condition, or switch the restriction off
+                Enter an expression, or turn the constraint off
               </Text>
             )}
           </div>
         )}
         <Switch
-          label="Restrict it to some tools"
+          label="Restrict the key to some tools"
           checked={toolsOnly}
           onChange={(event) => setToolsOnly(event.currentTarget.checked)}
         />
         {toolsOnly && (
           <Checkbox.Group
             label="Tools"
-            description="For REST and MCP alike, where nothing else is said."
+            description="For REST and MCP, unless noted otherwise."
             value={tools}
             onChange={setTools}
-            error={noTools ? "Choose one at least, or switch this restriction off" : null}
+            error={noTools ? "Choose at least one, or turn this constraint off" : null}
           >
             <Stack gap={6} mt={6}>
               {TOOLS.map((tool) => (
@@ -192,7 +190,7 @@ function KeyForm({
         )}
         {(restricted || toolsOnly) && (
           <Text size="sm" c="var(--tw-quiet)">
-            A restricted key never administers, whoever owns it.
+            A scoped API key has no administrator access, even if its owner is an administrator.
           </Text>
         )}
         {create.isError && <ErrorNotice error={create.error} />}

@@ -13,31 +13,36 @@ export function NewToken({ made, onDone }: { made: Api["CreatedApiKey"]; onDone:
   return (
     <Stack gap="md">
       <Secret value={made.token} what="token">
-        Keep it where secrets are kept. If it is lost, or seen by somebody else, revoke the key and create
-        another.
+        Store it with your other secrets. If it is lost or disclosed, revoke the key and create another.
       </Secret>
-      <Snippet title="Try it" value={curlLine(origin, made.tools)} what="command" label="Copy the command">
-        It takes the token from the variable TRACEWARDEN_API_KEY, so that it does not stay in the shell’s
-        history. To set it, run <Code>read -rs TRACEWARDEN_API_KEY</Code>, paste the token and press Enter.
+      <Snippet
+        title="Test the key"
+        value={curlLine(origin, made.tools)}
+        what="command"
+        label="Copy the command"
+      >
+        The command reads the token from the variable TRACEWARDEN_API_KEY, so that the token does not stay in
+        the shell’s history. To set it, run <Code>read -rs TRACEWARDEN_API_KEY</Code>, paste the token and
+        press Enter.
       </Snippet>
       {servesMcp(made.tools) && (
         <>
           <Snippet
-            title="Give it to an MCP client"
+            title="Configure an MCP client"
             value={clientConfiguration(origin, made.token)}
             what="configuration"
             label="Copy the configuration"
           >
-            With this among its servers, an agent or editor that speaks the Model Context Protocol reads
-            traces by the key. It holds the token: keep the file to yourself.
+            With this entry among its servers, an agent or editor that supports the Model Context Protocol
+            reads traces with the key. The entry contains the token: keep the file private.
           </Snippet>
           <Snippet
-            title="Or to Claude Code"
+            title="Configure Claude Code"
             value={claudeCommand(origin, made.token)}
             what="Claude Code command"
             label="Copy the Claude Code command"
           >
-            It holds the token, which may stay in the shell’s history.
+            The command contains the token, which may stay in the shell’s history.
           </Snippet>
         </>
       )}

@@ -17,7 +17,7 @@ export function SessionsTable({
   onEnd: (session: Api["Session"]) => Promise<unknown>;
 }) {
   if (sessions.length === 0) {
-    return <Text c="var(--tw-quiet)">Not logged in anywhere.</Text>;
+    return <Text c="var(--tw-quiet)">Not signed in anywhere.</Text>;
   }
   return (
     <Table.ScrollContainer minWidth={640} type="native">
@@ -26,7 +26,7 @@ export function SessionsTable({
           <Table.Tr>
             <Table.Th>Browser</Table.Th>
             <Table.Th>Address</Table.Th>
-            <Table.Th>Logged in</Table.Th>
+            <Table.Th>Signed in</Table.Th>
             <Table.Th>Last used</Table.Th>
             <Table.Th aria-label="Actions" />
           </Table.Tr>
@@ -52,14 +52,14 @@ export function SessionsTable({
                 <Table.Td ta="right">
                   <Confirm
                     quiet
-                    label="End"
+                    label="Sign out"
                     of={`the session of ${visible(agentName(agent))} from ${visible(session.client_ip ?? "unknown")}`}
-                    title="End this session?"
+                    title="Sign out this session?"
                     action={() => onEnd(session)}
                   >
                     {session.current
-                      ? "This is the session that you use now: you will have to log in again."
-                      : "Whoever uses it is back at the log-in with the next request. Log-in with the password stays possible."}
+                      ? "This is your current session: you will have to sign in again."
+                      : "The next request of this session leads to the sign-in page. Signing in with the password stays possible."}
                   </Confirm>
                 </Table.Td>
               </Table.Tr>

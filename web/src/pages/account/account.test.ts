@@ -5,22 +5,22 @@ import { curlLine } from "./curl";
 import { expiryOf } from "./expiry";
 import { servesMcp, TOOLS } from "./tools";
 
-describe("when a key expires", () => {
+describe("the expiry of a key", () => {
   const now = new Date(2026, 10, 22, 12);
-  it("is so many days from now, never, or the end of a day", () => {
+  it("is a number of days from now, never, or the end of a day", () => {
     expect(expiryOf("7", "", now)).toEqual({ at: new Date(2026, 10, 29, 12).toISOString() });
     expect(expiryOf("never", "", now)).toEqual({ at: null });
     expect(expiryOf("date", "2026-11-22", now)).toEqual({ at: new Date(2026, 10, 23).toISOString() });
   });
 
-  it("is not in the past, and not nothing", () => {
+  it("is rejected if it is in the past or missing", () => {
     expect(expiryOf("date", "2026-11-21", now)).toHaveProperty("problem");
     expect(expiryOf("date", "", now)).toHaveProperty("problem");
   });
 });
 
-describe("the line to try a key", () => {
-  it("searches where the key may, and asks who it is where not", () => {
+describe("the command to test a key", () => {
+  it("searches if the key may search, and requests `/me` otherwise", () => {
     expect(curlLine("https://t.example", null)).toBe(
       `curl -sS 'https://t.example/traces/query' -H "Authorization: Bearer $TRACEWARDEN_API_KEY" -H 'Content-Type: application/json' -d '{"view": "summary", "limit": 5}'`,
     );
@@ -33,7 +33,7 @@ describe("the line to try a key", () => {
 describe("the configuration of MCP clients", () => {
   const origin = "https://t.example:8443";
 
-  it("names the place and holds the token", () => {
+  it("contains the URL and the token", () => {
     expect(JSON.parse(clientConfiguration(origin, "twk_secret"))).toEqual({
       mcpServers: {
         tracewarden: {
@@ -45,7 +45,7 @@ describe("the configuration of MCP clients", () => {
     });
   });
 
-  it("is a command whose words arrive as they are", () => {
+  it("is a command whose words the shell passes unchanged", () => {
     for (const of of [origin, "http://[::1]:8080", "http://$(echo harm).example", "http://a'b"]) {
       const script = `claude() { printf '%s\\n' "$@"; }\n${claudeCommand(of, "twk_secret")}`;
       expect(execFileSync("sh", ["-c", script]).toString().trim().split("\n")).toEqual([
@@ -59,7 +59,7 @@ describe("the configuration of MCP clients", () => {
     );
   });
 
-  it("is of use to a key with any tool", () => {
+  it("is offered for a key with any known tool", () => {
     expect(servesMcp(null)).toBe(true);
     for (const { name } of TOOLS) {
       expect([name, servesMcp([name])]).toEqual([name, true]);

@@ -3,7 +3,7 @@ export const EXPIRIES = [
   { value: "30", label: "30 days" },
   { value: "90", label: "90 days" },
   { value: "365", label: "1 year" },
-  { value: "date", label: "At a date" },
+  { value: "date", label: "On a date" },
   { value: "never", label: "Never" },
 ] as const;
 
@@ -30,7 +30,5 @@ export function expiryOf(
     return { problem: "Choose a date" };
   }
   const end = new Date(Number(year), Number(month) - 1, Number(day) + 1);
-  return end.getTime() <= now.getTime()
-    ? { problem: "Choose a date that is to come" }
-    : { at: end.toISOString() };
+  return end.getTime() <= now.getTime() ? { problem: "Choose a future date" } : { at: end.toISOString() };
 }

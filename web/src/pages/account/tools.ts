@@ -9,15 +9,15 @@ export type Tool = {
 
 /** All tools, in the usual order of use. */
 export const TOOLS: readonly Tool[] = [
-  { name: "svc_filter_schema", about: "list the fields of filters", rest: true },
+  { name: "svc_filter_schema", about: "list the searchable fields", rest: true },
   { name: "svc_field_values", about: "list values of a field", rest: true },
   { name: "svc_query_traces", about: "search traces", rest: true },
-  { name: "svc_get_trace", about: "open one trace", rest: true },
+  { name: "svc_get_trace", about: "read one trace", rest: true },
   { name: "svc_get_spans", about: "read some spans of a trace in full", rest: false },
-  { name: "svc_critical_path", about: "what a trace spent its time on", rest: false },
-  { name: "svc_compare_traces", about: "how two traces differ", rest: false },
+  { name: "svc_critical_path", about: "show where a trace spent its time", rest: false },
+  { name: "svc_compare_traces", about: "show how two traces differ", rest: false },
   { name: "svc_trace_stats", about: "count traces and spans, with error rates and durations", rest: false },
-  { name: "svc_explain_access", about: "what is open to you, and why a trace is", rest: true },
+  { name: "svc_explain_access", about: "explain your access, and why you can see a trace", rest: true },
 ];
 
 /** Whether MCP clients can call any tool with a key that is scoped to `tools`; `null` permits all tools. */

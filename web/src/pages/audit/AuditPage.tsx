@@ -81,7 +81,7 @@ function Explorer() {
         <Alert color="brand" variant="light" mb="xs" p="xs">
           <Group gap="sm">
             <Text size="sm" style={{ overflowWrap: "anywhere" }}>
-              Only what belongs to the request <Visible text={request} />, within a minute of it
+              Only records of the request <Visible text={request} />, within a minute of it
             </Text>
             <Button
               size="compact-xs"
@@ -95,7 +95,7 @@ function Explorer() {
       )}
       {data === undefined ? (
         error === null ? (
-          <Skeleton height={320} aria-label="Loading the audit" />
+          <Skeleton height={320} aria-label="Loading the audit log" />
         ) : (
           <ErrorNotice error={error} onRetry={() => void query.refetch()} />
         )
@@ -103,7 +103,7 @@ function Explorer() {
         <>
           {records.length === 0 && !hasNextPage ? (
             <EmptyState title="No records" icon={<IconClipboardOff size={32} aria-hidden />}>
-              Nothing was recorded that fits the filters. An actor is found by the whole name or id.
+              No record matches the filters. The actor filter needs the whole name or id.
               {narrowed && (
                 <>
                   <br />
@@ -157,11 +157,11 @@ function End({ count }: { count: number }) {
   const before = prunedBefore(pruning.data ?? undefined);
   return (
     <Text size="sm" c="var(--tw-quiet)" ta="center" py="sm">
-      {count > 0 && `${count.toLocaleString("en")} ${count === 1 ? "record" : "records"}, no more.`}
+      {count > 0 && `${count.toLocaleString("en")} ${count === 1 ? "record" : "records"} in total.`}
       {before !== null && (
         <>
           {" "}
-          Records from before <Time at={before} digits={0} /> were removed for their age.
+          Records from before <Time at={before} digits={0} /> were removed because of their age.
         </>
       )}
     </Text>

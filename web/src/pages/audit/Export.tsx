@@ -56,7 +56,7 @@ export function Export({ asked }: { asked: AuditUrl }) {
           </Button>
         </Menu.Target>
         <Menu.Dropdown>
-          <Menu.Label>All records that the filters leave</Menu.Label>
+          <Menu.Label>All records that match the filters</Menu.Label>
           {(Object.keys(FORMATS) as Format[]).map((format) => (
             <Menu.Item key={format} onClick={() => begin(format)}>
               {FORMATS[format].label}
@@ -75,7 +75,7 @@ export function Export({ asked }: { asked: AuditUrl }) {
         {state !== null && (
           <Stack gap="md">
             <Text role="status">{state.count.toLocaleString("en")} records so far</Text>
-            {state.error !== null && <ErrorNotice error={state.error} title="The export stopped" />}
+            {state.error !== null && <ErrorNotice error={state.error} title="The export failed" />}
             <Group justify="flex-end">
               <Button variant="default" onClick={cancel} data-autofocus>
                 Cancel
@@ -86,7 +86,7 @@ export function Export({ asked }: { asked: AuditUrl }) {
                     running.current !== null && void run(state.format, running.current.collection)
                   }
                 >
-                  Go on
+                  Continue
                 </Button>
               )}
             </Group>

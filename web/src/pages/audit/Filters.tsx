@@ -30,7 +30,7 @@ export function Filters({ asked, onChange }: { asked: AuditUrl; onChange: (chang
         aria-label="Time range"
         w={{ base: "100%", xs: 170 }}
         allowDeselect={false}
-        data={[...PERIODS, { value: BETWEEN, label: "Between two times" }]}
+        data={[...PERIODS, { value: BETWEEN, label: "Custom range" }]}
         value={between ? BETWEEN : (asked.from ?? "")}
         onChange={(value) => {
           setTyping(value === BETWEEN);

@@ -3,15 +3,19 @@ import { isOutcome, type Outcome } from "./url";
 
 export const OUTCOME_LABELS: Record<Outcome, { label: string; color: string; about: string }> = {
   success: { label: "Success", color: "green", about: "Done" },
-  denied: { label: "Denied", color: "red", about: "Refused to this caller" },
-  failed: { label: "Failed", color: "orange", about: "Not done, for a fault in the request or in a system" },
+  denied: { label: "Denied", color: "red", about: "Denied to this caller" },
+  failed: {
+    label: "Failed",
+    color: "orange",
+    about: "Not done, because of an error in the request or in a system",
+  },
   not_found: {
     label: "Not found",
     color: "grape",
-    about: "The trace is absent or not authorised; nobody looked which",
+    about: "The trace does not exist, or the caller may not see it; the service does not distinguish",
   },
-  aborted: { label: "Aborted", color: "yellow", about: "The client went away before the end" },
-  unknown: { label: "Not ended", color: "gray", about: "It runs still, or never came to an end" },
+  aborted: { label: "Aborted", color: "yellow", about: "The client disconnected before the end" },
+  unknown: { label: "Not completed", color: "gray", about: "Still running, or never completed" },
 };
 
 /** The outcome of an action as a word with a colour. */

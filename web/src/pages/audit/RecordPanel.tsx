@@ -69,8 +69,8 @@ export function RecordPanel({
     <aside ref={panel} className={classes.panel} aria-label="Record" tabIndex={-1}>
       <CloseButton className={classes.close} aria-label="Close the record" onClick={onClose} />
       {record === undefined ? (
-        <Alert mr={40} color="gray" variant="light" title="This record is not among those loaded">
-          Load more of the list, or widen the filters. It may also have been removed for its age.
+        <Alert mr={40} color="gray" variant="light" title="This record is not loaded">
+          Load more records, or widen the filters. The record may also have been removed because of its age.
         </Alert>
       ) : (
         <Stack gap="md">
@@ -160,12 +160,12 @@ function Links({ record }: { record: AuditRecord }) {
           to="/audit"
           search={{ ...around(record.at, 60), request: record.request_id, record: record.id }}
         >
-          Everything of this request
+          All records of this request
         </ButtonLink>
       )}
       {actor !== null && (
         <ButtonLink size="xs" variant="default" to="/audit" search={{ actor }}>
-          Everything by this actor
+          All records of this actor
         </ButtonLink>
       )}
       {record.actor.username !== null && (
@@ -190,7 +190,7 @@ function Links({ record }: { record: AuditRecord }) {
       )}
       {IN_HISTORY.has(action) && record.outcome === "success" && (
         <ButtonLink size="xs" variant="default" to="/history">
-          History of the model
+          Model history
         </ButtonLink>
       )}
       {target !== null && ABOUT_ONE_TRACE.has(action) && (

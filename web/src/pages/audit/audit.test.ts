@@ -25,7 +25,7 @@ function record(part: Partial<Api["AuditRecord"]> = {}): Api["AuditRecord"] {
 
 const detail = (members: object) => members as Api["AuditRecord"]["detail"];
 
-describe("cells of CSV", () => {
+describe("CSV cells", () => {
   it.each([
     ["plain", "plain"],
     [null, ""],
@@ -63,7 +63,7 @@ describe("an export", () => {
     expect(lines[2]).toContain(",'=cmd,");
   });
 
-  it("goes on where it failed", async () => {
+  it("continues from the page that failed", async () => {
     const asked: (string | undefined)[] = [];
     let fail = true;
     const collection = new Collection("ndjson", async (cursor) => {
@@ -95,8 +95,8 @@ describe("an export", () => {
   });
 });
 
-describe("the address of the audit", () => {
-  it("keeps what it knows", () => {
+describe("the URL of the audit page", () => {
+  it("keeps known parameters only", () => {
     expect(auditOfUrl({ actor: "paula", outcome: "denied", record: 45, x: 1 })).toEqual({
       actor: "paula",
       outcome: "denied",
@@ -105,7 +105,7 @@ describe("the address of the audit", () => {
     expect(auditOfUrl({ outcome: "odd", from: " " })).toEqual({});
   });
 
-  it("counts back from now", () => {
+  it("has times relative to now", () => {
     const now = new Date("2026-11-22T12:00:00Z");
     expect(filterOf({ from: "24h", to: "2026-11-22T11:00:00Z", record: "4", request: "r" }, now)).toEqual({
       from: "2026-11-21T12:00:00.000Z",
@@ -113,7 +113,7 @@ describe("the address of the audit", () => {
     });
   });
 
-  it("holds one record, or what is around it", () => {
+  it("covers one record, or the time around it", () => {
     expect(only("2026-11-22T00:47:26.038425Z")).toEqual({
       from: "2026-11-22T00:47:26.038425Z",
       to: "2026-11-22T00:47:26.038425001Z",
@@ -126,27 +126,27 @@ describe("the address of the audit", () => {
   });
 });
 
-describe("a record in short", () => {
-  it("says how much was read, and as whom", () => {
+describe("the summary of a record", () => {
+  it("has the amount of data read, and the previewed user", () => {
     expect(
       inShort(record({ detail: detail({ traces: 1, spans: 2500, preview: { username: "sam" } }) })),
     ).toBe("1 trace, 2,500 spans, viewed as sam");
   });
 
-  it("says why it failed", () => {
+  it("has the reason of a failure", () => {
     expect(inShort(record({ action: "user.delete", detail: detail({ code: "last_admin" }) }))).toBe(
       "last_admin",
     );
   });
 
-  it("says by which tool, and what the client calls itself", () => {
+  it("has the tool, and the name of the client", () => {
     const mcp = { tool: "svc_query_traces", arguments: { last: "1h" }, client: "editor 1.2" };
     const called = record({ detail: detail({ traces: 3, spans: 0, mcp }) });
     expect(inShort(called)).toBe("svc_query_traces, 3 traces");
     expect(toolCallOf(called)).toEqual({ tool: "svc_query_traces", client: "editor 1.2" });
   });
 
-  it("does without a client that says nothing, and with what is no call", () => {
+  it("tolerates a missing client, and a detail that is not a call", () => {
     const called = (mcp: unknown) => toolCallOf(record({ detail: detail({ mcp }) }));
     expect(called({ tool: "svc_filter_schema", arguments: {}, client: null })).toEqual({
       tool: "svc_filter_schema",
@@ -158,7 +158,7 @@ describe("a record in short", () => {
     expect(inShort(record())).toBe("");
   });
 
-  it("says up to when others were removed", () => {
+  it("has the time before which other records were removed", () => {
     expect(prunedBefore(record({ detail: detail({ before: "2026-01-01T00:00:00Z" }) }))).toBe(
       "2026-01-01T00:00:00Z",
     );
@@ -167,7 +167,7 @@ describe("a record in short", () => {
 });
 
 describe("actions", () => {
-  it("have words, and may be of a later version", () => {
+  it("have labels, except those of later versions", () => {
     expect(actionLabel("role.put")).toBe("Saved a role");
     expect(actionLabel("new.one")).toBe("new.one");
     expect(actionChoices("new.one")[0]?.items).toEqual([{ value: "new.one", label: "new.one" }]);

@@ -16,7 +16,7 @@ const VIAS: Record<string, string> = {
   session: "browser session",
   api_key: "API key",
   mcp: "MCP",
-  service: "by itself",
+  service: "the service itself",
 };
 
 export function viaLabel(via: string | null): string {

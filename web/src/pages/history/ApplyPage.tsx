@@ -25,11 +25,11 @@ export function ApplyPage() {
     <AdminOnly>
       <Breadcrumbs mb="xs">
         <Anchor component={Link} to="/history">
-          History
+          Model history
         </Anchor>
-        <Text span>Apply a file</Text>
+        <Text span>Import model</Text>
       </Breadcrumbs>
-      <PageTitle title="Apply a file" />
+      <PageTitle title="Import model" />
       <Apply />
     </AdminOnly>
   );
@@ -60,7 +60,7 @@ function Apply() {
     setProblem(null);
     if (file.size > MOST_BYTES) {
       setProblem(
-        `The file has ${formatBytes(file.size)}; at most ${formatBytes(MOST_BYTES)} can be applied.`,
+        `The file has ${formatBytes(file.size)}; at most ${formatBytes(MOST_BYTES)} can be imported.`,
       );
       return;
     }
@@ -70,15 +70,15 @@ function Apply() {
       type(read);
       plan(file.name, read);
     } catch {
-      setProblem("The file could not be read, or is no text in UTF-8.");
+      setProblem("The file could not be read, or is not UTF-8 text.");
     }
   };
   return (
     <Stack gap="md">
       <UnsavedChanges when={text !== "" && !applied} />
       <Section
-        title="The file"
-        about="The whole access model in YAML or JSON, as it is downloaded from the history. What is not in it is removed: roles, policies and marked fields."
+        title="File"
+        about="The whole access model in YAML or JSON, as downloaded from the model history. Roles, policies and marked fields that the file lacks are removed."
       >
         <Drop onFile={(file) => void take(file)}>
           <Group gap="sm">
@@ -123,23 +123,23 @@ function Apply() {
         )}
         <Group justify="flex-end" mt="sm">
           <Button variant="light" disabled={text.trim() === ""} onClick={() => plan(name, text)}>
-            Compare with what is in force
+            Compare with the current version
           </Button>
         </Group>
       </Section>
       {planned !== null && (
-        <Section title="What it would change">
+        <Section title="Planned changes">
           <PlanAndApply
             key={planned.id}
             file={planned}
-            label="Apply"
+            label="Import"
             testsMustPass
             apply={(over) => importModel(planned, over)}
             onApplied={({ version, warnings }) => {
               setApplied(true);
               notifications.show({
                 color: warnings.length === 0 ? "green" : "yellow",
-                message: `The file is in force, as version ${version}.`,
+                message: `The model was imported as version ${version}.`,
               });
               void navigate({
                 to: "/history/$version",

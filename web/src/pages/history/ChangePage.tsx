@@ -30,7 +30,7 @@ export function ChangePage() {
     <AdminOnly>
       <Breadcrumbs mb="xs">
         <Anchor component={Link} to="/history">
-          History
+          Model history
         </Anchor>
         <Text span>{version === null ? "No version" : `Version ${version}`}</Text>
       </Breadcrumbs>
@@ -42,7 +42,7 @@ export function ChangePage() {
 function NoVersion() {
   return (
     <EmptyState title="There is no such version">
-      Versions are numbered from 1 on.
+      Versions are numbered from 1.
       <Group justify="center" mt="md">
         <ButtonLink to="/history" variant="default">
           All versions
@@ -95,14 +95,14 @@ function OneVersion({ number }: { number: number }) {
                 to="/audit"
                 search={{ ...around(data.at, 60), action: data.action }}
               >
-                In the audit
+                In the audit log
               </ButtonLink>
             )}
           </Group>
         </Group>
         <Section
-          title="What it changed"
-          about={number === 1 ? "Against nothing: this is what the history begins with." : undefined}
+          title="Changes in this version"
+          about={number === 1 ? "This is the initial state: everything counts as added." : undefined}
         >
           <ModelChanges changes={data.changes} />
         </Section>
@@ -133,9 +133,9 @@ function Restore({ change }: { change: Api["ModelAtChange"] }) {
       </Button>
       <Modal opened={opened} onClose={close} title={`Restore version ${number}?`} size="xl">
         <Text size="sm" mb="md">
-          The trace source, the marked fields, the roles and their policies become what they were. It is a new
-          version; the history loses nothing. <b>Assignments do not come back:</b> a role that was deleted
-          since has no members until it is given to users again.
+          The trace source, the marked fields, the roles and their policies are restored as a new version; no
+          version is lost. <b>Role assignments are not restored:</b> a role that was deleted since then has no
+          members until it is assigned to users again.
         </Text>
         <PlanAndApply
           file={fileOf(change)}
@@ -146,7 +146,7 @@ function Restore({ change }: { change: Api["ModelAtChange"] }) {
             close();
             notifications.show({
               color: "green",
-              message: `Version ${number} is in force again, as version ${applied.version}.`,
+              message: `Version ${number} was restored as version ${applied.version}.`,
             });
             void navigate({ to: "/history/$version", params: { version: String(applied.version) } });
           }}

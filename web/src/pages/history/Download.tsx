@@ -3,7 +3,7 @@ import { notifications } from "@mantine/notifications";
 import { IconDownload } from "@tabler/icons-react";
 import { useMutation } from "@tanstack/react-query";
 import { errorText } from "../../components/errorText";
-import { Visible } from "../../components/Visible";
+import { Message } from "../../components/Message";
 import { download } from "../../lib/download";
 import { fileInYaml } from "./queries";
 
@@ -17,7 +17,7 @@ export function Download({ version, label }: { version: number | null; label: st
         color: "red",
         autoClose: false,
         title: "The file could not be downloaded",
-        message: <Visible text={errorText(error)} />,
+        message: <Message text={errorText(error)} />,
       }),
   });
   return (

@@ -6,6 +6,7 @@ import { AdminOnly } from "../../components/AdminOnly";
 import { EmptyState } from "../../components/EmptyState";
 import { ErrorNotice } from "../../components/ErrorNotice";
 import { ButtonLink, PageLink } from "../../components/links";
+import { Message } from "../../components/Message";
 import { MoreRows } from "../../components/MoreRows";
 import { PageTitle } from "../../components/PageTitle";
 import { Time } from "../../components/Time";
@@ -19,16 +20,16 @@ import { historyQuery } from "./queries";
 export function HistoryPage() {
   return (
     <AdminOnly>
-      <PageTitle title="History">
+      <PageTitle title="Model history">
         <Download version={null} label="Download the model" />
         <ButtonLink to="/history/apply" leftSection={<IconFileUpload size={16} aria-hidden />}>
-          Apply a file
+          Import model
         </ButtonLink>
       </PageTitle>
       <Text c="var(--tw-quiet)" mb="md" maw={720}>
-        Every change of the trace source, the marked fields, the roles and their policies. Each state is one
-        file, which can be downloaded, kept in a repository, applied and restored. Users and the roles that
-        they hold are no part of it.
+        All versions of the access model: the trace source, the marked fields, the roles and their policies.
+        Each version is one file, which can be downloaded, kept in a repository, imported and restored. Users
+        and their role assignments are not included.
       </Text>
       <Changes />
     </AdminOnly>
@@ -40,14 +41,14 @@ function Changes() {
     useInfiniteQuery(historyQuery);
   if (data === undefined) {
     return error === null ? (
-      <Skeleton height={240} aria-label="Loading the history" />
+      <Skeleton height={240} aria-label="Loading the model history" />
     ) : (
       <ErrorNotice error={error} onRetry={() => void refetch()} />
     );
   }
   const changes = data.pages.flatMap((page) => page.changes);
   if (changes.length === 0) {
-    return <EmptyState title="Nothing has changed yet" icon={<IconHistory size={32} aria-hidden />} />;
+    return <EmptyState title="No versions yet" icon={<IconHistory size={32} aria-hidden />} />;
   }
   return (
     <>
@@ -56,7 +57,7 @@ function Changes() {
           <Table.Thead>
             <Table.Tr>
               <Table.Th scope="col">Version</Table.Th>
-              <Table.Th scope="col">What</Table.Th>
+              <Table.Th scope="col">Change</Table.Th>
               <Table.Th scope="col">By</Table.Th>
               <Table.Th scope="col">Time</Table.Th>
             </Table.Tr>
@@ -128,7 +129,7 @@ function Summary({ lines }: { lines: readonly string[] }) {
     <ul className={classes.summary}>
       {lines.map((line) => (
         <li key={line}>
-          <Visible text={line} most={200} />
+          <Message text={line} most={200} />
         </li>
       ))}
     </ul>

@@ -33,7 +33,7 @@ export function LineDifferences({ before, after, label }: { before: string; afte
           ) : (
             // biome-ignore lint/suspicious/noArrayIndexKey: as above
             <div key={place} className={classes.skipped}>
-              {countOf(row.skipped, "line that stays", "lines that stay")}
+              {countOf(row.skipped, "unchanged line", "unchanged lines")}
             </div>
           ),
         )}

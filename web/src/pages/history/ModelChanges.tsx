@@ -13,7 +13,7 @@ const COLOURS = { added: "green", removed: "red", changed: "blue", moved: "gray"
 export function ModelChanges({ changes }: { changes: readonly ModelChange[] }) {
   const { source, roles, tests } = grouped(changes);
   if (changes.length === 0) {
-    return <Text size="sm">Nothing is different.</Text>;
+    return <Text size="sm">No differences.</Text>;
   }
   return (
     <Stack gap="lg">
@@ -86,7 +86,7 @@ function OneChange({ change }: { change: ModelChange }) {
         <Kind change={change.change} />
         <Text size="sm" fw={500} style={{ overflowWrap: "anywhere" }}>
           {kind === "binding" ? (
-            "The bound table"
+            "Binding of the trace table"
           ) : kind === "tests" ? (
             "Tests of the policies"
           ) : (
@@ -95,7 +95,7 @@ function OneChange({ change }: { change: ModelChange }) {
         </Text>
       </Group>
       {change.change === "moved" ? (
-        <Text size="sm">Its place among the others is another, which changes nothing of what is opened.</Text>
+        <Text size="sm">Only its position changed, which does not affect access.</Text>
       ) : (
         <Lines change={change} />
       )}
@@ -104,7 +104,5 @@ function OneChange({ change }: { change: ModelChange }) {
 }
 
 function Lines({ change: { before, after, kind } }: { change: ModelChange }) {
-  return (
-    <LineDifferences before={textOf(before)} after={textOf(after)} label={`What changes of the ${kind}`} />
-  );
+  return <LineDifferences before={textOf(before)} after={textOf(after)} label={`Changes of the ${kind}`} />;
 }

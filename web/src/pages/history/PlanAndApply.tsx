@@ -52,11 +52,11 @@ export function PlanAndApply({
           color="yellow"
           variant="light"
           icon={<IconAlertTriangle aria-hidden />}
-          title="Somebody has changed the access model meanwhile"
+          title="Another user changed the access model in the meantime"
         >
           <Text size="sm">
-            Nothing was applied. Below stands what would change of the state that is in force now, their
-            change included: look at it again.
+            Nothing was applied. The plan below is against the current version, which includes that change.
+            Review it again.
           </Text>
         </Alert>
       )}
@@ -70,7 +70,7 @@ export function PlanAndApply({
         <ErrorNotice error={error} onRetry={() => void refetch()} />
       ) : data === undefined ? (
         <Group gap="sm">
-          <Text size="sm">Stopped: it was not compared with what is in force.</Text>
+          <Text size="sm">Stopped: the file was not compared with the current version.</Text>
           <Button size="compact-sm" variant="default" onClick={() => void refetch()}>
             Compare
           </Button>
@@ -111,6 +111,6 @@ export function PlanAndApply({
 const titleOf = (error: unknown): string =>
   error instanceof ApiError && error.status < 500
     ? "Nothing was applied"
-    : "It is not known whether it was applied: look at the history";
+    : "It is unknown whether the file was applied: check the model history";
 
 const isStale = (error: unknown): boolean => error instanceof ApiError && error.status === 412;

@@ -1,6 +1,7 @@
 import { Alert, List, Stack, Text, Title } from "@mantine/core";
 import { IconAlertTriangle, IconCircleCheck, IconUsers } from "@tabler/icons-react";
 import type { Api } from "../../api/client";
+import { Message } from "../../components/Message";
 import { Visible } from "../../components/Visible";
 import { CountsView, costText, Reliance, UsersView } from "../roles/ImpactView";
 import { countOf, members as firstOf } from "../roles/listing";
@@ -15,7 +16,7 @@ export function PlanView({ plan }: { plan: Api["ModelPlan"] }) {
       <Stack gap="md">
         <Alert color="gray" variant="light" icon={<IconCircleCheck aria-hidden />} role="status">
           <Text size="sm" c="var(--mantine-color-text)">
-            The file says exactly what is in force: applying it changes nothing.
+            The file is identical to the current version: applying it changes nothing.
           </Text>
         </Alert>
         <Tests tests={tests} />
@@ -25,7 +26,7 @@ export function PlanView({ plan }: { plan: Api["ModelPlan"] }) {
   return (
     <Stack gap="md">
       <Text size="sm" role="status">
-        Against version {plan.version}, which is in force: {inCounts(changes)}.
+        Against the current version {plan.version}: {inCounts(changes)}.
       </Text>
       <Tests tests={tests} />
       {members.length > 0 && (
@@ -74,7 +75,7 @@ function Tests({ tests }: { tests: Api["ModelPlan"]["tests"] }) {
         <List size="sm">
           {tests.failed.map(({ name, message }) => (
             <List.Item key={`${name} ${message}`} style={{ overflowWrap: "anywhere" }}>
-              <Visible text={name} most={200} />: <Visible text={message} most={1_000} />
+              <Visible text={name} most={200} />: <Message text={message} most={1_000} />
             </List.Item>
           ))}
         </List>
@@ -92,9 +93,9 @@ function Impact({ impact }: { impact: Api["Impact"] | null }) {
   }
   const { users, sampled, members, members_compared, traces } = impact;
   return (
-    <section aria-label="What it changes">
+    <section aria-label="Impact">
       <Title order={2} size="h3" mb="xs">
-        What it changes
+        Impact
       </Title>
       <Stack gap="sm">
         <Reliance {...impact} />
@@ -118,7 +119,7 @@ export function Notes({ notes }: { notes: readonly string[] }) {
     <List size="sm">
       {notes.map((note) => (
         <List.Item key={note}>
-          <Visible text={note} />
+          <Message text={note} />
         </List.Item>
       ))}
     </List>
@@ -142,11 +143,11 @@ export function Warnings({ warnings }: { warnings: Api["ModelPlan"]["warnings"] 
             <b>
               <Visible text={`${role} / ${title}`} most={200} />
             </b>
-            , {line}:{column}: <Visible text={message} />
+            , {line}:{column}: <Message text={message} />
             {hint != null && (
               <>
                 {" "}
-                (<Visible text={hint} />)
+                (<Message text={hint} />)
               </>
             )}
           </List.Item>

@@ -115,7 +115,7 @@ export function inCounts(changes: readonly ModelChange[]): string {
 
 /** Description of the action that created a version. */
 export function actionText(action: string): string {
-  return action === "upgrade" ? "Began the history with what was there" : actionLabel(action);
+  return action === "upgrade" ? "Initial state" : actionLabel(action);
 }
 
 /** Author of a version. Automatic changes of the service have no user name. */
@@ -132,7 +132,7 @@ export function obstacle(
   return testsMustPass && failed.length > 0
     ? `${countOf(failed.length, "test of the file fails", "tests of the file fail")}; nothing is applied until they pass.`
     : plan.empty
-      ? "Nothing is different."
+      ? "No differences."
       : null;
 }
 

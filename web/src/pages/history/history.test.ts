@@ -23,7 +23,7 @@ const policy = (expression: string, title = "T") =>
   ({ title, expression }) as unknown as ModelChange["before"];
 
 describe("changes of the model", () => {
-  it("stand by role, each with its policies", () => {
+  it("are grouped by role, each with its policies", () => {
     const changes = [
       change({ kind: "policy", name: "payments / A / B" }),
       change({ kind: "field", name: "ServiceName" }),
@@ -47,7 +47,7 @@ describe("changes of the model", () => {
     expect(new Set(all)).toEqual(new Set(changes));
   });
 
-  it("are counted by what they do, what takes away first", () => {
+  it("are counted by kind, removals first", () => {
     const kinds = ["added", "changed", "removed", "added", "moved"] as const;
     expect(inCounts(kinds.map((kind) => change({ change: kind })))).toBe(
       "1 removed, 1 changed, 2 added, 1 moved",
@@ -55,7 +55,7 @@ describe("changes of the model", () => {
     expect(inCounts([])).toBe("");
   });
 
-  it("of a policy are those of its texts", () => {
+  it("of a policy are the differences of its texts", () => {
     expect(policyDifference(change({ after: policy("a") }))).toMatchObject({
       kind: "added",
       policy: { title: "T", description: "", expression: "a" },
@@ -70,7 +70,7 @@ describe("changes of the model", () => {
     expect(policyDifference(change({ before: null, after: null }))).toBeNull();
   });
 
-  it("of a whole role are those of its policies", () => {
+  it("of a whole role are the differences of its policies", () => {
     const policies = [policy("a", "A"), policy("b", "B")];
     const removed = change({ change: "removed", before: { policies } as unknown as ModelChange["before"] });
     expect(policiesOf(removed).map(({ kind, policy }) => [kind, policy.title])).toEqual([
@@ -82,7 +82,7 @@ describe("changes of the model", () => {
     expect(policiesOf(change({}))).toEqual([]);
   });
 
-  it("of anything else are shown as text", () => {
+  it("of other objects are shown as text", () => {
     expect(textOf(null)).toBe("");
     expect(textOf("a\nb")).toBe("a\nb");
     expect(textOf({ table: "t", display: { name: "N", kind: null }, keys: ["a", 1], policy: true })).toBe(
@@ -91,13 +91,13 @@ describe("changes of the model", () => {
     expect(textOf(parseJson('{"n":12345678901234567890}'))).toBe("n: 12345678901234567890");
   });
 
-  it("are named in words, also those that nobody made", () => {
+  it("have labels, also for automatic changes", () => {
     expect(actionText("role.put")).toBe("Saved a role");
-    expect(actionText("upgrade")).toBe("Began the history with what was there");
+    expect(actionText("upgrade")).toBe("Initial state");
     expect(actionText("of.later")).toBe("of.later");
   });
 
-  it("name who made them", () => {
+  it("have an author", () => {
     expect(authorOf({ by: { id: "usr_1", username: "ada" } })).toBe("ada");
     expect(authorOf({ by: { id: "", username: "" } })).toBe("the service");
   });
@@ -105,9 +105,9 @@ describe("changes of the model", () => {
 
 describe("a plan", () => {
   const tests = { passed: 3, failed: [] };
-  it("cannot be applied when a test fails, or nothing is different", () => {
+  it("cannot be applied if a test fails or nothing differs", () => {
     expect(obstacle({ empty: false, tests }, true)).toBeNull();
-    expect(obstacle({ empty: true, tests }, true)).toBe("Nothing is different.");
+    expect(obstacle({ empty: true, tests }, true)).toBe("No differences.");
     const failed = [{ name: "a", message: "m" }];
     const failing = { empty: false, tests: { passed: 0, failed } };
     expect(obstacle(failing, true)).toContain("1 test of the file fails");
@@ -125,7 +125,7 @@ describe("a file", () => {
   ])("%s with %s is %s", (name, text, type) => expect(typeOf(name, text)).toBe(type));
 });
 
-describe("an address", () => {
+describe("the version in a URL", () => {
   it.each([
     ["12", 12],
     ["0", null],

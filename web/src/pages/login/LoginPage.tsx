@@ -15,7 +15,7 @@ export function LoginPage() {
   const [username, setUsername] = useState("");
   const [password, setPassword] = useState("");
   useEffect(() => {
-    document.title = "Log in – Tracewarden";
+    document.title = "Sign in – Tracewarden";
   }, []);
   const login = useMutation({
     mutationFn: () => ask(api.POST("/login", { body: { username, password } })),
@@ -58,7 +58,7 @@ export function LoginPage() {
             />
             {login.isError && <ErrorNotice error={login.error} />}
             <Button type="submit" loading={login.isPending}>
-              Log in
+              Sign in
             </Button>
           </Stack>
         </form>

@@ -52,12 +52,12 @@ export function PasswordForm({ onChanged }: { onChanged: () => void }) {
           onChange={(event) => setNext(event.currentTarget.value)}
         />
         <PasswordInput
-          label="New password again"
+          label="Confirm new password"
           autoComplete="new-password"
           required
           withAsterisk={false}
           value={again}
-          error={differs ? "Not the same" : null}
+          error={differs ? "The passwords differ" : null}
           onChange={(event) => setAgain(event.currentTarget.value)}
         />
         {change.isError && <ErrorNotice error={change.error} />}

@@ -12,10 +12,8 @@ export function PasswordPage() {
   const router = useRouter();
   return (
     <Container size="xs" py="lg">
-      <PageTitle title="Choose a password of your own" />
-      <Text mb="md">
-        Your password was generated for you. Choose one that only you know; everything else opens after that.
-      </Text>
+      <PageTitle title="Choose your own password" />
+      <Text mb="md">Your password was generated. Before you continue, choose one that only you know.</Text>
       <PasswordForm
         onChanged={async () => {
           await queryClient.invalidateQueries({ queryKey: meQuery.queryKey });

@@ -22,21 +22,21 @@ export function Conflict({
       variant="light"
       mb="md"
       icon={<IconAlertTriangle aria-hidden />}
-      title="Somebody else has changed this role meanwhile"
+      title="Another user changed this role in the meantime"
     >
       <Stack gap="sm">
-        <Text size="sm">This is what they changed. What you wrote is still below, and is not saved.</Text>
+        <Text size="sm">These are their changes. Your version is still below, and is not saved.</Text>
         <Differences before={base} after={theirs} />
         <Group gap="xs">
           <Button variant="default" onClick={onKeepMine}>
-            Go on with my text
+            Keep my version
           </Button>
           <Button variant="default" onClick={onTakeTheirs}>
-            Take theirs, discard mine
+            Use theirs
           </Button>
         </Group>
         <Text size="xs">
-          Going on with yours replaces their version when you save; the review shows what that takes away.
+          If you keep your version, saving it replaces theirs; the review shows the differences.
         </Text>
       </Stack>
     </Alert>
@@ -52,13 +52,13 @@ export function Deleted({ onKeepMine }: { onKeepMine: () => void }) {
       variant="light"
       mb="md"
       icon={<IconAlertTriangle aria-hidden />}
-      title="Somebody has deleted this role meanwhile"
+      title="Another user deleted this role in the meantime"
     >
       <Text size="sm" mb="xs">
-        What you wrote is still below. Saving makes the role anew; it then has no members.
+        Your version is still below. Saving creates the role again, without members.
       </Text>
       <Button variant="default" onClick={onKeepMine}>
-        Make it anew with my text
+        Create it again with my version
       </Button>
     </Alert>
   );

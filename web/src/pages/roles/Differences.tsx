@@ -21,8 +21,8 @@ export function Differences({
       {policies.map((one) => (
         <OnePolicy key={`${one.kind} ${one.policy.key}`} difference={one} />
       ))}
-      {reordered && <Text size="sm">The order is another, which changes nothing of what is opened.</Text>}
-      {policies.length === 0 && !reordered && <Text size="sm">Nothing is different.</Text>}
+      {reordered && <Text size="sm">The order changed, which does not affect access.</Text>}
+      {policies.length === 0 && !reordered && <Text size="sm">No differences.</Text>}
     </Stack>
   );
 }

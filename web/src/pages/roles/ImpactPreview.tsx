@@ -36,7 +36,7 @@ export function ImpactPreview({
     <section aria-labelledby={heading}>
       <Group justify="space-between" gap="xs" mb="xs">
         <Title order={2} size="h3" id={heading}>
-          What it changes
+          Impact
         </Title>
         <TimeRange
           range={range}
@@ -54,14 +54,10 @@ export function ImpactPreview({
           onStop={() => void queryClient.cancelQueries({ queryKey: options.queryKey })}
         />
       ) : error !== null ? (
-        <ErrorNotice
-          error={error}
-          title="What it changes could not be counted"
-          onRetry={() => void refetch()}
-        />
+        <ErrorNotice error={error} title="The impact could not be counted" onRetry={() => void refetch()} />
       ) : data === undefined ? (
         <Group gap="sm">
-          <Text size="sm">Stopped: what it changes is not known.</Text>
+          <Text size="sm">Stopped: the impact is not known.</Text>
           <Button size="compact-sm" variant="default" onClick={() => void refetch()}>
             Count
           </Button>
@@ -102,7 +98,7 @@ function Answer({
       {members > 0 && (
         <div>
           <Title order={3} mb={4}>
-            For its members, with all their roles
+            Members, with all their roles
           </Title>
           <UsersView users={users} compared={members_compared} total={members} sampled={sampled} />
         </div>
@@ -110,12 +106,12 @@ function Answer({
       {answer.traces !== null && (
         <div>
           <Title order={3} mb={4}>
-            By this role alone
+            Role in isolation
           </Title>
           <Text size="sm" c="var(--tw-quiet)" mb="xs">
             {members === 0
-              ? "Traces that it opens to somebody who has this role only, and no attributes."
-              : "Traces that it opens to any of its members."}
+              ? "Traces that the role grants to a user with only this role and no attributes."
+              : "Traces that the role grants to any of its members."}
           </Text>
           <CountsView counts={answer.traces} sampled={sampled} />
         </div>
@@ -156,7 +152,7 @@ function Shared({ first, asked }: { first: Api["Overshare"]; asked: PreviewAsked
   return (
     <div>
       <Title order={3} mb={4}>
-        Seen by sharing
+        Collateral access
       </Title>
       <Stack gap="xs">
         <ByChoice by={by ?? first.by} onChange={setBy} />
@@ -169,7 +165,11 @@ function Shared({ first, asked }: { first: Api["Overshare"]; asked: PreviewAsked
             onStop={() => void queryClient.cancelQueries({ queryKey: options.queryKey })}
           />
         ) : error !== null ? (
-          <ErrorNotice error={error} title="It could not be counted" onRetry={() => void refetch()} />
+          <ErrorNotice
+            error={error}
+            title="The collateral access could not be counted"
+            onRetry={() => void refetch()}
+          />
         ) : data === undefined ? (
           <Button
             size="compact-sm"

@@ -3,6 +3,7 @@ import { IconAlertTriangle, IconInfoCircle } from "@tabler/icons-react";
 import type { ReactNode } from "react";
 import type { Api } from "../../api/client";
 import { PageLink } from "../../components/links";
+import { Message } from "../../components/Message";
 import { ScrolledTable } from "../../components/ScrolledTable";
 import { Visible } from "../../components/Visible";
 import { formatDuration } from "../../lib/duration";
@@ -94,8 +95,7 @@ export function UsersView({
       </Group>
       {compared < total && (
         <Text size="sm">
-          {(total - compared).toLocaleString("en")} more were not compared; what changes for them is not
-          known.
+          {(total - compared).toLocaleString("en")} more were not compared; the impact on them is not known.
         </Text>
       )}
       {users.length > 0 && (
@@ -169,7 +169,7 @@ export function Reliance({
   const said = [
     sample,
     among === "readable"
-      ? "Only traces that you may see yourself are counted: this service tells administrators nothing of others."
+      ? "Only traces that you may see yourself are counted: the service is configured to show administrators nothing of other traces."
       : null,
     ...notes,
   ].filter((text) => text !== null);
@@ -186,13 +186,13 @@ export function Reliance({
     >
       {said.length === 1 ? (
         <Text size="sm" c="var(--mantine-color-text)">
-          <Visible text={said[0] ?? ""} />
+          <Message text={said[0] ?? ""} />
         </Text>
       ) : (
         <List size="sm" c="var(--mantine-color-text)">
           {said.map((text) => (
             <List.Item key={text}>
-              <Visible text={text} />
+              <Message text={text} />
             </List.Item>
           ))}
         </List>

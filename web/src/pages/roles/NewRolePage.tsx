@@ -56,7 +56,7 @@ function NewRole() {
       // A save without a version replaces an existing role, so that the name is checked again before.
       const { roles } = await queryClient.fetchQuery({ ...rolesQuery, staleTime: 0 });
       if (roles.some((role) => role.name === name)) {
-        throw new Error(`Meanwhile there is a role ${name}. Choose another name.`);
+        throw new Error(`Another user created a role ${name} in the meantime. Choose another name.`);
       }
       return saveRole(name, draft, null);
     },
@@ -84,7 +84,7 @@ function NewRole() {
           error={
             taken ? (
               <>
-                There is such a role already:{" "}
+                This role already exists:{" "}
                 <PageLink to="/roles/$name" params={{ name }} inherit underline="always">
                   {name}
                 </PageLink>
@@ -99,7 +99,7 @@ function NewRole() {
       {save.isError && (
         <ErrorNotice
           error={save.error}
-          {...(save.error instanceof ApiError ? {} : { title: "The role was not made" })}
+          {...(save.error instanceof ApiError ? {} : { title: "The role was not created" })}
         />
       )}
       <Templates
@@ -151,9 +151,9 @@ function Templates({ onChoose }: { onChoose: (template: ReturnType<typeof templa
   }
   if (fields.length === 0) {
     return (
-      <Section title="Nothing to write policies about yet">
+      <Section title="No fields for policies yet">
         <Text size="sm">
-          No field is marked for policies.{" "}
+          No field is usable in policies.{" "}
           <PageLink to="/source" inherit underline="always">
             Mark some under Trace source
           </PageLink>{" "}
@@ -166,7 +166,7 @@ function Templates({ onChoose }: { onChoose: (template: ReturnType<typeof templa
     return null;
   }
   return (
-    <Section title="Begin with" about="Each adds a policy that you can change.">
+    <Section title="Start from a template" about="Each adds a policy that you can change.">
       <ul className={classes.templates} aria-label="Templates">
         {templates.map((template) => (
           <li key={template.expression}>

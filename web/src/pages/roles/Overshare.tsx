@@ -31,8 +31,8 @@ export function Overshare({ role }: { role: string }) {
   };
   return (
     <Section
-      title="Seen by sharing"
-      about="A trace is shown whole. Here stands what its members come to see, though no span that satisfies a stored policy has it."
+      title="Collateral access"
+      about="Traces are shown whole. Members see these values, although no span that matches a stored policy has them."
     >
       <Stack gap="md">
         <Group gap="sm" align="flex-end">
@@ -49,7 +49,7 @@ export function Overshare({ role }: { role: string }) {
             onStop={() => void queryClient.cancelQueries({ queryKey: options.queryKey })}
           />
         ) : error !== null ? (
-          <ErrorNotice error={error} title="It could not be counted" />
+          <ErrorNotice error={error} title="The collateral access could not be counted" />
         ) : (
           data !== undefined && <OvershareView answer={data} />
         )}
@@ -67,12 +67,12 @@ export function ByChoice({ by, onChange }: { by: string | null; onChange: (by: s
   const refs = [...new Set([...shown, ...texts.map(({ ref }) => ref)])];
   return (
     <Select
-      label="Values of"
+      label="Field"
       w={{ base: "100%", xs: 260 }}
       searchable
       allowDeselect={false}
       limit={200}
-      nothingFoundMessage="Nothing marked is called so"
+      nothingFoundMessage="No matching field"
       data={refs.map((value) => ({ value, label: visible(value) }))}
       value={by ?? shown[0] ?? null}
       onChange={(value) => onChange(value)}

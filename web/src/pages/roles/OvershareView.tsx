@@ -23,7 +23,8 @@ export function OvershareView({ answer, cost = true }: { answer: Api["Overshare"
     return (
       <Stack gap="xs">
         <Text size="sm">
-          {sampled ? "In the sample, the" : "The"} policies open no trace of this time, and so share nothing.
+          {sampled ? "In the sample, the" : "The"} policies grant access to no trace in this time range, so
+          there is no collateral access.
         </Text>
         <Reliance {...answer} />
       </Stack>
@@ -34,8 +35,8 @@ export function OvershareView({ answer, cost = true }: { answer: Api["Overshare"
       <Text size="sm">
         {only_shared === 0 ? (
           <>
-            {sampled && "In the sample: "}Nothing is seen only by sharing: each of the{" "}
-            {countOf(distinct, "value", "values")} of <By by={answer.by} /> is on a span that satisfies a
+            {sampled && "In the sample: "}No collateral access: each of the{" "}
+            {countOf(distinct, "value", "values")} of <By by={answer.by} /> is on a span that matches a
             policy.
           </>
         ) : (
@@ -45,7 +46,7 @@ export function OvershareView({ answer, cost = true }: { answer: Api["Overshare"
               {only_shared.toLocaleString("en")} of {countOf(distinct, "value", "values")}
             </b>{" "}
             of <By by={answer.by} /> {only_shared === 1 ? "is" : "are"} seen only because traces are shown
-            whole: no span that satisfies a policy has {only_shared === 1 ? "it" : "them"}.
+            whole: no span that matches a policy has {only_shared === 1 ? "it" : "them"}.
           </>
         )}
       </Text>
@@ -55,8 +56,8 @@ export function OvershareView({ answer, cost = true }: { answer: Api["Overshare"
           <Table.Thead>
             <Table.Tr>
               <Table.Th scope="col">Value</Table.Th>
-              <Table.Th scope="col">In opened traces</Table.Th>
-              <Table.Th scope="col">How it is seen</Table.Th>
+              <Table.Th scope="col">In accessible traces</Table.Th>
+              <Table.Th scope="col">Visible</Table.Th>
             </Table.Tr>
           </Table.Thead>
           <Table.Tbody>
@@ -70,10 +71,10 @@ export function OvershareView({ answer, cost = true }: { answer: Api["Overshare"
                 </Table.Td>
                 <Table.Td>
                   {value.only_shared ? (
-                    <StateBadge color="orange">only by sharing</StateBadge>
+                    <StateBadge color="orange">only via whole traces</StateBadge>
                   ) : (
                     <StateBadge color="gray">
-                      itself in {tracesText(value.matching_traces, sampled)}
+                      on matching spans in {tracesText(value.matching_traces, sampled)}
                     </StateBadge>
                   )}
                 </Table.Td>

@@ -4,6 +4,7 @@ import { type ReactNode, useState } from "react";
 import { type Api, ApiError } from "../../api/client";
 import { PolicyEditor } from "../../editor/PolicyEditor";
 import { refusals } from "../../editor/remarks";
+import { plainMessage } from "../../lib/messages";
 import { visible } from "../../lib/visible";
 import type { DraftPolicy } from "./draft";
 
@@ -12,7 +13,7 @@ const NONE: readonly Api["Diagnostic"][] = [];
 /** Errors of a rejected save for one member of a policy. */
 function messageAt(problem: Api["ProblemDetails"] | undefined, pointer: string): string | null {
   const found = (problem?.errors ?? []).filter((member) => member.pointer === pointer);
-  return found.length === 0 ? null : found.map(({ detail }) => detail).join(" ");
+  return found.length === 0 ? null : visible(found.map(({ detail }) => plainMessage(detail)).join(" "));
 }
 
 /** A policy: its title, description, expression, and position in the list. */
@@ -78,7 +79,7 @@ export function PolicyCard({
           label="Title"
           required
           withAsterisk={false}
-          placeholder="What it is for, such as: Own team"
+          placeholder="Purpose, such as: Own team"
           maxLength={200}
           autoComplete="off"
           value={policy.title}
@@ -95,7 +96,7 @@ export function PolicyCard({
         {described ? (
           <Textarea
             label="Description"
-            description="Optional; for whoever looks at this role later"
+            description="Optional; explains the policy to other administrators"
             autosize
             minRows={1}
             maxRows={8}

@@ -31,7 +31,7 @@ export function Review({
       <Stack gap="md">
         <Text size="sm">
           {members.length === 0
-            ? "Nobody holds this role yet, so that nobody sees more or less by this."
+            ? "No user has this role yet, so that no access changes."
             : `This changes which traces ${countOf(members.length, "member sees", "members see")}, from their next request on.`}
         </Text>
         <Differences before={before} after={after} />

@@ -59,7 +59,7 @@ function OneRole({ name }: { name: string }) {
   if (edited.gone && !dirty) {
     return (
       <EmptyState title="There is no such role">
-        Perhaps it was deleted.
+        It may have been deleted.
         <Group justify="center" mt="md">
           <ButtonLink to="/roles" variant="default">
             All roles
@@ -91,9 +91,9 @@ function OneRole({ name }: { name: string }) {
           >
             <Text size="sm" mb="md">
               {members.length === 0
-                ? "Nobody holds this role. "
-                : `${countOf(members.length, "member loses", "members lose")} this role, and with it every trace that only it opens. `}
-              The history keeps its policies, but not who held it.
+                ? "No user has this role. "
+                : `${countOf(members.length, "member loses", "members lose")} this role, and access to every trace that only this role grants. `}
+              The model history keeps its policies, but not its members.
             </Text>
             <ImpactPreview role={name} draft={null} />
           </Confirm>
@@ -102,9 +102,9 @@ function OneRole({ name }: { name: string }) {
       {builtIn && (
         <Alert color="gray" variant="light" mb="md" icon={<IconInfoCircle aria-hidden />}>
           <Text size="sm" c="var(--mantine-color-text)">
-            This role is built in and cannot be deleted. It gives administration, and by itself opens no
-            trace: a policy here would open traces to every administrator. Most give administrators another
-            role besides.
+            This role is built in and cannot be deleted. It grants administration, and by itself no access to
+            traces: a policy here would grant access to every administrator. Usually, administrators have
+            another role for that.
           </Text>
         </Alert>
       )}
@@ -122,7 +122,9 @@ function OneRole({ name }: { name: string }) {
         <Grid.Col span={{ base: 12, md: 8 }}>
           {draft.length === 0 && (
             <EmptyState title="No policies">
-              {builtIn ? "Administrators see traces by their other roles." : "A role needs at least one."}
+              {builtIn
+                ? "Administrators see traces through their other roles."
+                : "A role needs at least one."}
             </EmptyState>
           )}
           <PolicyList
@@ -148,7 +150,7 @@ function OneRole({ name }: { name: string }) {
               )}
               {" · "}
               <PageLink to="/audit" search={{ action: "role.put" }} inherit underline="always">
-                changes in the audit
+                changes in the audit log
               </PageLink>
             </Text>
           </Stack>
@@ -195,8 +197,8 @@ function Members({ names }: { names: readonly string[] }) {
       title="Members"
       about={
         names.length === 0
-          ? "Nobody holds this role. Give it to users on their pages."
-          : countOf(names.length, "user holds it", "users hold it")
+          ? "No user has this role. Assign it to users on their pages."
+          : countOf(names.length, "user has it", "users have it")
       }
       actions={
         <ButtonLink to="/users" size="xs" variant="default">

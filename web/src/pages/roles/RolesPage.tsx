@@ -28,8 +28,8 @@ export function RolesPage() {
         </Button>
       </PageTitle>
       <Text c="var(--tw-quiet)" mb="md" maw={720}>
-        A role opens traces to its members: a trace is shown, whole, when any of its spans satisfies any
-        policy of any of their roles. Whoever has no role sees nothing.
+        A role grants its members access to traces: a trace is shown, whole, if any of its spans satisfies any
+        policy of any of their roles. Users without a role see no traces.
       </Text>
       <RoleTable />
     </AdminOnly>
@@ -68,10 +68,10 @@ function RoleTable() {
         onChange={(event) => typed.type(event.currentTarget.value)}
       />
       {found.length === 0 ? (
-        <EmptyState title="No role is like this" icon={<IconShieldLock size={32} aria-hidden />}>
-          Look for something else, or{" "}
+        <EmptyState title="No matching role" icon={<IconShieldLock size={32} aria-hidden />}>
+          Change the search text, or{" "}
           <Anchor component={Link} to="/new-role" inherit>
-            make a new role
+            create a new role
           </Anchor>
           .
         </EmptyState>
@@ -95,8 +95,12 @@ function RoleTable() {
         </ScrollArea>
       )}
       {data.roles.every((role) => role.name === "admin") && (
-        <EmptyState title="No role opens traces yet" icon={<IconShieldLock size={32} aria-hidden />}>
-          Until one does, nobody sees any trace, administrators included. Make a role, then give it to users.
+        <EmptyState
+          title="No role grants access to traces yet"
+          icon={<IconShieldLock size={32} aria-hidden />}
+        >
+          Until one does, no user can see any trace, including administrators. Create a role, then assign it
+          to users.
         </EmptyState>
       )}
     </>
@@ -121,7 +125,7 @@ function RoleRow({ role, holders }: { role: Api["Role"]; holders: readonly strin
         <Text size="sm">{countOf(role.policies.length, "policy", "policies")}</Text>
         <Text size="xs" c="var(--tw-quiet)" lineClamp={1} className={classes.titles}>
           {builtIn && role.policies.length === 0 ? (
-            "Administers; opens no trace of its own"
+            "Grants administration, and no access to traces"
           ) : (
             <Visible text={role.policies.map((policy) => policy.title).join(" · ")} most={200} />
           )}

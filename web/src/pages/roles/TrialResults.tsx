@@ -37,7 +37,7 @@ export function TrialResults({
   const broken = policies.filter(({ error }) => error !== null);
   const spans = traces.reduce((sum, trace) => sum + trace.spans.length, 0);
   if (policies.length === 0) {
-    return <Text size="sm">Write an expression above to try it.</Text>;
+    return <Text size="sm">Enter an expression above to test it.</Text>;
   }
   const known = policies.some(({ results }) => results !== null);
   return (
@@ -46,20 +46,20 @@ export function TrialResults({
         {pending && <Loader size={14} aria-hidden />}
         <Text size="sm" fw={600}>
           {known
-            ? `${opened} of ${countOf(traces.length, "trace", "traces")} would be opened to ${visible(username)}`
+            ? `${opened} of ${countOf(traces.length, "trace", "traces")} would be visible to ${visible(username)}`
             : pending
-              ? "Trying…"
-              : "Nothing could be tried"}
+              ? "Testing…"
+              : "No policy could be tested"}
         </Text>
         <Text size="xs" c="var(--tw-quiet)">
-          {countOf(spans, "span", "spans")} looked at
+          {countOf(spans, "span", "spans")} evaluated
         </Text>
       </Group>
       {broken.map((policy) => (
         <ErrorNotice
           key={policy.key}
           error={policy.error}
-          title={`“${visible(policy.title === "" ? policy.expression : policy.title)}” could not be tried`}
+          title={`“${visible(policy.title === "" ? policy.expression : policy.title)}” could not be tested`}
         />
       ))}
       {known &&
@@ -104,7 +104,7 @@ function TraceResult({
       >
         {shown ? <IconChevronDown size={16} aria-hidden /> : <IconChevronRight size={16} aria-hidden />}
         <Outcome outcome={outcome.opened ? "true" : "false"}>
-          {outcome.opened ? "Opened" : trace.more > 0 ? "Not opened by these spans" : "Not opened"}
+          {outcome.opened ? "Visible" : trace.more > 0 ? "Not visible by these spans" : "Not visible"}
         </Outcome>
         {outcome.by !== null && (
           <Text span size="sm">
@@ -168,7 +168,7 @@ function SpanTable({
                     <Table.Td>
                       <UnstyledButton
                         aria-expanded={open}
-                        aria-label={`${visible(nameOf(span))}: what decided`}
+                        aria-label={`${visible(nameOf(span))}: decisive parts`}
                         onClick={() => setOpened(open ? null : place)}
                       >
                         <Group gap={6} wrap="nowrap">

@@ -60,7 +60,7 @@ export function TryIt({
   const roles = person.roles ?? user?.roles ?? (name === "" ? [] : [name]);
   const rows = person.rows ?? rowsOfUser(user);
   const asked: Api["EvaluatedUser"] = {
-    username: person.username ?? "somebody",
+    username: person.username ?? "hypothetical-user",
     roles: [...roles],
     attributes: attributesOf(rows.filter((row) => row.name.trim() !== "")),
   };
@@ -68,10 +68,7 @@ export function TryIt({
   const traces = spans.data ?? NO_TRACES;
   const trial = usePolicyTrials(draft, asked, traces, spans.submittedAt);
   return (
-    <Section
-      title="Try it"
-      about="What these policies, as they are written above, are on real spans. Nothing is saved by trying."
-    >
+    <Section title="Test" about="Evaluates the policies above on real spans. A test saves nothing.">
       <Stack gap="md">
         <PersonChoice
           person={person}
@@ -85,13 +82,13 @@ export function TryIt({
         <SpansChoice busy={spans.isPending} onLoad={(choice) => spans.mutate(choice)} />
         {spans.isError &&
           (spans.error instanceof ApiError && spans.error.code === "trace_not_found" ? (
-            <NoTraces>There is no such trace, or no role of yours opens it.</NoTraces>
+            <NoTraces>The trace does not exist, or none of your roles grants access to it.</NoTraces>
           ) : (
             <ErrorNotice error={spans.error} />
           ))}
         {spans.isSuccess && traces.length === 0 && (
           <NoTraces>
-            No trace in this time is open to you. Try a longer time, or look whether you may see any.
+            You have access to no trace in this time range. Try a longer one, or check your roles.
           </NoTraces>
         )}
         {traces.length > 0 && (
@@ -99,7 +96,7 @@ export function TryIt({
             traces={traces}
             policies={trial.policies}
             pending={trial.pending}
-            username={asked.username}
+            username={person.username ?? "a hypothetical user"}
           />
         )}
       </Stack>
@@ -158,8 +155,8 @@ function PersonChoice({
         <Select
           className={classes.grow ?? ""}
           label="As"
-          description="A user, or clear it and type roles and attributes"
-          placeholder="Somebody who does not exist"
+          description="A user; clear it to enter roles and attributes"
+          placeholder="Hypothetical user"
           searchable
           clearable
           nothingFoundMessage="No such user"
@@ -172,7 +169,7 @@ function PersonChoice({
         <TagsInput
           className={classes.grow ?? ""}
           label="Roles"
-          description="user.roles; each policy here is tried in any case"
+          description="user.roles; every policy above is tested in any case"
           data={(all.data?.roles ?? []).map((one) => one.name)}
           value={[...roles]}
           onChange={(next) => onChange({ roles: next })}
@@ -181,7 +178,7 @@ function PersonChoice({
       <AttributesEditor rows={rows} onChange={onRows} strict={false} />
       {person.username !== null && role !== "" && !roles.includes(role) && (
         <Text size="xs" c="var(--tw-quiet)">
-          {person.username} does not hold {role}: this is what it would open to them.
+          {person.username} does not have {role}: the result shows what the role would grant.
         </Text>
       )}
     </Stack>
@@ -239,7 +236,7 @@ function SpansChoice({ busy, onLoad }: { busy: boolean; onLoad: (choice: Choice)
           />
         )}
         <Button type="submit" variant="light" loading={busy} disabled={kind === "trace" && trimmed === ""}>
-          Load spans and try
+          Run test
         </Button>
       </div>
     </form>
@@ -253,20 +250,21 @@ function NoTraces({ children }: { children: string }) {
     return (
       <Alert color="gray" variant="light">
         <Text size="sm" c="var(--mantine-color-text)">
-          {children} You read traces as somebody else at the moment; end the preview to read them as yourself.
+          {children} You are viewing traces as another user; end the preview to view them as yourself.
         </Text>
       </Alert>
     );
   }
   return (
-    <EmptyState title="No spans to try it on">
+    <EmptyState title="No spans to test with">
       <Group justify="center" maw={520}>
         <Text size="sm">
-          {children} The role admin opens no traces. To see some, save a role that does and give it to{" "}
+          {children} The admin role grants no access to traces. To see some, save a role that does and assign
+          it to{" "}
           <PageLink to="/users/$username" params={{ username: me.username }} inherit underline="always">
             yourself
           </PageLink>
-          ; that is written to the audit log like every change.
+          ; the assignment is recorded in the audit log like every change.
         </Text>
       </Group>
     </EmptyState>

@@ -47,7 +47,7 @@ export function sameText(one: DraftPolicy, other: DraftPolicy): boolean {
 /** The first reason why a draft cannot be saved, or `null`. */
 export function missing(draft: readonly DraftPolicy[], mayBeEmpty: boolean): string | null {
   if (draft.length === 0) {
-    return mayBeEmpty ? null : "A role needs a policy. To take all access away, delete the role.";
+    return mayBeEmpty ? null : "A role needs a policy. To remove all access, delete the role.";
   }
   for (const [index, policy] of draft.entries()) {
     const lacks =
@@ -158,10 +158,10 @@ export function nameProblem(name: string): string | null {
     return `At most 64 characters; these are ${name.length}.`;
   }
   if (!/^[A-Za-z0-9]/.test(name)) {
-    return "It begins with a letter or a digit.";
+    return "It must begin with a letter or a digit.";
   }
   const wrong = /[^A-Za-z0-9._-]/u.exec(name)?.[0];
   return wrong === undefined
     ? null
-    : `${wrong === " " ? "A space" : `“${visible(wrong)}”`} cannot be in it: only A-Z, a-z, 0-9, dot, underscore and hyphen.`;
+    : `${wrong === " " ? "A space" : `“${visible(wrong)}”`} is not allowed: only A-Z, a-z, 0-9, dot, underscore and hyphen.`;
 }

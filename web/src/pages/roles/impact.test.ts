@@ -11,13 +11,13 @@ const user = (username: string, gained: number, lost: number) => ({
 });
 
 describe("users whose access changes", () => {
-  it("come with who loses most first, then who gains most", () => {
+  it("are sorted by losses, then by gains", () => {
     const users = [user("b", 9, 0), user("a", 0, 0), user("d", 0, 1), user("c", 7, 3), user("A", 9, 0)];
     expect(byLoss(users).map(({ username }) => username)).toEqual(["c", "d", "A", "b", "a"]);
   });
 });
 
-describe("what changes, in a sentence", () => {
+describe("the summary of changed access", () => {
   it.each([
     [[user("a", 0, 2), user("b", 1, 0)], 2, false, "1 user loses traces, 1 user gains some, of 2 compared."],
     [[user("a", 0, 2), user("b", 1, 4)], 2, false, "2 users lose traces, 1 user gains some, of 2 compared."],
@@ -40,7 +40,7 @@ describe("a number of traces", () => {
 });
 
 describe("a sample", () => {
-  it("says how much it is of, and never that it is all", () => {
+  it("has its share, and is never said to be everything", () => {
     expect(sampleText(false, 1)).toBeNull();
     expect(sampleText(true, 0.999)).toContain(" 99 % ");
     expect(sampleText(true, 0.0349)).toContain(" 3.5 % ");
@@ -49,7 +49,7 @@ describe("a sample", () => {
 });
 
 describe("values that become visible", () => {
-  it("stand apart when no span that satisfies a policy has them", () => {
+  it("are separated by whether a matching span has them", () => {
     const value = (value: string, only_shared: boolean) => ({
       value,
       traces: 3,

@@ -17,7 +17,7 @@ describe("the list of roles", () => {
     expect(matching(roles, "")).toHaveLength(3);
   });
 
-  it("counts", () => {
+  it("formats counts and members", () => {
     expect(countOf(0, "member", "members")).toBe("no members");
     expect(countOf(1, "member", "members")).toBe("1 member");
     expect(countOf(1234, "member", "members")).toBe("1,234 members");

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { templatesOf } from "./templates";
 
-it("templates are made of what is marked, by what it is called", () => {
+it("templates are created from fields with known names", () => {
   const found = templatesOf([
     { name: "ServiceName", ref: "ServiceName", type: "string" },
     { name: "tenant.id", ref: 'SpanAttributes["tenant.id"]', type: "string" },
@@ -20,6 +20,6 @@ it("templates are made of what is marked, by what it is called", () => {
   ]);
 });
 
-it("nothing that is known by its name gives no template", () => {
+it("fields without a known name give no template", () => {
   expect(templatesOf([{ name: "http.route", ref: "x", type: "string" }])).toEqual([]);
 });

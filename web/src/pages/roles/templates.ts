@@ -20,14 +20,14 @@ export function templatesOf(fields: readonly Field[]): Template[] {
       add(`Traces with ${name}`, "", ref);
     } else if (type === "string" && TEAM.test(name)) {
       add(
-        "What one's own team takes part in",
-        "The attribute team of the user says which team that is.",
+        "Traces of the user's team",
+        "The user attribute team names the team.",
         `${ref} == user.attributes.team`,
       );
     } else if (type === "string" && TENANT.test(name)) {
       add(
-        "Tenants that the user looks after",
-        "The attribute tenants of the user lists them.",
+        "Traces of the user's tenants",
+        "The user attribute tenants lists them.",
         `${ref} in user.attributes.tenants`,
       );
     } else if (type === "string" && ENVIRONMENT.test(name)) {
@@ -35,8 +35,8 @@ export function templatesOf(fields: readonly Field[]): Template[] {
     } else if (type === "string" && SERVICE.test(name)) {
       add("Some services", "", `${ref} in ["checkout", "payments"]`);
       add(
-        "Services that the user's attribute lists",
-        "The attribute services of the user lists them.",
+        "Traces of the user's services",
+        "The user attribute services lists them.",
         `${ref} in user.attributes.services`,
       );
     } else if (type === "string_array" && /events?\.name/i.test(name)) {

@@ -12,8 +12,8 @@ const span = (trace: string, id: string) => ({
   Body: "long",
 });
 
-describe("spans for a trial", () => {
-  it("have the columns that policies can name, and those only", () => {
+describe("spans for a test", () => {
+  it("have only the columns that policies can use", () => {
     const columns = columnsOf([
       { map: "", name: "ServiceName" },
       { map: "SpanAttributes", name: "a" },
@@ -30,7 +30,7 @@ describe("spans for a trial", () => {
     });
   });
 
-  it("are not more than some hundred, and say what was left out", () => {
+  it("are limited, with the number of omitted ones", () => {
     const many = Array.from({ length: MOST_SPANS + 3 }, (_, index) => span("t", String(index)));
     const [trace, ...others] = tracesOf([...many, span("u", "x")], structure, display, []);
     expect(trace?.spans).toHaveLength(MOST_SPANS);
@@ -38,7 +38,7 @@ describe("spans for a trial", () => {
     expect(others).toEqual([]);
   });
 
-  it("are sent in parts that fit", () => {
+  it("are sent in batches of limited size", () => {
     const spans = Array.from({ length: 5 }, () => ({ a: "x".repeat(90) }));
     expect(batches(spans, 210).map((part) => part.length)).toEqual([2, 2, 1]);
     expect(batches([{ a: "x".repeat(500) }, { a: "" }], 210)).toHaveLength(2);
@@ -46,14 +46,14 @@ describe("spans for a trial", () => {
   });
 });
 
-describe("what a trial says", () => {
-  it("of a span: any policy opens, an error opens nothing", () => {
+describe("the result of a test", () => {
+  it("of a span is true if any policy matches; an error grants no access", () => {
     expect(together(["error", "true", "false"])).toBe("true");
     expect(together(["false", "error"])).toBe("error");
     expect(together([])).toBe("false");
   });
 
-  it("of a trace: the first span that opens it, by which policy", () => {
+  it("of a trace is its first matching span, with the policy", () => {
     const traces = tracesOf([span("t", "1"), span("u", "2"), span("u", "3")], structure, display, []);
     const results = (...outcomes: ("true" | "false" | "error")[]) =>
       outcomes.map((outcome) => ({ outcome, decided_by: [] }));

@@ -20,7 +20,7 @@ async function firstInvalid(draft: readonly DraftPolicy[]): Promise<string | nul
     draft.map(async ({ expression }, index) => {
       try {
         const { valid } = await queryClient.fetchQuery(checkQuery(expression));
-        return valid ? null : `Policy ${index + 1} has errors. They stand below its expression.`;
+        return valid ? null : `Policy ${index + 1} has errors. They are listed below its expression.`;
       } catch {
         // The save validates again and reports any error.
         return null;

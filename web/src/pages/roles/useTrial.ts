@@ -105,7 +105,7 @@ async function evaluate(
   // The editor uses the same query. An expression with errors is not sent.
   const { valid } = await queryClient.fetchQuery(checkQuery(expression));
   if (!valid) {
-    throw new Error("It has errors, which stand below its expression.");
+    throw new Error("The expression has errors, which are listed below it.");
   }
   const results: Api["Evaluation"][] = [];
   for (const part of batches(spans)) {

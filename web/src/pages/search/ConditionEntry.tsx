@@ -315,7 +315,7 @@ function nothingLike(stage: Stage, fields: readonly Field[], loading: boolean): 
   if (stage.at === "field") {
     return fields.length === 0
       ? "No fields are marked for searching yet. An administrator marks them under “Trace source”."
-      : "No field is called so.";
+      : "No matching field.";
   }
   if (stage.at === "operator") {
     return `Use one of: ${operatorsOf(stage.field)

@@ -18,7 +18,7 @@ export function CopyMenu({ question, range }: { question: Question | undefined; 
     <Menu position="bottom-end" width={300}>
       <Menu.Target>
         <Button size="xs" variant="default" leftSection={<IconCopy size={16} aria-hidden />}>
-          Copy as
+          Share
         </Button>
       </Menu.Target>
       <Menu.Dropdown>
@@ -29,7 +29,7 @@ export function CopyMenu({ question, range }: { question: Question | undefined; 
             question !== undefined && void copy(curlOf(question, window.location.origin), "Command")
           }
         >
-          curl, with an API key of yours
+          curl command (uses your API key)
         </Menu.Item>
         <Menu.Item
           leftSection={<IconRobot size={16} aria-hidden />}

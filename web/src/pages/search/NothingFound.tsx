@@ -65,7 +65,7 @@ export function NothingFound({
         )}
         {conditions > 0 && (
           <Button size="xs" variant="default" onClick={onClear}>
-            {conditions === 1 ? "Without the condition" : `Without the ${conditions} conditions`}
+            {conditions === 1 ? "Clear the condition" : "Clear the conditions"}
           </Button>
         )}
       </Group>
@@ -96,7 +96,7 @@ export function NothingFound({
       )}
       {roles.length > 0 && opening.length === 0 && (
         <Text size="sm" mt={4}>
-          The role admin gives administration; it opens no trace unless it is given a policy.
+          The admin role grants administration; it grants no access to traces unless it has a policy.
         </Text>
       )}
       {me.is_admin && me.preview === null && (

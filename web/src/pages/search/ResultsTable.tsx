@@ -225,7 +225,7 @@ function Cell({ column, trace }: { column: Column; trace: Trace }) {
         <>
           {/* The service returns at most twenty ids. */}
           {trace.matched_span_ids.length >= 20 ? "20+" : trace.matched_span_ids.length}
-          <span className={classes.unit}> matched</span>
+          <span className={classes.unit}> matching spans</span>
         </>
       );
     case "id":

@@ -182,7 +182,7 @@ export function SearchPage() {
                 mt="xs"
                 onClick={() => setReads(asked.reads.filter((one) => "condition" in one))}
               >
-                Remove what does not fit
+                Remove invalid conditions
               </Button>
             )}
           </Alert>

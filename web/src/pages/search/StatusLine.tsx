@@ -44,6 +44,8 @@ function Bar({ state, running }: { state: SearchState | undefined; running: bool
 
 const count = (traces: number) => `${traces.toLocaleString("en")} ${traces === 1 ? "trace" : "traces"}`;
 
+const newest = (traces: number) => `Showing the newest ${traces.toLocaleString("en")}; more available`;
+
 function Running({ state }: { state: SearchState }) {
   const { progress } = state;
   const found = (progress?.traces ?? 0) + (state.pages > 0 ? state.traces.length : 0);
@@ -63,7 +65,7 @@ function Running({ state }: { state: SearchState }) {
 }
 
 function outcome({ status, traces, cursor }: SearchState): string {
-  const found = `${count(traces.length)}${cursor === null ? "" : " loaded, there are more"}`;
+  const found = cursor === null ? count(traces.length) : newest(traces.length);
   if (status === "cancelled") {
     return `Cancelled. ${count(traces.length)} came before that.`;
   }
@@ -73,15 +75,14 @@ function outcome({ status, traces, cursor }: SearchState): string {
 function Ended({ state }: { state: SearchState }) {
   const { status, traces, question, took } = state;
   if (status === "failed" && traces.length === 0) {
-    return "No answer came.";
+    return "The search failed.";
   }
   return (
     <>
       <Text span c="var(--mantine-color-text)" fw={600}>
         {status === "cancelled" || status === "failed" ? "Incomplete: " : ""}
-        {count(traces.length)}
+        {status === "done" && state.cursor !== null ? newest(traces.length) : count(traces.length)}
       </Text>
-      {status === "done" && state.cursor !== null && " loaded, there are more"}
       {" · "}
       <Time at={question.window.from} digits={0} /> – <Time at={question.window.to} digits={0} />
       {took !== null && status === "done" && ` · took ${(took / 1000).toFixed(took < 10_000 ? 1 : 0)} s`}

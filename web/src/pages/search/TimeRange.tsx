@@ -32,7 +32,7 @@ export function TimeRange({
     <Group gap="xs" wrap="wrap">
       <SegmentedControl
         size="xs"
-        aria-label="Time range, back from now"
+        aria-label="Time range"
         data={PRESETS.map((value) => ({ value, label: spaced(value) }))}
         value={preset}
         onChange={(text) => onChange({ kind: "last", text })}
@@ -52,11 +52,9 @@ export function TimeRange({
             variant={preset === "" ? "light" : "default"}
             leftSection={<IconCalendar size={16} aria-hidden />}
             onClick={toggle}
-            aria-label={
-              preset === "" ? `Time range: ${rangeLabel(range, zone)}. Change it` : "Other time range"
-            }
+            aria-label={preset === "" ? `Time range: ${rangeLabel(range, zone)}. Change it` : "Custom range"}
           >
-            {preset === "" ? rangeLabel(range, zone) : "Other"}
+            {preset === "" ? rangeLabel(range, zone) : "Custom range"}
           </Button>
         </Popover.Target>
         <Popover.Dropdown>
@@ -116,7 +114,7 @@ function Typed({
       <form onSubmit={takeLast}>
         <Group gap="xs" align="flex-end" wrap="nowrap">
           <TextInput
-            label="Back from now"
+            label="Last …"
             placeholder="90m"
             value={last}
             onChange={(event) => setLast(event.currentTarget.value)}
@@ -125,7 +123,7 @@ function Typed({
             style={{ flex: 1 }}
           />
           <Button type="submit" variant="default" mb={problem.last === undefined ? 0 : 20}>
-            Use
+            Apply
           </Button>
         </Group>
       </form>
@@ -148,7 +146,7 @@ function Typed({
             09:30 is today; “now” and -2h work as well. The switch in the header sets the zone.
           </Text>
           <Button type="submit" variant="default">
-            Use these times
+            Apply
           </Button>
         </Stack>
       </form>

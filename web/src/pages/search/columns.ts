@@ -5,7 +5,7 @@ export const COLUMNS = {
   services: { label: "Other services", width: "minmax(140px, 1fr)" },
   spans: { label: "Spans", width: "64px" },
   errors: { label: "Errors", width: "64px" },
-  matched: { label: "Matched", width: "76px" },
+  matched: { label: "Matching spans", width: "116px" },
   id: { label: "Trace id", width: "124px" },
 } as const;
 

@@ -20,7 +20,7 @@ describe("a search as a command", () => {
     expect(command).toContain("$TRACEWARDEN_API_KEY");
   });
 
-  it("runs nothing that a value says", () => {
+  it("never executes a value", () => {
     for (const value of ["'; echo harm; '", "$(echo harm)", "`echo harm`", "\n echo harm", "\\", "\\'"]) {
       const out = execFileSync("sh", ["-c", `printf %s ${shellWord(plainJson(value))}`]).toString();
       expect(JSON.parse(out)).toBe(value);
@@ -28,10 +28,10 @@ describe("a search as a command", () => {
   });
 });
 
-describe("a search as a call of a tool", () => {
+describe("a search as a tool call", () => {
   const absolute = { kind: "absolute", ...window } as const;
 
-  it("holds the conditions and the times", () => {
+  it("contains the conditions and the times", () => {
     const conditions = [
       { map: "SpanAttributes", name: "tenant.id", op: "in", values: ["a", "b"] },
       { name: "Duration", op: "gt", value: 100_000_000 },
@@ -50,14 +50,14 @@ describe("a search as a call of a tool", () => {
     ["1.5H", "90m"],
     ["1w", "7d"],
     ["90s", "90s"],
-  ])("goes back %s as %s, whenever it is called", (text, last) => {
+  ])("keeps the relative range %s as %s", (text, last) => {
     expect(JSON.parse(mcpCallOf({ conditions: [], window }, { kind: "last", text }))).toEqual({
       name: "svc_query_traces",
       arguments: { conditions: [], last },
     });
   });
 
-  it("hides nothing, and keeps large integers", () => {
+  it("escapes invisible characters, and keeps large integers", () => {
     const conditions = [
       { name: "SpanName", op: "eq", value: "\u202ea\n" },
       { name: "Timestamp", op: "gte", value: new LosslessNumber("1732233600123456789") },

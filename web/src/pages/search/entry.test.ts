@@ -14,28 +14,28 @@ function typed(before: string, editing: number | null, text: string, maxConditio
   return "problem" in next ? next.problem : withReads({}, next.reads, FIELDS).where;
 }
 
-describe("what is typed", () => {
+describe("a typed condition", () => {
   const both = withReads({}, read("ServiceName = a and SpanName = b"), FIELDS).where;
 
-  it("joins the conditions that are there", () => {
+  it("is added to the existing conditions", () => {
     expect(typed("ServiceName = a", null, "SpanName = b")).toBe(both);
   });
 
-  it("takes the place of the one that is edited", () => {
+  it("replaces the edited condition", () => {
     expect(typed("ServiceName = x and SpanName = b", 0, "ServiceName = a")).toBe(both);
   });
 
-  it("is there once", () => {
+  it("is not added twice", () => {
     expect(typed("ServiceName = a and SpanName = b", null, "SpanName = b")).toBe(both);
   });
 
-  it("is refused when it cannot be read, or is too much", () => {
+  it("is rejected if it is invalid or exceeds the limit", () => {
     expect(typed("ServiceName = a", null, "nonsense")).toContain("nonsense");
     expect(typed("ServiceName = a", null, "SpanName = b", 1)).toMatch(/1 conditions/);
   });
 });
 
-describe("the way back from a zoom", () => {
+describe("zooming back", () => {
   const [hour, near, nearer] = [
     rangeOf({}),
     rangeOf({ from: "2026-11-21T23:00:00Z", to: "2026-11-21T23:10:00Z" }),
@@ -46,12 +46,12 @@ describe("the way back from a zoom", () => {
     { from: near, to: nearer },
   ];
 
-  it("goes a step back from where the steps led to", () => {
+  it("goes back one step", () => {
     expect(zoomsTo(zooms, { ...nearer }).at(-1)?.from).toEqual(near);
     expect(zoomsTo(zooms, { ...near }).at(-1)?.from).toEqual(hour);
   });
 
-  it("is none where one is back already, or elsewhere", () => {
+  it("has no step after zooming back, or for another range", () => {
     expect(zoomsTo(zooms, { ...hour })).toEqual([]);
     expect(zoomsTo(zooms, { kind: "last", text: "6h" })).toEqual([]);
   });

@@ -30,8 +30,8 @@ async function read(...chunks: string[]): Promise<Line[]> {
   return found;
 }
 
-describe("an answer in lines", () => {
-  it("is read across the borders of chunks", async () => {
+describe("an NDJSON response", () => {
+  it("is parsed across chunk boundaries", async () => {
     const lines = await read(
       '{"schema":{}}\n{"tra',
       'ce":{"trace_id":"a"}}\n\n{"end":{"next_cu',
@@ -43,11 +43,11 @@ describe("an answer in lines", () => {
     ]);
   });
 
-  it("that breaks off within a line has not that line", async () => {
+  it("that is aborted within a line does not contain that line", async () => {
     expect(await read('{"trace":{"trace_id":"a"}}\n{"end":{"next_cursor":null}}')).toHaveLength(1);
   });
 
-  it("passes over kinds that it does not know", () => {
+  it("ignores unknown kinds of lines", () => {
     expect(readLine('{"weather":"fine"}')).toBeNull();
     expect(readLine("")).toBeNull();
   });
@@ -56,7 +56,7 @@ describe("an answer in lines", () => {
 describe("the state of a search", () => {
   const fresh = started({ conditions: [], window: { from: "a", to: "b" } }, 0);
 
-  it("holds each trace once, also over pages", () => {
+  it("contains each trace once, also across pages", () => {
     const one = withLines(fresh, [
       { kind: "trace", trace: trace("a") },
       { kind: "end", cursor: "next" },
@@ -72,12 +72,12 @@ describe("the state of a search", () => {
     expect([two.cursor, two.pages]).toEqual([null, 2]);
   });
 
-  it("keeps the cursor of the last whole page when the next one fails", () => {
+  it("keeps the cursor of the last complete page if the next one fails", () => {
     const one = withLines(fresh, [{ kind: "end", cursor: "next" }]);
     expect(withLines(continued(one), [{ kind: "trace", trace: trace("a") }]).cursor).toBe("next");
   });
 
-  it("knows how far it has come, with and without a fraction", () => {
+  it("has a progress, with and without a fraction", () => {
     const progress = {
       from: "2026-11-21T00:00:00Z",
       to: "2026-11-21T12:00:00Z",
@@ -91,7 +91,7 @@ describe("the state of a search", () => {
 });
 
 describe("sorting", () => {
-  it("puts what has no such number last and keeps the order of ties", () => {
+  it("puts traces without the value last, and keeps the order of ties", () => {
     const traces = [
       trace("a", { duration_nanos: null }),
       trace("b", { duration_nanos: 5 }),

@@ -20,12 +20,12 @@ const operator = (
 
 export const OPERATORS: readonly Operator[] = [
   operator("eq", "=", "is", "one", "=", "==", "is", "equals"),
-  operator("ne", "!=", "is there and differs", "one", "!=", "<>", "is not", "≠"),
+  operator("ne", "!=", "is not (field must be present)", "one", "!=", "<>", "is not", "≠"),
   operator("in", "in", "is one of", "list", "one of"),
-  operator("not_in", "not in", "is there and none of", "list", "not in"),
+  operator("not_in", "not in", "is none of (field must be present)", "list", "not in"),
   operator("prefix", "starts with", "begins with", "one", "starts with", "startswith", "begins with", "^="),
-  operator("exists", "exists", "is there", "none"),
-  operator("not_exists", "does not exist", "is not there", "none", "does not exist", "not exists"),
+  operator("exists", "exists", "is set", "none"),
+  operator("not_exists", "does not exist", "is not set", "none", "does not exist", "not exists"),
   operator("has", "has", "one element is", "one", "contains"),
   operator("has_any", "has any of", "has at least one of", "list", "has any of", "has any"),
   operator("has_all", "has all of", "has every one of", "list", "has all of", "has all"),

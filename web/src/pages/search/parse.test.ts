@@ -92,9 +92,9 @@ describe("a typed condition", () => {
   });
 
   it.each([
-    ["foo = 1", "No field that you may search is called “foo”"],
+    ["foo = 1", "“foo” is not a searchable field"],
     ["http.rout = 1", 'Did you mean SpanAttributes["http.route"]'],
-    ["env = prod", "No field that you may search is called “env”"],
+    ["env = prod", "“env” is not a searchable field"],
     ["ServiceName", "Say how to compare ServiceName: =, !="],
     ["ServiceName like x", "does not begin with an operator. ServiceName is text"],
     ["ServiceName contains x", "“has” does not fit ServiceName, which is text"],
@@ -106,7 +106,7 @@ describe("a typed condition", () => {
     ["retry = perhaps", "true or false"],
     ["http.status_code between 1", "takes two numbers"],
     ["= 4", "Begin with the name of a field"],
-  ])("%s is refused", (text, expected) => {
+  ])("rejects %s", (text, expected) => {
     expect(wire(text)).toHaveLength(1);
     expect(wire(text)[0]).toContain(expected);
   });
@@ -129,11 +129,11 @@ describe("several conditions", () => {
     ]);
   });
 
-  it("are all told of, when one is wrong", () => {
+  it("are all returned if one is invalid", () => {
     expect(wire("nothing = a and service = b")).toMatchObject([expect.any(String), { value: "b" }]);
   });
 
-  it("read back from the address as they were", () => {
+  it("are unchanged after a round trip through the URL", () => {
     const texts = [
       'ServiceName in "a and b", "c, d", "and", "quote\\"", "\\u202e"',
       "ServiceName exists",
@@ -153,7 +153,7 @@ describe("several conditions", () => {
     expect(first.flatMap((condition) => wire(editText(condition)))).toEqual(first.map(toWire));
   });
 
-  it("never throw, whatever the address says", () => {
+  it("never throw for invalid URLs", () => {
     for (const text of [
       "",
       " ",
@@ -172,7 +172,7 @@ describe("several conditions", () => {
   });
 });
 
-describe("an entry on its way", () => {
+describe("an incomplete entry", () => {
   it.each([
     ["", "field", ""],
     ["serv", "field", "serv"],
@@ -188,14 +188,14 @@ describe("an entry on its way", () => {
     ["ServiceName in a, ", "value", ""],
   ])("%s", (text, at, typed) => expect(stageOf(text, FIELDS)).toMatchObject({ at, typed }));
 
-  it("knows the values before", () => {
+  it("has the previous values", () => {
     expect(stageOf("ServiceName in a, b, c", FIELDS)).toMatchObject({ values: ["a", "b"] });
     expect(stageOf('ServiceName in "a", ', FIELDS)).toMatchObject({ values: ["a"] });
   });
 });
 
 describe("fields", () => {
-  it("have short names where these are clear", () => {
+  it("have short names if these are unambiguous", () => {
     const named = (ref: string) => {
       const one = FIELDS.find((candidate) => candidate.ref === ref);
       return one === undefined ? "" : shortName(one, FIELDS);
@@ -204,7 +204,7 @@ describe("fields", () => {
     expect(named('SpanAttributes["odd key"]')).toBe('SpanAttributes["odd key"]');
   });
 
-  it("of the status make errors only", () => {
+  it("with the status allow “errors only”", () => {
     expect(errorsOnly(FIELDS)).toMatchObject({ name: "StatusCode", op: "in" });
     expect(errorsOnly(FIELDS.slice(0, 2))).toBeNull();
   });

@@ -251,7 +251,7 @@ function readCondition(
     const near = nearest(typed, fields);
     return typed === ""
       ? "Begin with the name of a field."
-      : `No field that you may search is called “${cut(typed)}”.${near.length === 0 ? " Choose one of the list." : ` Did you mean ${near.join(" or ")}?`}`;
+      : `“${cut(typed)}” is not a searchable field.${near.length === 0 ? " Choose one of the list." : ` Did you mean ${near.join(" or ")}?`}`;
   }
   reader.space();
   const choice = operatorsOf(field)

@@ -9,7 +9,7 @@ export const PAGE = 100;
 /** A response without its last line, which is therefore incomplete. */
 export class BrokenOff extends Error {
   constructor() {
-    super("The answer broke off before its end, so that what is shown is not complete.");
+    super("The response was aborted before its end, so that the results are incomplete.");
     this.name = "BrokenOff";
   }
 }

@@ -12,43 +12,43 @@ import {
 const point = (at: number, nanos: number): Point => ({ id: `${at}`, at, nanos, error: false });
 const T = Date.UTC(2026, 10, 21, 23, 0, 0);
 
-describe("the scale of durations", () => {
-  it("goes from mark to mark", () => {
+describe("the duration scale", () => {
+  it("ends at round durations", () => {
     expect(durationScale([point(0, 3e6), point(0, 2e9)])).toEqual({ min: 2e6, max: 2e9 });
     expect(durationScale([point(0, 90e9)])).toEqual({ min: 60e9, max: 120e9 });
   });
 
-  it("has a height for one duration, for none, and for zero", () => {
+  it("is not empty for one duration, for none, and for zero", () => {
     for (const points of [[], [point(0, 0)], [point(0, 1e6)], [point(0, 1e20)]]) {
       const scale = durationScale(points);
       expect(scale.max).toBeGreaterThan(scale.min);
     }
   });
 
-  it("is logarithmic and never leaves its ends", () => {
+  it("is logarithmic, and clamps to its ends", () => {
     const scale = { min: 1e6, max: 1e10 };
     expect(durationShare(1e8, scale)).toBeCloseTo(0.5);
     expect([durationShare(0, scale), durationShare(1e15, scale)]).toEqual([0, 1]);
   });
 
-  it("has no more marks than fit", () => {
+  it("has a limited number of marks", () => {
     expect(durationMarks({ min: 1, max: 1e10 }, 5).length).toBeLessThanOrEqual(6);
     expect(durationMarks({ min: 1e6, max: 1e9 }, 5)).toEqual([1e6, 1e7, 1e8, 1e9]);
     expect(durationMarks({ min: 1e8, max: 2e9 }, 5)).toEqual([1e8, 2e8, 5e8, 1e9, 2e9]);
   });
 });
 
-describe("the scale of times", () => {
+describe("the time scale", () => {
   const window = { min: T, max: T + 3_600_000 };
 
-  it("is the window when everything is loaded, and what is loaded otherwise", () => {
+  it("is the window if all traces are loaded, otherwise the range of the loaded ones", () => {
     const points = [point(T + 3_500_000, 1), point(T + 3_590_000, 1)];
     expect(timeScale(points, window, true)).toEqual(window);
     expect(timeScale(points, window, false).min).toBeGreaterThan(T + 3_400_000);
     expect(timeScale([], window, false)).toEqual(window);
   });
 
-  it("holds traces that begin before the window", () => {
+  it("includes traces that start before the window", () => {
     expect(timeScale([point(T - 5_000, 1)], window, true).min).toBe(T - 5_000);
   });
 
@@ -60,7 +60,7 @@ describe("the scale of times", () => {
   });
 });
 
-it("the nearest point is within reach or none", () => {
+it("the nearest point is `null` if none is within reach", () => {
   const places = [
     { x: 0, y: 0 },
     { x: 10, y: 0 },

@@ -4,8 +4,8 @@ import { columnsOf, rangeOf, searchOfUrl, withRange } from "./url";
 
 const NOW = new Date("2026-11-22T00:30:00.500Z");
 
-describe("the address", () => {
-  it("of nothing means the last hour", () => {
+describe("the URL of the search page", () => {
+  it("without parameters means the last hour", () => {
     expect(searchOfUrl({})).toEqual({});
     expect(rangeOf({})).toEqual({ kind: "last", text: "1h" });
   });
@@ -23,7 +23,7 @@ describe("the address", () => {
     expect(columnsOf(searchOfUrl(whole))).toEqual(["start", "id"]);
   });
 
-  it("takes an absolute range before a relative one", () => {
+  it("prefers an absolute range to a relative one", () => {
     const from = "2026-11-21T09:00:00Z";
     const to = "2026-11-21T10:00:00Z";
     expect(searchOfUrl({ from, to, last: "6h" })).toEqual({ from, to });
@@ -31,7 +31,7 @@ describe("the address", () => {
     expect(withRange({ last: "6h" }, { kind: "absolute", from, to })).toEqual({ from, to });
   });
 
-  it("that makes no sense counts as left out", () => {
+  it("ignores invalid parameters", () => {
     const bad = [
       { where: 5, last: "soon", sort: "best", chart: 1, errors: "maybe" },
       { from: "yesterday", to: "2026-11-21T10:00:00Z" },
@@ -42,7 +42,7 @@ describe("the address", () => {
     expect(bad.map(searchOfUrl)).toEqual([{ where: "5" }, {}, {}, {}, {}]);
   });
 
-  it("can show no columns but the trace", () => {
+  it("can have no optional columns", () => {
     expect(columnsOf(searchOfUrl({ columns: "" }))).toEqual([]);
     expect(columnsOf(searchOfUrl({ columns: "nothing,id,__proto__" }))).toEqual(["id"]);
   });
@@ -57,7 +57,7 @@ describe("relative ranges", () => {
     ["2w", 1_209_600],
   ])("%s", (text, seconds) => expect(parseLength(text)).toBe(seconds));
 
-  it.each(["", "soon", "5", "-5m", "0s", "5y", "99999d"])("%s is none", (text) =>
+  it.each(["", "soon", "5", "-5m", "0s", "5y", "99999d"])("%s is invalid", (text) =>
     expect(parseLength(text)).toBeNull(),
   );
 
@@ -68,7 +68,7 @@ describe("relative ranges", () => {
     });
   });
 
-  it("grow", () => {
+  it("are widened to the next preset", () => {
     expect(wider({ kind: "last", text: "1h" })).toEqual({ kind: "last", text: "24h" });
     expect(wider({ kind: "last", text: "30d" })).toBeNull();
     expect(wider({ kind: "absolute", from: "2026-11-21T09:00:00Z", to: "2026-11-21T09:10:00Z" })).toEqual({
@@ -95,16 +95,16 @@ describe("typed times", () => {
     ["2026-11-21T09:30:15+02:00", "2026-11-21T07:30:15Z"],
   ])("%s", (text, expected) => expect(utc(text)).toBe(expected));
 
-  it.each(["", "noon", "2026-02-30", "25:00", "2026-11-21 09:61", "2026-13-01"])("%s is none", (text) =>
+  it.each(["", "noon", "2026-02-30", "25:00", "2026-11-21 09:61", "2026-13-01"])("%s is invalid", (text) =>
     expect(utc(text)).toBeNull(),
   );
 
-  it("in the local zone are those of the clock on the wall", () => {
+  it("in the local zone are local times", () => {
     const read = parseTyped("2026-07-01 12:00", "local", NOW);
     expect(read?.seconds).toBe(new Date(2026, 6, 1, 12).getTime() / 1000);
   });
 
-  it("make a range, or say what is wrong", () => {
+  it("form a range, or give an error", () => {
     expect(typedRange("09:00", "10:00", "utc", NOW)).toMatchObject({ from: "2026-11-22T09:00:00Z" });
     expect(typedRange("10:00", "09:00", "utc", NOW)).toMatchObject({
       problem: expect.stringContaining("after the start"),
@@ -114,7 +114,7 @@ describe("typed times", () => {
     });
   });
 
-  it("are told in few words", () => {
+  it("have a short label", () => {
     const range = { kind: "absolute", from: "2026-11-21T09:00:00Z", to: "2026-11-21T09:30:15Z" } as const;
     expect(rangeLabel(range, "utc")).toBe("2026-11-21 09:00 – 09:30:15");
     expect(rangeLabel({ kind: "last", text: "6h" }, "utc")).toBe("last 6 h");

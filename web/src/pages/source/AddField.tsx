@@ -58,7 +58,7 @@ export function AddField({
         >
           <Stack gap="sm">
             <Text size="sm" c="var(--tw-quiet)">
-              Only a sample of spans was looked at. Name a key that it lacks, exactly as spans have it.
+              Only a sample of spans was read. Enter a key that the sample lacks, exactly as in the spans.
             </Text>
             <Select
               label="Map or JSON column"

@@ -54,9 +54,9 @@ export function BindingView({ binding, version }: { binding: Api["Binding"]; ver
         <Table verticalSpacing="xs" aria-label="Columns of the binding">
           <Table.Thead>
             <Table.Tr>
-              <Table.Th>What</Table.Th>
+              <Table.Th>Name</Table.Th>
               <Table.Th>Column</Table.Th>
-              <Table.Th visibleFrom="sm">For</Table.Th>
+              <Table.Th visibleFrom="sm">Purpose</Table.Th>
             </Table.Tr>
           </Table.Thead>
           <Table.Tbody>

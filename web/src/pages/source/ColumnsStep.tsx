@@ -107,13 +107,13 @@ export function ColumnsStep({
   return (
     <Stack gap="lg">
       <Text maw={720}>
-        Say which column of{" "}
+        Map the columns of{" "}
         <Text span className={classes.name}>
           <Visible text={`${database}.${table}`} />
-        </Text>{" "}
-        is what.{" "}
+        </Text>
+        .{" "}
         {draft === null && proposal !== null && !sameTable
-          ? "What is filled in was recognised by its name and type: look whether it is right."
+          ? "They were recognised by name and type. Please check."
           : "Only columns whose type fits are offered."}
       </Text>
       {bind.error !== null && (
@@ -124,19 +124,19 @@ export function ColumnsStep({
               color="yellow"
               variant="light"
               icon={<IconAlertTriangle aria-hidden />}
-              title="Somebody else changed the trace source"
+              title="Another user changed the trace source"
             >
-              What holds now has been loaded, and what you chose is kept and not saved yet. Look through it
-              and try again.
+              The current binding was loaded; your choices are kept and not saved yet. Check them and try
+              again.
             </Alert>
           ) : (
-            <ErrorNotice error={bind.error} title="The table could not be bound like this" />
+            <ErrorNotice error={bind.error} title="The table could not be bound" />
           )}
         </IntoView>
       )}
       <section aria-labelledby="structural">
         <Title order={3} id="structural" mb="xs">
-          Needed
+          Required
         </Title>
         <div className={classes.parts}>
           {STRUCTURAL.map(({ member, label, purpose, fits, wanted }) => (
@@ -145,7 +145,7 @@ export function ColumnsStep({
               label={label}
               description={purpose}
               placeholder={`Choose ${wanted}`}
-              nothingFoundMessage={`The table has no other column that fits: it takes ${wanted}.`}
+              nothingFoundMessage={`The table has no other suitable column: ${wanted} is required.`}
               required
               searchable
               data={choices(fits, now[member])}
@@ -153,7 +153,7 @@ export function ColumnsStep({
               onChange={(value) => set(member, value)}
               error={
                 errors.get(`/${member}`) ??
-                (twice.includes(member) ? "Chosen twice: each of these has a column of its own." : undefined)
+                (twice.includes(member) ? "Chosen twice: each of these needs its own column." : undefined)
               }
             />
           ))}
@@ -173,7 +173,7 @@ export function ColumnsStep({
               label={label}
               description={purpose}
               placeholder={`None; choose ${wanted}`}
-              nothingFoundMessage={`The table has no column that fits: it takes ${wanted}.`}
+              nothingFoundMessage={`The table has no suitable column: ${wanted} is required.`}
               searchable
               clearable
               clearButtonProps={{ "aria-hidden": false, tabIndex: 0, "aria-label": `Clear ${label}` }}
@@ -185,7 +185,7 @@ export function ColumnsStep({
           ))}
           <Select
             label="Trace index"
-            description="A table with the first and last time of each trace (TraceId, Start, End). Whole traces are found faster and however long they last."
+            description="A table with the first and last time of each trace (TraceId, Start, End). Whole traces are found faster, and regardless of their duration."
             placeholder="None"
             nothingFoundMessage="The database has no other table."
             searchable
@@ -204,7 +204,7 @@ export function ColumnsStep({
         </div>
       </section>
       {bound !== null && isChange && <Rebinding from={bound} sameTable={sameTable} />}
-      <StepBar hint={binding === null ? "Choose the four columns that are needed." : null}>
+      <StepBar hint={binding === null ? "Choose the four required columns." : null}>
         <Button variant="default" onClick={onBack}>
           Back
         </Button>
@@ -216,7 +216,7 @@ export function ColumnsStep({
               onDraft(start);
             }}
           >
-            {sameTable ? "Undo changes" : "Take the proposal again"}
+            {sameTable ? "Undo changes" : "Reset to the proposal"}
           </Button>
         )}
         <Button
@@ -238,22 +238,21 @@ function Rebinding({ from, sameTable }: { from: Chosen; sameTable: boolean }) {
       icon={<IconInfoCircle aria-hidden />}
       color="blue"
       variant="light"
-      title="This changes the binding for everybody"
+      title="This changes the binding for all users"
     >
-      It holds from the next request on. Searches that people are in the middle of have to be started again.
+      It takes effect on the next request. Running searches have to be started again.
     </Alert>
   ) : (
     <Alert
       icon={<IconAlertTriangle aria-hidden />}
       color="orange"
       variant="light"
-      title="This replaces the table that everybody searches"
+      title="This replaces the table that all users search"
     >
-      <Visible text={`${from.database}.${from.table}`} /> is bound now. From the next request on, everybody
-      searches the new table; roles and policies stay and apply to it. Marked fields stay marked if the new
-      table has them, and otherwise the change is refused. Columns that policies had adopted are read from the
-      map again until they are adopted anew. Searches that people are in the middle of have to be started
-      again.
+      <Visible text={`${from.database}.${from.table}`} /> is bound now. From the next request on, all users
+      search the new table; roles and policies stay and apply to it. If the new table lacks a marked field,
+      the change is rejected. Policies with an adopted column read the map again until the column is adopted
+      again. Running searches have to be started again.
     </Alert>
   );
 }

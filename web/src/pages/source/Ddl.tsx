@@ -5,6 +5,7 @@ import type { Api } from "../../api/client";
 import { Copy } from "../../components/Copy";
 import { EmptyState } from "../../components/EmptyState";
 import { ErrorNotice } from "../../components/ErrorNotice";
+import { Message } from "../../components/Message";
 import { Visible } from "../../components/Visible";
 import { refOf } from "./fields";
 import { Loading } from "./Loading";
@@ -15,9 +16,9 @@ import classes from "./source.module.css";
 type Suggestion = Api["DdlSuggestion"];
 
 const KINDS: Record<string, string> = {
-  key_column: "Column for a key",
-  time_projection: "Projection in order of time",
-  trace_projection: "Projection in order of traces",
+  key_column: "Key column",
+  time_projection: "Projection by time",
+  trace_projection: "Projection by trace",
   trace_index: "Trace index",
   skip_index: "Skip index",
 };
@@ -46,11 +47,7 @@ export function Ddl() {
   }
   if (error !== null) {
     return (
-      <ErrorNotice
-        error={error}
-        onRetry={() => void refetch()}
-        title="There are no suggestions at the moment"
-      />
+      <ErrorNotice error={error} onRetry={() => void refetch()} title="The suggestions could not be loaded" />
     );
   }
   const runnable = data.suggestions.filter(({ statements }) => statements.length > 0);
@@ -58,13 +55,13 @@ export function Ddl() {
     <Stack gap="md">
       <Group justify="space-between" align="start" gap="sm">
         <Text maw={720}>
-          Everything works without these, and becomes faster with them. Tracewarden never runs them: it only
-          reads from the trace store. Give them to whoever administers the table, or run them yourself; what
-          is added is used within a minute.
+          These statements are optional and make searches faster. Tracewarden never runs them: it only reads
+          from ClickHouse. Give them to the administrator of the table, or run them yourself; additions are
+          used within a minute.
         </Text>
         <Group gap="xs">
           <Button size="xs" variant="default" loading={isFetching} onClick={() => void refetch()}>
-            Look again
+            Refresh
           </Button>
           {runnable.length > 0 && (
             <Copy value={script(data.suggestions)} what="all statements" label="Copy all statements" />
@@ -72,16 +69,11 @@ export function Ddl() {
         </Group>
       </Group>
       {data.notes.length > 0 && (
-        <Alert
-          color="blue"
-          variant="light"
-          icon={<IconInfoCircle aria-hidden />}
-          title="What could not be told"
-        >
+        <Alert color="blue" variant="light" icon={<IconInfoCircle aria-hidden />} title="Missing information">
           <List size="sm">
             {data.notes.map((note) => (
               <List.Item key={note}>
-                <Visible text={note} />
+                <Message text={note} />
               </List.Item>
             ))}
           </List>
@@ -89,7 +81,8 @@ export function Ddl() {
       )}
       {data.suggestions.length === 0 ? (
         <EmptyState title="Nothing to add" icon={<IconCheck size={32} aria-hidden />}>
-          Whatever would make searches by the marked fields faster is in place. Look again after marking more.
+          Everything that would make searches by the marked fields faster is in place. Refresh after marking
+          more.
         </EmptyState>
       ) : (
         <Accordion multiple variant="separated" order={3}>
@@ -106,7 +99,7 @@ export function Ddl() {
 function headline({ kind, fields }: Suggestion): string {
   const [field] = fields;
   return kind === "key_column" && field !== undefined && fields.length === 1
-    ? `Column for ${refOf(field.map, field.name)}`
+    ? `Key column for ${refOf(field.map, field.name)}`
     : (KINDS[kind] ?? kind);
 }
 
@@ -114,7 +107,7 @@ function headline({ kind, fields }: Suggestion): string {
 function gainOf({ kind, speeds_up }: Suggestion): string {
   if (kind === "key_column") {
     const adopt = speeds_up.includes("adopted")
-      ? " Policies use it once you let them, under Trace source, Fields."
+      ? " Policies use it after you adopt it under Trace source, Fields."
       : "";
     return `Searches by this key read one small column instead of the whole map.${adopt}`;
   }
@@ -137,12 +130,8 @@ function SuggestionItem({ suggestion, all }: { suggestion: Suggestion; all: Sugg
     <Accordion.Item value={id}>
       <Accordion.Control>
         <Group gap="md" wrap="nowrap" align="center">
-          <Text
-            span
-            className={classes.gain}
-            aria-label={gain == null ? "gain unknown" : `${formatGain(gain)} less is read`}
-          >
-            {gain == null ? "–" : formatGain(gain)}
+          <Text span className={classes.gain} aria-label={gain == null ? "gain unknown" : undefined}>
+            {gain == null ? "–" : `reads ${formatGain(gain)} less`}
           </Text>
           <div>
             <Group gap="xs">
@@ -167,7 +156,11 @@ function SuggestionItem({ suggestion, all }: { suggestion: Suggestion; all: Sugg
       <Accordion.Panel>
         <Stack gap="sm">
           <Costs suggestion={suggestion} />
-          {needs.length > 0 && <Text size="sm">Needs what is suggested under {ranges(needs)} first.</Text>}
+          {needs.length > 0 && (
+            <Text size="sm">
+              Requires {needs.length === 1 ? "suggestion" : "suggestions"} {ranges(needs)} first.
+            </Text>
+          )}
           {suggestion.leaves_out.length > 0 && (
             <Text size="sm">
               Does not help searches by{" "}
@@ -182,7 +175,7 @@ function SuggestionItem({ suggestion, all }: { suggestion: Suggestion; all: Sugg
           <Statements statements={suggestion.statements} />
           {suggestion.afterwards.length > 0 && (
             <>
-              <Text size="sm">When the trace store has finished that:</Text>
+              <Text size="sm">After ClickHouse has finished:</Text>
               <Statements statements={suggestion.afterwards} />
             </>
           )}
@@ -192,11 +185,11 @@ function SuggestionItem({ suggestion, all }: { suggestion: Suggestion; all: Sugg
             </Text>
           )}
           {state === "building" && (
-            <Text size="sm">The trace store is at it. Look again later; it goes on in the background.</Text>
+            <Text size="sm">ClickHouse is building it in the background. Refresh later.</Text>
           )}
           {disk_bytes == null && (
             <Text size="xs" c="var(--tw-quiet)">
-              How much disk it takes could not be estimated.
+              The disk usage could not be estimated.
             </Text>
           )}
         </Stack>
@@ -215,12 +208,12 @@ function Costs({ suggestion }: { suggestion: Suggestion }) {
   return (
     <div>
       <div className={classes.scroll} style={{ maxWidth: 520 }}>
-        <Table verticalSpacing={4} aria-label="What it costs and saves">
+        <Table verticalSpacing={4} aria-label="Costs and savings">
           <Table.Thead>
             <Table.Tr>
               <Table.Th>Reads</Table.Th>
               <Table.Th className={classes.number}>Now</Table.Th>
-              <Table.Th className={classes.number}>Then</Table.Th>
+              <Table.Th className={classes.number}>After</Table.Th>
             </Table.Tr>
           </Table.Thead>
           <Table.Tbody>
@@ -236,7 +229,7 @@ function Costs({ suggestion }: { suggestion: Suggestion }) {
             </Table.Tr>
             {disk_bytes != null && (
               <Table.Tr>
-                <Table.Td>Disk that it takes</Table.Td>
+                <Table.Td>Disk usage</Table.Td>
                 <Table.Td className={classes.number}>–</Table.Td>
                 <Table.Td className={classes.number}>{formatBytes(disk_bytes)}</Table.Td>
               </Table.Tr>
@@ -268,13 +261,13 @@ function InPlace({ found }: { found: Api["DdlInPlace"][] }) {
   return (
     <section aria-labelledby="in-place">
       <Title order={3} id="in-place" mb="xs">
-        In place already
+        Already in place
       </Title>
       <div className={classes.scroll}>
         <Table verticalSpacing={6} aria-labelledby="in-place">
           <Table.Thead>
             <Table.Tr>
-              <Table.Th>What</Table.Th>
+              <Table.Th>Kind</Table.Th>
               <Table.Th>Name in the table</Table.Th>
               <Table.Th className={classes.number}>Disk</Table.Th>
             </Table.Tr>

@@ -1,6 +1,7 @@
 import { ActionIcon, Badge, Box, Checkbox, Group, NativeSelect, Table, Text, Tooltip } from "@mantine/core";
 import { IconArrowBackUp, IconBan } from "@tabler/icons-react";
 import { memo } from "react";
+import { Message } from "../../components/Message";
 import { Visible } from "../../components/Visible";
 import { visible } from "../../lib/visible";
 import { Examples } from "./Examples";
@@ -134,7 +135,7 @@ function Row({ candidate, mark, difference, refused, stored, sampled, columns, o
           ))}
         {refused.map((text) => (
           <Text key={text} size="sm" className={classes.error} role="alert" mt={4}>
-            <Visible text={text} />
+            <Message text={text} />
           </Text>
         ))}
       </Table.Td>
@@ -147,7 +148,7 @@ function Row({ candidate, mark, difference, refused, stored, sampled, columns, o
               </Text>
             ) : (
               <span
-                title={`${rows.toLocaleString("en")} of ${sampledRows.toLocaleString("en")} spans looked at`}
+                title={`${rows.toLocaleString("en")} of ${sampledRows.toLocaleString("en")} sampled spans`}
               >
                 {seen}
               </span>
@@ -165,7 +166,7 @@ function Row({ candidate, mark, difference, refused, stored, sampled, columns, o
       <Table.Td visibleFrom="sm">{type}</Table.Td>
       <Table.Td>
         <Checkbox
-          aria-label={`${ref} filterable`}
+          aria-label={`${ref} searchable`}
           checked={mark.filterable}
           onChange={(event) => onChange(candidate, { filterable: event.currentTarget.checked })}
         />
@@ -173,7 +174,7 @@ function Row({ candidate, mark, difference, refused, stored, sampled, columns, o
       <Table.Td>
         {noPolicy === null ? (
           <Checkbox
-            aria-label={`${ref} in policies`}
+            aria-label={`${ref} usable in policies`}
             checked={mark.policy}
             onChange={(event) => onChange(candidate, { policy: event.currentTarget.checked })}
           />
@@ -185,7 +186,7 @@ function Row({ candidate, mark, difference, refused, stored, sampled, columns, o
               variant="transparent"
               color="gray"
               c="var(--tw-quiet)"
-              aria-label={`${ref} not in policies: ${noPolicy}`}
+              aria-label={`${ref} not usable in policies: ${noPolicy}`}
             >
               <IconBan size={16} aria-hidden />
             </ActionIcon>

@@ -92,10 +92,10 @@ export function FieldsEditor({
           color="blue"
           variant="light"
           icon={<IconInfoCircle aria-hidden />}
-          title="No spans were looked at"
+          title="No spans were sampled"
         >
-          The service is configured not to look at example rows (discovery_samples = false), so the keys of
-          maps are not known. Add those you need by hand; columns are listed.
+          The service is configured not to sample rows (discovery_samples = false), so the keys of maps are
+          not known. Add the keys that you need by hand; columns are listed.
         </Alert>
       )}
       {gaveUp.length > 0 && (
@@ -103,10 +103,10 @@ export function FieldsEditor({
           color="yellow"
           variant="light"
           icon={<IconInfoCircle aria-hidden />}
-          title="Not everything was looked at"
+          title="The sample is incomplete"
         >
-          There was too much to look at in a few seconds in <Visible text={gaveUp.join(", ")} />. Its keys are
-          not listed; add those you need by hand.
+          Too large to sample in a few seconds: <Visible text={gaveUp.join(", ")} />. The keys are not listed;
+          add those that you need by hand.
         </Alert>
       )}
       <Group gap="sm" align="end">
@@ -120,7 +120,7 @@ export function FieldsEditor({
           w={{ base: "100%", xs: 260 }}
         />
         <Select
-          aria-label="Where"
+          aria-label="Columns or map"
           w={{ base: "100%", xs: 230 }}
           allowDeselect={false}
           value={place}
@@ -141,7 +141,7 @@ export function FieldsEditor({
         />
         {refused > 0 && (
           <Switch
-            label={`Only refused (${refused})`}
+            label={`Only rejected (${refused})`}
             checked={onlyRefused}
             onChange={(event) => setOnlyRefused(event.currentTarget.checked)}
             mb={8}
@@ -164,7 +164,7 @@ export function FieldsEditor({
                 setUndone(usual.length);
               }}
             >
-              Mark the usual ones{usual.length === 0 ? "" : ` (${usual.length})`}
+              Mark recommended fields{usual.length === 0 ? "" : ` (${usual.length})`}
             </Button>
           )}
           <AddField
@@ -182,8 +182,8 @@ export function FieldsEditor({
       </Group>
       {undone !== null && usual.length === 0 && edit.diff.length > 0 && (
         <Text size="sm" role="status">
-          {counted(undone, "field")} marked as services like this usually mark them, and not saved yet. Look
-          through them: what is filterable can be searched by everybody within the traces they may see.
+          {counted(undone, "field")} marked as recommended, and not saved yet. Check them: all users can
+          search by searchable fields, within the traces that they may see.
         </Text>
       )}
       <Refused edit={edit} />
@@ -191,9 +191,9 @@ export function FieldsEditor({
         <Text c="var(--tw-quiet)" py="md">
           {isFiltered
             ? onlyMarked && edit.stored.size === 0 && text === ""
-              ? "Nothing is marked yet. Turn off “Only marked” to see what can be."
-              : "No field fits. If spans have such a key and the sample did not show it, add it by hand."
-            : "The table has nothing that fields can be made of."}
+              ? "No field is marked yet. Turn off “Only marked” to see all fields."
+              : "No matching field. If spans have a key that the sample lacks, add it by hand."
+            : "The table has no columns or keys that can be fields."}
         </Text>
       ) : (
         <Paged items={shown} size={PAGE} what="fields" key={`${text} ${place} ${onlyMarked} ${order}`}>

@@ -32,9 +32,9 @@ export function FieldsStep({
   return (
     <Stack gap="md">
       <Text maw={760}>
-        Tick <b>Filterable</b> for what people and agents may search by, and <b>Policy</b> for what may decide
-        who sees a trace. Nothing else of a span can be used for either. The list is made from a sample of
-        recent spans; looking at it was recorded in the audit log.
+        Tick <b>Searchable</b> for fields that users and agents may search by, and <b>Usable in policies</b>{" "}
+        for fields that policies may use to grant access. Nothing else of a span can be used for either. The
+        list comes from a sample of recent spans; taking the sample was recorded in the audit log.
       </Text>
       {detail.isPending ? (
         <Loading what="a sample of spans" rows={10} />
@@ -43,7 +43,7 @@ export function FieldsStep({
           {detail.error !== null && (
             <ErrorNotice
               error={detail.error}
-              title="The table could not be looked at"
+              title="The table could not be sampled"
               onRetry={() => void detail.refetch()}
             />
           )}
@@ -63,10 +63,10 @@ export function FieldsStep({
           color="yellow"
           variant="light"
           icon={<IconAlertTriangle aria-hidden />}
-          title="Nothing is marked yet"
+          title="No field is marked yet"
         >
-          Without fields, nobody can search by anything but time, and roles can only open everything or
-          nothing. “Mark the usual ones” is a good start.
+          Without fields, searches are by time only, and a role grants access to all traces or to none. “Mark
+          recommended fields” is a good start.
         </Alert>
       )}
       <SaveBar

@@ -57,10 +57,10 @@ export function FieldsTable({
             )}
             <Table.Th visibleFrom="sm">Type</Table.Th>
             <Table.Th>
-              <Explained label="Filterable">People and agents may search by it.</Explained>
+              <Explained label="Searchable">Users and agents may search by it.</Explained>
             </Table.Th>
             <Table.Th>
-              <Explained label="Policy">
+              <Explained label="Usable in policies">
                 Policies may use it to decide who sees a trace. Numbers cannot be used there.
               </Explained>
             </Table.Th>

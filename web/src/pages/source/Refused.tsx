@@ -3,6 +3,7 @@ import { IconAlertTriangle } from "@tabler/icons-react";
 import { Link } from "@tanstack/react-router";
 import { ApiError } from "../../api/client";
 import { ErrorNotice } from "../../components/ErrorNotice";
+import { Message } from "../../components/Message";
 import { Visible } from "../../components/Visible";
 import { IntoView } from "./IntoView";
 import { counted } from "./numbers";
@@ -26,10 +27,9 @@ function Reason({ edit: { refusal }, error }: { edit: FieldChanges; error: unkno
         variant="light"
         role="alert"
         icon={<IconAlertTriangle aria-hidden />}
-        title="Somebody else changed the fields"
+        title="Another user changed the fields"
       >
-        What is shown now is theirs, with your changes on top; nothing of yours is saved yet. Look through it
-        and save again.
+        The list now has their changes, with yours on top; yours are not saved yet. Check them and save again.
       </Alert>
     );
   }
@@ -48,8 +48,8 @@ function Reason({ edit: { refusal }, error }: { edit: FieldChanges; error: unkno
       {refusal.broken.length > 0 && (
         <>
           <Text size="sm">
-            {counted(refusal.broken.length, "stored policy", "stored policies")} would no longer work. Leave
-            the field marked, or change the role first.
+            {counted(refusal.broken.length, "stored policy", "stored policies")} would no longer work. Keep
+            the field usable in policies, or change the role first.
           </Text>
           <List size="sm" mt="xs">
             {refusal.broken.map(({ role, policy, reason }) => (
@@ -62,7 +62,7 @@ function Reason({ edit: { refusal }, error }: { edit: FieldChanges; error: unkno
                   {role}
                 </Anchor>
                 , policy “<Visible text={policy} />
-                ”: <Visible text={reason} />
+                ”: <Message text={reason} />
               </List.Item>
             ))}
           </List>
@@ -70,13 +70,13 @@ function Reason({ edit: { refusal }, error }: { edit: FieldChanges; error: unkno
       )}
       {refusal.broken.length === 0 && (
         <Text size="sm">
-          {counted(refusal.byField.size, "field")} will not do as marked; the reason stands at each. Nothing
-          was saved.
+          {counted(refusal.byField.size, "field")} cannot be marked like this; the reason is next to each.
+          Nothing was saved.
         </Text>
       )}
       {refusal.other.map((text) => (
         <Text size="sm" key={text}>
-          <Visible text={text} />
+          <Message text={text} />
         </Text>
       ))}
     </Alert>

@@ -37,7 +37,7 @@ export function RoleForm({
   return (
     <Stack gap="md" maw={760}>
       <Radio.Group
-        label="What shall the role open?"
+        label="Which traces should the role grant access to?"
         value={choice.kind}
         onChange={(kind) => {
           if (kind === "everything") {
@@ -55,7 +55,7 @@ export function RoleForm({
             label="Traces by a value, such as one environment, team or service"
             description={
               fields.length === 0
-                ? "No field is marked for policies. Go back one step to mark some."
+                ? "No field is usable in policies. Go back one step to mark some."
                 : "A trace is shown whole when any of its spans has the value."
             }
             disabled={fields.length === 0}
@@ -63,12 +63,12 @@ export function RoleForm({
           <Radio
             value="everything"
             label="Every trace"
-            description="For a trial, or where everybody may see everything."
+            description="For a trial, or if all users may see everything."
           />
           <Radio
             value="own"
             label="An expression of my own"
-            description="In CEL, over the fields marked for policies."
+            description="In CEL, with the fields that are usable in policies."
           />
         </Stack>
       </Radio.Group>
@@ -80,9 +80,9 @@ export function RoleForm({
           color="orange"
           variant="light"
           icon={<IconAlertTriangle aria-hidden />}
-          title="Whoever has this role sees every trace of the table"
+          title="Users with this role see every trace of the table"
         >
-          That includes what is sent later, whoever it is about. Give it to few people.
+          This includes all future traces, of any customer or team. Assign it to few users.
         </Alert>
       )}
       <PolicyEditor
@@ -90,7 +90,7 @@ export function RoleForm({
         description={
           choice.kind === "own"
             ? `For example: ${visible(fields.find(({ type }) => type === "string")?.ref ?? "ServiceName")} == "checkout"`
-            : "What the choice above says in CEL. Change it to write your own."
+            : "The choice above in CEL. Edit it to write your own."
         }
         value={expression}
         onChange={(expression) => onChoice({ kind: "own", expression })}
@@ -98,14 +98,14 @@ export function RoleForm({
       <Group grow align="start" preventGrowOverflow={false}>
         <TextInput
           label="Title of the policy"
-          description="Says to people what it is for."
+          description="Explains its purpose to other administrators."
           value={title}
           onChange={(event) => onTitle(event.currentTarget.value)}
           miw={220}
         />
         <TextInput
           label="Name of the role"
-          description="Users are given roles by this name."
+          description="Roles are assigned to users by this name."
           value={name}
           onChange={(event) => onName(event.currentTarget.value)}
           error={nameError}
@@ -156,7 +156,7 @@ function Values({
       />
       {field?.type === "boolean" ? (
         <Text size="sm" mt={30} miw={220}>
-          Opens traces with a span on which this is true.
+          Grants access to traces with a span on which this is true.
         </Text>
       ) : (
         <TagsInput

@@ -66,7 +66,7 @@ export function RoleStep({
       : expression === ""
         ? "Write an expression."
         : check.data?.valid === false
-          ? "Mend the expression."
+          ? "Fix the expression."
           : title.trim() === ""
             ? "Give the policy a title."
             : noName;
@@ -80,17 +80,17 @@ export function RoleStep({
   return (
     <Stack gap="lg">
       <Text maw={720}>
-        Administration opens no trace: who sees what is decided by roles alone, for administrators too. Give
-        yourself a first role. Others get theirs under Roles and Users.
+        Administration grants no access to traces: only the policies of roles do, for administrators too.
+        Assign yourself a first role. Roles for other users are created under Roles and assigned under Users.
       </Text>
       {me.preview !== null && (
         <Alert
           color="yellow"
           variant="light"
           icon={<IconAlertTriangle aria-hidden />}
-          title="A preview is on"
+          title="A preview is active"
         >
-          You see traces as somebody else at the moment. End the preview to see what your own roles open.
+          You are viewing traces as another user. End the preview to see the traces of your own roles.
         </Alert>
       )}
       <Seen key={taken ?? ""} role={taken} held={held} />
@@ -118,7 +118,7 @@ export function RoleStep({
           {existing.members.length === 0
             ? ""
             : ` (${existing.members.slice(0, 5).map(visible).join(", ")}${existing.members.length > 5 ? ", …" : ""})`}
-          . This policy is added to it, for all of them. Choose another name to leave it alone.
+          . This policy is added to it, for all members. Choose another name to keep it unchanged.
         </Alert>
       )}
       {take.error !== null && (
@@ -126,8 +126,8 @@ export function RoleStep({
           error={take.error}
           title={
             take.error instanceof ApiError && take.error.status === 412
-              ? "Somebody else changed the role or you at the same time; try again"
-              : "You could not be given the role"
+              ? "Another user changed the role or your account at the same time; try again"
+              : "The role could not be assigned to you"
           }
         />
       )}
@@ -141,7 +141,7 @@ export function RoleStep({
           disabled={missing !== null || hasIt}
           onClick={() => take.mutate()}
         >
-          {existing === undefined ? "Create the role and take it" : "Add to the role and take it"}
+          {existing === undefined ? "Create role and assign it to me" : "Add to role and assign it to me"}
         </Button>
         <Button variant={hasIt || taken !== null ? "filled" : "default"} onClick={onNext}>
           {taken === null ? (held.length > 0 ? "Continue" : "Skip") : "Continue"}

@@ -67,8 +67,8 @@ export function SaveBar({
           </Collapse>
           {adopts && (
             <Text size="sm" my="xs">
-              A column that policies are to read is first compared with the map in every row of the table. For
-              a large table this takes minutes: leave this page open.
+              Before policies read a column, the service compares it with the map in every row of the table.
+              For a large table this takes minutes: keep this page open.
             </Text>
           )}
         </>

@@ -29,7 +29,7 @@ export function Seen({ role, held }: { role: string | null; held: string[] }) {
     return (
       <ErrorNotice
         error={error}
-        title="Whether you can see traces could not be found out"
+        title="Your access to traces could not be checked"
         onRetry={() => void refetch()}
       />
     );
@@ -38,7 +38,7 @@ export function Seen({ role, held }: { role: string | null; held: string[] }) {
     return (
       <Group gap="xs" role="status">
         <Loader size="xs" />
-        <Text size="sm">Looking whether you can see traces</Text>
+        <Text size="sm">Checking whether you can see traces</Text>
       </Group>
     );
   }
@@ -54,7 +54,7 @@ export function Seen({ role, held }: { role: string | null; held: string[] }) {
       >
         <Text size="sm">
           {role === null
-            ? `You have ${counted(held.length, "role")} besides admin: ${held.join(", ")}. Another one is possible, not needed.`
+            ? `You have ${counted(held.length, "role")} besides admin: ${held.join(", ")}. Another one is optional.`
             : `You have the role ${role}.`}{" "}
           <Anchor component={Link} to="/search" inherit c="inherit" underline="always">
             Search them
@@ -77,11 +77,11 @@ export function Seen({ role, held }: { role: string | null; held: string[] }) {
     >
       <Text size="sm">
         {data.traces > 0
-          ? "The role works. Look whether new spans still arrive in the table."
-          : `You have the role${roles.length === 1 ? "" : "s"} ${roles.join(", ")}, and no trace of that time satisfies a policy of it. Look whether the value is written exactly as in the spans, and whether spans arrive in the table at all; or try “Every trace” to find out.`}
+          ? "The role works. Check whether new spans still arrive in the table."
+          : `You have the role${roles.length === 1 ? "" : "s"} ${roles.join(", ")}, and no trace of that time satisfies a policy of it. Check whether the value is exactly as in the spans, and whether spans arrive in the table; or try “Every trace” to find out.`}
       </Text>
       <Button mt="sm" size="xs" variant="default" loading={isFetching} onClick={() => void refetch()}>
-        Look again
+        Refresh
       </Button>
     </Alert>
   );

@@ -7,6 +7,7 @@ import type { Api } from "../../api/client";
 import { useMe } from "../../app/useMe";
 import { AdminOnly } from "../../components/AdminOnly";
 import { ErrorNotice } from "../../components/ErrorNotice";
+import { Message } from "../../components/Message";
 import { PageTitle } from "../../components/PageTitle";
 import { UnsavedChanges } from "../../components/UnsavedChanges";
 import { Visible } from "../../components/Visible";
@@ -27,11 +28,15 @@ import { useFieldChanges } from "./useFieldChanges";
 const route = getRouteApi("/app/source/setup");
 
 const LABELS: Record<Exclude<Step, "done">, { label: string; description: string; title: string }> = {
-  table: { label: "Table", description: "where spans are", title: "Which table holds the spans?" },
-  columns: { label: "Columns", description: "what is what", title: "Which column is what?" },
-  fields: { label: "Fields", description: "to search and decide by", title: "Which fields may be used?" },
-  role: { label: "Role", description: "to see traces yourself", title: "What do you want to see yourself?" },
-  speed: { label: "Speed", description: "optional", title: "What makes searches faster?" },
+  table: { label: "Table", description: "with the spans", title: "Which table holds the spans?" },
+  columns: { label: "Columns", description: "with ids and times", title: "Map the columns" },
+  fields: { label: "Fields", description: "for searches and policies", title: "Which fields may be used?" },
+  role: {
+    label: "Role",
+    description: "to see traces yourself",
+    title: "Which traces do you want to see yourself?",
+  },
+  speed: { label: "Performance", description: "optional", title: "What makes searches faster?" },
 };
 
 /** Setup wizard, from the table to the first trace. */
@@ -155,7 +160,7 @@ function Setup() {
       {shown === "speed" && (
         <Stack gap="lg">
           <Ddl />
-          <StepBar hint="This can be done later: it stays under Trace source, Speed.">
+          <StepBar hint="This can be done later under Trace source, Performance.">
             <Button variant="default" onClick={() => go("role")}>
               Back
             </Button>
@@ -188,12 +193,12 @@ function Warnings({ warnings }: { warnings: string[] }) {
       color="yellow"
       variant="light"
       icon={<IconInfoCircle aria-hidden />}
-      title="The table is bound. Good to know"
+      title="The table is bound, with warnings"
     >
       <List size="sm">
         {warnings.map((warning) => (
           <List.Item key={warning}>
-            <Visible text={warning} />
+            <Message text={warning} />
           </List.Item>
         ))}
       </List>
@@ -230,13 +235,13 @@ function Done({ model }: { model: Api["AccessModel"] }) {
           .
         </List.Item>
         <List.Item>
-          {counted(model.fields.filter(({ filterable }) => filterable).length, "field")} can be searched by,{" "}
-          {counted(model.fields.filter(({ policy }) => policy).length, "field")} used in policies.
+          Searchable: {counted(model.fields.filter(({ filterable }) => filterable).length, "field")}. Usable
+          in policies: {counted(model.fields.filter(({ policy }) => policy).length, "field")}.
         </List.Item>
         <List.Item>
           {roles.length === 0
-            ? "You have no role that opens traces: you will not find any until you have one."
-            : `You see what ${roles.length === 1 ? "this role opens" : "these roles open"}: ${roles.join(", ")}.`}
+            ? "You have no role that grants access to traces: you cannot see any until you have one."
+            : `You see the traces of ${roles.length === 1 ? "this role" : "these roles"}: ${roles.join(", ")}.`}
         </List.Item>
       </List>
       <Group>
@@ -247,7 +252,7 @@ function Done({ model }: { model: Api["AccessModel"] }) {
           Add users
         </Button>
         <Button component={Link} to="/roles" variant="default">
-          Make roles for them
+          Create roles for them
         </Button>
         <Button component={Link} to="/source" variant="default">
           Trace source

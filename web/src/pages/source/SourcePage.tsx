@@ -46,9 +46,9 @@ function Source() {
   const { binding } = data.model;
   if (binding == null) {
     return (
-      <EmptyState title="No table of traces is bound yet" icon={<IconDatabase size={32} aria-hidden />}>
-        Choose the table of the trace store that holds your spans, what of it may be searched, and a first
-        role. It takes a few minutes, and nothing in the trace store is changed.
+      <EmptyState title="No trace table is bound yet" icon={<IconDatabase size={32} aria-hidden />}>
+        Choose the ClickHouse table that holds your spans, the searchable fields, and a first role. It takes a
+        few minutes, and nothing in ClickHouse is changed.
         <br />
         <Button component={Link} to="/source/setup" mt="md">
           Set up the trace source
@@ -96,7 +96,7 @@ function Bound({
             {edit.diff.length > 0 ? ", changed" : ""})
           </Tabs.Tab>
           <Tabs.Tab value="binding">Table and columns</Tabs.Tab>
-          <Tabs.Tab value="speed">Speed</Tabs.Tab>
+          <Tabs.Tab value="speed">Performance</Tabs.Tab>
         </Tabs.List>
         <Tabs.Panel value="fields">
           <Fields model={model} binding={binding} edit={edit} />
@@ -137,7 +137,7 @@ function Fields({
       {!onlyMarked && detail.error !== null && (
         <ErrorNotice
           error={detail.error}
-          title="The table could not be looked at"
+          title="The table could not be sampled"
           onRetry={() => void detail.refetch()}
         />
       )}

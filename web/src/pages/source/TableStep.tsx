@@ -5,6 +5,7 @@ import { useState } from "react";
 import type { Api } from "../../api/client";
 import { EmptyState } from "../../components/EmptyState";
 import { ErrorNotice } from "../../components/ErrorNotice";
+import { Message } from "../../components/Message";
 import { Visible } from "../../components/Visible";
 import { visible } from "../../lib/visible";
 import { whyNot } from "./columns";
@@ -76,20 +77,20 @@ export function TableStep({
             />
           )}
           <Button variant="default" size="xs" loading={isFetching} onClick={() => void refetch()}>
-            Look again
+            Refresh
           </Button>
         </Group>
       </Group>
       {data.length === 0 && (
-        <EmptyState title="The trace store has no tables that Tracewarden may see">
+        <EmptyState title="Tracewarden can see no tables in ClickHouse">
           Send the first spans with the OpenTelemetry Collector's ClickHouse exporter, which creates the
-          table. If it exists, grant SELECT on it to the user that Tracewarden connects with. Then look again.
+          table. If it exists, grant SELECT on it to the user that Tracewarden connects with. Then refresh.
         </EmptyState>
       )}
       {data.length > 0 && proposed.length === 0 && (
         <Text>
-          No table has the usual columns of spans. Choose the right one nevertheless if there is one: its
-          columns can be named in the next step.
+          No table has the usual columns of spans. If one of them holds spans, choose it: its columns can be
+          mapped in the next step.
         </Text>
       )}
       {data.length > 0 && shown.length === 0 && <Text>No table's name contains this text.</Text>}
@@ -97,7 +98,7 @@ export function TableStep({
         <Paged items={shown} size={PAGE} what="tables" key={text}>
           {(tables) => (
             <div className={classes.scroll}>
-              <Table verticalSpacing="xs" highlightOnHover aria-label="Tables of the trace store">
+              <Table verticalSpacing="xs" highlightOnHover aria-label="Tables in ClickHouse">
                 <Table.Thead>
                   <Table.Tr>
                     <Table.Th>Table</Table.Th>
@@ -135,7 +136,7 @@ export function TableStep({
                           </Group>
                           {table.proposal === null && (
                             <Text size="xs" c="var(--tw-quiet)">
-                              <Visible text={whyNot(table)} />
+                              <Message text={whyNot(table)} />
                             </Text>
                           )}
                         </Table.Td>

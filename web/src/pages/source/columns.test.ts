@@ -31,22 +31,22 @@ function table(name: string, engine = "MergeTree"): Api["Table"] {
 }
 
 describe("a draft", () => {
-  it("gives the binding back that it was made of", () => {
+  it("equals the binding that it was created from", () => {
     expect(bindingOf("otel", "otel_traces", draftOf(binding))).toEqual(binding);
   });
 
-  it("is none while a structural column is missing", () => {
+  it("gives no binding while a structural column is missing", () => {
     expect(bindingOf("otel", "otel_traces", { ...draftOf(binding), span_id: "" })).toBeNull();
     expect(bindingOf("otel", "otel_traces", draftOf(null))).toBeNull();
   });
 
-  it("leaves out what is optional and not chosen", () => {
+  it("omits optional columns that are not selected", () => {
     const bare = bindingOf("otel", "t", { ...draftOf(binding), trace_index: "", display_name: "" });
     expect(bare).not.toHaveProperty("trace_index");
     expect(bare?.display).toEqual({ service: "ServiceName" });
   });
 
-  it("knows a change, and ids that share a column", () => {
+  it("detects changes, and ids that share a column", () => {
     const changed = { ...draftOf(binding), span_id: "TraceId" };
     expect(sameDraft(draftOf(binding), draftOf(binding))).toBe(true);
     expect(sameDraft(draftOf(binding), changed)).toBe(false);
@@ -55,40 +55,40 @@ describe("a draft", () => {
   });
 });
 
-describe("what fits", () => {
+describe("suitable columns", () => {
   const fits = (member: string, of: Api["TableColumn"]) =>
     [...STRUCTURAL, ...DISPLAYED].find((part) => part.member === member)?.fits(of);
 
-  it("for ids are strings, of low cardinality or nullable or not", () => {
+  it("for ids are strings, also nullable or of low cardinality", () => {
     expect(fits("trace_id", column("LowCardinality(Nullable(String))", "string"))).toBe(true);
     expect(fits("trace_id", column("FixedString(16)", "string"))).toBe(false);
   });
 
-  it("for the time has no NULLs", () => {
+  it("for the time are not nullable", () => {
     expect(fits("timestamp", column("DateTime64(9, 'UTC')", "number"))).toBe(true);
     expect(fits("timestamp", column("Nullable(DateTime)", "number"))).toBe(false);
   });
 
-  it("for the duration is a number", () => {
+  it("for the duration are numbers", () => {
     expect(fits("duration", column("UInt64", "number"))).toBe(true);
     expect(fits("duration", column("Nullable(UInt64)", "number"))).toBe(false);
     expect(fits("duration", column("DateTime", "number"))).toBe(false);
   });
 
-  it("for the kind may be an enumeration", () => {
+  it("for the kind may be enumerations", () => {
     expect(fits("kind", column("Enum8('a' = 1)", "string"))).toBe(true);
   });
 });
 
 describe("tables", () => {
-  it("say why they are not proposed", () => {
-    const landing = { ...table("landing", "Null"), unsuitable: "it never holds a row: bind `spans`" };
-    expect(whyNot(landing)).toBe("It never holds a row: bind `spans`.");
+  it("have a reason if they are not proposed", () => {
+    const landing = { ...table("landing", "Null"), unsuitable: "it never contains a row: bind `spans`" };
+    expect(whyNot(landing)).toBe("It never contains a row: bind `spans`.");
     expect(whyNot(table("otel_traces_trace_id_ts"))).toMatch(/trace index/);
     expect(whyNot(table("logs"))).toMatch(/usual names/);
   });
 
-  it("that could be a trace index begin with the likely one", () => {
+  it("that may be a trace index are listed with the likely one first", () => {
     const all = [table("a"), table("t"), table("t_trace_id_ts"), table("v", "MaterializedView")];
     expect(indexCandidates(all, "otel", "t")).toEqual(["t_trace_id_ts", "a"]);
     expect(indexCandidates(all, "other", "t")).toEqual([]);

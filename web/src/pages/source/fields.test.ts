@@ -91,7 +91,7 @@ const detail: Api["TableDetail"] = {
 };
 
 describe("candidates", () => {
-  it("are the columns, members and keys of which a field can be made", () => {
+  it("are the columns, members and keys that can be fields", () => {
     const refs = candidatesOf(detail, [], {}).map(({ ref }) => ref);
     expect(refs).toEqual([
       "ServiceName",
@@ -102,7 +102,7 @@ describe("candidates", () => {
     ]);
   });
 
-  it("hold what is marked or added, though the sample lacks it", () => {
+  it("include marked and added fields that the sample lacks", () => {
     const all = candidatesOf(detail, [field("SpanAttributes", "rare")], change("SpanAttributes", "by.hand"));
     expect(all.slice(-2).map(({ name, rows, types }) => [name, rows, types.length])).toEqual([
       ["rare", null, 4],
@@ -110,14 +110,14 @@ describe("candidates", () => {
     ]);
   });
 
-  it("are the marked fields when the table was not looked at", () => {
+  it("are the marked fields if the table was not sampled", () => {
     const [one] = candidatesOf(null, [field("", "Duration", { type: "number", column_type: "UInt64" })], {});
     expect(one).toMatchObject({ ref: "Duration", types: ["number"], storeTypes: ["UInt64"] });
   });
 });
 
 describe("references", () => {
-  it("are written as the service writes them", () => {
+  it("have the notation of the service", () => {
     expect(refOf("", "Events.Name")).toBe("Events.Name");
     expect(refOf("Doc", 'a"b\\c\n\u0001')).toBe('Doc["a\\"b\\\\c\\n\\u0001"]');
     expect(quoted("é💡")).toBe('"é💡"');
@@ -125,7 +125,7 @@ describe("references", () => {
 });
 
 describe("policies", () => {
-  it("cannot use numbers, nor columns that they cannot name", () => {
+  it("cannot use numbers, or columns with unsuitable names", () => {
     expect(whyNoPolicy("", "Duration", "number")).toMatch(/numbers/);
     expect(whyNoPolicy("", "in", "string")).toMatch(/cannot name/);
     expect(whyNoPolicy("user", "x", "string")).toMatch(/cannot name/);
@@ -134,32 +134,32 @@ describe("policies", () => {
     expect(whyNoPolicy("", "Events.Name", "string_array")).toBeNull();
   });
 
-  it("lose a field that becomes a number", () => {
+  it("cannot use a field after its type becomes a number", () => {
     expect(changed("M", "k", mark(), { type: "number" })).toEqual(mark({ type: "number", policy: false }));
   });
 
-  it("read no column of what is no longer marked", () => {
+  it("read no column of a field that is no longer marked", () => {
     expect(changed("M", "k", mark({ column: "c", policy: false }), { filterable: false }).column).toBeNull();
   });
 });
 
-describe("what is left once a change is stored", () => {
+describe("unsaved changes after a save", () => {
   const before = byKey([field("M", "old")]);
   const sent: Changes = {
     ...change("M", "new"),
     ...change("M", "old", { filterable: false, policy: false }),
   };
 
-  it("is nothing when nothing was changed meanwhile", () => {
+  it("are empty if nothing was changed during the save", () => {
     expect(changedSince(sent, sent, before)).toEqual({});
   });
 
-  it("is what was changed meanwhile", () => {
+  it("are the changes made during the save", () => {
     const later = { ...change("M", "new", { policy: false }), ...change("M", "other") };
     expect(changedSince(sent, { ...sent, ...later }, before)).toEqual(later);
   });
 
-  it("is a way back from what was undone meanwhile", () => {
+  it("revert changes that were undone during the save", () => {
     expect(changedSince(sent, {}, before)).toEqual({
       ...change("M", "new", { filterable: false, policy: false }),
       ...change("M", "old"),
@@ -167,7 +167,7 @@ describe("what is left once a change is stored", () => {
   });
 });
 
-describe("what saving changes", () => {
+describe("the changes of a save", () => {
   const stored = [field("", "ServiceName"), field("M", "old"), field("M", "kept", { column: "M_kept" })];
   const changes: Changes = {
     ...change("M", "new"),
@@ -178,7 +178,7 @@ describe("what saving changes", () => {
     ...change("M", "never", { filterable: false, policy: false }),
   };
 
-  it("is told by field", () => {
+  it("are listed by field", () => {
     expect(differences(stored, changes).map(({ kind, ref }) => `${kind} ${ref}`)).toEqual([
       'marked M["new"]',
       'unmarked M["old"]',
@@ -186,7 +186,7 @@ describe("what saving changes", () => {
     ]);
   });
 
-  it("is sent as the whole set", () => {
+  it("are sent as the whole set of fields", () => {
     expect(marksToSend(stored, changes)).toEqual([
       { name: "ServiceName", type: "string", filterable: true, policy: false },
       { map: "M", name: "kept", type: "string", filterable: true, policy: true, column: "M_kept" },
@@ -195,7 +195,7 @@ describe("what saving changes", () => {
   });
 });
 
-describe("the usual marks", () => {
+describe("recommended fields", () => {
   const binding: Api["Binding"] = {
     database: "d",
     table: "t",
@@ -210,7 +210,7 @@ describe("the usual marks", () => {
       ({ candidate, mark }) => `${candidate.name} ${mark.type}${mark.policy ? " policy" : ""}`,
     );
 
-  it("are those that say what, where and whose", () => {
+  it("identify operation, environment and owner", () => {
     expect(usual([])).toEqual([
       "ServiceName string policy",
       "Duration number",
@@ -220,14 +220,14 @@ describe("the usual marks", () => {
     ]);
   });
 
-  it("leave alone what is marked", () => {
+  it("exclude fields that are already marked", () => {
     expect(usual([field("SpanAttributes", "tenant.id", { policy: false })])).not.toContain(
       "tenant.id string policy",
     );
   });
 });
 
-describe("a refusal", () => {
+describe("a rejected change", () => {
   const sent: Api["FieldMark"][] = [
     { name: "ServiceName", filterable: true, policy: true },
     { map: "M", name: "k", filterable: true, policy: false },
@@ -244,7 +244,7 @@ describe("a refusal", () => {
       errors,
     });
 
-  it("stands at the field that it points to", () => {
+  it("is reported at the field that its pointer names", () => {
     const { byField, other } = refusalOf(
       error(
         { pointer: "/fields/1/column", code: "column_differs", detail: "3 rows differ" },
@@ -257,7 +257,7 @@ describe("a refusal", () => {
     expect(other).toEqual(["at most 1000 fields"]);
   });
 
-  it("names the policies that would break, at the fields that they need", () => {
+  it("lists the policies that it would break, and marks the fields that they need", () => {
     const touched = ["Name", "ServiceName"].map((name) => ({ key: fieldKey("", name), ref: name }));
     const { byField, broken } = refusalOf(
       error({
@@ -274,11 +274,11 @@ describe("a refusal", () => {
     expect([...byField.keys()]).toEqual([fieldKey("", "ServiceName")]);
   });
 
-  it("of a binding is told by member", () => {
+  it("of a binding is reported by member", () => {
     const errors = memberErrors(
       error({ pointer: "/display/name", code: "invalid_value", detail: "no column `a\u202eb`" }),
     );
-    expect(errors.get("/display/name")).toBe("no column `a⟨U+202E⟩b`");
+    expect(errors.get("/display/name")).toBe("no column a⟨U+202E⟩b");
     expect(memberErrors(new TypeError("network")).size).toBe(0);
   });
 });

@@ -71,7 +71,7 @@ const RESERVED = new Set(
 /** Why policies cannot use a field, or `null` if they can. */
 export function whyNoPolicy(map: string, name: string, type: LogicalType): string | null {
   if (type === "number") {
-    return "Policies cannot use numbers: they compare exactly what a span says, and numbers are for searching. Mark it as text to use it in policies.";
+    return "Policies cannot use numbers: they compare exact values, and numbers are for searches. Set the type to text to use it in policies.";
   }
   const segments = (map === "" ? name : map).split(".");
   const named = segments.every(
@@ -79,7 +79,7 @@ export function whyNoPolicy(map: string, name: string, type: LogicalType): strin
   );
   return named && segments[0] !== "user"
     ? null
-    : "Policies cannot name this column: its name is not made of letters, digits and underscores only, or means something else in a policy.";
+    : "Policies cannot name this column: its name has other characters than letters, digits and underscores, or is reserved in policies.";
 }
 
 /** Possible types of a field without a sample: text under a map key can be parsed as any type. */

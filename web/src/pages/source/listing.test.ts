@@ -19,12 +19,12 @@ const names = (listing: Partial<Listing>) =>
   );
 
 describe("the list", () => {
-  it("begins with what most spans have and ends with what is not known", () => {
+  it("is sorted by frequency, unknown frequencies last", () => {
     expect(names({})).toEqual(["ServiceName", "team", "http.route", "by.hand"]);
     expect(names({ order: "name" })).toEqual(["team", "ServiceName", "by.hand", "http.route"]);
   });
 
-  it("has the columns of the binding first", () => {
+  it("starts with the columns of the binding", () => {
     const two = [candidate("", "Links", null), candidate("", "SpanName", null)];
     const all = { text: "", place: EVERYWHERE, order: "frequency", only: null } as const;
     expect(listed(two, { ...all, leading: ["SpanName"] }).map(({ name }) => name)).toEqual([
@@ -33,18 +33,18 @@ describe("the list", () => {
     ]);
   });
 
-  it("is searched by all words, in names and examples", () => {
+  it("is searched for all words in names and examples", () => {
     expect(names({ text: "SPAN route" })).toEqual(["http.route"]);
     expect(names({ text: "/cart" })).toEqual(["http.route"]);
   });
 
-  it("can be of one place, or of some fields only", () => {
+  it("can be limited to one place, or to some fields", () => {
     expect(names({ place: COLUMNS })).toEqual(["ServiceName"]);
     expect(names({ place: "SpanAttributes" })).toEqual(["http.route", "by.hand"]);
     expect(names({ only: new Set([fieldKey("ResourceAttributes", "team")]) })).toEqual(["team"]);
   });
 
-  it("knows the places", () => {
+  it("has the places with their counts", () => {
     expect(placesOf(all)).toEqual([
       { place: "", count: 1 },
       { place: "ResourceAttributes", count: 1 },

@@ -34,7 +34,7 @@ describe("shares", () => {
   ])("%d of %d", (part, whole, text) => expect(formatShare(part, whole)).toBe(text));
 });
 
-it("says how many of what", () => {
+it("formats counts with a noun", () => {
   expect([counted(1, "field"), counted(1_200, "field"), counted(2, "key", "keys")]).toEqual([
     "1 field",
     "1,200 fields",
@@ -42,7 +42,7 @@ it("says how many of what", () => {
   ]);
 });
 
-it("says how many times less", () => {
+it("formats factors of reduction", () => {
   expect([formatGain(1.44), formatGain(12.4), formatGain(1_300.2), formatGain(0.6)]).toEqual([
     "1.4×",
     "12×",
@@ -51,7 +51,7 @@ it("says how many times less", () => {
   ]);
 });
 
-it("draws runs of numbers together", () => {
+it("combines consecutive numbers", () => {
   expect(ranges([2, 1, 3, 7, 9, 8, 12, 13])).toBe("1 to 3, 7 to 9, 12, 13");
   expect(ranges([])).toBe("");
 });

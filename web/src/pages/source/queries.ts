@@ -64,7 +64,7 @@ export async function tracesSeen(hours: number): Promise<{ traces: number; more:
     }),
   );
   if (typeof page === "string") {
-    throw new Error("The service answered in another form than was asked for.");
+    throw new Error("The service returned an unexpected response format.");
   }
   return { traces: page.trace_ids?.length ?? 0, more: page.next_cursor !== undefined };
 }

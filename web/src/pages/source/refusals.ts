@@ -1,4 +1,5 @@
 import { type Api, ApiError } from "../../api/client";
+import { plainMessage } from "../../lib/messages";
 import { visible } from "../../lib/visible";
 import { fieldKey } from "./fields";
 
@@ -60,5 +61,5 @@ function mentions(text: string, ref: string): boolean {
 /** Errors of a rejected `PUT /schema/binding` by member, such as `/display/name`. */
 export function memberErrors(error: unknown): ReadonlyMap<string, string> {
   const problems = error instanceof ApiError ? (error.problem.errors ?? []) : [];
-  return new Map(problems.map(({ pointer, detail }) => [pointer, visible(detail)]));
+  return new Map(problems.map(({ pointer, detail }) => [pointer, visible(plainMessage(detail))]));
 }

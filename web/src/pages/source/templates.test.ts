@@ -32,7 +32,7 @@ const marked = [
 const values = (ref: string, ...values: string[]) => ({ kind: "values", ref, values }) as const;
 
 describe("a role", () => {
-  it("is offered by what policies may use, environments and owners first", () => {
+  it("is offered for fields usable in policies, environments and owners first", () => {
     expect(fieldsForRoles(marked).map(({ ref }) => ref)).toEqual([
       ENV,
       'SpanAttributes["tenant.id"]',
@@ -53,16 +53,18 @@ describe("a role", () => {
     [values("Gone", "x"), ""],
     [{ kind: "everything" } as const, "true"],
     [{ kind: "own", expression: "Sampled" } as const, "Sampled"],
-  ])("says %o", (choice, expression) => expect(expressionOf(choice, marked)).toBe(expression));
+  ])("has an expression for %o", (choice, expression) =>
+    expect(expressionOf(choice, marked)).toBe(expression),
+  );
 
-  it("is named after what it opens", () => {
+  it("is named after the traces that it grants access to", () => {
     expect(roleNameOf(values(ENV, "Production EU"))).toBe("production-eu-traces");
     expect(roleNameOf(values(ENV, "日本"))).toBe("my-traces");
     expect(roleNameOf({ kind: "everything" })).toBe("all-traces");
     expect(titleOf(values(ENV, "a", "b"), marked)).toBe("Traces with deployment.environment a or b");
   });
 
-  it("cannot be called just anything", () => {
+  it("rejects unsuitable names", () => {
     expect(whyNoRoleName("on-call.eu_1")).toBeNull();
     expect(whyNoRoleName("On call")).toMatch(/space/);
     expect(whyNoRoleName("admin")).toMatch(/administration/);

@@ -81,7 +81,7 @@ export function roleNameOf(choice: Choice): string {
 /** Why a name is unsuitable for a first role, or `null`. */
 export function whyNoRoleName(name: string): string | null {
   if (name.toLowerCase() === "admin") {
-    return "“admin” gives administration. Choose another name, so that others can have this role without administering.";
+    return "The role “admin” grants administration. Choose another name, so that users can have this role without administration.";
   }
   return nameProblem(name);
 }

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { setupOfUrl, sourceOfUrl } from "./url";
 
-it("reads the step and the table, and nothing that is neither", () => {
+it("parses the step and the table, and ignores other parameters", () => {
   expect(setupOfUrl({ step: "fields", database: "otel", table: 2024 })).toEqual({
     step: "fields",
     database: "otel",
@@ -10,7 +10,7 @@ it("reads the step and the table, and nothing that is neither", () => {
   expect(setupOfUrl({ step: "elsewhere", database: "otel", other: 1 })).toEqual({});
 });
 
-it("reads the tab", () => {
+it("parses the tab", () => {
   expect(sourceOfUrl({ tab: "speed" })).toEqual({ tab: "speed" });
   expect(sourceOfUrl({ tab: 1 })).toEqual({});
 });

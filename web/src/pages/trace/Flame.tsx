@@ -98,7 +98,7 @@ export function Flame({ trace, state }: { trace: Trace; state: TraceState }) {
         }}
         className={classes.flameBox}
         role="application"
-        aria-label="Flame: arrow keys go from span to span, Enter opens its details"
+        aria-label="Flame graph: arrow keys move between spans, Enter opens the details"
         // biome-ignore lint/a11y/noNoninteractiveTabindex: arrow keys move within it
         tabIndex={0}
         data-spans

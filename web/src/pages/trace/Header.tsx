@@ -43,18 +43,18 @@ export function Header({
             </Button>
           </Menu.Target>
           <Menu.Dropdown>
-            <Menu.Item onClick={() => downloadTrace(trace, "json")}>JSON, as the API answers</Menu.Item>
+            <Menu.Item onClick={() => downloadTrace(trace, "json")}>JSON, as returned by the API</Menu.Item>
             <Menu.Item onClick={() => downloadTrace(trace, "otlp")}>OTLP JSON</Menu.Item>
           </Menu.Dropdown>
         </Menu>
-        <Tooltip label="Spans may have arrived since">
+        <Tooltip label="New spans may have arrived">
           <Button
             size="xs"
             variant="default"
             leftSection={<IconRefresh size={16} aria-hidden />}
             onClick={onReload}
           >
-            Load again
+            Reload
           </Button>
         </Tooltip>
       </PageTitle>

@@ -12,7 +12,7 @@ export function faultsAsText(faults: Faults): string[] {
   const said: string[] = [];
   if (faults.missingParents > 0) {
     said.push(
-      `${spans(faults.missingParents, "names a parent that is not in this trace and stands", "name a parent that is not in this trace and stand")} at the top level. The parent may not have been sent or stored yet.`,
+      `${spans(faults.missingParents, "has a parent that is not in this trace and is shown", "have a parent that is not in this trace and are shown")} at the top level. The parent may not have been sent or stored yet.`,
     );
   }
   if (faults.beforeParent > 0) {
@@ -22,21 +22,21 @@ export function faultsAsText(faults: Faults): string[] {
   }
   if (faults.cycles > 0) {
     said.push(
-      `${spans(faults.cycles, "has parents that lead back to itself and stands", "have parents that lead back to themselves and stand")} at the top level.`,
+      `${spans(faults.cycles, "is in a cycle of parents and is shown", "are in a cycle of parents and are shown")} at the top level.`,
     );
   }
   if (faults.duplicates > 0) {
     said.push(
-      `${spans(faults.duplicates, "has an id that an earlier one has, too", "have an id that an earlier one has, too")}. Children stand below the earlier one.`,
+      `${spans(faults.duplicates, "has the same id as an earlier span", "have the same id as an earlier span")}. Children are shown below the earlier one.`,
     );
   }
   if (faults.invalidDurations > 0) {
     said.push(
-      `${spans(faults.invalidDurations, "has", "have")} a duration below zero, which counts as 0: by its own clock it ended before it began.`,
+      `${spans(faults.invalidDurations, "has", "have")} a negative duration, which counts as 0: by its own clock, it ended before it started.`,
     );
   }
   if (faults.untimed > 0) {
-    said.push(`${spans(faults.untimed, "has", "have")} no start or duration that can be read.`);
+    said.push(`${spans(faults.untimed, "has", "have")} no valid start or duration.`);
   }
   return said;
 }
@@ -44,7 +44,7 @@ export function faultsAsText(faults: Faults): string[] {
 export function Notices({ faults, unknownSpan }: { faults: Faults; unknownSpan: string | null }) {
   const said = faultsAsText(faults);
   if (unknownSpan !== null) {
-    said.unshift(`The span ${unknownSpan}, which the address names, is not in this trace.`);
+    said.unshift(`The span ${unknownSpan} of the URL is not in this trace.`);
   }
   if (said.length === 0) {
     return null;

@@ -156,8 +156,7 @@ export function Panel({
           </SpanFact>
         )}
         {opens !== undefined && (
-          <SpanFact name="Opens">
-            the trace, by{" "}
+          <SpanFact name="Grants access">
             {opens.map(({ role, title }, place) => (
               // biome-ignore lint/suspicious/noArrayIndexKey: policies of a role are identified only by their order
               <span key={`${role} ${place}`}>
@@ -291,7 +290,7 @@ function Nothing({ what }: { what: string }) {
 function Cut({ length }: { length: number }) {
   return length > MOST ? (
     <Text size="sm" c="var(--tw-quiet)">
-      {(length - MOST).toLocaleString("en")} more are in the raw form.
+      {(length - MOST).toLocaleString("en")} more are under “Raw”.
     </Text>
   ) : null;
 }
@@ -318,16 +317,16 @@ function SpanFaults({ flags, trace, index }: { flags: number; trace: Trace; inde
     );
   }
   if ((flags & Flag.Cycle) !== 0) {
-    said.push("Its parents lead back to itself, so that it stands at the top level.");
+    said.push("It is in a cycle of parents, so that it is shown at the top level.");
   }
   if ((flags & Flag.Duplicate) !== 0) {
     said.push("An earlier span has the same id.");
   }
   if ((flags & Flag.InvalidDuration) !== 0) {
-    said.push("Its duration is below zero and counts as 0: by its own clock it ended before it began.");
+    said.push("Its duration is negative and counts as 0: by its own clock, it ended before it started.");
   }
   if ((flags & Flag.Untimed) !== 0) {
-    said.push("Its start or duration cannot be read.");
+    said.push("Its start or duration is invalid.");
   }
   return said.length === 0 ? null : (
     <div className={classes.spanFaults} role="note">

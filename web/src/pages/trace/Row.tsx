@@ -139,10 +139,10 @@ export function faultName(flags: number): string {
     : (flags & Flag.BeforeParent) !== 0
       ? "Begins before its parent"
       : (flags & Flag.Cycle) !== 0
-        ? "Its parents lead back to itself"
+        ? "In a cycle of parents"
         : (flags & Flag.Duplicate) !== 0
           ? "Same id as an earlier span"
-          : "Without readable times";
+          : "Invalid times";
 }
 
 /** Bar of the span's time, with its parts on the critical path and its duration. */

@@ -43,7 +43,7 @@ export function Toolbar({ trace, state }: { trace: Trace; state: TraceState }) {
         data={[
           { value: "waterfall", label: "Waterfall" },
           { value: "flame", label: "Flame" },
-          { value: "groups", label: "Groups" },
+          { value: "groups", label: "By operation" },
         ]}
       />
       <Finder state={state} />
@@ -59,7 +59,7 @@ export function Toolbar({ trace, state }: { trace: Trace; state: TraceState }) {
       )}
       {view === "waterfall" && (
         <Group gap={2} wrap="nowrap">
-          {tool("Collapse one level more (c)", <IconChevronsUp size={16} aria-hidden />, {
+          {tool("Collapse one level (c)", <IconChevronsUp size={16} aria-hidden />, {
             do: "level",
             collapse: true,
           })}
@@ -113,7 +113,7 @@ function Finder({ state }: { state: TraceState }) {
     asked.trim() === ""
       ? ""
       : !ready
-        ? "Looking…"
+        ? "Searching…"
         : found.spans.length === 0
           ? "None"
           : place > 0

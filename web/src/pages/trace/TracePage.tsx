@@ -52,7 +52,7 @@ function Loading({ progress }: { progress: Progress }) {
         <Loader size="sm" aria-hidden />
         <Text>
           {progress.bytes === 0
-            ? "Asking for the trace…"
+            ? "Requesting the trace…"
             : `Received ${(progress.bytes / 1e6).toFixed(1)} MB, ${progress.spans.toLocaleString("en")} spans…`}
         </Text>
       </Group>
@@ -71,12 +71,12 @@ function NoSuchTrace({ id, onRetry }: { id: string; onRetry: () => void }) {
         icon={<IconMoodEmpty size={32} aria-hidden />}
       >
         <p>
-          Looked for <code className={classes.id}>{<Visible text={id} most={64} />}</code>. A trace that has
-          just been sent may take a moment to arrive. A trace opens to those who have a role with a policy
-          that one of its spans satisfies;{" "}
+          Trace id: <code className={classes.id}>{<Visible text={id} most={64} />}</code>. A trace that has
+          just been sent may take a moment to arrive. Access to a trace requires a role with a policy that one
+          of its spans satisfies;{" "}
           {me.is_admin
-            ? "that holds for administrators, too: see your roles."
-            : "ask an administrator if you should see it, and send this address along."}
+            ? "this applies to administrators, too: check your roles."
+            : "if you need access, send the address of this page to an administrator."}
         </p>
         <Group justify="center" gap="xs">
           <Button variant="default" onClick={onRetry}>

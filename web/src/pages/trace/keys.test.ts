@@ -4,7 +4,7 @@ import { actionOf, needsFocus } from "./keys";
 const key = (name: string, more = {}) =>
   actionOf({ key: name, shiftKey: false, ctrlKey: false, altKey: false, metaKey: false, ...more });
 
-it("keys of the browser stay its own", () => {
+it("keys with modifiers and unknown keys are left to the browser", () => {
   expect(key("e", { ctrlKey: true })).toBeNull();
   expect(key("F5")).toBeNull();
   expect(key("ArrowLeft", { altKey: true })).toBeNull();
@@ -16,7 +16,7 @@ it("letters with shift go backwards", () => {
   expect(key("+", { shiftKey: true })).toEqual({ do: "zoom", factor: 0.5 });
 });
 
-it("what moves elsewhere needs the focus, what jumps does not", () => {
+it("keys that also scroll need the focus, keys that jump do not", () => {
   expect(needsFocus({ do: "move", rows: 1 })).toBe(true);
   expect(needsFocus({ do: "error", forward: true })).toBe(false);
 });

@@ -26,21 +26,21 @@ function load(text: string, failure?: Error) {
   return { fetched, trace: new QueryClient().fetchQuery(traceQuery("t", () => undefined)) };
 }
 
-it("a whole answer is a trace", async () => {
+it("a complete response is a trace", async () => {
   expect((await load(whole).trace).count).toBe(1);
 });
 
 it.each([
   ["ends early", undefined],
   ["fails", new TypeError("network error")],
-])("an answer that %s broke off, and is not fetched again by itself", async (_, failure) => {
+])("a response that %s was aborted, and is not requested again automatically", async (_, failure) => {
   const { fetched, trace } = load(whole.slice(0, 60), failure);
-  await expect(trace).rejects.toThrow(/broke off/);
+  await expect(trace).rejects.toThrow(/was aborted/);
   await expect(trace).rejects.not.toBeInstanceOf(TypeError);
   expect(fetched).toHaveBeenCalledTimes(1);
 });
 
-it("a service that cannot be reached is told from that", async () => {
+it("an unreachable service gives another error than an aborted response", async () => {
   vi.spyOn(globalThis, "fetch").mockRejectedValue(new TypeError("Failed to fetch"));
   const trace = new QueryClient().fetchQuery(traceQuery("t", () => undefined));
   await expect(trace).rejects.toBeInstanceOf(TypeError);

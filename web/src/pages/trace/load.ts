@@ -60,7 +60,7 @@ async function load(
 }
 
 function brokeOff(): Error {
-  return new Error("The answer broke off before the trace was complete. Load it again.");
+  return new Error("The response was aborted before the trace was complete. Reload it.");
 }
 
 /** The response is complete if and only if its document is closed. */

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { rangeOfUrl, traceOfUrl, zoomOfRange } from "./url";
 
-describe("the address of a trace page", () => {
-  it("keeps what it knows, as text, and nothing else", () => {
+describe("the URL of a trace page", () => {
+  it("keeps known parameters only, as text", () => {
     expect(traceOfUrl({ span: 1234, view: "flame", zoom: "1-20", find: true, other: 1 })).toEqual({
       span: "1234",
       view: "flame",
@@ -15,7 +15,7 @@ describe("the address of a trace page", () => {
     );
   });
 
-  it("holds the zoom in nanoseconds", () => {
+  it("contains the zoom in nanoseconds", () => {
     expect(rangeOfUrl(zoomOfRange({ from: 10.4, to: 20.2 }))).toEqual({ from: 10, to: 21 });
     expect(rangeOfUrl("5-5")).toBeNull();
     expect(rangeOfUrl(undefined)).toBeNull();

@@ -6,7 +6,7 @@ import { useFind } from "./useFind";
 
 const trace = traceOf("t", SCHEMA, [span("root", "", 0, 9), span("leaf", "root", 1, 2)]);
 
-it("finds, and is done at once with a text that looks for nothing", async () => {
+it("finds spans, and finishes at once for a text without search terms", async () => {
   const { result, rerender } = renderHook(({ text }) => useFind(trace, text), {
     initialProps: { text: "leaf" },
   });

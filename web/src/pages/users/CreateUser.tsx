@@ -57,7 +57,7 @@ export function CreateUser({ opened, onClose }: { opened: boolean; onClose: () =
           <Stack gap="md">
             <TextInput
               label="User name"
-              description="As they will type it at the log-in; upper and lower case are the same"
+              description="As typed at the sign-in; upper and lower case are the same"
               required
               withAsterisk={false}
               maxLength={128}
@@ -71,7 +71,7 @@ export function CreateUser({ opened, onClose }: { opened: boolean; onClose: () =
             <RolesSelect
               value={roles}
               onChange={setRoles}
-              description="Their policies open traces; admin administers, and opens none by itself"
+              description="Their policies grant access to traces; admin grants administration only"
             />
             <AttributesEditor rows={rows} onChange={setRows} strict={strict} />
             {create.isError && <ErrorNotice error={create.error} />}

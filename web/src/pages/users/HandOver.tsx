@@ -9,8 +9,8 @@ export function HandOver({ username, password }: { username: string; password: s
   return (
     <Secret value={password} what="password">
       <Text size="sm" mb="xs">
-        Hand it to its owner, best another way than the text below. It works until they have chosen a password
-        of their own, which the first log-in asks for.
+        Send it to the user, preferably by another channel than the text below. It is valid until the user has
+        chosen their own password, as the first sign-in requires.
       </Text>
       <Text
         component="pre"

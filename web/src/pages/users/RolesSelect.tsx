@@ -19,7 +19,7 @@ export function RolesSelect({
     <MultiSelect
       label="Roles"
       description={description}
-      placeholder={value.length === 0 ? "Without roles nothing is shown" : ""}
+      placeholder={value.length === 0 ? "No roles: no access to traces" : ""}
       data={[...names].sort()}
       value={[...value]}
       onChange={onChange}
@@ -28,7 +28,7 @@ export function RolesSelect({
       hidePickedOptions
       nothingFoundMessage="No such role"
       error={roles.isError ? "The roles could not be loaded" : null}
-      clearButtonProps={{ "aria-label": "Take away all roles" }}
+      clearButtonProps={{ "aria-label": "Remove all roles" }}
     />
   );
 }

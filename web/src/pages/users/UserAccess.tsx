@@ -6,6 +6,7 @@ import { useMe } from "../../app/useMe";
 import { ErrorNotice } from "../../components/ErrorNotice";
 import { InWords } from "../../components/InWords";
 import { PageLink } from "../../components/links";
+import { Message } from "../../components/Message";
 import { Section } from "../../components/Section";
 import { StateBadge } from "../../components/StateBadge";
 import { Visible } from "../../components/Visible";
@@ -20,7 +21,7 @@ export function UserAccess({ username }: { username: string }) {
   return (
     <Section
       title="Effective access"
-      about="As it applies now: a trace is shown, whole, when any of its spans satisfies any of these policies."
+      about="The current access: a trace is shown, whole, if any of its spans satisfies any of these policies."
       actions={<SeeTheirs username={username} />}
     >
       {data === undefined ? (
@@ -67,12 +68,14 @@ function Summary({ access }: { access: Api["UserAccess"] }) {
   return (
     <Text component="div" size="sm">
       {user.disabled ? (
-        <StateBadge color="red">Sees nothing</StateBadge>
+        <StateBadge color="red">No access</StateBadge>
       ) : (
-        nothing && <StateBadge color="gray">Sees no traces</StateBadge>
+        nothing && <StateBadge color="gray">No access to traces</StateBadge>
       )}{" "}
-      <Visible text={summary} />{" "}
-      {user.disabled ? "Enabled again, what follows would hold." : roles.length === 0 && "Give a role above."}
+      <Message text={summary} />{" "}
+      {user.disabled
+        ? "The access below applies if the account is enabled again."
+        : roles.length === 0 && "Assign a role above."}
     </Text>
   );
 }
@@ -86,10 +89,10 @@ function RoleAccess({ role, attributes }: { role: Api["AccessRole"]; attributes:
           {role.name}
         </PageLink>
       </Title>
-      {role.name === "admin" && <Text size="sm">Administers: users, roles, trace source, audit.</Text>}
+      {role.name === "admin" && <Text size="sm">Administration: users, roles, trace source, audit.</Text>}
       {role.policies.length === 0 ? (
         <Text size="sm" c="var(--tw-quiet)">
-          Has no policy, and so opens no trace.
+          Has no policies, and grants no access to traces.
         </Text>
       ) : (
         <Stack gap="sm">
@@ -123,8 +126,8 @@ function PolicyAccess({
       )}
       {policy.in_words === undefined ? (
         <Text component="div" size="sm" my={4}>
-          <StateBadge color="red">Broken</StateBadge> It does not fit the marked fields any more, and keeps
-          whoever has it from reading any trace. Mend it in its role.
+          <StateBadge color="red">Broken</StateBadge> It is not valid for the current fields, and its users
+          cannot read any trace. Fix it in its role.
         </Text>
       ) : (
         <InWords text={policy.in_words} />
@@ -155,7 +158,7 @@ function PolicyAccess({
                       <Group gap={6}>
                         <StateBadge color="yellow">Not set</StateBadge>
                         <Text span size="sm">
-                          what compares with it is satisfied by no span
+                          comparisons with it match no span
                         </Text>
                       </Group>
                     ) : (

@@ -16,21 +16,21 @@ export function UserSessions({ username }: { username: string }) {
   return (
     <Section
       title="Sessions"
-      about="Where this user is logged in. A session ends by logging out, by a new password, or here."
+      about="Where this user is signed in. A session ends when the user signs out, with a new password, or here."
       actions={
         data !== undefined &&
         data.sessions.length > 0 && (
           <Confirm
-            label="End all sessions"
-            title={`End all sessions of ${username}?`}
+            label="Sign out all sessions"
+            title={`Sign out all sessions of ${username}?`}
             action={async () => {
               await ask(api.DELETE("/users/{username}/sessions", { params: { path: { username } } }));
               await refetch();
             }}
           >
             {me.username === username
-              ? "This is you: you will have to log in again at once."
-              : "They have to log in again everywhere. To keep them out, disable the account or rotate the password."}
+              ? "This is your own account: you will have to sign in again at once."
+              : "The user has to sign in again everywhere. To block the user, disable the account or rotate the password."}
           </Confirm>
         )
       }
@@ -60,7 +60,7 @@ export function UserKeys({ username }: { username: string }) {
   return (
     <Section
       title="API keys"
-      about="Programs and agents that read with this user's roles. Only the user can make them; rotating the password leaves them."
+      about="For programs and agents that read with this user's access. Only the user can create them; rotating the password does not revoke them."
       actions={
         data !== undefined &&
         data.api_keys.length > 0 && (
@@ -72,7 +72,7 @@ export function UserKeys({ username }: { username: string }) {
               await refetch();
             }}
           >
-            Everything that uses one of them is refused from its next request on. They cannot be brought back.
+            After this, requests with these keys are rejected. This cannot be undone.
           </Confirm>
         )
       }

@@ -52,13 +52,13 @@ function OneUser({ username }: { username: string }) {
     }
     return error instanceof ApiError && error.status === 404 ? (
       <EmptyState title="There is no such user">
-        Perhaps they were deleted. What they did is still in the audit.
+        The user may have been deleted. Their actions are still in the audit log.
         <Group justify="center" mt="md">
           <ButtonLink to="/users" variant="default">
             All users
           </ButtonLink>
           <ButtonLink to="/audit" search={{ actor: username }} variant="default">
-            Look in the audit
+            Show in the audit log
           </ButtonLink>
         </Group>
       </EmptyState>
@@ -79,13 +79,13 @@ function OneUser({ username }: { username: string }) {
         <Group gap="md" mt={-8}>
           <UserStateBadge user={user} />
           <Text size="sm" c="var(--tw-quiet)">
-            Last log-in <Ago at={user.last_login_at} />
+            Last sign-in <Ago at={user.last_login_at} />
           </Text>
           <Text size="sm" c="var(--tw-quiet)">
             Created <Time at={user.created_at} digits={0} />
           </Text>
           <PageLink to="/audit" search={{ actor: user.username }} size="sm">
-            In the audit
+            In the audit log
           </PageLink>
         </Group>
       </div>
@@ -94,7 +94,7 @@ function OneUser({ username }: { username: string }) {
         <div>
           <HandOver username={user.username} password={password} />
           <Button mt="xs" size="xs" variant="default" onClick={() => setPassword(null)}>
-            I have it, hide it
+            Hide the password
           </Button>
         </div>
       )}
@@ -145,7 +145,7 @@ function Actions({
           </Button>
           <Confirm
             label="Rotate password"
-            title={`Give ${named} a new password?`}
+            title={`Rotate the password of ${named}?`}
             color="brand"
             action={async () => {
               const made = await ask(api.POST("/users/{username}/password", { params: { path } }));
@@ -153,26 +153,21 @@ function Actions({
               void userChanged(username);
             }}
           >
-            The present password stops working and all sessions of {named} end. The new one is shown to you
-            this once, and they choose their own at the next log-in. API keys stay; revoke them below if they
-            may be in wrong hands.
+            The current password stops working, and all sessions of {named} are signed out. The new one is
+            shown only once, and has to be changed at the next sign-in. API keys stay valid; revoke them below
+            if they may be compromised.
           </Confirm>
         </>
       )}
       {user.disabled ? (
-        <Confirm
-          label="Enable"
-          title={`Let ${named} in again?`}
-          color="brand"
-          action={() => setDisabled(false)}
-        >
-          They can log in and use their API keys again, with the roles and attributes below.
+        <Confirm label="Enable" title={`Enable ${named}?`} color="brand" action={() => setDisabled(false)}>
+          The user can sign in and use their API keys again, with the roles and attributes below.
         </Confirm>
       ) : (
         <Confirm label="Disable" title={`Disable ${named}?`} action={() => setDisabled(true)}>
           {self
-            ? "This is you: you are logged out at once, and somebody else has to let you in again."
-            : "They can neither log in nor use API keys from their next request on. Nothing is deleted; you can let them in again."}
+            ? "This is your own account: you are signed out at once, and another administrator has to enable it again."
+            : "From the next request on, the user can neither sign in nor use API keys. Nothing is deleted; you can enable the account again."}
         </Confirm>
       )}
       <Confirm
@@ -191,8 +186,8 @@ function Actions({
           notifications.show({ message: `${named} was deleted` });
         }}
       >
-        The account goes with its sessions and API keys, for good. What it did stays in the audit. To keep
-        somebody out for a while, disable them instead.
+        The account is deleted permanently, with its sessions and API keys. Its actions stay in the audit log.
+        To block a user temporarily, disable the account instead.
       </Confirm>
     </>
   );

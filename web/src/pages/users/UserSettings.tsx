@@ -18,7 +18,7 @@ export function UserSettings({ draft }: { draft: ReturnType<typeof useUserDraft>
     return null;
   }
   return (
-    <Section title="Roles and attributes" about="What is saved holds from the user's next request on.">
+    <Section title="Roles and attributes" about="Takes effect on the user's next request.">
       <UnsavedChanges when={draft.touched} />
       <form
         onSubmit={(event) => {
@@ -80,9 +80,9 @@ function Conflict({
       color="yellow"
       variant="light"
       icon={<IconArrowsSplit2 aria-hidden />}
-      title="Somebody changed this user in the meantime"
+      title="Another administrator changed this user in the meantime"
     >
-      <Text size="sm">Nothing of yours is lost, and nothing of it is saved yet. Saved since you began:</Text>
+      <Text size="sm">Your changes are kept, and not saved yet. Saved since you started:</Text>
       <List size="sm" my="xs">
         {(changes.length === 0 ? ["the account was disabled or enabled"] : changes).map((change) => (
           <List.Item key={change}>
@@ -97,7 +97,7 @@ function Conflict({
       )}
       <Group gap="xs">
         <Button size="xs" onClick={keep}>
-          Put my changes on top
+          Apply my changes on top
         </Button>
         <Button size="xs" variant="default" onClick={onDiscard}>
           Discard mine

@@ -86,13 +86,13 @@ function UsersList() {
       <Filters asked={asked} onChange={change} />
       <Text size="sm" c="var(--tw-quiet)" mb="xs" role="status">
         {narrowed ? `${users.length} of ${all.length}` : all.length}
-        {hasNextPage ? (narrowed ? " so far, looking through the others…" : " so far") : ""}{" "}
+        {hasNextPage ? (narrowed ? " so far, searching the others…" : " so far") : ""}{" "}
         {all.length === 1 ? "user" : "users"}
       </Text>
       {error !== null && <ErrorNotice error={error} onRetry={() => void fetchNextPage()} />}
       {users.length === 0 && !hasNextPage ? (
-        <EmptyState title="No such user" icon={<IconUsers size={32} aria-hidden />}>
-          No user fits what is asked for above.
+        <EmptyState title="No matching user" icon={<IconUsers size={32} aria-hidden />}>
+          No user matches the filters.
           <br />
           <Button
             mt="md"
@@ -168,7 +168,7 @@ function Filters({
           { value: "active", label: "Active" },
           { value: "disabled", label: "Disabled" },
           { value: "must_change_password", label: "Must change password" },
-          { value: "never_logged_in", label: "Never logged in" },
+          { value: "never_logged_in", label: "Never signed in" },
         ]}
         value={asked.state ?? null}
         onChange={(state) => onChange({ state: isUserState(state) ? state : undefined })}
@@ -187,7 +187,7 @@ function UsersTable({ users }: { users: readonly Api["User"][] }) {
             <Table.Th>Name</Table.Th>
             <Table.Th>Roles</Table.Th>
             <Table.Th>State</Table.Th>
-            <Table.Th>Last log-in</Table.Th>
+            <Table.Th>Last sign-in</Table.Th>
             <Table.Th>Attributes</Table.Th>
           </Table.Tr>
         </Table.Thead>

@@ -31,8 +31,9 @@ export function ViewAsRoles({ opened, onClose }: { opened: boolean; onClose: () 
       >
         <Stack gap="md">
           <Text size="sm">
-            Until you end it, you see the traces that somebody with these roles and attributes would see, in
-            this session only. You stay an administrator otherwise, and the audit says that it was you.
+            Until you end the preview, you see the traces that a user with these roles and attributes would
+            see, in this session only. You stay an administrator otherwise, and the audit log records your
+            name.
           </Text>
           <RolesSelect value={roles} onChange={setRoles} />
           <AttributesEditor rows={rows} onChange={setRows} strict={strict} />

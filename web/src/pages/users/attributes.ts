@@ -55,9 +55,9 @@ export function problemsOf(rows: readonly AttributeRow[]): Map<number, string> {
   const seen = new Set<string>();
   for (const { id, name } of rows) {
     if (name.trim() === "") {
-      problems.set(id, "Give it a name, or remove it");
+      problems.set(id, "Enter a name, or remove the attribute");
     } else if (seen.has(name)) {
-      problems.set(id, "There is one of this name already");
+      problems.set(id, "This name is already used");
     }
     seen.add(name);
   }

@@ -34,8 +34,8 @@ export function changeOf(from: Settings, to: Settings): Api["UserChange"] {
 /** Describes a change, one line per difference. */
 export function describeChange(from: Settings, to: Settings): string[] {
   const lines = [
-    ...to.roles.filter((role) => !from.roles.includes(role)).map((role) => `role ${role} given`),
-    ...from.roles.filter((role) => !to.roles.includes(role)).map((role) => `role ${role} taken away`),
+    ...to.roles.filter((role) => !from.roles.includes(role)).map((role) => `role ${role} added`),
+    ...from.roles.filter((role) => !to.roles.includes(role)).map((role) => `role ${role} removed`),
   ];
   for (const name of names(from.attributes, to.attributes)) {
     const [before, after] = [own(from.attributes, name), own(to.attributes, name)];

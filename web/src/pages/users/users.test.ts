@@ -5,68 +5,68 @@ import { changeOf, describeChange, mergeChanges } from "./merge";
 import { attributesNamed } from "./policyAttributes";
 import { usersOfUrl } from "./url";
 
-describe("attributes that are edited", () => {
-  it("come back as they were, whatever their kind and name", () => {
+describe("edited attributes", () => {
+  it("keep their kinds and names in a round trip", () => {
     const attributes = JSON.parse('{"team":"a","oncall":false,"tenants":["x","y, z"],"__proto__":"p"}');
     expect(JSON.stringify(attributesOf(rowsOf(attributes)))).toBe(JSON.stringify(attributes));
   });
 
-  it("count what is typed and not entered yet, once", () => {
+  it("include typed text that is not entered yet, once", () => {
     const row = { ...newRow(), name: "tenants", kind: "list" as const, list: ["x"] };
     expect(attributesOf([{ ...row, typed: " y, z " }])).toEqual({ tenants: ["x", "y, z"] });
     expect(attributesOf([{ ...row, typed: "x" }])).toEqual({ tenants: ["x"] });
   });
 
-  it("need names, each once", () => {
+  it("need unique names", () => {
     const rows = [newRow(), { ...newRow(), name: "a" }, { ...newRow(), name: "a" }];
     expect([...problemsOf(rows).keys()]).toEqual([rows[0]?.id, rows[2]?.id]);
   });
 
-  it("are told in one line", () => {
+  it("are formatted on one line", () => {
     expect(attributesText({ team: "a", oncall: true, tenants: ["x", "y"], none: [] })).toBe(
       "team: a · oncall: true · tenants: x, y · none: (empty list)",
     );
   });
 });
 
-describe("two changes of one user", () => {
+describe("concurrent changes of a user", () => {
   const base = { roles: ["a", "b"], attributes: { team: "one", tenants: ["x"], old: true } };
   const mine = { roles: ["b", "c"], attributes: { team: "two", tenants: ["x"], old: true } };
   const theirs = { roles: ["a", "b", "d"], attributes: { team: "one", tenants: ["x", "y"] } };
 
-  it("are both kept", () => {
+  it("are merged", () => {
     expect(mergeChanges(base, mine, theirs)).toEqual({
       settings: { roles: ["b", "d", "c"], attributes: { team: "two", tenants: ["x", "y"] } },
       both: [],
     });
   });
 
-  it("of one attribute leave mine, and say so", () => {
+  it("of the same attribute keep mine, and report it", () => {
     const other = { ...base, attributes: { ...base.attributes, team: "three" } };
     const { settings, both } = mergeChanges(base, mine, other);
     expect(settings.attributes.team).toBe("two");
     expect(both).toEqual(["team"]);
   });
 
-  it("that are the same are no conflict", () => {
+  it("do not conflict if they are equal", () => {
     expect(mergeChanges(base, mine, mine)).toEqual({ settings: mine, both: [] });
   });
 
-  it("are described", () => {
+  it("are described by line", () => {
     expect(describeChange(base, theirs)).toEqual([
-      "role d given",
+      "role d added",
       "attribute tenants changed from x to x, y",
       "attribute old removed",
     ]);
   });
 
-  it("are sent as what differs", () => {
+  it("are sent as differences", () => {
     expect(changeOf(base, { ...base, roles: ["b", "a"] })).toEqual({});
     expect(changeOf(base, mine)).toEqual({ roles: ["b", "c"], attributes: mine.attributes });
   });
 });
 
-describe("a draft that is saved", () => {
+describe("a draft after a save", () => {
   const user = (roles: string[], tag: string) => ({
     data: {
       id: "1",
@@ -83,23 +83,23 @@ describe("a draft that is saved", () => {
   const sent = { ...draftOf(user(["a"], "1")), roles: ["a", "b"] };
   const saved = user(["a", "b"], "2");
 
-  it("is done with when nothing was changed meanwhile", () => {
+  it("is discarded if nothing was changed during the save", () => {
     expect(afterSaving(sent, saved)).toBeNull();
     expect(afterSaving(null, saved)).toBeNull();
   });
 
-  it("keeps what was changed meanwhile, as a change of what was saved", () => {
+  it("keeps changes made during the save, based on the saved version", () => {
     const left = afterSaving({ ...sent, roles: ["a", "b", "c"] }, saved);
     expect(left?.base.tag).toBe("2");
     expect(left === null ? null : changeOf(saved.data, settingsOf(left))).toEqual({ roles: ["a", "b", "c"] });
   });
 
-  it("keeps a row whose name is not written yet", () => {
+  it("keeps a row without a name", () => {
     expect(afterSaving({ ...sent, rows: [...sent.rows, newRow()] }, saved)).not.toBeNull();
   });
 });
 
-describe("attributes that a policy names", () => {
+describe("attributes in a policy", () => {
   it.each([
     ["ServiceName == user.attributes.team", ["team"]],
     [
@@ -113,8 +113,8 @@ describe("attributes that a policy names", () => {
   ])("%s", (expression, names) => expect(attributesNamed(expression)).toEqual(names));
 });
 
-describe("the address of the list of users", () => {
-  it("keeps what it knows", () => {
+describe("the URL of the user list", () => {
+  it("keeps known parameters only", () => {
     expect(usersOfUrl({ find: 42, role: "ops", state: "disabled", other: 1 })).toEqual({
       find: "42",
       role: "ops",

@@ -4,6 +4,7 @@ import { useNavigate } from "@tanstack/react-router";
 import { type Api, api, ask } from "../../api/client";
 import { previewChanged } from "../../app/preview";
 import { errorText } from "../../components/errorText";
+import { plainMessage } from "../../lib/messages";
 import { visible } from "../../lib/visible";
 
 /** Starts a preview and opens the search. */
@@ -28,8 +29,8 @@ export function useViewAsUser(username: string): { isPending: boolean; begin: ()
         onError: (error) =>
           notifications.show({
             color: "red",
-            title: "The preview did not begin",
-            message: visible(errorText(error)),
+            title: "The preview could not be started",
+            message: visible(plainMessage(errorText(error))),
           }),
       },
     );

@@ -4,6 +4,7 @@ import { type Api, ApiError } from "../../../api/client";
 import { useMe } from "../../../app/useMe";
 import { ErrorNotice } from "../../../components/ErrorNotice";
 import { PageLink } from "../../../components/links";
+import { Message } from "../../../components/Message";
 import { StateBadge } from "../../../components/StateBadge";
 import { Visible } from "../../../components/Visible";
 import { inOrder, verdictText } from "./explanation";
@@ -26,7 +27,7 @@ export function Explained({
     return <Verdict explanation={data} own={user === null} onGo={onGo} />;
   }
   if (error === null || isFetching) {
-    return <Skeleton height={120} aria-label="Asking why" />;
+    return <Skeleton height={120} aria-label="Loading the explanation" />;
   }
   return <NotExplained error={error} own={user === null} onRetry={() => void refetch()} />;
 }
@@ -37,11 +38,11 @@ export function NotExplained({ error, own, onRetry }: { error: unknown; own: boo
     return (
       <Alert role="alert" color="gray" variant="light" title="There is nothing to explain">
         {own ? (
-          "This trace is not open to you any more: a role, a policy or the trace changed since it was loaded. Load it again."
+          "You no longer have access to this trace: a role, a policy or the trace changed after it was loaded. Reload it."
         ) : (
           <>
-            No trace with this id is stored, or the service is set to tell administrators nothing about traces
-            that they may not read themselves (<code>discovery_samples = false</code>).
+            No trace with this id is stored, or the service is configured to show administrators nothing about
+            traces that they may not read themselves (<code>discovery_samples = false</code>).
           </>
         )}
       </Alert>
@@ -71,17 +72,17 @@ function Verdict({
           {verdictText(verdict)}
         </StateBadge>
         <p className={classes.verdict}>
-          <Visible text={explanation.summary} />
+          <Message text={explanation.summary} />
         </p>
         <Text size="xs" c="var(--tw-quiet)" component="div">
           <Who user={user} />
           {", "}
-          {spans.toLocaleString("en")} {spans === 1 ? "span" : "spans"} looked at
+          {spans.toLocaleString("en")} {spans === 1 ? "span" : "spans"} evaluated
         </Text>
       </div>
       {!explanation.details && (
         <Text size="sm" role="note">
-          In counts only: you may not read this trace yourself, so that nothing of its spans is shown.
+          Counts only: you may not read this trace yourself, so that nothing of its spans is shown.
         </Text>
       )}
       {restriction !== undefined && <RestrictionCard verdict={restriction} onGo={onGo} />}

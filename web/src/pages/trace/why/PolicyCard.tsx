@@ -5,6 +5,7 @@ import type { Api } from "../../../api/client";
 import { useMe } from "../../../app/useMe";
 import { InWords } from "../../../components/InWords";
 import { PageLink } from "../../../components/links";
+import { Message } from "../../../components/Message";
 import { Visible } from "../../../components/Visible";
 import { DecidedDetails, DecidedExpression, Outcome } from "../../../editor/Decided";
 import { nameOrNone } from "../../../lib/names";
@@ -14,8 +15,8 @@ import classes from "./why.module.css";
 type Go = ((span: Api["SpanMention"]) => boolean) | null;
 
 const SAID: Readonly<Record<Api["PolicyVerdict"], string>> = {
-  satisfied: "opens it",
-  not_satisfied: "not satisfied",
+  satisfied: "grants access",
+  not_satisfied: "no match",
   broken: "broken",
 };
 
@@ -51,8 +52,8 @@ export function PolicyCard({
 export function RestrictionCard({ verdict, onGo }: { verdict: Api["PolicyExplanation"]; onGo: Go }) {
   return (
     <Card
-      name={<strong>Restriction of the API key</strong>}
-      said={verdict.outcome === "satisfied" ? "satisfied" : SAID[verdict.outcome]}
+      name={<strong>Constraint of the API key</strong>}
+      said={verdict.outcome === "satisfied" ? "match" : SAID[verdict.outcome]}
       verdict={verdict}
       unfolded
       roleName={null}
@@ -126,7 +127,7 @@ function Body({
         <div>
           <span className={classes.label}>
             Expression
-            {decided_by !== undefined && ", with what decided"}
+            {decided_by !== undefined && ", with the decisive parts"}
             {me.is_admin && roleName !== null && (
               <>
                 {" · "}
@@ -144,11 +145,11 @@ function Body({
       )}
       {verdict.outcome === "broken" && (
         <div>
-          It does not fit the marked fields any more, and keeps whoever has it from reading any trace.{" "}
-          {me.is_admin ? "Mend it in its role." : "Tell an administrator."}
+          It is not valid for the current fields, and its users cannot read any trace.{" "}
+          {me.is_admin ? "Fix it in its role." : "Tell an administrator."}
           {verdict.errors?.map(({ line, column, message, hint }) => (
             <p key={`${line} ${column} ${message}`} className={classes.error}>
-              {line}:{column} <Visible text={hint === undefined ? message : `${message} (${hint})`} />
+              {line}:{column} <Message text={hint === undefined ? message : `${message} (${hint})`} />
             </p>
           ))}
         </div>
@@ -197,7 +198,7 @@ function SpanLink({ span, onGo }: { span: Api["SpanMention"]; onGo: Go }) {
       </UnstyledButton>
       {absent && (
         <span role="status" className={classes.quiet}>
-          It arrived after this page was loaded. Load the trace again to see it.
+          The span arrived after this page was loaded. Reload the trace to see it.
         </span>
       )}
     </>

@@ -19,7 +19,7 @@ export function ViewersList({ id, onExplain }: { id: string; onExplain: (usernam
   const [shown, setShown] = useState(SOME);
   if (data === undefined) {
     return error === null || isFetching ? (
-      <Skeleton height={120} aria-label="Asking who can see it" />
+      <Skeleton height={120} aria-label="Loading the users who can see it" />
     ) : (
       <NotExplained error={error} own={false} onRetry={() => void refetch()} />
     );
@@ -30,12 +30,12 @@ export function ViewersList({ id, onExplain }: { id: string; onExplain: (usernam
         {viewersText(data)}
       </Text>
       <Text size="xs" c="var(--tw-quiet)">
-        Of the accounts that are not disabled, with their roles and attributes as they are now.
+        Enabled accounts only, with their current roles and attributes.
         {data.changed_meanwhile &&
-          " Users, roles or the access model changed while this list was made: load it again to be sure."}
+          " Users, roles or the access model changed while this list was created: reload it to be sure."}
       </Text>
       {data.broken.length > 0 && (
-        <Alert color="orange" variant="light" title="Who sees nothing, because a policy is broken">
+        <Alert color="orange" variant="light" title="Users without access because a policy is broken">
           <ul className={classes.spans}>
             {data.broken.map(({ username, role, title }) => (
               <li key={`${username} ${role} ${title}`}>
@@ -46,7 +46,11 @@ export function ViewersList({ id, onExplain }: { id: string; onExplain: (usernam
         </Alert>
       )}
       {data.must_change_password.length > 0 && (
-        <Alert color="blue" variant="light" title="Who will see it once the password is changed">
+        <Alert
+          color="blue"
+          variant="light"
+          title="Users who will have access after they change their password"
+        >
           <ul className={classes.spans}>
             {data.must_change_password.slice(0, shown).map((username) => (
               <li key={username}>

@@ -11,7 +11,7 @@ export function WhyNotSeen({ id }: { id: string }) {
     <Box maw={640} mx="auto">
       <Section
         title="Who sees it, and why"
-        about="For administrators, whether or not they may read the trace; it is written to the audit."
+        about="For administrators, whether or not they may read the trace. Each request is recorded in the audit log."
       >
         <AccessChoice
           id={id}

@@ -33,7 +33,7 @@ const traceWith = (spans: readonly Record<string, string>[]) => {
   return { ids, spans, columns };
 };
 
-describe("what opened a trace", () => {
+describe("policies that grant access to a trace", () => {
   const policies = [
     policy("Broken", "broken"),
     policy("Errors", "not_satisfied"),
@@ -41,16 +41,16 @@ describe("what opened a trace", () => {
     policy("My tenant", "satisfied", ["b", "c"]),
   ];
 
-  it("is the first policy that is satisfied, with how many more are", () => {
+  it("are summarised as the first one, with the number of further ones", () => {
     expect(openedBy({ visible: true, policies })).toEqual({ role: "payments", title: "My team", more: 1 });
   });
 
-  it("is nothing when the trace is not seen, whatever is satisfied, or when nothing is", () => {
+  it("are none if the trace is not visible, or if no policy matches", () => {
     expect(openedBy({ visible: false, policies })).toBeNull();
     expect(openedBy({ visible: true, policies: policies.slice(0, 2) })).toBeNull();
   });
 
-  it("are the spans of policies that are satisfied, where the page has them", () => {
+  it("have their matching spans, as far as these are loaded", () => {
     const trace = traceWith(["x", "y", "b", "z", "a", "v", "w", "d"].map((id) => ({ SpanId: id })));
     const found = [...openingSpans(trace, { policies })].map(([span, by]) => [
       span,
@@ -64,7 +64,7 @@ describe("what opened a trace", () => {
     expect(openingSpans(trace, undefined).size).toBe(0);
   });
 
-  it("differs from other spans of its id by start, name and service", () => {
+  it("mention spans, which start, name and service identify among spans with the same id", () => {
     const trace = traceWith([
       { SpanId: "", Timestamp: START, SpanName: "alpha", ServiceName: "first" },
       { SpanId: "", Timestamp: START, SpanName: "beta", ServiceName: "second" },
@@ -83,26 +83,26 @@ describe("what opened a trace", () => {
     expect(mentionedSpan(single, { span_id: "", start: START, name: "loaded", service: "s" })).toBe(0);
   });
 
-  it("comes before what is broken and what is not satisfied", () => {
+  it("come before broken policies and policies without a match", () => {
     expect(inOrder(policies).map(({ title }) => title)).toEqual(["My team", "My tenant", "Broken", "Errors"]);
   });
 });
 
-describe("counts in words", () => {
-  it("say when not all spans are listed", () => {
-    expect(countText(1, 1)).toBe("1 span satisfies it");
-    expect(countText(3, 3)).toBe("3 spans satisfy it");
-    expect(countText(1200, 20)).toBe("1,200 spans satisfy it; the first 20:");
-    expect(countText(1200, 0)).toBe("1,200 spans satisfy it");
+describe("counts as text", () => {
+  it("show if not all spans are listed", () => {
+    expect(countText(1, 1)).toBe("1 span matches");
+    expect(countText(3, 3)).toBe("3 spans match");
+    expect(countText(1200, 20)).toBe("1,200 spans match; the first 20:");
+    expect(countText(1200, 0)).toBe("1,200 spans match");
   });
 
-  it("never say of a span that does not satisfy a policy that it meets all of it", () => {
-    expect(nearestText(0.5)).toBe("meets 50 % of what it asks for");
-    expect(nearestText(0.9999)).toBe("meets 99 % of what it asks for");
-    expect(nearestText(0)).toBe("meets 0 % of what it asks for");
+  it("never show 100 % for a span that does not match", () => {
+    expect(nearestText(0.5)).toBe("meets 50 % of the policy");
+    expect(nearestText(0.9999)).toBe("meets 99 % of the policy");
+    expect(nearestText(0)).toBe("meets 0 % of the policy");
   });
 
-  it("say of how many users, and when not all were looked at", () => {
+  it("show the number of users, and if not all were evaluated", () => {
     const viewers = [{ username: "ada", policies: [] }];
     const rest = {
       trace_id: "1",

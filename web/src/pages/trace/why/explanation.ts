@@ -11,10 +11,10 @@ export function outcomeOf(outcome: Api["PolicyVerdict"]): Api["PolicyOutcome"] {
 }
 
 const VERDICTS: Readonly<Record<Api["AccessVerdict"], string>> = {
-  opened: "Sees this trace",
+  opened: "Access granted",
   no_policy: "No role has a policy",
-  not_satisfied: "No policy is satisfied",
-  restriction: "The key is restricted to other traces",
+  not_satisfied: "No policy matches",
+  restriction: "The constraint of the key does not match",
   disabled: "The account is disabled",
   password_change_required: "The password has to be changed first",
   broken: "A policy is broken",
@@ -115,14 +115,14 @@ export function openingSpans(
 
 /** Number of spans that satisfy a policy, and how many of them are listed. */
 export function countText(count: number, listed: number): string {
-  const spans = `${count.toLocaleString("en")} ${count === 1 ? "span satisfies" : "spans satisfy"} it`;
+  const spans = `${count.toLocaleString("en")} ${count === 1 ? "span matches" : "spans match"}`;
   return listed > 0 && listed < count ? `${spans}; the first ${listed.toLocaleString("en")}:` : spans;
 }
 
 /** Score of the best partially matching span. It is rounded down and at most 99 %, so that it never looks like a match. */
 export function nearestText(score: number): string {
   const percent = Math.min(99, Math.max(0, Math.floor(score * 100)));
-  return `meets ${percent} % of what it asks for`;
+  return `meets ${percent} % of the policy`;
 }
 
 /** Number of users who can see the trace, and the total number of users. */

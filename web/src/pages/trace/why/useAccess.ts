@@ -27,7 +27,8 @@ export function useAccess(
   const opening = useMemo(
     () => ({
       spans: openingSpans(trace, another === null ? own : other),
-      said: another === null ? "Opens this trace" : `Opens this trace to ${visible(another)}`,
+      said:
+        another === null ? "Grants access to this trace" : `Grants ${visible(another)} access to this trace`,
     }),
     [trace, own, other, another],
   );
