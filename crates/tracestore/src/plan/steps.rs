@@ -272,16 +272,37 @@ impl Search<'_> {
         Ok(if any.len() == 1 { any.concat() } else { format!("({})", any.join(" OR ")) })
     }
 
-    /// Length of the next step, extrapolated from the traces found so far.
+    /// Returns the length of the next step, after one that ended at `bottom`.
     fn next_length(&self, bottom: i64, found: usize, statement: i64) -> i64 {
         let read = self.begin().saturating_sub(bottom).max(1);
-        if found == 0 {
-            return read.saturating_mul(GROWTH);
-        }
-        let missing = self.wanted.saturating_sub(found).max(1);
-        let length = ((read as f64 * missing as f64 / found as f64 * 1.5) as i64).max(1);
-        // The rest after it must be worth a statement.
         let rest = bottom.saturating_sub(self.window.from().as_nanos());
-        if length.saturating_add(statement) > rest { rest } else { length }
+        next_length((read, rest), (found, self.wanted), statement)
+    }
+}
+
+/// Returns the length of the next step in nanoseconds, extrapolated from the traces found so far: all of the rest if the remainder
+/// would cost less than a statement.
+fn next_length((read, rest): (i64, i64), (found, wanted): (usize, usize), statement: i64) -> i64 {
+    if found == 0 {
+        return read.saturating_mul(GROWTH);
+    }
+    let missing = wanted.saturating_sub(found).max(1);
+    let length = ((read as f64 * missing as f64 / found as f64 * 1.5) as i64).max(1);
+    if length.saturating_add(statement) > rest { rest } else { length }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_step_leaves_no_rest_that_costs_less_than_a_statement() {
+        assert_eq!(next_length((10, 90), (0, 20), 5), 80);
+        assert_eq!(next_length((10, 90), (10, 20), 5), 15);
+        assert_eq!(next_length((10, 90), (5, 20), 5), 45);
+        assert_eq!(next_length((10, 50), (5, 20), 5), 45);
+        assert_eq!(next_length((10, 49), (5, 20), 5), 49);
+        assert_eq!(next_length((10, 20), (5, 20), 0), 20);
+        assert_eq!(next_length((i64::MAX, 1), (1, 200), i64::MAX), 1);
     }
 }

@@ -221,6 +221,22 @@ async fn rare_predicates_with_an_index_are_read_first_and_narrowed() {
         }
         asked.same_by(&[Choice::Best], Tuning::default()).await;
     }
+    // A decision by id reads a granule for each span of a candidate.
+    let rows = async |policy: &str, conditions: &[(&str, &str)], rare: Rare| {
+        let (metered, scope, filter, binding) =
+            (store.metered(), scope(&[policy]), filter(conditions), binding(true));
+        let asked = Asked::new(&metered, &binding, &scope, &filter, window(BEGIN, BEGIN + 12 * HOUR));
+        asked.pages(&Choice::Only(Plan::Candidates(rare)), Tuning::default()).await;
+        metered.cost().rows
+    };
+    let both = [service, ("User", "u7")];
+    let narrowed = rows(all, &both, Rare { read: vec![second], narrow: vec![first] }).await;
+    let whole = rows(all, &both, Rare { read: vec![second], narrow: vec![] }).await;
+    assert!(narrowed < whole, "{narrowed} rows narrowed, {whole} without");
+    let intersected =
+        rows(user, &[("User", "u7")], Rare { read: vec![first, granted], narrow: vec![] }).await;
+    let one = rows(user, &[("User", "u7")], Rare { read: vec![first], narrow: vec![] }).await;
+    assert!(intersected < one, "{intersected} rows of two predicates, {one} of one");
 }
 
 /// Inserts spans: seconds after the beginning, the trace, the value of the status key, and the team.

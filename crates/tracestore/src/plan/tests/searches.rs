@@ -101,7 +101,7 @@ async fn search(store: &TraceStore, mut random: ChaCha8Rng) -> (usize, usize) {
     let length = *[HOUR / 10, HOUR, 12 * HOUR, 24 * HOUR, 80 * HOUR].choose(&mut random).unwrap();
     let asked = Asked {
         limit: *[1, 20, 20, 200].choose(&mut random).unwrap(),
-        pages: 2,
+        pages: 4,
         ..Asked::new(store, &binding, &scope, &filter, window(from, from + length))
     };
     let demands = RequiredPredicates::new(&scope, &filter.conditions, &asked.table().await).unwrap().all();
