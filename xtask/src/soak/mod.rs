@@ -85,7 +85,7 @@ pub enum Soak {
         step: u64,
     },
     /// Disconnect clients while a response is produced, and check for statements that keep running.
-    Leavers {
+    ClientDisconnects {
         /// Number of client disconnects.
         #[arg(long, default_value_t = 100)]
         rounds: u64,
@@ -189,9 +189,17 @@ impl Soak {
                 let (of, ends) = ("bytes between aborts", &["--test", "end_to_end"]);
                 run("cuts", *step, of, "TRACEWARDEN_TEST_CUT_STEP", SERVICE, ends, "cuts::")
             }
-            Self::Leavers { rounds } => {
-                let (filter, ends) = ("leaving_clients::", &["--test", "end_to_end"]);
-                run("leavers", *rounds, "leave", "TRACEWARDEN_TEST_LEAVERS", SERVICE, ends, filter)
+            Self::ClientDisconnects { rounds } => {
+                let (filter, ends) = ("client_disconnects::", &["--test", "end_to_end"]);
+                run(
+                    "client-disconnects",
+                    *rounds,
+                    "disconnects",
+                    "TRACEWARDEN_TEST_CLIENT_DISCONNECTS",
+                    SERVICE,
+                    ends,
+                    filter,
+                )
             }
             Self::Conformance { examples } => {
                 let of = "examples for each operation and phase";
@@ -259,7 +267,7 @@ mod tests {
             Soak::Windows { windows: 1 },
             Soak::WriteErrors { step: 1 },
             Soak::Cuts { step: 1 },
-            Soak::Leavers { rounds: 1 },
+            Soak::ClientDisconnects { rounds: 1 },
             Soak::Conformance { examples: 1 },
         ];
         for run in soaks.iter().flat_map(Soak::runs) {

@@ -159,10 +159,11 @@ async fn an_agent_disconnect_stops_its_statement() {
     }
 }
 
-/// `TRACEWARDEN_TEST_LEAVERS` clients use each operation that reads spans in turn, and disconnect at different times.
+/// `TRACEWARDEN_TEST_CLIENT_DISCONNECTS` clients use each operation that reads spans in turn, and disconnect at different times.
 #[tokio::test]
 async fn many_client_disconnects_stop_all_statements() {
-    let many: usize = std::env::var("TRACEWARDEN_TEST_LEAVERS").map_or(18, |many| many.parse().unwrap());
+    let many: usize =
+        std::env::var("TRACEWARDEN_TEST_CLIENT_DISCONNECTS").map_or(18, |many| many.parse().unwrap());
     let store = store().await;
     let (service, admin) = bound_service_at(&store.url, &store, &[]).await;
     let ada = reader(&service, &admin).await;
