@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use tracewarden_model::{AccessModel, Caller, MarkedField};
 
-use crate::authorise::{BrokenPolicy, BrokenReason, PolicySource, Restriction, RolePolicy, authorise};
+use crate::authorise::{BrokenPolicy, BrokenReason, KeyConstraint, PolicySource, RolePolicy, authorise};
 use crate::compiled::{CompiledPolicies, Compiling};
 use crate::diagnostics::{Diagnostic, Span};
 use crate::lower;
@@ -38,19 +38,19 @@ impl AppliedPolicy {
 pub struct AppliedPolicies {
     /// Each policy by itself, or the reason why it cannot be applied.
     pub policies: Vec<Result<AppliedPolicy, BrokenPolicy>>,
-    /// The restriction of the caller's credential, if it has one.
-    pub restriction: Option<Result<AppliedPolicy, BrokenPolicy>>,
+    /// The key constraint of the caller's credential, if it has one.
+    pub key_constraint: Option<Result<AppliedPolicy, BrokenPolicy>>,
     /// Why every read of this caller is rejected; `None` if reads are allowed.
     pub refused: Option<BrokenPolicy>,
-    /// Fields that reads depend on, as returned by [`AccessScope::rests_on`](crate::AccessScope::rests_on). Empty if
+    /// Fields that reads depend on, as returned by [`AccessScope::referenced_fields`](crate::AccessScope::rests_on). Empty if
     /// reads are rejected.
-    pub rests_on: Vec<Arc<MarkedField>>,
+    pub referenced_fields: Vec<Arc<MarkedField>>,
 }
 
 impl AppliedPolicies {
     /// Returns the predicates that grant this caller access to traces, one per policy. Empty if reads are rejected. A
     /// policy that matches no span is left out; if one policy matches every span, only that one is returned. Ignores
-    /// the restriction.
+    /// the key constraint.
     pub fn opening(&self) -> Vec<&Predicate> {
         if self.refused.is_some() {
             return Vec::new();
@@ -66,36 +66,36 @@ impl AppliedPolicies {
 /// Applies stored policies to a caller, each separately. The caller need not be the user who sends the request.
 pub fn apply<'a>(
     policies: impl IntoIterator<Item = RolePolicy<'a>>,
-    restriction: Option<Restriction<'a>>,
+    key_constraint: Option<KeyConstraint<'a>>,
     caller: &Caller,
     model: &AccessModel,
     compiled: &CompiledPolicies,
 ) -> AppliedPolicies {
     let policies: Vec<RolePolicy<'a>> = policies.into_iter().collect();
-    let (refused, rests_on) = match authorise(policies.iter().copied(), restriction, caller, model, compiled)
-    {
-        Ok(scope) => (None, scope.rests_on().to_vec()),
-        Err(broken) => (Some(broken), Vec::new()),
-    };
+    let (refused, referenced_fields) =
+        match authorise(policies.iter().copied(), key_constraint, caller, model, compiled) {
+            Ok(scope) => (None, scope.referenced_fields().to_vec()),
+            Err(broken) => (Some(broken), Vec::new()),
+        };
     let work = || {
         let granting = compiled.under(model, true);
         let each = policies.iter().map(|policy| one(&granting, policy.expression, policy.source(), caller));
-        let restricting = restriction.map(|restriction| {
-            let under = compiled.under(model, restriction.knows_policy_fields);
-            one(&under, restriction.expression, PolicySource::Restriction, caller)
+        let restricting = key_constraint.map(|key_constraint| {
+            let under = compiled.under(model, key_constraint.knows_policy_fields);
+            one(&under, key_constraint.expression, PolicySource::KeyConstraint, caller)
         });
         (each.collect(), restricting)
     };
-    let (policies, restriction) = on_deep_stack(work).unwrap_or_else(|| {
+    let (policies, key_constraint) = on_deep_stack(work).unwrap_or_else(|| {
         let failed = |source| {
             let message = "the policy could not be checked: no thread could be started";
             let diagnostics = vec![Diagnostic::new("", Span::default(), "unavailable", message)];
             Err(BrokenPolicy { source, reason: BrokenReason::Unavailable, diagnostics })
         };
         let each = policies.iter().map(|policy| failed(policy.source())).collect();
-        (each, restriction.map(|_| failed(PolicySource::Restriction)))
+        (each, key_constraint.map(|_| failed(PolicySource::KeyConstraint)))
     });
-    AppliedPolicies { policies, restriction, refused, rests_on }
+    AppliedPolicies { policies, key_constraint, refused, referenced_fields }
 }
 
 fn one(
@@ -146,12 +146,12 @@ mod tests {
         }
     }
 
-    fn applied(expressions: &[&str], restriction: Option<&str>) -> AppliedPolicies {
+    fn applied(expressions: &[&str], key_constraint: Option<&str>) -> AppliedPolicies {
         let policies =
             expressions.iter().map(|expression| RolePolicy { role: "r", title: expression, expression });
-        let restriction =
-            restriction.map(|expression| Restriction { expression, knows_policy_fields: false });
-        apply(policies, restriction, &Caller::default(), &model(), &CompiledPolicies::new())
+        let key_constraint =
+            key_constraint.map(|expression| KeyConstraint { expression, knows_policy_fields: false });
+        apply(policies, key_constraint, &Caller::default(), &model(), &CompiledPolicies::new())
     }
 
     #[test]
@@ -161,7 +161,7 @@ mod tests {
             found.policies.iter().map(|policy| policy.as_ref().unwrap().is_of_filterable_fields()).collect();
         assert_eq!(filterable, [true, false, true]);
         assert_eq!(found.opening().len(), 2);
-        assert!(found.refused.is_none() && found.rests_on.len() == 2, "{found:?}");
+        assert!(found.refused.is_none() && found.referenced_fields.len() == 2, "{found:?}");
     }
 
     #[test]
@@ -180,14 +180,14 @@ mod tests {
             broken.source,
             PolicySource::Role { role: "r".to_owned(), title: "Gone == 'b'".to_owned() }
         );
-        assert!(found.opening().is_empty() && found.rests_on.is_empty());
+        assert!(found.opening().is_empty() && found.referenced_fields.is_empty());
     }
 
     #[test]
     fn a_key_policy_sees_only_fields_of_its_author() {
         let found = applied(&["true"], Some("ServiceName == 'a'"));
-        assert!(found.restriction.unwrap().is_ok() && found.refused.is_none());
+        assert!(found.key_constraint.unwrap().is_ok() && found.refused.is_none());
         let found = applied(&["true"], Some("Secret == 'a'"));
-        assert!(found.restriction.unwrap().is_err() && found.refused.is_some());
+        assert!(found.key_constraint.unwrap().is_err() && found.refused.is_some());
     }
 }

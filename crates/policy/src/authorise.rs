@@ -34,7 +34,7 @@ pub struct RolePolicy<'a> {
 /// A condition of the caller's credential. A trace must satisfy it *in addition* to a policy, possibly with another
 /// span than the one that satisfies the policy. It can only reduce access.
 #[derive(Debug, Clone, Copy)]
-pub struct Restriction<'a> {
+pub struct KeyConstraint<'a> {
     /// Text of the condition.
     pub expression: &'a str,
     /// Whether its author may know of fields that can only be used in policies. For other authors these fields do not
@@ -53,11 +53,11 @@ pub enum PolicySource {
         title: String,
     },
     /// The caller's credential.
-    Restriction,
+    KeyConstraint,
 }
 
 /// A stored policy that cannot be applied. The whole request must be rejected. Skipping the policy would silently show
-/// less than the administrator granted, or more if the policy is a restriction; guessing its meaning could show more.
+/// less than the administrator granted, or more if the policy is a key constraint; guessing its meaning could show more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BrokenPolicy {
     /// Source of the policy.
@@ -98,34 +98,41 @@ impl BrokenReason {
 }
 
 /// The traces that a caller may see: those with a span that satisfies the scope's predicate and a span, the same or
-/// another, that satisfies the scope's restriction.
+/// another, that satisfies the key constraint of its scope.
 ///
 /// [`authorise`] is the only constructor, and no constructor gives access to everything. So all code that reads spans
 /// has applied the caller's policies.
 #[derive(Debug, Clone)]
 pub struct AccessScope {
     predicate: Predicate,
-    restriction: Option<Predicate>,
-    rests_on: Vec<Arc<MarkedField>>,
+    key_constraint: Option<Predicate>,
+    referenced_fields: Vec<Arc<MarkedField>>,
 }
 
 impl AccessScope {
-    const NOTHING: Self = Self { predicate: Predicate::False, restriction: None, rests_on: Vec::new() };
+    const NOTHING: Self =
+        Self { predicate: Predicate::False, key_constraint: None, referenced_fields: Vec::new() };
 
-    fn new(predicate: Predicate, restriction: Option<Predicate>, rests_on: Vec<Arc<MarkedField>>) -> Self {
-        match (predicate, restriction) {
+    fn new(
+        predicate: Predicate,
+        key_constraint: Option<Predicate>,
+        referenced_fields: Vec<Arc<MarkedField>>,
+    ) -> Self {
+        match (predicate, key_constraint) {
             (Predicate::False, _) | (_, Some(Predicate::False)) => Self::NOTHING,
-            // A trace in scope has at least one span, so a restriction that is always true has no effect.
-            (predicate, None | Some(Predicate::True)) => Self { predicate, restriction: None, rests_on },
-            (predicate, restriction) => Self { predicate, restriction, rests_on },
+            // A trace in scope has at least one span, so a key constraint that is always true has no effect.
+            (predicate, None | Some(Predicate::True)) => {
+                Self { predicate, key_constraint: None, referenced_fields }
+            }
+            (predicate, key_constraint) => Self { predicate, key_constraint, referenced_fields },
         }
     }
 
     /// Returns the fields named by the policies that contribute to the scope. These can be more than the fields in its
     /// predicates: the test for a column that always has a value is omitted there, but it is needed if the column
     /// becomes Nullable.
-    pub fn rests_on(&self) -> &[Arc<MarkedField>] {
-        &self.rests_on
+    pub fn referenced_fields(&self) -> &[Arc<MarkedField>] {
+        &self.referenced_fields
     }
 
     /// Returns the predicate that at least one span of a trace must satisfy.
@@ -134,22 +141,22 @@ impl AccessScope {
     }
 
     /// Returns the predicate that at least one span of a trace, the same or another, must satisfy in addition.
-    pub fn restriction(&self) -> Option<&Predicate> {
-        self.restriction.as_ref()
+    pub fn key_constraint(&self) -> Option<&Predicate> {
+        self.key_constraint.as_ref()
     }
 
     /// Whether the scope contains no traces.
-    pub fn opens_nothing(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         matches!(self.predicate, Predicate::False)
     }
 
     /// Returns the size in nodes as written.
     fn size(&self) -> u64 {
-        self.predicate.size().saturating_add(self.restriction.as_ref().map_or(0, Predicate::size))
+        self.predicate.size().saturating_add(self.key_constraint.as_ref().map_or(0, Predicate::size))
     }
 }
 
-impl Restriction<'_> {
+impl KeyConstraint<'_> {
     /// Checks the text against the access model, limited to the fields that its author may know of.
     ///
     /// # Errors
@@ -159,7 +166,7 @@ impl Restriction<'_> {
     }
 }
 
-/// Compiles the policies of all roles that the caller holds: their union, limited by the restriction of the caller's
+/// Compiles the policies of all roles that the caller holds: their union, limited by the key constraint of the caller's
 /// credential if it has one. Order and repetition of policies do not matter.
 ///
 /// # Errors
@@ -167,15 +174,15 @@ impl Restriction<'_> {
 /// caller, unless another policy grants access to every trace.
 pub fn authorise<'a>(
     policies: impl IntoIterator<Item = RolePolicy<'a>>,
-    restriction: Option<Restriction<'a>>,
+    key_constraint: Option<KeyConstraint<'a>>,
     caller: &Caller,
     model: &AccessModel,
     compiled: &CompiledPolicies,
 ) -> Result<AccessScope, BrokenPolicy> {
     let policies: Vec<RolePolicy<'a>> = policies.into_iter().collect();
-    let first = match (policies.first(), restriction) {
+    let first = match (policies.first(), key_constraint) {
         (Some(policy), _) => policy.source(),
-        (None, Some(_)) => PolicySource::Restriction,
+        (None, Some(_)) => PolicySource::KeyConstraint,
         (None, None) => return Ok(AccessScope::NOTHING),
     };
     let refuse = |reason, code, message| BrokenPolicy {
@@ -191,17 +198,17 @@ pub fn authorise<'a>(
             .iter()
             .map(|policy| Stored::compile(&granting, policy.expression, policy.source()))
             .collect::<Result<_, _>>()?;
-        let restricting = restriction
-            .map(|restriction| {
-                let under = compiled.under(model, restriction.knows_policy_fields);
-                Stored::compile(&under, restriction.expression, PolicySource::Restriction)
+        let restricting = key_constraint
+            .map(|key_constraint| {
+                let under = compiled.under(model, key_constraint.knows_policy_fields);
+                Stored::compile(&under, key_constraint.expression, PolicySource::KeyConstraint)
             })
             .transpose()?;
         let work = Budget::of(MAX_SCOPE_WORK);
-        let (granted, mut rests_on) = union(&granting, caller, &work)?;
-        rests_on.extend(restricting.iter().flat_map(Stored::fields));
-        let restriction = restricting.map(|stored| stored.lower(caller, &work)).transpose()?;
-        Ok(AccessScope::new(granted, restriction, rests_on))
+        let (granted, mut referenced_fields) = union(&granting, caller, &work)?;
+        referenced_fields.extend(restricting.iter().flat_map(Stored::fields));
+        let key_constraint = restricting.map(|stored| stored.lower(caller, &work)).transpose()?;
+        Ok(AccessScope::new(granted, key_constraint, referenced_fields))
     };
     let scope = on_deep_stack(work).unwrap_or_else(|| {
         let message = "the policy could not be checked: no thread could be started";
@@ -221,7 +228,7 @@ fn union(
     work: &Budget,
 ) -> Result<(Predicate, Vec<Arc<MarkedField>>), BrokenPolicy> {
     let mut granted = Vec::with_capacity(policies.len());
-    let mut rests_on = Vec::new();
+    let mut referenced_fields = Vec::new();
     let mut too_large = None;
     // Fields of the policy that matches every span. If several do, take the one with the fewest fields, regardless of
     // order. With another one, a changed column could deny access that this policy still grants.
@@ -240,7 +247,7 @@ fn union(
             Ok(Predicate::False) => {}
             Ok(predicate) => {
                 granted.push(predicate);
-                rests_on.extend(policy.fields());
+                referenced_fields.extend(policy.fields());
             }
             Err(broken) => too_large = too_large.or(Some(broken)),
         }
@@ -249,7 +256,7 @@ fn union(
         (Some(fields), _) => Ok((Predicate::True, fields)),
         (None, Some(broken)) => Err(broken),
         // Simplification removes parts that several roles have in common.
-        (None, None) => Ok((Predicate::any_simplified(granted, work), rests_on)),
+        (None, None) => Ok((Predicate::any_simplified(granted, work), referenced_fields)),
     }
 }
 

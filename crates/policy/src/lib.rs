@@ -31,7 +31,7 @@ mod words;
 
 pub use applied::{AppliedPolicies, AppliedPolicy, apply};
 pub use authorise::{
-    AccessScope, BrokenPolicy, BrokenReason, PolicySource, Restriction, RolePolicy, authorise,
+    AccessScope, BrokenPolicy, BrokenReason, KeyConstraint, PolicySource, RolePolicy, authorise,
 };
 pub use check::{Checked, check};
 pub use compiled::{CompiledPolicies, Reuse};

@@ -1,8 +1,8 @@
 //! Error messages for text that is not valid CEL, for users who know another language better.
 
-mod habits;
+mod common_mistakes;
 
-pub(crate) use habits::like_as_call;
+pub(crate) use common_mistakes::like_as_call;
 
 use crate::diagnostics::{Diagnostic, Span};
 
@@ -21,7 +21,7 @@ pub(crate) fn syntax_errors(
     parses: impl Fn(&str) -> bool,
     advice: &Advice<'_>,
 ) -> Vec<Diagnostic> {
-    habits::habits(text, tokens, parses, advice)
+    common_mistakes::common_mistakes(text, tokens, parses, advice)
         .unwrap_or_else(|| vec![syntax_error(text, tokens, place, message)])
 }
 

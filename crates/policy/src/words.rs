@@ -41,8 +41,8 @@ pub fn in_words(predicate: &Predicate) -> String {
         Predicate::False => "no span".to_owned(),
         predicate if predicate.size() > MAX_SIZE => "a condition … that is too long to be shown".to_owned(),
         predicate => {
-            let mut speaker = Speaker { left: MAX_CHARACTERS };
-            speaker.say(predicate, &Place::default()).text(false)
+            let mut speaker = Describer { left: MAX_CHARACTERS };
+            speaker.describe(predicate, &Place::default()).text(false)
         }
     }
 }
@@ -59,7 +59,7 @@ struct Place<'a> {
 
 /// Description of a predicate before brackets are added.
 #[derive(Debug)]
-enum Said {
+enum Description {
     Clause(String),
     All(Parts),
     Any(Parts),
@@ -67,16 +67,16 @@ enum Said {
 
 #[derive(Debug, Default)]
 struct Parts {
-    said: Vec<Said>,
+    said: Vec<Description>,
     /// Number of omitted parts.
     more: usize,
 }
 
 impl Parts {
     /// Adds a part. If it is a junction of the same kind, adds its parts instead.
-    fn push(&mut self, part: Said, conjunction: bool) {
+    fn push(&mut self, part: Description, conjunction: bool) {
         match (part, conjunction) {
-            (Said::All(parts), true) | (Said::Any(parts), false) => {
+            (Description::All(parts), true) | (Description::Any(parts), false) => {
                 self.said.extend(parts.said);
                 self.more += parts.more;
             }
@@ -84,20 +84,20 @@ impl Parts {
         }
     }
 
-    fn joined(self, conjunction: bool) -> Said {
-        match <[Said; 1]>::try_from(self.said) {
+    fn joined(self, conjunction: bool) -> Description {
+        match <[Description; 1]>::try_from(self.said) {
             Ok([one]) if self.more == 0 => one,
             Ok([one]) => Self { said: vec![one], more: self.more }.kind(conjunction),
             Err(said) => Self { said, more: self.more }.kind(conjunction),
         }
     }
 
-    fn kind(self, conjunction: bool) -> Said {
-        if conjunction { Said::All(self) } else { Said::Any(self) }
+    fn kind(self, conjunction: bool) -> Description {
+        if conjunction { Description::All(self) } else { Description::Any(self) }
     }
 }
 
-impl Said {
+impl Description {
     fn text(&self, within: bool) -> String {
         let (parts, word) = match self {
             Self::Clause(clause) => return clause.clone(),
@@ -114,18 +114,18 @@ impl Said {
     }
 }
 
-struct Speaker {
+struct Describer {
     /// Number of characters that may still be written.
     left: usize,
 }
 
-impl Speaker {
-    fn say<'a>(&mut self, predicate: &'a Predicate, place: &Place<'a>) -> Said {
+impl Describer {
+    fn describe<'a>(&mut self, predicate: &'a Predicate, place: &Place<'a>) -> Description {
         match predicate {
             Predicate::True => self.clause("anything holds".to_owned()),
             Predicate::False => self.clause("nothing holds".to_owned()),
             Predicate::And(_) | Predicate::Or(_) if place.depth >= MAX_DEPTH || self.left == 0 => {
-                Said::Clause("…".to_owned())
+                Description::Clause("…".to_owned())
             }
             Predicate::And(junction) => self.all(junction, place),
             Predicate::Or(junction) => self.any(junction, place),
@@ -138,17 +138,17 @@ impl Speaker {
         }
     }
 
-    fn clause(&mut self, text: String) -> Said {
+    fn clause(&mut self, text: String) -> Description {
         self.left = self.left.saturating_sub(text.chars().count());
-        Said::Clause(text)
+        Description::Clause(text)
     }
 
-    fn negated<'a>(&mut self, inner: &'a Predicate, place: &Place<'a>) -> Said {
-        let inner = self.say(inner, &Place { depth: place.depth + 1, ..place.clone() });
+    fn negated<'a>(&mut self, inner: &'a Predicate, place: &Place<'a>) -> Description {
+        let inner = self.describe(inner, &Place { depth: place.depth + 1, ..place.clone() });
         self.clause(format!("not {}", inner.text(true)))
     }
 
-    fn any<'a>(&mut self, junction: &'a Junction, place: &Place<'a>) -> Said {
+    fn any<'a>(&mut self, junction: &'a Junction, place: &Place<'a>) -> Description {
         let mut parts = Parts::default();
         let absent: Vec<&FieldRef> = junction.parts().iter().filter_map(asks_for_absence).collect();
         for (at, part) in junction.parts().iter().enumerate() {
@@ -161,12 +161,12 @@ impl Speaker {
             let mut known = place.known.clone();
             known.extend(absent.iter().filter(|field| own.as_ref() != Some(field)));
             let place = Place { depth: place.depth + 1, known, names: place.names.clone() };
-            parts.push(self.say(part, &place), false);
+            parts.push(self.describe(part, &place), false);
         }
         parts.joined(false)
     }
 
-    fn all<'a>(&mut self, junction: &'a Junction, place: &Place<'a>) -> Said {
+    fn all<'a>(&mut self, junction: &'a Junction, place: &Place<'a>) -> Description {
         let asked: Vec<&Predicate> = junction.parts().iter().collect();
         let has_value: HashSet<&FieldRef> = asked.iter().filter_map(|part| asks_for_value(part)).collect();
         let mut known = place.known.clone();
@@ -201,12 +201,12 @@ impl Speaker {
             });
             match about {
                 Some((other, phrase)) => {
-                    let first = self.say(part, &inner);
+                    let first = self.describe(part, &inner);
                     parts.push(first, true);
                     parts.push(self.clause(phrase), true);
                     done.insert(other);
                 }
-                None => parts.push(self.say(part, &inner), true),
+                None => parts.push(self.describe(part, &inner), true),
             }
         }
         if parts.said.is_empty() && parts.more == 0 {
@@ -215,7 +215,7 @@ impl Speaker {
         parts.joined(true)
     }
 
-    fn atom<'a>(&mut self, atom: &'a Atom, negated: bool, place: &Place<'a>) -> Said {
+    fn atom<'a>(&mut self, atom: &'a Atom, negated: bool, place: &Place<'a>) -> Description {
         match atom {
             Atom::Quantified { quantifier, array, variable, body } => {
                 let subject = clauses::elements(*quantifier, array, negated, &place.names);
@@ -227,9 +227,9 @@ impl Speaker {
                 }
                 let (names, name) = place.names.with(*variable);
                 let inner = Place { depth: place.depth + 1, known: place.known.clone(), names };
-                let body = match self.say(body, &inner) {
+                let body = match self.describe(body, &inner) {
                     // Without brackets, the text that follows could be read as part of the condition on the element.
-                    Said::Clause(clause) => format!("({clause})"),
+                    Description::Clause(clause) => format!("({clause})"),
                     junction => junction.text(true),
                 };
                 let (many, of) = subject.split_once(" element ").unwrap_or((&subject, ""));
@@ -243,10 +243,10 @@ impl Speaker {
                         alternatives.more += parts.len() - at;
                         break;
                     }
-                    alternatives.said.push(self.say(part, &inner));
+                    alternatives.said.push(self.describe(part, &inner));
                 }
                 let not = if negated { "not exactly one" } else { "exactly one" };
-                let text = Said::Any(alternatives).text(true);
+                let text = Description::Any(alternatives).text(true);
                 self.clause(format!("{not} of {text}"))
             }
             atom => {

@@ -7,17 +7,17 @@ use std::collections::BTreeMap;
 use support::{caller, field, model};
 use tracewarden_model::{AccessModel, AttributeValue, Caller, FieldRef, LogicalType};
 use tracewarden_policy::{
-    AccessScope, BrokenPolicy, CompiledPolicies, FieldValue, Outcome, PolicySource, Restriction, RolePolicy,
-    check, evaluate,
+    AccessScope, BrokenPolicy, CompiledPolicies, FieldValue, KeyConstraint, Outcome, PolicySource,
+    RolePolicy, check, evaluate,
 };
 
 fn authorise<'a>(
     policies: impl IntoIterator<Item = RolePolicy<'a>>,
-    restriction: Option<Restriction<'a>>,
+    key_constraint: Option<KeyConstraint<'a>>,
     caller: &Caller,
     model: &AccessModel,
 ) -> Result<AccessScope, BrokenPolicy> {
-    tracewarden_policy::authorise(policies, restriction, caller, model, &CompiledPolicies::new())
+    tracewarden_policy::authorise(policies, key_constraint, caller, model, &CompiledPolicies::new())
 }
 
 fn span() -> BTreeMap<String, FieldValue> {
@@ -221,25 +221,25 @@ fn warnings_are_given() {
 
 #[test]
 fn a_key_policy_only_restricts_access() {
-    let scope = |policy: &str, restriction: Option<&str>| {
+    let scope = |policy: &str, key_constraint: Option<&str>| {
         let policy = RolePolicy { role: "r", title: "t", expression: policy };
-        let restriction =
-            restriction.map(|expression| Restriction { expression, knows_policy_fields: false });
-        authorise([policy], restriction, &caller(), &model()).unwrap()
+        let key_constraint =
+            key_constraint.map(|expression| KeyConstraint { expression, knows_policy_fields: false });
+        authorise([policy], key_constraint, &caller(), &model()).unwrap()
     };
     let granting = "ServiceName == \"checkout\"";
     let restricting = "SpanAttributes[\"tenant.id\"] in user.attributes.tenants";
     let narrowed = scope(granting, Some(restricting));
     assert_eq!(narrowed.predicate(), scope(granting, None).predicate());
-    assert_eq!(narrowed.restriction(), Some(scope(restricting, None).predicate()));
-    // Restrictions that hold for this caller on every span, or on none.
-    assert!(scope(granting, Some("\"dev\" in user.roles")).restriction().is_none());
-    assert!(scope(granting, Some("\"admin\" in user.roles")).opens_nothing());
-    assert!(scope(granting, Some("user.attributes.missing")).opens_nothing());
-    assert!(scope("\"admin\" in user.roles", Some("true")).opens_nothing());
-    assert!(scope("\"dev\" in user.roles", Some(restricting)).restriction().is_some());
-    let restriction = Restriction { expression: "true", knows_policy_fields: true };
-    assert!(authorise([], Some(restriction), &caller(), &model()).unwrap().opens_nothing());
+    assert_eq!(narrowed.key_constraint(), Some(scope(restricting, None).predicate()));
+    // Key constraints that hold for this caller on every span, or on none.
+    assert!(scope(granting, Some("\"dev\" in user.roles")).key_constraint().is_none());
+    assert!(scope(granting, Some("\"admin\" in user.roles")).is_empty());
+    assert!(scope(granting, Some("user.attributes.missing")).is_empty());
+    assert!(scope("\"admin\" in user.roles", Some("true")).is_empty());
+    assert!(scope("\"dev\" in user.roles", Some(restricting)).key_constraint().is_some());
+    let key_constraint = KeyConstraint { expression: "true", knows_policy_fields: true };
+    assert!(authorise([], Some(key_constraint), &caller(), &model()).unwrap().is_empty());
 }
 
 #[test]
@@ -247,10 +247,10 @@ fn a_key_policy_that_does_not_compile_denies_everything() {
     let caller = caller();
     let policy = RolePolicy { role: "r", title: "t", expression: "true" };
     for expression in ["Gone == \"x\"", "Duration > 5", "", "ServiceName"] {
-        let restriction = Some(Restriction { expression, knows_policy_fields: true });
+        let key_constraint = Some(KeyConstraint { expression, knows_policy_fields: true });
         for policies in [&[policy][..], &[]] {
-            let broken = authorise(policies.iter().copied(), restriction, &caller, &model()).unwrap_err();
-            assert_eq!(broken.source, PolicySource::Restriction, "{expression}");
+            let broken = authorise(policies.iter().copied(), key_constraint, &caller, &model()).unwrap_err();
+            assert_eq!(broken.source, PolicySource::KeyConstraint, "{expression}");
         }
     }
     // Together they are too large, but neither is on its own.
@@ -261,10 +261,10 @@ fn a_key_policy_that_does_not_compile_denies_everything() {
     let lists: Vec<String> = (0..41).map(list).collect();
     let policies = || lists.iter().map(|expression| RolePolicy { expression, ..policy });
     let large = list(41);
-    let restriction = Some(Restriction { expression: &large, knows_policy_fields: true });
+    let key_constraint = Some(KeyConstraint { expression: &large, knows_policy_fields: true });
     assert!(authorise(policies(), None, &caller, &model()).is_ok());
-    assert!(authorise([policy], restriction, &caller, &model()).is_ok());
-    let broken = authorise(policies(), restriction, &caller, &model()).unwrap_err();
+    assert!(authorise([policy], key_constraint, &caller, &model()).is_ok());
+    let broken = authorise(policies(), key_constraint, &caller, &model()).unwrap_err();
     assert_eq!(broken.diagnostics[0].code, "too_large");
 }
 
@@ -279,12 +279,12 @@ fn the_size_of_a_scope_is_limited() {
     let most = 32 * 9_998;
     let expression = "ServiceName == user.attributes.long";
     let policy = RolePolicy { role: "r", title: "t", expression };
-    let restriction = Some(Restriction { expression, knows_policy_fields: true });
+    let key_constraint = Some(KeyConstraint { expression, knows_policy_fields: true });
     let another = RolePolicy { expression: "Sampled", ..policy };
     let source = PolicySource::Role { role: "r".to_owned(), title: "t".to_owned() };
-    assert!(authorise([policy], restriction, &caller(most), &model()).is_ok());
+    assert!(authorise([policy], key_constraint, &caller(most), &model()).is_ok());
     for (policies, caller) in [(&[policy, another][..], caller(most)), (&[policy], caller(most + 32))] {
-        let broken = authorise(policies.iter().copied(), restriction, &caller, &model()).unwrap_err();
+        let broken = authorise(policies.iter().copied(), key_constraint, &caller, &model()).unwrap_err();
         assert_eq!((broken.diagnostics[0].code, broken.source), ("too_large", source.clone()));
     }
 }
@@ -295,8 +295,9 @@ fn policy_only_fields_are_unknown_in_key_policies_of_users() {
     for name in ["env", "ServiceName"] {
         model.fields.iter_mut().find(|field| field.field.name == name).unwrap().filterable = false;
     }
-    let check =
-        |expression: &str, knows_policy_fields| Restriction { expression, knows_policy_fields }.check(&model);
+    let check = |expression: &str, knows_policy_fields| {
+        KeyConstraint { expression, knows_policy_fields }.check(&model)
+    };
     let mut without = model.clone();
     without.fields.retain(|field| field.filterable);
     for (hidden, misspelt) in [
@@ -307,7 +308,7 @@ fn policy_only_fields_are_unknown_in_key_policies_of_users() {
         ("ServiceName == \"x\"", "ServiceNam == \"x\""),
         ("ServiceName == 1 || size(ServiceName) > \"x\"", "ServiceNam == 1 || size(ServiceNam) > \"x\""),
     ] {
-        let as_if_absent = Restriction { expression: hidden, knows_policy_fields: true }.check(&without);
+        let as_if_absent = KeyConstraint { expression: hidden, knows_policy_fields: true }.check(&without);
         assert_eq!(check(hidden, false).unwrap_err(), as_if_absent.unwrap_err());
         let tells = |knows| {
             let diagnostics = format!("{:?}", check(misspelt, knows).unwrap_err());
@@ -321,9 +322,9 @@ fn policy_only_fields_are_unknown_in_key_policies_of_users() {
     assert!(check("Nick == \"x\"", false).is_ok());
     let expression = "ServiceName == \"x\"";
     let policy = RolePolicy { role: "r", title: "t", expression };
-    let restriction = |knows_policy_fields| Some(Restriction { expression, knows_policy_fields });
-    assert!(authorise([policy], restriction(true), &caller(), &model).is_ok());
-    assert!(authorise([policy], restriction(false), &caller(), &model).is_err());
+    let key_constraint = |knows_policy_fields| Some(KeyConstraint { expression, knows_policy_fields });
+    assert!(authorise([policy], key_constraint(true), &caller(), &model).is_ok());
+    assert!(authorise([policy], key_constraint(false), &caller(), &model).is_err());
 }
 
 /// Prefix, suffix and substring tests compare bytes, as ClickHouse does.
@@ -352,13 +353,13 @@ fn referenced_fields_do_not_depend_on_policy_order() {
     // Both are true on every span as long as the column type stays the same.
     let names =
         ["!(ServiceName in [])", "!(ServiceName in []) || !Sampled || Sampled", "ServiceName == \"x\""];
-    let rests_on = |order: &[usize]| {
+    let referenced_fields = |order: &[usize]| {
         let policies = order.iter().map(|at| RolePolicy { role: "r", title: "t", expression: names[*at] });
         let scope = authorise(policies, None, &caller(), &model()).unwrap();
         assert_eq!(scope.predicate(), &tracewarden_policy::Predicate::True);
-        scope.rests_on().iter().map(|field| field.field.to_string()).collect::<Vec<_>>()
+        scope.referenced_fields().iter().map(|field| field.field.to_string()).collect::<Vec<_>>()
     };
     for order in [[0, 1, 2], [1, 0, 2], [2, 1, 0], [1, 2, 0]] {
-        assert_eq!(rests_on(&order), ["ServiceName"], "{order:?}");
+        assert_eq!(referenced_fields(&order), ["ServiceName"], "{order:?}");
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use support::{caller, field, model};
 use tracewarden_model::{AccessModel, Caller, FieldRef, LogicalType};
 use tracewarden_policy::{
-    AccessScope, BrokenPolicy, CompiledPolicies, PolicySource, Restriction, Reuse, RolePolicy, authorise,
+    AccessScope, BrokenPolicy, CompiledPolicies, KeyConstraint, PolicySource, Reuse, RolePolicy, authorise,
 };
 
 fn opened(
@@ -69,11 +69,11 @@ fn policies_with_administrator_fields_are_not_reused_for_others() {
     let granting = RolePolicy { role: "r", title: "t", expression: text };
     for _ in 0..2 {
         for knows_policy_fields in [true, false] {
-            let restriction = Some(Restriction { expression: text, knows_policy_fields });
-            let scope = authorise([granting], restriction, &caller(), &model, &compiled);
+            let key_constraint = Some(KeyConstraint { expression: text, knows_policy_fields });
+            let scope = authorise([granting], key_constraint, &caller(), &model, &compiled);
             assert_eq!(scope.is_ok(), knows_policy_fields);
             if let Err(broken) = scope {
-                assert_eq!(broken.source, PolicySource::Restriction);
+                assert_eq!(broken.source, PolicySource::KeyConstraint);
             }
         }
     }
@@ -98,9 +98,8 @@ fn callers_share_only_policy_texts() {
     };
     let (model, mut open) = (model(), caller());
     open.roles.insert("admin".to_owned());
-    let authorised = |caller: &Caller| {
-        authorise([policy], None, caller, &model, &compiled).map(|scope| scope.opens_nothing())
-    };
+    let authorised =
+        |caller: &Caller| authorise([policy], None, caller, &model, &compiled).map(|scope| scope.is_empty());
     for _ in 0..2 {
         assert_eq!(authorised(&caller()), Ok(true));
         assert_eq!(authorised(&open), Ok(false));

@@ -64,7 +64,7 @@ pub(crate) enum WireAccessVerdict {
     /// Not visible: no span satisfies a policy.
     NotSatisfied,
     /// Not visible: a span satisfies a policy, but no span satisfies the policy of the API key.
-    Restriction,
+    KeyConstraint,
     /// Not visible: the user is disabled.
     Disabled,
     /// Not visible: the user must change the password first. Until then, no session or API key of the user can read traces.
@@ -79,7 +79,7 @@ impl From<ExplainVerdict> for WireAccessVerdict {
             ExplainVerdict::Opened => Self::Opened,
             ExplainVerdict::NoPolicy => Self::NoPolicy,
             ExplainVerdict::NotSatisfied => Self::NotSatisfied,
-            ExplainVerdict::Restriction => Self::Restriction,
+            ExplainVerdict::KeyConstraint => Self::KeyConstraint,
             ExplainVerdict::Disabled => Self::Disabled,
             ExplainVerdict::PasswordChangeRequired => Self::PasswordChangeRequired,
             ExplainVerdict::Broken => Self::Broken,
@@ -300,7 +300,7 @@ pub(crate) struct AccessExplanation {
     /// The policy of the API key in the request, which the trace must satisfy too.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
-    restriction: Option<WireExplanation>,
+    key_constraint: Option<WireExplanation>,
 }
 
 impl From<Explanation> for AccessExplanation {
@@ -314,7 +314,7 @@ impl From<Explanation> for AccessExplanation {
             spans: found.spans,
             details: found.details,
             policies: found.policies.into_iter().map(WireExplainedPolicy::from).collect(),
-            restriction: found.restriction.map(WireExplanation::from),
+            key_constraint: found.key_constraint.map(WireExplanation::from),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tracewarden_appdb::{Role, User};
 use tracewarden_model::{Binding, Caller};
-use tracewarden_policy::{self as policy, AccessScope, CompiledPolicies, Restriction, RolePolicy};
+use tracewarden_policy::{self as policy, AccessScope, CompiledPolicies, KeyConstraint, RolePolicy};
 use tracewarden_tracestore::TraceStore;
 
 use crate::audit_detail;
@@ -82,8 +82,8 @@ fn authorise(
     compiled: &CompiledPolicies,
 ) -> Result<AccessScope, ServiceError> {
     let Authority { principal, model, .. } = authority;
-    let restriction = principal.key_policy().map(|expression| restriction(principal, expression));
-    policy::authorise(role_policies(roles), restriction, &caller(principal), model, compiled)
+    let key_constraint = principal.key_policy().map(|expression| key_constraint(principal, expression));
+    policy::authorise(role_policies(roles), key_constraint, &caller(principal), model, compiled)
         .map_err(|broken| refusal(broken, principal.is_admin()))
 }
 
@@ -118,8 +118,8 @@ pub(crate) fn role_policies(roles: &[Role]) -> impl Iterator<Item = RolePolicy<'
 
 /// Returns the policy of a key with its owner's current knowledge of fields: it must not reveal fields whose existence is
 /// hidden from the owner.
-pub(crate) fn restriction<'a>(owner: &Identity, expression: &'a str) -> Restriction<'a> {
-    Restriction { expression, knows_policy_fields: owner.holds_admin_role() }
+pub(crate) fn key_constraint<'a>(owner: &Identity, expression: &'a str) -> KeyConstraint<'a> {
+    KeyConstraint { expression, knows_policy_fields: owner.holds_admin_role() }
 }
 
 fn basis(Authority { principal, roles, version, .. }: &Authority) -> Value {

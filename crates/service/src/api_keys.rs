@@ -9,7 +9,7 @@ use tracewarden_model::{Caller, Timestamp, nearest::nearest};
 use tracewarden_policy::Diagnostic;
 
 use crate::Secret;
-use crate::access::restriction;
+use crate::access::key_constraint;
 use crate::error::{FieldError, ServiceError, unknown};
 use crate::principal::Principal;
 use crate::refused_calls::SessionOnly;
@@ -177,7 +177,7 @@ impl Service {
         let work = move || -> Result<bool, Vec<Diagnostic>> {
             // Held until the work ends, also if the client disconnects.
             let _permit = permit;
-            let checked = restriction(&owner, &expression).check(&model)?;
+            let checked = key_constraint(&owner, &expression).check(&model)?;
             let user = owner.0.user;
             let caller = Caller { username: user.username, roles: user.roles, attributes: user.attributes };
             Ok(checked.predicate(&caller).is_some())

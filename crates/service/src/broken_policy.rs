@@ -8,7 +8,7 @@ use crate::error::ServiceError;
 pub(crate) fn named(source: &PolicySource) -> String {
     match source {
         PolicySource::Role { role, title } => format!("the policy `{title}` of the role `{role}`"),
-        PolicySource::Restriction => "the policy of the API key".to_owned(),
+        PolicySource::KeyConstraint => "the policy of the API key".to_owned(),
     }
 }
 
@@ -47,7 +47,7 @@ pub(crate) fn refusal(broken: BrokenPolicy, is_admin: bool) -> ServiceError {
     let BrokenPolicy { source, reason, diagnostics } = broken;
     let messages: Vec<String> = diagnostics.into_iter().map(|diagnostic| diagnostic.message).collect();
     let inside = format!("{} {}: {}", named(&source), why(reason), messages.join("; "));
-    let is_of_key = source == PolicySource::Restriction;
+    let is_of_key = source == PolicySource::KeyConstraint;
     let detail = match (reason, is_of_key, is_admin) {
         (BrokenReason::Unavailable, ..) => return ServiceError::Unavailable { inside: inside.into() },
         (reason, _, true) => format!("{inside}; {}", advice(reason)),
@@ -99,7 +99,7 @@ mod tests {
         ];
         let mut details = std::collections::BTreeSet::new();
         for reason in reasons {
-            for source in [role(), PolicySource::Restriction] {
+            for source in [role(), PolicySource::KeyConstraint] {
                 let error = refusal(broken(source.clone(), reason), false);
                 assert_eq!(error.code(), "policy_broken");
                 let detail = error.detail();

@@ -61,7 +61,7 @@ pub enum ExplainVerdict {
     /// No span satisfies any policy.
     NotSatisfied,
     /// A span satisfies a policy, but no span satisfies the policy of the API key.
-    Restriction,
+    KeyConstraint,
     /// The user is disabled.
     Disabled,
     /// The user must change the password first; until then, neither sessions nor API keys grant access.
@@ -77,7 +77,7 @@ impl ExplainVerdict {
             Self::Opened => "opened",
             Self::NoPolicy => "no_policy",
             Self::NotSatisfied => "not_satisfied",
-            Self::Restriction => "restriction",
+            Self::KeyConstraint => "key_constraint",
             Self::Disabled => "disabled",
             Self::PasswordChangeRequired => "password_change_required",
             Self::Broken => "broken",
@@ -192,7 +192,7 @@ pub struct Explanation {
     /// Every policy that applies to the user, by role and in the role's order.
     pub policies: Vec<ExplainedPolicy>,
     /// Result of the policy of the API key that the caller uses.
-    pub restriction: Option<PolicyExplanation>,
+    pub key_constraint: Option<PolicyExplanation>,
 }
 
 /// A policy of the caller.
@@ -226,7 +226,7 @@ pub struct OwnAccess {
     pub roles: Vec<OwnRole>,
     /// Policy of the caller's API key: `None` if there is none; otherwise its requirement in words, if the caller may know of
     /// its fields.
-    pub restriction: Option<Option<String>>,
+    pub key_constraint: Option<Option<String>>,
     /// Tools to which the caller's API key is limited.
     pub tools: Option<Vec<String>>,
 }
@@ -349,7 +349,7 @@ impl Service {
             let nearest = all.iter().map(|policy| policy.as_ref().is_ok_and(knows)).collect();
             trace.tell(&mut told, &found, nearest).await.map_err(|error| asked.error(error))?;
         }
-        let restriction = if applied.to.restriction.is_some() { told.pop() } else { None };
+        let key_constraint = if applied.to.key_constraint.is_some() { told.pop() } else { None };
         let policies =
             applied.to.stored_policies().zip(told).map(|((role, policy), explained)| ExplainedPolicy {
                 role: role.name.clone(),
@@ -365,7 +365,7 @@ impl Service {
             spans: found.spans,
             details: selection.is_some(),
             policies: policies.collect(),
-            restriction,
+            key_constraint,
             user: applied.to.explained_user(),
         }))
     }
@@ -403,7 +403,7 @@ impl Service {
             user: applied.to.explained_user(),
             preview: authority.principal.preview().is_some(),
             roles,
-            restriction: words.next(),
+            key_constraint: words.next(),
             tools: authority.principal.key_tools(),
         })
     }
@@ -449,15 +449,15 @@ impl AppliedTo {
     /// API key.
     fn caller(authority: &Authority) -> Self {
         let principal = &authority.principal;
-        let restriction = principal.key_policy().map(|expression| {
-            (expression.to_owned(), access::restriction(principal, expression).knows_policy_fields)
+        let key_constraint = principal.key_policy().map(|expression| {
+            (expression.to_owned(), access::key_constraint(principal, expression).knows_policy_fields)
         });
         Self {
             caller: access::caller(principal),
             disabled: false,
             must_change_password: false,
             roles: authority.roles.clone(),
-            restriction,
+            key_constraint,
             model: authority.model.clone(),
         }
     }
@@ -466,6 +466,6 @@ impl AppliedTo {
     pub(crate) fn user(user: &User, roles: Vec<Role>, model: AccessModel) -> Self {
         let caller = access::stored_caller(user);
         let User { disabled, must_change_password, .. } = *user;
-        Self { caller, disabled, must_change_password, roles, restriction: None, model }
+        Self { caller, disabled, must_change_password, roles, key_constraint: None, model }
     }
 }

@@ -303,7 +303,7 @@ impl Service {
                 window: change.window,
                 readable: &access.scope,
                 only_readable: answer.among == Among::Readable,
-                rests_on: &people.rests_on,
+                referenced_fields: &people.referenced_fields,
                 samples: SAMPLES,
                 patience: match (sharing.is_some(), is_last) {
                     (true, _) => left.mul_f64(BESIDE_SHARE),

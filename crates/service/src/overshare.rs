@@ -277,7 +277,7 @@ impl Service {
                 window,
                 readable: &access.scope,
                 only_readable: self.among() == Among::Readable,
-                rests_on: &people.rests_on,
+                referenced_fields: &people.referenced_fields,
                 samples: 0,
                 patience: left / share,
             };

@@ -36,7 +36,7 @@ impl Service {
         let by_administrator = access.authority.principal.is_admin();
         let suggestion = if by_administrator {
             let conditions = conditions.iter().map(|condition| &condition.field.field);
-            let policies = access.scope.rests_on().iter().map(|marked| &marked.field);
+            let policies = access.scope.referenced_fields().iter().map(|marked| &marked.field);
             self.helpful_suggestion(&access.binding, conditions.chain(policies))
         } else {
             None

@@ -448,7 +448,7 @@ impl Access {
     /// are handled alike, so that neither the answer nor the record distinguishes them. A caller without any access learns
     /// nothing from the fact that ClickHouse is not queried.
     pub(crate) async fn find(&self, trace_id: &str) -> Result<Option<Selection>, StoreError> {
-        if self.scope.opens_nothing() {
+        if self.scope.is_empty() {
             return Ok(None);
         }
         self.store.find(&self.binding, &self.scope, trace_id).await

@@ -74,7 +74,7 @@ async fn a_scoped_key_calls_only_its_tools_and_cannot_administer() {
         (&of_tools, false, Some(TOOLS.map(|tool| tool.name().to_owned()).to_vec())),
     ] {
         let access = world.service.own_access(caller).await.unwrap();
-        assert_eq!((access.restriction.is_some(), access.tools), (restricted, tools));
+        assert_eq!((access.key_constraint.is_some(), access.tools), (restricted, tools));
     }
 }
 

@@ -9,7 +9,7 @@ use tracewarden_model::{
     AccessModel, AttributeValue, Binding, Caller, ColumnType, Condition, Display, FieldRef, FieldSource,
     Filter, LogicalType, MarkedField, Test, Timestamp, Window,
 };
-use tracewarden_policy::{AccessScope, CompiledPolicies, Restriction, RolePolicy, authorise};
+use tracewarden_policy::{AccessScope, CompiledPolicies, KeyConstraint, RolePolicy, authorise};
 
 use crate::differential::connect_at;
 use crate::plan::{BoundedTraces, Crossed, IndexSize, RemainingWindow, RequiredPredicate, TraceSet, Tuning};
@@ -22,7 +22,7 @@ use crate::{Position, SelectRequest};
 /// Prefixes of a policy, of another policy of the same caller, and of a policy of the caller's API key.
 const POLICY: &str = ">>> ";
 const ANOTHER: &str = "+++ ";
-const RESTRICTION: &str = "key ";
+const KEY_CONSTRAINT: &str = "key ";
 /// Prefix of a number of roles with five policies each, in place of a policy.
 const ROLES: &str = "roles ";
 
@@ -129,7 +129,7 @@ fn cases(text: &str) -> Vec<Vec<&str>> {
     for line in text.lines() {
         if line.starts_with(POLICY) || line.starts_with(ROLES) {
             cases.push(vec![line]);
-        } else if line.starts_with(ANOTHER) || line.starts_with(RESTRICTION) {
+        } else if line.starts_with(ANOTHER) || line.starts_with(KEY_CONSTRAINT) {
             cases.last_mut().unwrap().push(line);
         }
     }
@@ -149,18 +149,18 @@ fn of_role(role: u32) -> Vec<String> {
 
 fn scope(case: &[&str]) -> AccessScope {
     let mut policies: Vec<String> = Vec::new();
-    let mut restriction = None;
+    let mut key_constraint = None;
     for line in case {
         if let Some(count) = line.strip_prefix(ROLES) {
             policies.extend((0..count.parse().unwrap()).flat_map(of_role));
-        } else if let Some(text) = line.strip_prefix(RESTRICTION) {
-            restriction = Some(Restriction { expression: text, knows_policy_fields: true });
+        } else if let Some(text) = line.strip_prefix(KEY_CONSTRAINT) {
+            key_constraint = Some(KeyConstraint { expression: text, knows_policy_fields: true });
         } else {
             policies.push(line[POLICY.len()..].to_owned());
         }
     }
     let policies = policies.iter().map(|expression| RolePolicy { role: "r", title: "t", expression });
-    authorise(policies, restriction, &caller(), &model(), &CompiledPolicies::new()).unwrap()
+    authorise(policies, key_constraint, &caller(), &model(), &CompiledPolicies::new()).unwrap()
 }
 
 /// Wraps SQL: conjunctions and disjunctions that do not fit on one line are split.
@@ -223,8 +223,8 @@ fn parameters(statement: &Statement) -> String {
 fn predicate_of(scope: &AccessScope) -> String {
     let mut statement = Statement::default();
     let mut text = wrapped(&render(scope.predicate(), &mut statement), 0);
-    if let Some(restriction) = scope.restriction() {
-        write!(text, "\nkey\n{}", wrapped(&render(restriction, &mut statement), 0)).unwrap();
+    if let Some(key_constraint) = scope.key_constraint() {
+        write!(text, "\nkey\n{}", wrapped(&render(key_constraint, &mut statement), 0)).unwrap();
     }
     format!("{text}\n{}", parameters(&statement))
 }

@@ -64,7 +64,7 @@ pub struct ImpactRequest<'a> {
     /// Whether other traces are not counted either.
     pub only_readable: bool,
     /// All fields of the policies behind the predicates, even if the predicates no longer refer to them.
-    pub rests_on: &'a [Arc<MarkedField>],
+    pub referenced_fields: &'a [Arc<MarkedField>],
     /// Maximum number of ids of gained traces, and of lost traces.
     pub samples: u32,
     /// Time-out for the whole request.
@@ -159,7 +159,11 @@ impl TraceStore {
     ) -> Result<Impact, StoreError> {
         let table = BoundTable::new(request.binding, tables.columns.to_vec())?;
         let filter = Filter::default();
-        let of = WindowOf { readable: request.readable, window: request.window, rests_on: request.rests_on };
+        let of = WindowOf {
+            readable: request.readable,
+            window: request.window,
+            referenced_fields: request.referenced_fields,
+        };
         let mut search = of.search(self, request.binding, &filter, &table, tables.index)?;
         if let Some(sharing) = request.sharing {
             // Before the check for empty results, so that a missing column is the same error for every user.
@@ -170,7 +174,7 @@ impl TraceStore {
             |number: &usize| !matches!(request.predicates.get(*number), Some(Predicate::False) | None);
         let unopened = request.comparisons.is_empty()
             && request.sharing.is_some_and(|sharing| !sharing.openings.iter().flatten().any(opens));
-        if unopened || (request.only_readable && request.readable.opens_nothing()) {
+        if unopened || (request.only_readable && request.readable.is_empty()) {
             let compared = vec![Difference::default(); request.comparisons.len()];
             return Ok(Impact { compared, shared, traces: 0, fraction: 1.0, cost: self.cost() });
         }
@@ -247,7 +251,7 @@ impl Counting for Question<'_> {
 pub(crate) struct WindowOf<'a> {
     pub(crate) readable: &'a AccessScope,
     pub(crate) window: Window,
-    pub(crate) rests_on: &'a [Arc<MarkedField>],
+    pub(crate) referenced_fields: &'a [Arc<MarkedField>],
 }
 
 impl<'a> WindowOf<'a> {
@@ -260,7 +264,7 @@ impl<'a> WindowOf<'a> {
         table: &'a BoundTable,
         index: Option<crate::trace_index::TraceIndex>,
     ) -> Result<Search<'a>, StoreError> {
-        table.check_fields(self.rests_on.iter().map(AsRef::as_ref))?;
+        table.check_fields(self.referenced_fields.iter().map(AsRef::as_ref))?;
         let selecting = SelectRequest {
             binding,
             scope: self.readable,

@@ -70,7 +70,7 @@ struct Place<'a> {
 impl TraceStore {
     /// For each predicate, in order, returns the matching spans of a selected trace, within the whole trace, as
     /// [`find`](Self::find) reads it. If several traces are selected, it reads the first; if none is, the result is empty.
-    /// `rests_on` are the fields of the policies behind the predicates, even if the predicates no longer refer to them. The
+    /// `referenced_fields` are the fields of the policies behind the predicates, even if the predicates no longer refer to them. The
     /// statement that finds a span also returns its identity: a later look-up by its id could return another span.
     ///
     /// # Errors
@@ -80,9 +80,9 @@ impl TraceStore {
         binding: &Binding,
         selection: &Selection,
         predicates: &[Predicate],
-        rests_on: &[Arc<MarkedField>],
+        referenced_fields: &[Arc<MarkedField>],
     ) -> Result<Vec<Satisfied>, StoreError> {
-        selection.table.check_fields(rests_on.iter().map(AsRef::as_ref))?;
+        selection.table.check_fields(referenced_fields.iter().map(AsRef::as_ref))?;
         let Some(trace) = selection.traces.first() else { return Ok(Vec::new()) };
         let place = Place {
             table: selection.table.as_ref(),
@@ -115,7 +115,7 @@ impl TraceStore {
 
     /// For each predicate, in order, counts the matching spans of a trace; `None` where the trace does not exist. No other
     /// data of the trace leaves ClickHouse. The trace is found as [`Self::find`] finds one with unrestricted access.
-    /// `rests_on` is as in [`Self::satisfied`].
+    /// `referenced_fields` is as in [`Self::satisfied`].
     ///
     /// # Errors
     /// When ClickHouse fails, or a field has changed since it was marked.
@@ -124,7 +124,7 @@ impl TraceStore {
         binding: &Binding,
         trace_id: &str,
         predicates: &[Predicate],
-        rests_on: &[Arc<MarkedField>],
+        referenced_fields: &[Arc<MarkedField>],
     ) -> Result<Option<TraceCounts>, StoreError> {
         // The same notations as when the trace is read.
         let mut notations = TraceIdNotations::of(trace_id);
@@ -132,7 +132,7 @@ impl TraceStore {
             return Ok(None);
         }
         let table = self.bound_table(binding).await?;
-        table.check_fields(rests_on.iter().map(AsRef::as_ref))?;
+        table.check_fields(referenced_fields.iter().map(AsRef::as_ref))?;
         let endpoint = self.client.place();
         let mut counts: Option<TraceCounts> = None;
         // Without predicates, a statement is still needed to check that the trace exists.

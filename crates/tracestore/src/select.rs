@@ -187,7 +187,7 @@ impl TraceStore {
     /// wait for them, but none of its results leave this function before the cached tables are confirmed. `None` where they
     /// are not confirmed, or the endpoint changed: another endpoint may have other columns.
     async fn select_believing(&self, request: &SelectRequest<'_>) -> Result<Option<Selection>, StoreError> {
-        let believed = self.believed.of(request.binding).filter(|_| !request.scope.opens_nothing());
+        let believed = self.believed.of(request.binding).filter(|_| !request.scope.is_empty());
         let Some(believed) = believed else { return Ok(None) };
         let confirmed = Arc::new(AtomicBool::new(false));
         let moves = self.client.moves().max(1);
@@ -249,7 +249,7 @@ impl TraceStore {
         // Before the check of the scope, so that a missing table is the same error for every user.
         let table = Arc::new(BoundTable::new(request.binding, tables.columns.to_vec())?);
         let searched_around = self.searched_around(request.window, &tables);
-        if request.scope.opens_nothing() {
+        if request.scope.is_empty() {
             return Ok(Selection {
                 traces: Vec::new(),
                 table,
@@ -339,7 +339,7 @@ impl TraceStore {
     }
 
     /// Returns the cost of finding the first page of traces that any of these predicates grants access to, as
-    /// [`Self::select`] does for a scope: it runs the search, and returns nothing that was found. `rests_on` are the fields
+    /// [`Self::select`] does for a scope: it runs the search, and returns nothing that was found. `referenced_fields` are the fields
     /// of the policies behind the predicates, even if the predicates no longer refer to them.
     ///
     /// # Errors
@@ -348,7 +348,7 @@ impl TraceStore {
         &self,
         binding: &Binding,
         predicates: &[Predicate],
-        rests_on: &[Arc<MarkedField>],
+        referenced_fields: &[Arc<MarkedField>],
         window: Window,
         limit: u32,
         patience: Duration,
@@ -357,7 +357,7 @@ impl TraceStore {
         let any = Predicate::any(predicates.iter().cloned());
         let tables = store.bound_tables(binding).await?;
         let table = BoundTable::new(binding, tables.columns.to_vec())?;
-        let demands = RequiredPredicates::of_nobody(&any, rests_on, &table)?;
+        let demands = RequiredPredicates::of_nobody(&any, referenced_fields, &table)?;
         if any != Predicate::False {
             let mut search = store.search_for(demands, window, limit, &table, tables.index);
             search.deadline = search.deadline.min(Instant::now() + patience);

@@ -144,7 +144,7 @@ impl TraceStore {
         // Before the check of the scope, as in a selection.
         let table = BoundTable::new(binding, tables.columns.to_vec())?;
         let shown = Shown::of(&table, &binding.display);
-        if scope.opens_nothing() {
+        if scope.is_empty() {
             return Ok(statement::nothing(&shown));
         }
         let selecting = SelectRequest {

@@ -20,7 +20,7 @@ use tracewarden_model::{
     MarkedField, Timestamp, Window,
 };
 use tracewarden_policy::{
-    CompiledPolicies, FieldValue, Outcome, Restriction, RolePolicy, Span, authorise, evaluate,
+    CompiledPolicies, FieldValue, KeyConstraint, Outcome, RolePolicy, Span, authorise, evaluate,
 };
 use tracewarden_testkit::local_store::LocalStore;
 use tracewarden_testkit::policies::{COLUMNS, Generator, literals};
@@ -315,7 +315,7 @@ struct Verdicts {
 }
 
 impl Verdicts {
-    fn of(policies: &[String], restriction: Option<&str>, caller: &Caller, spans: &[Span]) -> Self {
+    fn of(policies: &[String], key_constraint: Option<&str>, caller: &Caller, spans: &[Span]) -> Self {
         let satisfied = |expression: &str| -> Vec<bool> {
             let outcomes = evaluate(expression, &Generator::model(), caller, spans).unwrap();
             outcomes.into_iter().map(|outcome| outcome == Outcome::True).collect()
@@ -326,7 +326,7 @@ impl Verdicts {
                 *granted |= satisfied;
             }
         }
-        Self { granted, within: restriction.map(satisfied) }
+        Self { granted, within: key_constraint.map(satisfied) }
     }
 
     /// Whether a trace with these spans is accessible.
@@ -536,10 +536,11 @@ async fn follow_the_definitions(local: &LocalStore, storage: Storage, worlds: us
             let restricting = random
                 .random_bool(0.4)
                 .then(|| format!("({}) || ({})", generator.expression(), generator.expression()));
-            let restriction = restricting
+            let key_constraint = restricting
                 .as_deref()
-                .map(|expression| Restriction { expression, knows_policy_fields: true });
-            let scope = authorise(policies, restriction, &caller, &model, &CompiledPolicies::new()).unwrap();
+                .map(|expression| KeyConstraint { expression, knows_policy_fields: true });
+            let scope =
+                authorise(policies, key_constraint, &caller, &model, &CompiledPolicies::new()).unwrap();
             let spans: Vec<Span> = world.spans.iter().map(|span| span.values.clone()).collect();
             let verdicts = Verdicts::of(&expressions, restricting.as_deref(), &caller, &spans);
             let conditions =

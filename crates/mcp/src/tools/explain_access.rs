@@ -229,7 +229,7 @@ fn attribute(value: &AttributeValue, way: Way) -> String {
 
 fn key(access: &OwnAccess, way: Way) -> Option<Narrowed> {
     let words = |words: &Option<String>| in_words(words.as_deref(), way).unwrap_or_else(|| UNSAID.to_owned());
-    let must_satisfy = access.restriction.as_ref().map(words);
+    let must_satisfy = access.key_constraint.as_ref().map(words);
     let narrowed = Narrowed { must_satisfy, tools: access.tools.clone() };
     (narrowed.must_satisfy.is_some() || narrowed.tools.is_some()).then_some(narrowed)
 }
@@ -256,7 +256,8 @@ fn explained(explanation: &Explanation, opening: &[&ExplainedPolicy], way: Way) 
             opened(Some((role, title)), &policy.explained, way)
         })
         .collect();
-    opened_by.extend(explanation.restriction.iter().map(|restriction| opened(None, restriction, way)));
+    opened_by
+        .extend(explanation.key_constraint.iter().map(|key_constraint| opened(None, key_constraint, way)));
     Explained {
         trace_id: one_line(&explanation.trace_id, 256),
         spans: explanation.spans,

@@ -14,7 +14,7 @@ const FUNCTIONS: [&str; 9] =
     ["startsWith", "endsWith", "contains", "matches", "size", "has", "exists", "all", "exists_one"];
 
 /// Names from other languages, in lower case without `_`, and the function that policies have for them.
-const HABITS: [(&str, &[&str]); 7] = [
+const COMMON_MISTAKES: [(&str, &[&str]); 7] = [
     ("startsWith", &["startswith", "hasprefix", "beginswith", "startwith", "prefix"]),
     ("endsWith", &["endswith", "hassuffix", "endwith", "suffix"]),
     ("contains", &["includes", "include", "indexof", "instr", "has", "hastoken", "position", "strpos"]),
@@ -240,7 +240,8 @@ impl Checker<'_> {
         }
         let known =
             FUNCTIONS.iter().copied().find(|known| known.eq_ignore_ascii_case(&lower) || *known == name);
-        let habit = HABITS.iter().find(|(_, names)| names.contains(&lower.as_str())).map(|(name, _)| *name);
+        let habit =
+            COMMON_MISTAKES.iter().find(|(_, names)| names.contains(&lower.as_str())).map(|(name, _)| *name);
         match known.or(habit) {
             Some(known) => self.right_call(known, name, &subject, &rest, &all, ty),
             None => match nearest(name, FUNCTIONS).first() {

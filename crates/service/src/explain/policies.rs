@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tracewarden_appdb::{Policy, Role};
 use tracewarden_model::{AccessModel, Caller, MarkedField};
 use tracewarden_policy::{
-    AppliedPolicies, AppliedPolicy, BrokenPolicy, CompiledPolicies, Diagnostic, PolicySource, Predicate,
-    Restriction, apply, in_words,
+    AppliedPolicies, AppliedPolicy, BrokenPolicy, CompiledPolicies, Diagnostic, KeyConstraint, PolicySource,
+    Predicate, apply, in_words,
 };
 use tracewarden_tracestore::{ChangedField, Satisfied, Selection, StoreError};
 
@@ -28,7 +28,7 @@ pub(crate) struct AppliedTo {
     pub(crate) must_change_password: bool,
     pub(crate) roles: Vec<Role>,
     /// Text of the key's policy, and whether its author may know of fields that are policy inputs only.
-    pub(crate) restriction: Option<(String, bool)>,
+    pub(crate) key_constraint: Option<(String, bool)>,
     pub(crate) model: AccessModel,
 }
 
@@ -84,23 +84,23 @@ fn changes(changed: &[ChangedField], fields: &[Arc<MarkedField>]) -> bool {
 impl Applied {
     /// Compiles the policies. Blocks its thread.
     pub(crate) fn new(to: AppliedTo, compiled: &CompiledPolicies) -> Self {
-        let restriction = to
-            .restriction
+        let key_constraint = to
+            .key_constraint
             .as_ref()
-            .map(|(expression, knows)| Restriction { expression, knows_policy_fields: *knows });
-        let policies = apply(role_policies(&to.roles), restriction, &to.caller, &to.model, compiled);
+            .map(|(expression, knows)| KeyConstraint { expression, knows_policy_fields: *knows });
+        let policies = apply(role_policies(&to.roles), key_constraint, &to.caller, &to.model, compiled);
         Self { to, policies }
     }
 
     /// Returns the policies in order, followed by the policy of the API key.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Result<AppliedPolicy, BrokenPolicy>> {
-        self.policies.policies.iter().chain(&self.policies.restriction)
+        self.policies.policies.iter().chain(&self.policies.key_constraint)
     }
 
     /// Returns their texts.
     pub(crate) fn texts(&self) -> impl Iterator<Item = &str> {
         let policies = self.to.stored_policies().map(|(_, policy)| policy.expression.as_str());
-        policies.chain(self.to.restriction.iter().map(|(expression, _)| expression.as_str()))
+        policies.chain(self.to.key_constraint.iter().map(|(expression, _)| expression.as_str()))
     }
 
     /// Returns the requirement of each policy in words, by role, for administrators; `None` for a broken policy.
@@ -141,7 +141,7 @@ impl Applied {
                 title: policy.title.clone(),
             })
         };
-        if found.changes(&self.policies.rests_on) {
+        if found.changes(&self.policies.referenced_fields) {
             let mut broken = self.policies.policies.iter().zip(sources());
             let broken =
                 broken.find(|(policy, _)| policy.as_ref().is_ok_and(|policy| found.changes(&policy.fields)));
@@ -156,8 +156,8 @@ impl Applied {
         let opening = found.each.iter().zip(sources()).find(|(found, _)| satisfied(found));
         let Some((_, source)) = opening else { return refused(ExplainVerdict::NotSatisfied) };
         // The policy of the key is the last element, after the policies, whose number equals that of the sources.
-        let within = self.policies.restriction.is_none() || found.each.last().is_some_and(satisfied);
-        let verdict = if within { ExplainVerdict::Opened } else { ExplainVerdict::Restriction };
+        let within = self.policies.key_constraint.is_none() || found.each.last().is_some_and(satisfied);
+        let verdict = if within { ExplainVerdict::Opened } else { ExplainVerdict::KeyConstraint };
         Decision { verdict, source: Some(source), why: None }
     }
 }

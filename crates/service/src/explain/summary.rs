@@ -18,7 +18,7 @@ pub(super) fn of(applied: &Applied, decision: &Decision, spans: u64, own: bool) 
     };
     let source = |missing: &str| match &decision.source {
         Some(PolicySource::Role { role, title }) => format!("the policy `{title}` of the role `{role}`"),
-        Some(PolicySource::Restriction) => "the policy of the API key".to_owned(),
+        Some(PolicySource::KeyConstraint) => "the policy of the API key".to_owned(),
         None => missing.to_owned(),
     };
     match decision.verdict {
@@ -31,7 +31,7 @@ pub(super) fn of(applied: &Applied, decision: &Decision, spans: u64, own: bool) 
             };
             format!("{who} {not} this trace: {policies} by {spans}")
         }
-        ExplainVerdict::Restriction => {
+        ExplainVerdict::KeyConstraint => {
             format!("{who} {not} this trace: the policy of the API key is not satisfied by {spans}")
         }
         ExplainVerdict::Disabled => format!("{who} {is} disabled and can read no trace"),

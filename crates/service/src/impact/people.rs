@@ -44,8 +44,8 @@ pub(crate) struct Access {
     pub(super) all: Vec<Predicate>,
     /// Predicates of the evaluated role in isolation.
     pub(super) of_role: Vec<Predicate>,
-    pub(super) rests_on: Vec<Arc<MarkedField>>,
-    role_rests_on: Vec<Arc<MarkedField>>,
+    pub(super) referenced_fields: Vec<Arc<MarkedField>>,
+    role_referenced_fields: Vec<Arc<MarkedField>>,
     /// Reason why the user can read nothing.
     refused: Option<BrokenPolicy>,
     /// Whether a field on which the access depends has changed.
@@ -64,8 +64,8 @@ impl Access {
 
     /// Returns the fields of all predicates that are still evaluated.
     fn fields(&self) -> impl Iterator<Item = &Arc<MarkedField>> {
-        let all = self.rests_on.iter().filter(|_| !self.changed);
-        all.chain(self.role_rests_on.iter().filter(|_| !self.role_changed))
+        let all = self.referenced_fields.iter().filter(|_| !self.changed);
+        all.chain(self.role_referenced_fields.iter().filter(|_| !self.role_changed))
     }
 }
 
@@ -78,7 +78,7 @@ pub(crate) struct People {
     pub(crate) compared: Vec<Person>,
     /// Whether no user has the role, and `compared` contains the synthetic user.
     pub(super) is_nobody: bool,
-    pub(crate) rests_on: Vec<Arc<MarkedField>>,
+    pub(crate) referenced_fields: Vec<Arc<MarkedField>>,
     notes: Vec<String>,
 }
 
@@ -131,16 +131,18 @@ impl People {
         let mut found = false;
         for person in &mut self.compared {
             for access in [&mut person.before, &mut person.after] {
-                let Access { rests_on, role_rests_on, changed, role_changed, .. } = access;
-                for (rests_on, changed) in [(rests_on, changed), (role_rests_on, role_changed)] {
-                    if !*changed && rests_on.iter().any(is_changed) {
+                let Access { referenced_fields, role_referenced_fields, changed, role_changed, .. } = access;
+                for (referenced_fields, changed) in
+                    [(referenced_fields, changed), (role_referenced_fields, role_changed)]
+                {
+                    if !*changed && referenced_fields.iter().any(is_changed) {
                         *changed = true;
                         found = true;
                     }
                 }
             }
         }
-        self.rests_on = rests_on(&self.compared);
+        self.referenced_fields = referenced_fields(&self.compared);
         found
     }
 }
@@ -189,7 +191,7 @@ impl Change<'_> {
     }
 }
 
-fn rests_on(people: &[Person]) -> Vec<Arc<MarkedField>> {
+fn referenced_fields(people: &[Person]) -> Vec<Arc<MarkedField>> {
     let sides = people.iter().flat_map(|person| [&person.before, &person.after]);
     let mut fields: Vec<Arc<MarkedField>> = Vec::new();
     for field in sides.flat_map(Access::fields) {
@@ -264,7 +266,7 @@ impl Service {
                         two states";
             people.notes.push(note.to_owned());
         }
-        people.rests_on = rests_on(&people.compared);
+        people.referenced_fields = referenced_fields(&people.compared);
         Ok(people)
     }
 
@@ -308,7 +310,15 @@ fn side(side: &ModelSide, role: Option<&str>, caller: &Caller, compiled: &Compil
         policies.iter().copied().filter(|policy| Some(policy.role) == role).collect();
     let alone = apply(own, None, &caller, &side.model, compiled);
     let of_role = alone.opening().into_iter().cloned().collect();
-    let role_rests_on = alone.rests_on;
-    let AppliedPolicies { refused, rests_on, .. } = applied;
-    Access { all, of_role, rests_on, role_rests_on, refused, changed: false, role_changed: false }
+    let role_referenced_fields = alone.referenced_fields;
+    let AppliedPolicies { refused, referenced_fields, .. } = applied;
+    Access {
+        all,
+        of_role,
+        referenced_fields,
+        role_referenced_fields,
+        refused,
+        changed: false,
+        role_changed: false,
+    }
 }

@@ -173,8 +173,14 @@ impl Service {
         for (cost, side) in costs.iter_mut().zip([&person.before, &person.after]) {
             let left = deadline.saturating_duration_since(Instant::now()).min(SEARCH_PATIENCE);
             let (limit, predicates) = (self.settings().limits.default_limit, side.opening());
-            let found =
-                access.store.search_cost(&access.binding, predicates, &side.rests_on, window, limit, left);
+            let found = access.store.search_cost(
+                &access.binding,
+                predicates,
+                &side.referenced_fields,
+                window,
+                limit,
+                left,
+            );
             *cost = found.await.ok();
         }
         let [before, after] = costs;

@@ -223,10 +223,11 @@ pub(super) async fn ask(store: &TraceStore, table: &str, mut then: impl FnMut(&'
     let mut reach = None;
     store.recent_reach(request, &mut reach).await.unwrap();
     answered("number of recent traces that policies grant", format!("{reach:?}"));
-    let satisfied = store.satisfied(&binding, &found, &predicates, scope.rests_on()).await.unwrap();
+    let satisfied = store.satisfied(&binding, &found, &predicates, scope.referenced_fields()).await.unwrap();
     answered("which of its spans satisfy predicates", format!("{satisfied:?}"));
     let closed = format!("{:032x}", 8);
-    let counts = store.satisfied_counts(&binding, &closed, &predicates, scope.rests_on()).await.unwrap();
+    let counts =
+        store.satisfied_counts(&binding, &closed, &predicates, scope.referenced_fields()).await.unwrap();
     answered("number of matching spans in a trace outside the access scope", format!("{counts:?}"));
     let whole = Looks::within(Duration::from_secs(60));
     let sample = Looks { whole: Duration::ZERO, first_share: Some(1.0), ..whole };
@@ -237,7 +238,7 @@ pub(super) async fn ask(store: &TraceStore, table: &str, mut then: impl FnMut(&'
     ] {
         let binding = &super::statements::binding(table, index);
         let comparisons = [Comparison { before: vec![0], after: vec![1] }];
-        let (only_readable, readable, rests_on) = (false, &scope, scope.rests_on());
+        let (only_readable, readable, referenced_fields) = (false, &scope, scope.referenced_fields());
         let patience = Duration::from_secs(60);
         let (predicates, comparisons) = (&predicates, &comparisons);
         let request = ImpactRequest {
@@ -248,7 +249,7 @@ pub(super) async fn ask(store: &TraceStore, table: &str, mut then: impl FnMut(&'
             window,
             readable,
             only_readable,
-            rests_on,
+            referenced_fields,
             samples: 3,
             patience,
         };

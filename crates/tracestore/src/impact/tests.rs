@@ -72,17 +72,17 @@ struct Asking<'a> {
     comparisons: &'a [Comparison],
     readable: &'a AccessScope,
     only_readable: bool,
-    rests_on: &'a [Arc<MarkedField>],
+    referenced_fields: &'a [Arc<MarkedField>],
 }
 
 impl<'a> Asking<'a> {
     /// For all traces, without fields of policies.
     fn of_all(predicates: &'a [Predicate], comparisons: &'a [Comparison], readable: &'a AccessScope) -> Self {
-        Self { predicates, comparisons, readable, only_readable: false, rests_on: &[] }
+        Self { predicates, comparisons, readable, only_readable: false, referenced_fields: &[] }
     }
 
     async fn impact(&self, store: &TraceStore, table: &str, looks: Looks) -> Result<Impact, StoreError> {
-        let Self { predicates, comparisons, readable, only_readable, rests_on } = *self;
+        let Self { predicates, comparisons, readable, only_readable, referenced_fields } = *self;
         let request = ImpactRequest {
             binding: &binding("default", table),
             predicates,
@@ -91,7 +91,7 @@ impl<'a> Asking<'a> {
             window: window(),
             readable,
             only_readable,
-            rests_on,
+            referenced_fields,
             samples: 50,
             patience: looks.all,
         };
@@ -109,7 +109,7 @@ impl<'a> Asking<'a> {
             window: window(),
             readable: self.readable,
             only_readable: self.only_readable,
-            rests_on: self.rests_on,
+            referenced_fields: self.referenced_fields,
             samples: 0,
             patience: looks.all,
         };
@@ -135,7 +135,7 @@ async fn samples_estimate_the_whole() {
         comparisons: &comparisons,
         readable: &readable,
         only_readable: false,
-        rests_on: &[],
+        referenced_fields: &[],
     };
     let whole = Looks::within(Duration::from_secs(600));
     let exact = asking.impact(&store, "spans", whole).await.unwrap();
@@ -257,7 +257,7 @@ async fn immediate_failures_are_not_retried_forever() {
     let (binding, filter, readable) = (binding("default", "spans"), Filter::default(), everything());
     let tables = store.bound_tables(&binding).await.unwrap();
     let table = BoundTable::new(&binding, tables.columns.to_vec()).unwrap();
-    let of = WindowOf { readable: &readable, window: window(), rests_on: &[] };
+    let of = WindowOf { readable: &readable, window: window(), referenced_fields: &[] };
     let mut search = of.search(&store, &binding, &filter, &table, tables.index).unwrap();
     let refusing = Refusing::default();
     let begun = Instant::now();
@@ -283,7 +283,7 @@ async fn complete_samples_are_reported_as_samples() {
         window: short,
         readable: &everything(),
         only_readable: false,
-        rests_on: &[],
+        referenced_fields: &[],
         samples: 1,
         patience: Duration::from_secs(60),
     };
@@ -304,7 +304,7 @@ async fn callers_without_access_get_only_counts() {
         comparisons: &comparisons,
         readable: &nothing,
         only_readable: false,
-        rests_on: &[],
+        referenced_fields: &[],
     };
     for looks in [Looks::within(Duration::from_secs(60)), sampling()] {
         let found = asking.impact(&store, "spans", looks).await.unwrap();
@@ -318,20 +318,20 @@ async fn callers_without_access_get_only_counts() {
     }
 
     // The same error for every user when the table, or a field of a policy, has changed.
-    let rests_on = [Arc::new(MarkedField { logical: LogicalType::Number, ..field("Service") })];
-    let changed = Asking { only_readable: true, rests_on: &rests_on, ..asking };
+    let referenced_fields = [Arc::new(MarkedField { logical: LogicalType::Number, ..field("Service") })];
+    let changed = Asking { only_readable: true, referenced_fields: &referenced_fields, ..asking };
     let refused = changed.impact(&store, "spans", sampling()).await;
     assert!(matches!(refused, Err(StoreError::FieldsChanged(_))), "{refused:?}");
     let refused = changed.sharing(&store, "spans", sampling()).await;
     assert!(matches!(refused, Err(StoreError::FieldsChanged(_))), "{refused:?}");
     let binding = binding("default", "spans");
-    let refused = store.satisfied_counts(&binding, "1", &predicates, &rests_on).await;
+    let refused = store.satisfied_counts(&binding, "1", &predicates, &referenced_fields).await;
     assert!(matches!(refused, Err(StoreError::FieldsChanged(_))), "{refused:?}");
     let found = store.find(&binding, &everything(), &format!("{:032x}", 1)).await.unwrap().unwrap();
-    let refused = store.satisfied(&binding, &found, &predicates, &rests_on).await;
+    let refused = store.satisfied(&binding, &found, &predicates, &referenced_fields).await;
     assert!(matches!(refused, Err(StoreError::FieldsChanged(_))), "{refused:?}");
     let patience = Duration::from_secs(60);
-    let refused = store.search_cost(&binding, &predicates, &rests_on, window(), 10, patience).await;
+    let refused = store.search_cost(&binding, &predicates, &referenced_fields, window(), 10, patience).await;
     assert!(matches!(refused, Err(StoreError::FieldsChanged(_))), "{refused:?}");
     assert!(asking.impact(&store, "gone", sampling()).await.is_err());
     let silent = Asking { only_readable: true, ..asking };
@@ -367,7 +367,7 @@ async fn the_index_is_joined_to_traces_only_if_equivalent() {
         window: window(),
         readable: &readable,
         only_readable: false,
-        rests_on: &[],
+        referenced_fields: &[],
         samples: 50,
         patience: Duration::from_secs(60),
     };
@@ -377,7 +377,7 @@ async fn the_index_is_joined_to_traces_only_if_equivalent() {
     let ask = async || {
         let tables = store.bound_tables(&binding).await.unwrap();
         let table = BoundTable::new(&binding, tables.columns.to_vec()).unwrap();
-        let of = WindowOf { readable: &readable, window: window(), rests_on: &[] };
+        let of = WindowOf { readable: &readable, window: window(), referenced_fields: &[] };
         let search = of.search(&store, &binding, &filter, &table, tables.index).unwrap();
         let (distinct, _) = distinct(&comparisons);
         let question = Question { request: &request, sharing: request.sharing, distinct: &distinct };

@@ -24,7 +24,7 @@ pub(crate) enum RequiredPredicate {
 #[derive(Clone, Copy)]
 pub(crate) struct RequiredPredicates<'a> {
     granted: &'a Predicate,
-    restriction: Option<&'a Predicate>,
+    key_constraint: Option<&'a Predicate>,
     conditions: &'a [Condition],
 }
 
@@ -38,10 +38,10 @@ impl<'a> RequiredPredicates<'a> {
         conditions: &'a [Condition],
         table: &BoundTable,
     ) -> Result<Self, StoreError> {
-        table.check_fields(scope.rests_on().iter().map(AsRef::as_ref))?;
+        table.check_fields(scope.referenced_fields().iter().map(AsRef::as_ref))?;
         table.check_fields(conditions.iter().map(|condition| &condition.field))?;
-        let (granted, restriction) = (scope.predicate(), scope.restriction());
-        Ok(Self { granted, restriction, conditions })
+        let (granted, key_constraint) = (scope.predicate(), scope.key_constraint());
+        Ok(Self { granted, key_constraint, conditions })
     }
 
     /// Creates the required predicates of a predicate without an access scope. Nothing about the spans that it finds may be
@@ -51,18 +51,20 @@ impl<'a> RequiredPredicates<'a> {
     /// As for [`Self::new`].
     pub(crate) fn of_nobody(
         granted: &'a Predicate,
-        rests_on: &[Arc<MarkedField>],
+        referenced_fields: &[Arc<MarkedField>],
         table: &BoundTable,
     ) -> Result<Self, StoreError> {
-        table.check_fields(rests_on.iter().map(AsRef::as_ref))?;
-        Ok(Self { granted, restriction: None, conditions: &[] })
+        table.check_fields(referenced_fields.iter().map(AsRef::as_ref))?;
+        Ok(Self { granted, key_constraint: None, conditions: &[] })
     }
 
     /// All predicates, in one fixed order. A policy or key constraint that is always true adds none.
     pub(crate) fn all(&self) -> Vec<RequiredPredicate> {
         let granted = (*self.granted != Predicate::True).then_some(RequiredPredicate::Granted);
-        let within =
-            self.restriction.filter(|within| **within != Predicate::True).map(|_| RequiredPredicate::Within);
+        let within = self
+            .key_constraint
+            .filter(|within| **within != Predicate::True)
+            .map(|_| RequiredPredicate::Within);
         granted
             .into_iter()
             .chain(within)
@@ -96,9 +98,9 @@ impl<'a> RequiredPredicates<'a> {
         table: &BoundTable,
         statement: &mut Statement,
     ) -> Result<String, StoreError> {
-        match (demand, self.restriction) {
+        match (demand, self.key_constraint) {
             (RequiredPredicate::Granted, _) => table.condition(self.granted, statement),
-            (RequiredPredicate::Within, Some(restriction)) => table.condition(restriction, statement),
+            (RequiredPredicate::Within, Some(key_constraint)) => table.condition(key_constraint, statement),
             (RequiredPredicate::Within, None) => Ok("1".to_owned()),
             (RequiredPredicate::Condition(at), _) => {
                 // An index beyond the last would be a condition that no span satisfies.

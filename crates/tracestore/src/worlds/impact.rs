@@ -11,7 +11,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tracewarden_model::{AccessModel, Binding, Caller, Filter, LogicalType, MarkedField, Timestamp, Window};
 use tracewarden_policy::{
-    AccessScope, CompiledPolicies, FieldValue, Predicate, Restriction, RolePolicy, Span, authorise,
+    AccessScope, CompiledPolicies, FieldValue, KeyConstraint, Predicate, RolePolicy, Span, authorise,
 };
 use tracewarden_testkit::policies::Generator;
 
@@ -81,7 +81,7 @@ struct Asked {
     expressions: Vec<String>,
     /// In the order of the expressions.
     predicates: Vec<Predicate>,
-    rests_on: Vec<Arc<MarkedField>>,
+    referenced_fields: Vec<Arc<MarkedField>>,
     /// Whether each predicate is satisfied by each span of the data set.
     met: Vec<Vec<bool>>,
 }
@@ -91,16 +91,16 @@ impl Asked {
         let caller = changes.generator.caller();
         let number = changes.random.random_range(4..8);
         let expressions: Vec<String> = (0..number).map(|_| changes.generator.expression()).collect();
-        let (mut predicates, mut rests_on) = (Vec::new(), Vec::new());
+        let (mut predicates, mut referenced_fields) = (Vec::new(), Vec::new());
         let spans: Vec<Span> = world.spans.iter().map(|span| span.values.clone()).collect();
         let mut met = Vec::new();
         for expression in &expressions {
             let scope = scope(std::slice::from_ref(expression), None, &caller, model);
             predicates.push(scope.predicate().clone());
-            rests_on.extend(scope.rests_on().iter().cloned());
+            referenced_fields.extend(scope.referenced_fields().iter().cloned());
             met.push(Verdicts::of(std::slice::from_ref(expression), None, &caller, &spans).granted);
         }
-        Self { caller, expressions, predicates, rests_on, met }
+        Self { caller, expressions, predicates, referenced_fields, met }
     }
 
     fn some(&self, random: &mut ChaCha8Rng) -> Vec<usize> {
@@ -124,7 +124,7 @@ impl Asked {
 
 fn scope(expressions: &[String], within: Option<&str>, caller: &Caller, model: &AccessModel) -> AccessScope {
     let policies = expressions.iter().map(|expression| RolePolicy { role: "r", title: "t", expression });
-    let within = within.map(|expression| Restriction { expression, knows_policy_fields: true });
+    let within = within.map(|expression| KeyConstraint { expression, knows_policy_fields: true });
     authorise(policies, within, caller, model, &CompiledPolicies::new()).unwrap()
 }
 
@@ -249,7 +249,7 @@ impl Round<'_> {
                 window,
                 readable,
                 only_readable,
-                rests_on: &asked.rests_on,
+                referenced_fields: &asked.referenced_fields,
                 samples,
                 patience: PATIENCE,
             };
@@ -259,7 +259,7 @@ impl Round<'_> {
             let traces = looked_at.iter().filter(counted).count() as u64;
             assert_eq!(found.traces, traces, "{context}");
             // A sample is reported as one, even if it reads everything. If nothing may be counted, nothing is read.
-            let nothing = only_readable && readable.opens_nothing();
+            let nothing = only_readable && readable.is_empty();
             assert_eq!(found.fraction < 1.0, looks.whole.is_zero() && !nothing, "{context}");
         }
     }
@@ -337,7 +337,7 @@ impl Round<'_> {
                 window,
                 readable,
                 only_readable,
-                rests_on: &asked.rests_on,
+                referenced_fields: &asked.referenced_fields,
                 samples: 0,
                 patience: PATIENCE,
             };
@@ -346,7 +346,7 @@ impl Round<'_> {
             let context = format!("{looks:?}, {window:?}, {by:?}, {expressions:?}, {comparisons:?}");
             // A sample is reported as one, even if it reads everything. If nothing may be counted, nothing is read.
             let unopened = predicates.iter().all(|predicate| matches!(predicate, Predicate::False));
-            let nothing = (comparisons.is_empty() && unopened) || (only_readable && readable.opens_nothing());
+            let nothing = (comparisons.is_empty() && unopened) || (only_readable && readable.is_empty());
             assert_eq!(found.fraction < 1.0, looks.whole.is_zero() && !nothing, "{context}");
             assert_eq!(found.shared, expected, "{context}");
             for compared in &found.compared {
@@ -392,16 +392,16 @@ fn of_span(span: &StoredSpan, by: Spread<'_>) -> Vec<Vec<u8>> {
 
 /// Checks some traces of a data set, each completely.
 async fn openers(store: &TraceStore, world: &World, binding: &Binding, asked: &Asked, changes: &mut Changes) {
-    let (predicates, rests_on) = (asked.predicates.as_slice(), asked.rests_on.as_slice());
+    let (predicates, referenced_fields) = (asked.predicates.as_slice(), asked.referenced_fields.as_slice());
     let ids: BTreeSet<&[u8]> = world.spans.iter().map(|span| span.trace.as_slice()).collect();
     for id in ids.into_iter().filter_map(|id| std::str::from_utf8(id).ok()).take(8) {
         let found = store.find(binding, &everything(), id).await.unwrap();
-        let counts = store.satisfied_counts(binding, id, predicates, rests_on).await.unwrap();
+        let counts = store.satisfied_counts(binding, id, predicates, referenced_fields).await.unwrap();
         let Some(found) = found else {
             assert_eq!(counts, None, "{id:?}");
             continue;
         };
-        let satisfied = store.satisfied(binding, &found, predicates, rests_on).await.unwrap();
+        let satisfied = store.satisfied(binding, &found, predicates, referenced_fields).await.unwrap();
         assert_eq!(satisfied.len(), predicates.len());
         let of_trace = |at: &usize| world.spans[*at].trace == id.as_bytes();
         let spans: Vec<usize> = (0..world.spans.len()).filter(of_trace).collect();
@@ -428,6 +428,6 @@ async fn openers(store: &TraceStore, world: &World, binding: &Binding, asked: &A
         }
         assert_eq!(counts, Some(expected));
     }
-    let absent = store.satisfied_counts(binding, "absent", predicates, rests_on).await.unwrap();
+    let absent = store.satisfied_counts(binding, "absent", predicates, referenced_fields).await.unwrap();
     assert_eq!(absent, None);
 }

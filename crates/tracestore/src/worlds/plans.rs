@@ -140,7 +140,7 @@ async fn walk(
         let request =
             SelectRequest { binding, scope, filter, window, limit, after, progress: Some(progress) };
         let (choice, tuning) = how(number);
-        if scope.opens_nothing() {
+        if scope.is_empty() {
             break;
         }
         let index = store.usable_trace_index(binding).await.unwrap();

@@ -299,12 +299,12 @@ async fn a_key_constraint_is_explained_and_its_tools_apply() {
     };
     let narrowed = key(json!({"policy": "SpanAttributes[\"team\"] == \"blue\""})).await;
     let told = explain(&narrowed, BLUE, None).await;
-    assert_eq!(told["restriction"]["outcome"], "satisfied");
-    assert_eq!(told["restriction"]["in_words"], "SpanAttributes[\"team\"] is \"blue\"");
-    assert_eq!(told["restriction"]["satisfied_by"], 3);
+    assert_eq!(told["key_constraint"]["outcome"], "satisfied");
+    assert_eq!(told["key_constraint"]["in_words"], "SpanAttributes[\"team\"] is \"blue\"");
+    assert_eq!(told["key_constraint"]["satisfied_by"], 3);
     assert_eq!(told["policies"].as_array().unwrap().len(), 1);
     asked(&narrowed, RED, None).await.problem(404, "trace_not_found");
-    assert_eq!(explain(&ada, RED, None).await.get("restriction"), None);
+    assert_eq!(explain(&ada, RED, None).await.get("key_constraint"), None);
 
     let others = key(json!({"tools": ["svc_get_trace"]})).await;
     asked(&others, BLUE, None).await.problem(403, "forbidden");

@@ -39,7 +39,7 @@ export function KeysTable({
                 <Code>{key.token_hint}…</Code>
               </Table.Td>
               <Table.Td maw={320}>
-                <Restriction policy={key.policy} tools={key.tools} />
+                <KeyConstraint policy={key.policy} tools={key.tools} />
               </Table.Td>
               <Table.Td>
                 <Time at={key.created_at} digits={0} />
@@ -87,7 +87,7 @@ function Expiry({ at }: { at: string | null }) {
   );
 }
 
-function Restriction({ policy, tools }: { policy: string | null; tools: readonly string[] | null }) {
+function KeyConstraint({ policy, tools }: { policy: string | null; tools: readonly string[] | null }) {
   if (policy === null && tools === null) {
     return (
       <Text span inherit c="var(--tw-quiet)">

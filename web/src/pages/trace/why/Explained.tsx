@@ -8,7 +8,7 @@ import { Message } from "../../../components/Message";
 import { StateBadge } from "../../../components/StateBadge";
 import { Visible } from "../../../components/Visible";
 import { inOrder, verdictText } from "./explanation";
-import { PolicyCard, RestrictionCard } from "./PolicyCard";
+import { KeyConstraintCard, PolicyCard } from "./PolicyCard";
 import { explainQuery } from "./queries";
 import classes from "./why.module.css";
 
@@ -63,7 +63,7 @@ function Verdict({
   own: boolean;
   onGo: ((span: Api["SpanMention"]) => boolean) | null;
 }) {
-  const { user, policies, restriction, spans, verdict } = explanation;
+  const { user, policies, key_constraint: keyConstraint, spans, verdict } = explanation;
   const ordered = inOrder(policies);
   return (
     <Stack gap="sm">
@@ -85,7 +85,7 @@ function Verdict({
           Counts only: you may not read this trace yourself, so that nothing of its spans is shown.
         </Text>
       )}
-      {restriction !== undefined && <RestrictionCard verdict={restriction} onGo={onGo} />}
+      {keyConstraint !== undefined && <KeyConstraintCard verdict={keyConstraint} onGo={onGo} />}
       {ordered.map((policy, place) => (
         <PolicyCard
           // biome-ignore lint/suspicious/noArrayIndexKey: policies of a role are identified only by their order

@@ -49,7 +49,7 @@ export function PolicyCard({
 }
 
 /** The policy of a scoped API key, which must be satisfied in addition to a policy of a role. */
-export function RestrictionCard({ verdict, onGo }: { verdict: Api["PolicyExplanation"]; onGo: Go }) {
+export function KeyConstraintCard({ verdict, onGo }: { verdict: Api["PolicyExplanation"]; onGo: Go }) {
   return (
     <Card
       name={<strong>Constraint of the API key</strong>}

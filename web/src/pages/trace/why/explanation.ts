@@ -14,7 +14,7 @@ const VERDICTS: Readonly<Record<Api["AccessVerdict"], string>> = {
   opened: "Access granted",
   no_policy: "No role has a policy",
   not_satisfied: "No policy matches",
-  restriction: "The constraint of the key does not match",
+  key_constraint: "The constraint of the key does not match",
   disabled: "The account is disabled",
   password_change_required: "The password has to be changed first",
   broken: "A policy is broken",

@@ -37,7 +37,7 @@ struct Edit {
 
 /// Returns the common mistakes in a text if there are no other errors. `parses` tells whether a text is CEL, `advice`
 /// returns the checker's result.
-pub(super) fn habits(
+pub(super) fn common_mistakes(
     text: &str,
     tokens: &[Span],
     parses: impl Fn(&str) -> bool,
