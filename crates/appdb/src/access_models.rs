@@ -47,7 +47,7 @@ impl AppDb {
     /// # Errors
     /// [`DbError`] when the database fails or the document cannot be read.
     pub async fn current_model(&self) -> Result<CurrentModel, DbError> {
-        let mut glance = self.begin_glance().await?;
+        let mut glance = self.acquire_read().await?;
         current(&sqlx::query(CURRENT).fetch_one(glance.statement()).await?)
     }
 
@@ -57,7 +57,7 @@ impl AppDb {
     /// # Errors
     /// [`DbError`] when the database fails or the document cannot be read.
     pub async fn access_model(&self) -> Result<AccessModel, DbError> {
-        let mut glance = self.begin_glance().await?;
+        let mut glance = self.acquire_read().await?;
         let row = sqlx::query(IN_FORCE).fetch_optional(glance.statement()).await?;
         row.as_ref().map_or_else(|| Ok(AccessModel::default()), model)
     }

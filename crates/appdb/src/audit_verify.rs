@@ -64,7 +64,7 @@ pub struct VerifiedAudit {
 }
 
 /// State of a verification.
-struct Walk {
+struct ChainVerifier {
     last: u64,
     previous: String,
     records: u64,
@@ -74,7 +74,7 @@ struct Walk {
     newest_removal: Option<AuditRemoval>,
 }
 
-impl Walk {
+impl ChainVerifier {
     /// Processes the next record, or returns the reason why it does not continue the chain.
     fn next(&mut self, row: &AnyRow) -> Result<Result<(), ChainFault>, DbError> {
         let sequence = rows::unsigned(row, "sequence")?;
@@ -125,7 +125,7 @@ impl ReadTx {
             let reason = "its sequence number is among removed records, or never existed";
             return Ok(Err(ChainFault { sequence, reason }));
         }
-        let mut walk = Walk {
+        let mut walk = ChainVerifier {
             last: anchor.0,
             previous: anchor.1.clone(),
             records: 0,
@@ -164,7 +164,7 @@ impl ReadTx {
             let reason = "the log does not begin where the record of the last removal ends";
             return Ok(Err(ChainFault { sequence: anchor.0, reason }));
         }
-        let Walk { records, first, latest: last, removals, newest_removal, .. } = walk;
+        let ChainVerifier { records, first, latest: last, removals, newest_removal, .. } = walk;
         Ok(Ok(VerifiedAudit { records, first, last, head, anchor, removals, newest_removal }))
     }
 

@@ -13,10 +13,10 @@ use tokio::time::timeout;
 use tracewarden_model::Timestamp;
 
 use crate::error::DbError;
+use crate::fair_queue::{FairQueue, QueuePermit};
 use crate::metrics::{Kind, Measured, Metrics};
 use crate::migrations::{self, Migration};
 use crate::statements::Statements;
-use crate::turns::{Turn, Turns};
 use crate::{postgres, sqlite};
 
 /// The kind of database. Both run the same statements; they differ in how to connect, how a transaction begins, and in
@@ -28,10 +28,10 @@ pub(crate) enum Backend {
 }
 
 impl Backend {
-    fn patience(self) -> Duration {
+    fn timeout(self) -> Duration {
         match self {
-            Self::Sqlite => sqlite::PATIENCE,
-            Self::Postgres => postgres::PATIENCE,
+            Self::Sqlite => sqlite::TIMEOUT,
+            Self::Postgres => postgres::TIMEOUT,
         }
     }
 
@@ -72,7 +72,7 @@ pub struct AppDb {
     // PostgreSQL, writers of other replicas wait in the server's queue, and waiting writers of this process take no
     // connection from its readers.
     writers: Arc<Mutex<()>>,
-    turns: Turns,
+    fair_queue: FairQueue,
     metrics: Metrics,
 }
 
@@ -84,7 +84,7 @@ pub struct ReadTx {
 }
 
 /// A connection for one read statement: one snapshot without the round trips of a transaction.
-pub(crate) struct Glance {
+pub(crate) struct ReadConnection {
     inner: PoolConnection<Any>,
     measured: Measured,
     limit: Option<Duration>,
@@ -99,7 +99,7 @@ pub struct WriteTx {
     backend: Backend,
     _turn: OwnedMutexGuard<()>,
     /// Released last: waiters for it wait for the writers' lock afterwards.
-    _own_turn: Option<Turn>,
+    _own_turn: Option<QueuePermit>,
 }
 
 impl AppDb {
@@ -146,8 +146,8 @@ impl AppDb {
             Address::Sqlite(path) => (sqlite::connect(&path, create).await?, Backend::Sqlite),
             Address::Postgres(address) => (postgres::connect(&address).await?, Backend::Postgres),
         };
-        let (writers, turns) = (Arc::new(Mutex::new(())), Turns::default());
-        Ok(Self { pool, backend, writers, turns, metrics: Metrics::default() })
+        let (writers, fair_queue) = (Arc::new(Mutex::new(())), FairQueue::default());
+        Ok(Self { pool, backend, writers, fair_queue, metrics: Metrics::default() })
     }
 
     pub(crate) async fn migrate_with(
@@ -177,7 +177,7 @@ impl AppDb {
             }
         };
         let waiting = self.metrics.waiting(Kind::Read);
-        let begun = timeout(self.backend.patience(), begin).await.map_err(|_| busy());
+        let begun = timeout(self.backend.timeout(), begin).await.map_err(|_| busy());
         let (inner, measured) = waiting.ended(begun.and_then(|begun| Ok(begun?)))?;
         Ok(ReadTx { inner, measured, limit: self.backend.answer_limit() })
     }
@@ -187,11 +187,11 @@ impl AppDb {
     ///
     /// # Errors
     /// [`DbError::Unavailable`].
-    pub(crate) async fn begin_glance(&self) -> Result<Glance, DbError> {
+    pub(crate) async fn acquire_read(&self) -> Result<ReadConnection, DbError> {
         let waiting = self.metrics.waiting(Kind::Read);
-        let begun = timeout(self.backend.patience(), self.pool.acquire()).await.map_err(|_| busy());
+        let begun = timeout(self.backend.timeout(), self.pool.acquire()).await.map_err(|_| busy());
         let (inner, measured) = waiting.ended(begun.and_then(|begun| Ok(begun?)))?;
-        Ok(Glance { inner, measured, limit: self.backend.answer_limit() })
+        Ok(ReadConnection { inner, measured, limit: self.backend.answer_limit() })
     }
 
     /// Begins a write transaction, after the writers before it.
@@ -203,13 +203,13 @@ impl AppDb {
     }
 
     /// Begins a write transaction for one of many writes that users can request. Of the writes with the same name, only
-    /// one at a time waits among all writers. The others wait for it, at most for `patience`.
+    /// one at a time waits among all writers. The others wait for it, at most for `max_wait`.
     ///
     /// # Errors
     /// As [`AppDb::begin_write`].
-    pub async fn begin_write_of(&self, name: &str, patience: Duration) -> Result<WriteTx, DbError> {
+    pub async fn begin_write_of(&self, name: &str, max_wait: Duration) -> Result<WriteTx, DbError> {
         let own_turn = async {
-            let turn = timeout(patience, self.turns.of(name)).await;
+            let turn = timeout(max_wait, self.fair_queue.of(name)).await;
             turn.map(Some).map_err(|_| busy())
         };
         self.write_once(own_turn).await
@@ -218,7 +218,7 @@ impl AppDb {
     /// Begins a write transaction after `own_turn` has completed.
     async fn write_once(
         &self,
-        own_turn: impl Future<Output = Result<Option<Turn>, DbError>>,
+        own_turn: impl Future<Output = Result<Option<QueuePermit>, DbError>>,
     ) -> Result<WriteTx, DbError> {
         let begin = async {
             let turn = Arc::clone(&self.writers).lock_owned().await;
@@ -226,7 +226,7 @@ impl AppDb {
             let writing = begin_undisturbed(connection, self.backend, turn);
             // A statement has a shorter limit. This one matters only when the server vanished without closing the
             // connection.
-            let begun = tokio::spawn(timeout(2 * self.backend.patience(), writing)).await;
+            let begun = tokio::spawn(timeout(2 * self.backend.timeout(), writing)).await;
             // The error of a task contains the text of a panic.
             begun
                 .map_err(|_| DbError::Unavailable("the beginning of a transaction ended early".to_owned()))?
@@ -234,7 +234,7 @@ impl AppDb {
         };
         let begun = async {
             let own_turn = own_turn.await?;
-            let begun = timeout(self.backend.patience(), begin).await.map_err(|_| busy());
+            let begun = timeout(self.backend.timeout(), begin).await.map_err(|_| busy());
             let (inner, turn) = begun.and_then(|begun| begun)?;
             Ok::<_, DbError>((inner, turn, own_turn))
         };
@@ -245,8 +245,8 @@ impl AppDb {
     }
 
     /// Time-out for the beginning of a write transaction.
-    pub fn patience(&self) -> Duration {
-        self.backend.patience()
+    pub fn timeout(&self) -> Duration {
+        self.backend.timeout()
     }
 
     /// Registers the metrics of this database.
@@ -259,7 +259,7 @@ impl AppDb {
     /// # Errors
     /// [`DbError::Unavailable`].
     pub async fn ping(&self) -> Result<(), DbError> {
-        let mut glance = self.begin_glance().await?;
+        let mut glance = self.acquire_read().await?;
         sqlx::query("SELECT version FROM schema_migrations LIMIT 1").fetch_one(glance.statement()).await?;
         Ok(())
     }
@@ -296,7 +296,7 @@ fn busy() -> DbError {
     DbError::Unavailable("the database does not answer, or too many requests are waiting for it".to_owned())
 }
 
-impl Glance {
+impl ReadConnection {
     pub(crate) fn statement(&mut self) -> Statements<'_> {
         let Measured { sound, metrics, .. } = &mut self.measured;
         let executed = metrics.statements();

@@ -15,6 +15,7 @@ mod callers;
 mod database;
 mod documents;
 mod error;
+mod fair_queue;
 #[cfg(test)]
 mod fuzz;
 mod history;
@@ -32,7 +33,6 @@ mod sessions;
 mod sqlite;
 mod statements;
 mod throttles;
-mod turns;
 mod users;
 
 pub use access_models::CurrentModel;

@@ -22,8 +22,8 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    fn label(self) -> OfKind {
-        OfKind {
+    fn label(self) -> KindLabels {
+        KindLabels {
             kind: match self {
                 Self::Read => "read",
                 Self::Write => "write",
@@ -34,21 +34,21 @@ impl Kind {
 
 /// Step at which a transaction failed. `begin`: no connection was available, or the wait for other writers was too
 /// long. `statement`: a statement failed, or the transaction was abandoned during one. `commit`: the commit failed.
-const BEGIN: AtStep = AtStep { step: "begin" };
-const STATEMENT: AtStep = AtStep { step: "statement" };
-const COMMIT: AtStep = AtStep { step: "commit" };
+const BEGIN: StepLabels = StepLabels { step: "begin" };
+const STATEMENT: StepLabels = StepLabels { step: "statement" };
+const COMMIT: StepLabels = StepLabels { step: "commit" };
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OfKind {
+struct KindLabels {
     kind: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct AtStep {
+struct StepLabels {
     step: &'static str,
 }
 
-type Durations = Family<OfKind, Histogram, fn() -> Histogram>;
+type Durations = Family<KindLabels, Histogram, fn() -> Histogram>;
 
 /// Metrics of a database. Cheap to clone; clones share their counters.
 #[derive(Debug, Clone)]
@@ -58,7 +58,7 @@ pub(crate) struct Metrics(Arc<Inner>);
 struct Inner {
     wait: Durations,
     transaction: Durations,
-    failures: Family<AtStep, Counter>,
+    failures: Family<StepLabels, Counter>,
     statements: Counter,
     audit_records: Counter,
     audit_failures: Counter,

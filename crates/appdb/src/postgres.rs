@@ -12,11 +12,11 @@ use url::Url;
 use crate::error::{DbError, message};
 
 /// Total time-out for acquiring a connection, waiting for other writers, and beginning the transaction.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(2);
 /// Time-out for a response. Longer than the server's statement time-out, so that the server's own error arrives first.
 pub(crate) const ANSWER_LIMIT: Duration = Duration::from_secs(20);
 /// Time-out at start: a distant server, or one that wakes up for the first connection, needs more time to accept it.
-const START_PATIENCE: Duration = Duration::from_secs(10);
+const START_TIMEOUT: Duration = Duration::from_secs(10);
 const CONNECTIONS_MAX: u32 = 8;
 const VERSION_MIN: i64 = 130_000;
 
@@ -128,7 +128,7 @@ pub(crate) async fn connect(address: &str) -> Result<AnyPool, DbError> {
     let pool = AnyPoolOptions::new()
         .max_connections(CONNECTIONS_MAX)
         // Applies to the first connections. Later ones are limited by the time-out of the transaction that needs them.
-        .acquire_timeout(START_PATIENCE)
+        .acquire_timeout(START_TIMEOUT)
         .after_connect(|connection, _| {
             Box::pin(async move {
                 connection.execute(SESSION).await?;
@@ -146,7 +146,7 @@ pub(crate) async fn connect(address: &str) -> Result<AnyPool, DbError> {
             Box::pin(async move {
                 let looked = async { connection.fetch_one(IS_OUTSIDE).await?.try_get::<bool, _>(0) };
                 let late = |_| Err(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into()));
-                timeout(PATIENCE, looked).await.unwrap_or_else(late)
+                timeout(TIMEOUT, looked).await.unwrap_or_else(late)
             })
         })
         .connect_lazy(address)?;
@@ -157,7 +157,7 @@ pub(crate) async fn connect(address: &str) -> Result<AnyPool, DbError> {
             sleep(Duration::from_millis(5)).await;
         }
     };
-    timeout(PATIENCE, back).await.map_err(|_| silent())?;
+    timeout(TIMEOUT, back).await.map_err(|_| silent())?;
     Ok(pool)
 }
 
@@ -169,7 +169,7 @@ const STANDBY: &str =
     "the PostgreSQL server is a standby, which cannot be written to; give the primary's address";
 
 async fn check_server(address: &str) -> Result<(), DbError> {
-    let mut connection = timeout(START_PATIENCE, AnyConnection::connect(address))
+    let mut connection = timeout(START_TIMEOUT, AnyConnection::connect(address))
         .await
         .map_err(|_| silent())?
         .map_err(|error| refused(error, address))?;
@@ -199,9 +199,9 @@ async fn check_server(address: &str) -> Result<(), DbError> {
         }
         Ok(())
     };
-    timeout(START_PATIENCE, checks).await.map_err(|_| silent())??;
+    timeout(START_TIMEOUT, checks).await.map_err(|_| silent())??;
     // The checks are done; an error while closing does not matter.
-    let _ = timeout(PATIENCE, connection.close()).await;
+    let _ = timeout(TIMEOUT, connection.close()).await;
     Ok(())
 }
 
@@ -290,7 +290,7 @@ mod tests {
         let database = tracewarden_testkit::postgres::database().unwrap();
         let url = database.url();
         let server = url.split('@').nth(1).unwrap().split('/').next().unwrap();
-        let proxy = slow(server.to_owned(), PATIENCE + Duration::from_secs(1)).await;
+        let proxy = slow(server.to_owned(), TIMEOUT + Duration::from_secs(1)).await;
         let url = url.replace(server, &proxy.to_string());
         let db = crate::AppDb::open(&url, tracewarden_model::Timestamp::from_micros(0)).await.unwrap();
         db.ping().await.unwrap();

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 use crate::error::DbError;
 
 /// Time-out for a statement that waits for another process's lock, and for acquiring a connection.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
 const CONNECTIONS_MAX: u32 = 8;
 
 /// Pause between two attempts to change the journal mode.
@@ -38,7 +38,7 @@ pub(crate) async fn connect(path: &Path, create: bool) -> Result<AnyPool, DbErro
     first.close().await?;
     let pool = AnyPoolOptions::new()
         .max_connections(CONNECTIONS_MAX)
-        .acquire_timeout(PATIENCE)
+        .acquire_timeout(TIMEOUT)
         // A file connection fails only while it runs a statement, and `after_release` checks it when it is returned.
         .test_before_acquire(false)
         .after_connect(|connection, _| {
@@ -71,7 +71,7 @@ async fn keep_a_log_ahead(connection: &mut AnyConnection) -> Result<(), sqlx::Er
     let begun = Instant::now();
     loop {
         match connection.execute("PRAGMA journal_mode = WAL").await {
-            Err(error) if is_busy(&error) && begun.elapsed() < PATIENCE => sleep(PAUSE).await,
+            Err(error) if is_busy(&error) && begun.elapsed() < TIMEOUT => sleep(PAUSE).await,
             done => return done.map(drop),
         }
     }

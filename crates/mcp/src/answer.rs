@@ -22,10 +22,10 @@ pub(crate) struct Budget {
 }
 
 /// Minimum and maximum of `max_tokens`.
-const LEAST: i64 = 1_000;
-pub(crate) const MOST: i64 = 20_000;
+const MIN_TOKENS: i64 = 1_000;
+pub(crate) const MAX_TOKENS: i64 = 20_000;
 /// Default of `max_tokens`.
-const USUAL: i64 = 3_000;
+const DEFAULT_TOKENS: i64 = 3_000;
 
 impl Budget {
     /// Creates the budget for the argument `max_tokens`.
@@ -34,13 +34,13 @@ impl Budget {
     /// If it is below the minimum.
     pub(crate) fn of(max_tokens: Option<i64>) -> Result<Self, Failure> {
         match max_tokens {
-            None => Ok(Self { tokens: USUAL as usize, usual: true, whole: USUAL as usize }),
-            Some(wanted) if wanted < LEAST => {
-                let detail = format!("at least {LEAST}; leave it out for {USUAL}");
+            None => Ok(Self { tokens: DEFAULT_TOKENS as usize, usual: true, whole: DEFAULT_TOKENS as usize }),
+            Some(wanted) if wanted < MIN_TOKENS => {
+                let detail = format!("at least {MIN_TOKENS}; leave it out for {DEFAULT_TOKENS}");
                 Err(Failure::argument("max_tokens", detail))
             }
             Some(wanted) => {
-                let tokens = wanted.min(MOST) as usize;
+                let tokens = wanted.min(MAX_TOKENS) as usize;
                 Ok(Self { tokens, usual: false, whole: tokens })
             }
         }
@@ -94,7 +94,7 @@ impl Budget {
 
     /// Whether the caller could ask for a larger response.
     pub(crate) fn can_grow(self) -> bool {
-        self.tokens < MOST as usize
+        self.tokens < MAX_TOKENS as usize
     }
 
     fn most(self, items: usize, render: impl Fn(usize) -> Rendered) -> Option<(usize, CallToolResult)> {
@@ -238,7 +238,7 @@ mod tests {
         let stretched = budget.whole_if_twice();
         assert_eq!(count(&stretched.fit(usual + usual / 2, render).unwrap()), usual + usual / 2);
         assert_eq!(count(&stretched.fit(3 * usual, render).unwrap()), usual);
-        let said = Budget::of(Some(USUAL)).unwrap().whole_if_twice();
+        let said = Budget::of(Some(DEFAULT_TOKENS)).unwrap().whole_if_twice();
         assert_eq!(count(&said.fit(usual + usual / 2, render).unwrap()), usual);
     }
 

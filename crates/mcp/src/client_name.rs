@@ -26,9 +26,9 @@ pub(crate) struct ClientName(pub(crate) String);
 
 /// Slot in which `initialize` stores the name for the session id.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Introduced(Arc<OnceLock<String>>);
+pub(crate) struct SessionIdSlot(Arc<OnceLock<String>>);
 
-impl Introduced {
+impl SessionIdSlot {
     /// Stores the name of the client.
     pub(crate) fn say(&self, client: &Implementation) {
         // Set once per request.
@@ -49,7 +49,7 @@ pub(crate) async fn carry(mut request: Request, next: Next) -> Response {
     {
         request.extensions_mut().insert(ClientName(name));
     }
-    let introduced = Introduced::default();
+    let introduced = SessionIdSlot::default();
     request.extensions_mut().insert(introduced.clone());
     let mut response = next.run(request).await;
     if let Some(name) = introduced.0.get()

@@ -23,7 +23,7 @@ use tracing::Instrument as _;
 use crate::arguments::typed;
 use crate::bounded_json::{Bounds, Json};
 use crate::catalogue;
-use crate::client_name::{ClientName, Introduced, full_name};
+use crate::client_name::{ClientName, SessionIdSlot, full_name};
 use crate::coercion::coerced;
 use crate::failure::Failure;
 use crate::instructions::instructions;
@@ -133,7 +133,7 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<InitializeResult, ErrorData> {
         let parts = request(&context)?;
-        if let Some(introduced) = parts.extensions.get::<Introduced>() {
+        if let Some(introduced) = parts.extensions.get::<SessionIdSlot>() {
             introduced.say(&sent.client_info);
         }
         let negotiated = self.negotiate_initialize(&sent)?;

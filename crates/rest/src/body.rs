@@ -15,13 +15,13 @@ use tokio::sync::Semaphore;
 use crate::code::Code;
 use crate::problem::Problem;
 use crate::strict_objects::Strict;
-use crate::text::{Document, Fault, Place};
+use crate::text::{Document, Fault, SourcePosition};
 
 /// Maximum size of a body in bytes. Larger bodies are rejected.
 pub const MAX_BODY_BYTES: usize = 1024 * 1024;
 
 /// Maximum size in bytes of a body on routes that anonymous clients may call. It is ample for a name and a password.
-const MAX_STRANGERS_BODY_BYTES: usize = 16 * 1024;
+const MAX_ANONYMOUS_BODY_BYTES: usize = 16 * 1024;
 
 /// Maximum size of a model file in bytes.
 pub const MAX_DOCUMENT_BYTES: usize = 8 * MAX_BODY_BYTES;
@@ -37,7 +37,7 @@ const BODY_DEADLINE: Duration = Duration::from_secs(30);
 /// hundreds of megabytes.
 const DOCUMENTS_AT_ONCE: usize = 2;
 
-static TURNS: Semaphore = Semaphore::const_new(DOCUMENTS_AT_ONCE);
+static DOCUMENT_PERMITS: Semaphore = Semaphore::const_new(DOCUMENTS_AT_ONCE);
 
 /// Size in bytes up to which a JSON body is parsed on the worker thread, in well under a millisecond. A larger one is parsed on a
 /// blocking thread.
@@ -48,20 +48,20 @@ static PARSE_PERMITS: Semaphore = Semaphore::const_new(2);
 
 /// The kind of body that a route accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Takes {
-    /// JSON, up to [`MAX_STRANGERS_BODY_BYTES`].
-    LittleJson,
+pub(crate) enum BodyLimit {
+    /// JSON, up to [`MAX_ANONYMOUS_BODY_BYTES`].
+    AnonymousJson,
     /// JSON, up to [`MAX_BODY_BYTES`].
     Json,
     /// A model file: JSON or YAML, up to [`MAX_DOCUMENT_BYTES`].
     ModelFile,
 }
 
-impl Takes {
+impl BodyLimit {
     /// Maximum size of the body in bytes.
     pub(crate) fn limit(self) -> usize {
         match self {
-            Self::LittleJson => MAX_STRANGERS_BODY_BYTES,
+            Self::AnonymousJson => MAX_ANONYMOUS_BODY_BYTES,
             Self::Json => MAX_BODY_BYTES,
             Self::ModelFile => MAX_DOCUMENT_BYTES,
         }
@@ -82,7 +82,7 @@ impl<T: DeserializeOwned + Send + 'static, S: Send + Sync> FromRequest<S> for Js
     type Rejection = Problem;
 
     async fn from_request(request: Request, _state: &S) -> Result<Self, Problem> {
-        let takes = request.extensions().get::<Takes>().copied().unwrap_or(Takes::LittleJson);
+        let takes = request.extensions().get::<BodyLimit>().copied().unwrap_or(BodyLimit::AnonymousJson);
         notation(request.headers(), takes)?;
         let bytes = read_in_time(request.into_body(), takes.limit()).await?;
         if bytes.len() <= MAX_INLINE_BYTES {
@@ -102,7 +102,7 @@ impl<S: Send + Sync> FromRequest<S> for ModelDocument {
     type Rejection = Problem;
 
     async fn from_request(request: Request, _state: &S) -> Result<Self, Problem> {
-        let notation = notation(request.headers(), Takes::ModelFile)?;
+        let notation = notation(request.headers(), BodyLimit::ModelFile)?;
         let bytes = read_in_time(request.into_body(), MAX_DOCUMENT_BYTES).await?;
         let text = String::from_utf8(bytes).map_err(|_| Problem::invalid("", "the body is not UTF-8"))?;
         Ok(Self { text, notation })
@@ -118,7 +118,7 @@ impl ModelDocument {
         self,
         make: impl FnOnce(&Document) -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
-        in_turn(move || {
+        with_document_permit(move || {
             let read = match self.notation {
                 Notation::Json => Document::read_json(&self.text),
                 Notation::Yaml => Document::read_yaml(&self.text),
@@ -134,10 +134,10 @@ impl ModelDocument {
 ///
 /// # Errors
 /// When the work panicked.
-pub(crate) async fn in_turn<T: Send + 'static>(
+pub(crate) async fn with_document_permit<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Problem> {
-    blocking(&TURNS, work).await
+    blocking(&DOCUMENT_PERMITS, work).await
 }
 
 /// Runs work on a blocking thread, under a permit.
@@ -165,7 +165,7 @@ async fn blocking<T: Send + 'static>(
 
 /// Returns the problem for a fault in a document, with line and column, because model files are also written by hand.
 pub(crate) fn unreadable(fault: &Fault) -> Problem {
-    let Place { line, column } = fault.place;
+    let SourcePosition { line, column } = fault.place;
     Problem::invalid(fault.pointer.as_str(), format!("line {line}, column {column}: {}", fault.message))
 }
 
@@ -207,7 +207,7 @@ pub(crate) fn refuse_other_notations(
     method: &Method,
     headers: &HeaderMap,
     body: &Body,
-    takes: Takes,
+    takes: BodyLimit,
 ) -> Result<(), Problem> {
     let sends_nothing = body.is_end_stream() && !headers.contains_key(header::CONTENT_TYPE);
     if method.is_safe() || sends_nothing { Ok(()) } else { notation(headers, takes).map(drop) }
@@ -216,11 +216,11 @@ pub(crate) fn refuse_other_notations(
 /// Returns the notation that `Content-Type` declares, if the route accepts it. Another site can send a form, or text that happens
 /// to be JSON, without a CORS preflight. So the body must be declared as JSON, or as YAML, for which browsers send a preflight
 /// too.
-fn notation(headers: &HeaderMap, takes: Takes) -> Result<Notation, Problem> {
+fn notation(headers: &HeaderMap, takes: BodyLimit) -> Result<Notation, Problem> {
     let unsupported = || {
         let detail = match takes {
-            Takes::LittleJson | Takes::Json => "send the body as `Content-Type: application/json`",
-            Takes::ModelFile => "send the body as `Content-Type: application/yaml` or `application/json`",
+            BodyLimit::AnonymousJson | BodyLimit::Json => "send the body as `Content-Type: application/json`",
+            BodyLimit::ModelFile => "send the body as `Content-Type: application/yaml` or `application/json`",
         };
         Problem::new(Code::UnsupportedMediaType, detail)
     };
@@ -231,7 +231,7 @@ fn notation(headers: &HeaderMap, takes: Takes) -> Result<Notation, Problem> {
     let is = |media_type: &str| essence.trim().eq_ignore_ascii_case(media_type);
     let notation = match takes {
         _ if is("application/json") => Notation::Json,
-        Takes::ModelFile if is("application/yaml") => Notation::Yaml,
+        BodyLimit::ModelFile if is("application/yaml") => Notation::Yaml,
         _ => return Err(unsupported()),
     };
     if !["", "charset=utf-8"].contains(&&*charset) {
@@ -373,7 +373,7 @@ mod tests {
     async fn work_on_files_blocks_no_request_threads_and_is_queued() {
         let begin = |begun: mpsc::Sender<()>| {
             let (end, ended) = mpsc::channel::<()>();
-            let work = tokio::spawn(in_turn(move || {
+            let work = tokio::spawn(with_document_permit(move || {
                 begun.send(()).unwrap();
                 ended.recv_timeout(Duration::from_secs(60)).is_ok()
             }));
@@ -423,7 +423,7 @@ mod tests {
         {
             let mut request = Request::new(Body::from(format!("{:?}", "x".repeat(length))));
             request.headers_mut().insert(header::CONTENT_TYPE, "application/json".parse().unwrap());
-            request.extensions_mut().insert(Takes::ModelFile);
+            request.extensions_mut().insert(BodyLimit::ModelFile);
             let Json(Elsewhere(elsewhere)) = Json::from_request(request, &()).await.unwrap();
             assert_eq!(elsewhere, expected, "{length}");
         }

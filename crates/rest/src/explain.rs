@@ -58,7 +58,7 @@ impl From<ExplainedUser> for WireUser {
 #[schema(as = AccessVerdict)]
 pub(crate) enum WireAccessVerdict {
     /// Visible: a span satisfies a policy.
-    Opened,
+    CoveredTraces,
     /// Not visible: no role of the user has a policy.
     NoPolicy,
     /// Not visible: no span satisfies a policy.
@@ -76,7 +76,7 @@ pub(crate) enum WireAccessVerdict {
 impl From<ExplainVerdict> for WireAccessVerdict {
     fn from(verdict: ExplainVerdict) -> Self {
         match verdict {
-            ExplainVerdict::Opened => Self::Opened,
+            ExplainVerdict::CoveredTraces => Self::CoveredTraces,
             ExplainVerdict::NoPolicy => Self::NoPolicy,
             ExplainVerdict::NotSatisfied => Self::NotSatisfied,
             ExplainVerdict::KeyConstraint => Self::KeyConstraint,

@@ -28,7 +28,7 @@ pub(crate) async fn healthz() -> Answer<Health> {
     (status = 503, description = "`unavailable`: one of them cannot, named in `detail`, or the service is shutting down"),
 ))]
 pub(crate) async fn readyz(State(app): State<App>) -> Result<Answer<Health>, Problem> {
-    if app.edge.stopping.has_begun() {
+    if app.middleware.stopping.has_begun() {
         return Err(Problem::new(Code::Unavailable, "the service is shutting down"));
     }
     app.service.ready().await?;

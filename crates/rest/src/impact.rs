@@ -5,7 +5,7 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use tracewarden_model::Window;
 use tracewarden_service::{
-    Among, Cost, ImpactAnswer, Policy, PolicyPreview, PolicyPreviewRequest, SearchCosts, TraceChange,
+    Cost, CountedTraces, ImpactAnswer, Policy, PolicyPreview, PolicyPreviewRequest, SearchCosts, TraceChange,
     UserImpact,
 };
 use utoipa::ToSchema;
@@ -52,7 +52,7 @@ pub(crate) struct PreviewPoliciesRequest {
 /// The set of traces that was counted.
 #[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-#[schema(as = Among)]
+#[schema(as = CountedTraces)]
 pub(crate) enum WireAmong {
     /// All traces in the window.
     All,
@@ -60,11 +60,11 @@ pub(crate) enum WireAmong {
     Readable,
 }
 
-impl From<Among> for WireAmong {
-    fn from(among: Among) -> Self {
+impl From<CountedTraces> for WireAmong {
+    fn from(among: CountedTraces) -> Self {
         match among {
-            Among::All => Self::All,
-            Among::Readable => Self::Readable,
+            CountedTraces::All => Self::All,
+            CountedTraces::Readable => Self::Readable,
         }
     }
 }
@@ -110,7 +110,13 @@ pub(crate) struct WireCounted {
 }
 
 impl WireCounted {
-    pub(crate) fn new(window: Window, among: Among, fraction: f64, cost: Cost, notes: Vec<String>) -> Self {
+    pub(crate) fn new(
+        window: Window,
+        among: CountedTraces,
+        fraction: f64,
+        cost: Cost,
+        notes: Vec<String>,
+    ) -> Self {
         let (from, to) = (window.from().into(), window.to().into());
         Self { from, to, among: among.into(), sampled: fraction < 1.0, fraction, cost: cost.into(), notes }
     }

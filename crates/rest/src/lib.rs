@@ -1,20 +1,19 @@
 //! The REST API: routes, wire types, OpenAPI, cookies, headers. It is a thin layer: the service makes every decision.
 
+mod abort_on_error;
 mod accept;
 mod api_keys;
 mod audit;
 mod body;
+mod body_memory;
 mod client;
 mod code;
 mod cookies;
 mod cross_site;
 mod ddl;
 mod document;
-mod edge;
-mod ending;
 mod error;
 mod explain;
-mod extent;
 mod field_values;
 mod filter;
 mod filter_wire;
@@ -25,13 +24,15 @@ mod headers;
 mod health;
 mod impact;
 pub mod json;
+mod json_complexity;
 mod limit;
 mod me;
 mod metrics;
+mod middleware;
 mod model;
 mod model_tests;
 mod model_wire;
-mod mount;
+mod nested_interface;
 mod operations;
 mod overshare;
 mod page;
@@ -45,7 +46,6 @@ mod progress;
 mod query;
 mod read_only;
 mod roles;
-mod room;
 mod routes;
 mod schema;
 mod schema_wire;
@@ -62,7 +62,8 @@ mod wire;
 
 use std::sync::{Arc, OnceLock};
 
-use axum::{Router, middleware};
+use axum::Router;
+use axum::middleware::from_fn_with_state;
 use bytes::Bytes;
 use http::{Extensions, HeaderMap, StatusCode, Version};
 use tower_http::catch_panic::CatchPanicLayer;
@@ -73,16 +74,16 @@ use utoipa_axum::routes;
 use crate::accept::Representation::{Json, Lines, Yaml};
 use crate::headers::OfWebApplication;
 use crate::routes::Access::{Account, Administrator, Principal, Public};
-use crate::routes::By::{Any, Session, Tool as ByTool};
+use crate::routes::CredentialKind::{Any, Session, Tool as ByTool};
 use crate::routes::Routes;
 
 pub use client::TrustedProxies;
 pub use code::Code;
 pub use ddl::WireDdlAdvice as DdlAnswer;
-pub use edge::{Edge, Stopping};
 pub use headers::secure;
 pub use metrics::Metrics;
-pub use mount::Mount;
+pub use middleware::{Middleware, ShutdownFlag};
+pub use nested_interface::NestedInterface;
 pub use span_wire::spans;
 pub use unreadable_head::UnreadableHeads;
 
@@ -90,29 +91,29 @@ pub use unreadable_head::UnreadableHeads;
 #[derive(Clone)]
 pub(crate) struct App {
     service: Service,
-    edge: Arc<Edge>,
+    middleware: Arc<Middleware>,
     /// The OpenAPI document, generated once all routes are declared.
     document: Arc<OnceLock<Bytes>>,
 }
 
 /// Returns the router of the API with another interface nested in it. The server must add [`axum::extract::ConnectInfo`] with the
 /// peer's address to each request.
-pub fn router(service: Service, edge: Edge, mount: Mount) -> Router {
-    let edge = Arc::new(edge);
-    let app = App { service, edge: Arc::clone(&edge), document: Arc::default() };
-    let (router, document) = declare(app.clone()).add_mount(mount).finish();
+pub fn router(service: Service, middleware: Middleware, nested_interface: NestedInterface) -> Router {
+    let middleware = Arc::new(middleware);
+    let app = App { service, middleware: Arc::clone(&middleware), document: Arc::default() };
+    let (router, document) = declare(app.clone()).add_mount(nested_interface).finish();
     app.document.get_or_init(|| document::text(&document).into());
-    wrapped(router.with_state(app), edge)
+    wrapped(router.with_state(app), middleware)
 }
 
 /// Adds the middleware around all routes, innermost first.
-fn wrapped(router: Router, edge: Arc<Edge>) -> Router {
+fn wrapped(router: Router, middleware: Arc<Middleware>) -> Router {
     router
         // Files of the web application are already stored compressed.
         .layer(CompressionLayer::new().compress_when(DefaultPredicate::new().and(is_of_the_api)))
-        // Inside `edge::wrap`, so that a response after a panic gets the same treatment as all others.
-        .layer(CatchPanicLayer::custom(edge::panicked))
-        .layer(middleware::from_fn_with_state(edge, edge::wrap))
+        // Inside `middleware::wrap`, so that a response after a panic gets the same treatment as all others.
+        .layer(CatchPanicLayer::custom(middleware::panicked))
+        .layer(from_fn_with_state(middleware, middleware::wrap))
 }
 
 fn is_of_the_api(_: StatusCode, _: Version, _: &HeaderMap, extensions: &Extensions) -> bool {
@@ -121,7 +122,7 @@ fn is_of_the_api(_: StatusCode, _: Version, _: &HeaderMap, extensions: &Extensio
 
 /// Declares all routes, each with the access that it requires.
 fn declare(app: App) -> Routes {
-    let cookie = app.edge.cookie();
+    let cookie = app.middleware.cookie();
     Routes::new(app, document::frame(cookie))
         .add(Public, routes!(session::login))
         .add(Account(Session(SessionOnly::Logout)), routes!(session::logout))

@@ -9,7 +9,7 @@ use tracewarden_service::{AccessFile, ModelAt, ModelState, ServiceError};
 use utoipa::IntoParams;
 
 use crate::accept::Representation;
-use crate::body::{MAX_DOCUMENT_BYTES, ModelDocument, in_turn, unreadable};
+use crate::body::{MAX_DOCUMENT_BYTES, ModelDocument, unreadable, with_document_permit};
 use crate::code::Code;
 use crate::json::Json;
 use crate::model_tests::run_tests;
@@ -190,7 +190,7 @@ pub(crate) async fn restore(
 async fn answered<T: Serialize>(
     make: impl FnOnce() -> Result<T, Problem> + Send + 'static,
 ) -> Result<Response, Problem> {
-    in_turn(|| Ok(Answer(make()?).into_response())).await?
+    with_document_permit(|| Ok(Answer(make()?).into_response())).await?
 }
 
 /// Returns a model as a response.
@@ -200,7 +200,7 @@ async fn file(state: ModelState, representation: Representation) -> Result<Respo
         let kind = HeaderValue::from_static(representation.media_type());
         Ok(([(header::CONTENT_TYPE, kind)], written(&file, representation)).into_response())
     };
-    in_turn(make).await?
+    with_document_permit(make).await?
 }
 
 /// Converts a file to JSON.

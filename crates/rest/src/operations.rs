@@ -7,9 +7,9 @@ use utoipa::openapi::response::Response;
 use utoipa::openapi::security::SecurityRequirement;
 use utoipa::openapi::{Content, ObjectBuilder, Ref, RefOr, Type};
 
-use crate::body::Takes;
+use crate::body::BodyLimit;
 use crate::problem::PROBLEM_JSON;
-use crate::routes::{Access, By};
+use crate::routes::{Access, CredentialKind};
 
 /// Extension with the required access, in more detail than `security` gives.
 const X_ACCESS: &str = "x-access";
@@ -31,7 +31,7 @@ pub(crate) fn document(
     path: &str,
     operation: &mut Operation,
     access: Access,
-    takes: Takes,
+    takes: BodyLimit,
     strict_query: bool,
 ) {
     operation.operation_id = Some(operation_id(method, path));
@@ -78,7 +78,7 @@ fn common_problems(
     method: &str,
     operation: &Operation,
     access: Access,
-    takes: Takes,
+    takes: BodyLimit,
     strict_query: bool,
 ) -> Vec<(&'static str, &'static str)> {
     let mut problems = vec![
@@ -93,12 +93,12 @@ fn common_problems(
             ("400", "`invalid_request`: a malformed body"),
             ("408", "`request_timeout`: the body did not arrive within 30 seconds"),
             match takes {
-                Takes::LittleJson => ("413", "`payload_too_large`: the body is above 16 KiB"),
-                Takes::Json => ("413", "`payload_too_large`: the body is above 1 MiB"),
-                Takes::ModelFile => ("413", "`payload_too_large`: the body is above 8 MiB"),
+                BodyLimit::AnonymousJson => ("413", "`payload_too_large`: the body is above 16 KiB"),
+                BodyLimit::Json => ("413", "`payload_too_large`: the body is above 1 MiB"),
+                BodyLimit::ModelFile => ("413", "`payload_too_large`: the body is above 8 MiB"),
             },
         ]);
-        if takes != Takes::LittleJson {
+        if takes != BodyLimit::AnonymousJson {
             problems.push(("503", "`overloaded`: too many large requests are in progress"));
         }
     }
@@ -114,7 +114,7 @@ fn common_problems(
     }
     if access.tool().is_some() {
         problems.push(("403", "`forbidden`: the API key is limited to other tools"));
-    } else if matches!(access, Access::Principal(_) | Access::Account(By::Session(_))) {
+    } else if matches!(access, Access::Principal(_) | Access::Account(CredentialKind::Session(_))) {
         problems.push(("403", "`forbidden`: a scoped API key can only read traces"));
     }
     if access.session_only().is_some() {
@@ -123,10 +123,10 @@ fn common_problems(
     if method != "get" {
         problems.push(("403", "`cross_site`: a browser sent the request for another site"));
         problems.push(match takes {
-            Takes::LittleJson | Takes::Json => {
+            BodyLimit::AnonymousJson | BodyLimit::Json => {
                 ("415", "`unsupported_media_type`: the `Content-Type` is not JSON")
             }
-            Takes::ModelFile => {
+            BodyLimit::ModelFile => {
                 ("415", "`unsupported_media_type`: the `Content-Type` is neither YAML nor JSON")
             }
         });

@@ -15,8 +15,8 @@ use tracewarden_service::{
 };
 use utoipa::ToSchema;
 
+use crate::abort_on_error::abort_on_error;
 use crate::accept::Representation;
-use crate::ending::broken_off_on_failure;
 use crate::framing::{Document, Frame, text};
 use crate::problem::Problem;
 use crate::schema_wire::SchemaBinding;
@@ -198,7 +198,7 @@ pub(crate) fn respond(
     info: &RequestInfo,
 ) -> Response {
     let kind = HeaderValue::from_static(representation.media_type());
-    let body = broken_off_on_failure(document, representation, info.request_id.clone());
+    let body = abort_on_error(document, representation, info.request_id.clone());
     ([(header::CONTENT_TYPE, kind)], Body::from_stream(body)).into_response()
 }
 

@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(lines[1..], end());
         assert!(begun.elapsed() >= SILENCE);
         // A search that reports no more progress has not ended, and its next line is not sent at once.
-        let ending = async |work: Duration| {
+        let abort_on_error = async |work: Duration| {
             let (lines, _) = searched(move |tell| async move {
                 tell.send_replace(at(60, 1, None));
                 drop(tell);
@@ -245,10 +245,10 @@ mod tests {
         };
         let last = json!({"progress": {"searched_to": "1970-01-01T00:01:00Z", "from": "1970-01-01T00:00:00Z",
             "to": "1970-01-01T01:00:00Z", "traces": 1}});
-        let lines = ending(EVERY * 4).await;
+        let lines = abort_on_error(EVERY * 4).await;
         assert_eq!(lines[..1], [last]);
         assert_eq!(lines[1..], end());
-        assert_eq!(ending(EVERY / 2).await, end());
+        assert_eq!(abort_on_error(EVERY / 2).await, end());
     }
 
     #[tokio::test]

@@ -20,14 +20,14 @@ use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
 use crate::App;
 use crate::accept::{self, Representation};
-use crate::body::{self, Takes};
+use crate::body::{self, BodyLimit};
+use crate::body_memory;
 use crate::code::Code;
 use crate::cross_site::key_in;
-use crate::mount::Mount;
+use crate::nested_interface::NestedInterface;
 use crate::operations;
 use crate::problem::Problem;
 use crate::query::Parameters;
-use crate::room;
 
 /// The access that a route requires, as far as it does not depend on the content of the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,16 +35,16 @@ pub(crate) enum Access {
     /// All clients, also anonymous ones.
     Public,
     /// Any user, even if the password must be changed first.
-    Account(By),
+    Account(CredentialKind),
     /// Any user.
-    Principal(By),
+    Principal(CredentialKind),
     /// An administrator.
-    Administrator(By),
+    Administrator(CredentialKind),
 }
 
 /// The credentials that a route accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum By {
+pub(crate) enum CredentialKind {
     /// A session or an API key. A scoped API key sees its owner's account and nothing else.
     Any,
     /// A session or an API key. A scoped API key is accepted unless it is limited to other tools: the route is the REST form of
@@ -71,7 +71,9 @@ impl Access {
     /// Returns the tool that corresponds to this route, if any.
     pub(crate) fn tool(self) -> Option<Tool> {
         match self {
-            Self::Account(By::Tool(tool)) | Self::Principal(By::Tool(tool)) => Some(tool),
+            Self::Account(CredentialKind::Tool(tool)) | Self::Principal(CredentialKind::Tool(tool)) => {
+                Some(tool)
+            }
             _ => None,
         }
     }
@@ -84,9 +86,9 @@ impl Access {
     /// Returns the session-only operation of the route, if it is one.
     pub(crate) fn session_only(self) -> Option<SessionOnly> {
         match self {
-            Self::Account(By::Session(what))
-            | Self::Principal(By::Session(what))
-            | Self::Administrator(By::Session(what)) => Some(what),
+            Self::Account(CredentialKind::Session(what))
+            | Self::Principal(CredentialKind::Session(what))
+            | Self::Administrator(CredentialKind::Session(what)) => Some(what),
             _ => None,
         }
     }
@@ -104,11 +106,11 @@ pub(crate) struct ReadsOnly;
 
 /// The checks before a route's handler.
 #[derive(Clone)]
-struct Gate {
+struct RouteGuard {
     app: App,
     access: Access,
     offered: &'static [Representation],
-    takes: Takes,
+    takes: BodyLimit,
     /// `None` if any query is accepted.
     parameters: Option<Parameters>,
 }
@@ -130,25 +132,25 @@ impl Routes {
         offered: &'static [Representation],
         routes: UtoipaMethodRouter<App>,
     ) -> Self {
-        let takes = if access == Access::Public { Takes::LittleJson } else { Takes::Json };
+        let takes = if access == Access::Public { BodyLimit::AnonymousJson } else { BodyLimit::Json };
         self.add_gated(access, offered, takes, true, routes)
     }
 
     /// Declares routes for health checks. Any query is accepted, because load balancers add their own parameters.
     pub(crate) fn add_probe(self, routes: UtoipaMethodRouter<App>) -> Self {
-        self.add_gated(Access::Public, &[Representation::Json], Takes::LittleJson, false, routes)
+        self.add_gated(Access::Public, &[Representation::Json], BodyLimit::AnonymousJson, false, routes)
     }
 
     /// Declares routes that accept a model file and respond with JSON.
     pub(crate) fn add_taking_model_file(self, access: Access, routes: UtoipaMethodRouter<App>) -> Self {
-        self.add_gated(access, &[Representation::Json], Takes::ModelFile, true, routes)
+        self.add_gated(access, &[Representation::Json], BodyLimit::ModelFile, true, routes)
     }
 
     fn add_gated(
         self,
         access: Access,
         offered: &'static [Representation],
-        takes: Takes,
+        takes: BodyLimit,
         strict_query: bool,
         (schemas, mut paths, methods): UtoipaMethodRouter<App>,
     ) -> Self {
@@ -160,7 +162,7 @@ impl Routes {
             }
         }
         let parameters = strict_query.then_some(declared);
-        let gate = Gate { app: self.app.clone(), access, offered, takes, parameters };
+        let gate = RouteGuard { app: self.app.clone(), access, offered, takes, parameters };
         let methods = methods.route_layer(middleware::from_fn_with_state(gate, pass));
         Self { router: self.router.routes((schemas, paths, methods)), app: self.app }
     }
@@ -176,16 +178,16 @@ impl Routes {
     }
 
     /// Declares the path of another interface: it requires an API key and is not an operation of the API.
-    pub(crate) fn add_mount(self, mount: Mount) -> Self {
-        let gate = Gate {
+    pub(crate) fn add_mount(self, nested_interface: NestedInterface) -> Self {
+        let gate = RouteGuard {
             app: self.app.clone(),
-            access: Access::Principal(By::Key),
+            access: Access::Principal(CredentialKind::Key),
             offered: &[],
-            takes: Takes::Json,
+            takes: BodyLimit::Json,
             parameters: None,
         };
-        let path = mount.path;
-        let answer = any(move |request: Request| mount.clone().answer(request));
+        let path = nested_interface.path;
+        let answer = any(move |request: Request| nested_interface.clone().answer(request));
         let answer = answer.layer(middleware::from_fn_with_state(gate, pass_to_interface));
         // Clients are configured by hand, with and without a trailing slash.
         let router = self.router.route(path, answer.clone()).route(&format!("{path}/"), answer);
@@ -199,18 +201,18 @@ impl Routes {
 }
 
 /// Authenticates and authorises the caller and checks the request, before the body is read and the handler runs.
-async fn pass(State(gate): State<Gate>, request: Request, next: Next) -> Response {
+async fn pass(State(gate): State<RouteGuard>, request: Request, next: Next) -> Response {
     let (mut head, body) = request.into_parts();
     let caller = match gate.admit(&mut head).await {
         Ok(caller) => caller,
         Err(problem) => return problem.into_response(),
     };
     let called = Called::of(&head);
-    let room = match gate.prepare(&mut head, &body) {
-        Ok(kib) => room::room(user_of(&head), kib).await,
+    let body_memory = match gate.prepare(&mut head, &body) {
+        Ok(kib) => body_memory::body_memory(user_of(&head), kib).await,
         Err(problem) => Err(problem),
     };
-    let mut response = match room {
+    let mut response = match body_memory {
         Ok(_room) => next.run(Request::from_parts(head, body)).await,
         Err(problem) => problem.into_response(),
     };
@@ -236,7 +238,7 @@ fn user_of(head: &Parts) -> &str {
 }
 
 /// Authenticates and authorises the caller of a nested interface, which parses its requests itself.
-async fn pass_to_interface(State(gate): State<Gate>, mut request: Request, next: Next) -> Response {
+async fn pass_to_interface(State(gate): State<RouteGuard>, mut request: Request, next: Next) -> Response {
     if let Some(info) = request.extensions_mut().get_mut::<RequestInfo>() {
         info.via = Transport::Mcp;
     }
@@ -246,8 +248,8 @@ async fn pass_to_interface(State(gate): State<Gate>, mut request: Request, next:
         Err(problem) => return problem.into_response(),
     };
     let called = Called::of(&head);
-    let kib = room::kept_kib(&body, gate.takes);
-    let response = match room::room(user_of(&head), kib).await {
+    let kib = body_memory::kept_kib(&body, gate.takes);
+    let response = match body_memory::body_memory(user_of(&head), kib).await {
         Ok(_room) => next.run(Request::from_parts(head, body)).await,
         Err(problem) => problem.into_response(),
     };
@@ -285,7 +287,7 @@ impl Called {
     }
 }
 
-impl Gate {
+impl RouteGuard {
     /// Authenticates and authorises the caller. Returns the principal, if the route requires a user or an administrator.
     async fn admit(&self, head: &mut Parts) -> Result<Option<Arc<Principal>>, Problem> {
         let info = head.extensions.get::<RequestInfo>().cloned();
@@ -312,7 +314,7 @@ impl Gate {
     /// then must be valid. Other authentication schemes are for a proxy in front of the service, and browsers send them by
     /// themselves.
     fn credential(&self, headers: &HeaderMap) -> Result<Credential, Problem> {
-        let by_key = self.access == Access::Principal(By::Key);
+        let by_key = self.access == Access::Principal(CredentialKind::Key);
         let none = || {
             Problem::new(
                 Code::Unauthenticated,
@@ -332,7 +334,7 @@ impl Gate {
                 return Ok(Credential::ApiKey(Secret::from(key.trim())));
             }
         }
-        let token = self.app.edge.cookie().read(headers).filter(|_| !by_key).ok_or_else(none)?;
+        let token = self.app.middleware.cookie().read(headers).filter(|_| !by_key).ok_or_else(none)?;
         Ok(Credential::Session(Secret::from(token)))
     }
 
@@ -345,7 +347,7 @@ impl Gate {
         head.extensions.insert(representation);
         head.extensions.insert(self.takes);
         body::refuse_other_notations(&head.method, &head.headers, body, self.takes)?;
-        Ok(room::kept_kib(body, self.takes))
+        Ok(body_memory::kept_kib(body, self.takes))
     }
 
     /// Checks whether an authenticated caller may call the route. The service repeats these checks; here they run before any part
@@ -358,7 +360,10 @@ impl Gate {
             identity.require_admin_role()?;
         }
         // The holder of a key may always see whose account it belongs to.
-        if !matches!(self.access, Access::Public | Access::Account(By::Any) | Access::Principal(By::Key)) {
+        if !matches!(
+            self.access,
+            Access::Public | Access::Account(CredentialKind::Any) | Access::Principal(CredentialKind::Key)
+        ) {
             identity.require_tool(self.access.tool())?;
         }
         if self.access.session_only().is_some() {
@@ -370,7 +375,7 @@ impl Gate {
     /// Rejects an authenticated caller. The attempt is recorded for traces and administration, and for API keys also when the
     /// operation requires a session or another tool.
     async fn refuse(&self, head: &Parts, identity: &Identity, error: ServiceError) -> Problem {
-        let reads = self.access.reads_traces() || self.access == Access::Principal(By::Key);
+        let reads = self.access.reads_traces() || self.access == Access::Principal(CredentialKind::Key);
         let of_interest = reads || matches!(self.access, Access::Administrator(_));
         if of_interest || matches!(error, ServiceError::SessionRequired | ServiceError::OutsideTools) {
             let called = Called::of(head);

@@ -41,7 +41,7 @@ pub(crate) async fn login(
     Json(LoginRequest { username, password }): Json<LoginRequest>,
 ) -> Result<impl IntoResponse, Problem> {
     let signed_in = app.service.login(Login { username, password }, info).await?;
-    let cookie = set_cookie(app.edge.cookie().set(signed_in.token.expose_secret()))?;
+    let cookie = set_cookie(app.middleware.cookie().set(signed_in.token.expose_secret()))?;
     Ok((cookie, Answer(Me::from(signed_in.me))))
 }
 
@@ -49,7 +49,7 @@ pub(crate) async fn login(
 #[utoipa::path(post, path = "/logout", tag = "self", responses((status = 204, description = "Signed out")))]
 pub(crate) async fn logout(State(app): State<App>, account: Account) -> Result<impl IntoResponse, Problem> {
     app.service.logout(&account).await?;
-    Ok((StatusCode::NO_CONTENT, set_cookie(app.edge.cookie().clear())?))
+    Ok((StatusCode::NO_CONTENT, set_cookie(app.middleware.cookie().clear())?))
 }
 
 fn set_cookie(value: Option<HeaderValue>) -> Result<AppendHeaders<[(HeaderName, HeaderValue); 1]>, Problem> {

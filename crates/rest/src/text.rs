@@ -33,14 +33,14 @@ pub(crate) const MAX_VALUES: usize = 500_000;
 
 /// A position in a document's text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct SourcePosition {
     /// Line, from 1.
     pub line: usize,
     /// Column in code points, from 1.
     pub column: usize,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SourcePosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.line, self.column)
     }
@@ -50,7 +50,7 @@ impl fmt::Display for Place {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
     /// Position of the fault.
-    pub place: Place,
+    pub place: SourcePosition,
     /// JSON Pointer to the member; empty where the document cannot be parsed.
     pub pointer: String,
     /// Message in lower case, without a final period.
@@ -58,7 +58,7 @@ pub struct Fault {
 }
 
 impl Fault {
-    fn new(place: Place, message: impl Into<String>) -> Self {
+    fn new(place: SourcePosition, message: impl Into<String>) -> Self {
         Self { place, pointer: String::new(), message: message.into() }
     }
 }
@@ -77,7 +77,7 @@ pub enum Lines {
 /// A value and its start position.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Node {
-    place: Place,
+    place: SourcePosition,
     content: Content,
     /// For a text, how its lines are written.
     lines: Option<Lines>,
@@ -91,7 +91,7 @@ enum Content {
     Text(String),
     List(Vec<Node>),
     /// Names, their positions and their values.
-    Object(Vec<(String, Place, Node)>),
+    Object(Vec<(String, SourcePosition, Node)>),
 }
 
 /// A parsed document.
@@ -128,7 +128,7 @@ impl Document {
 
     fn read_by(text: &str, reader: impl FnOnce(&str) -> Result<Node, Fault>) -> Result<Self, Fault> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        let start = Place { line: 1, column: 1 };
+        let start = SourcePosition { line: 1, column: 1 };
         if text.len() > MAX_BYTES {
             return Err(Fault::new(start, format!("documents are limited to {MAX_BYTES} bytes")));
         }
@@ -149,7 +149,7 @@ impl Document {
     }
 
     /// Returns the position of the member at a JSON Pointer, or of the innermost existing member around it.
-    pub fn place(&self, pointer: &str) -> Place {
+    pub fn place(&self, pointer: &str) -> SourcePosition {
         self.found(pointer).0
     }
 
@@ -158,7 +158,7 @@ impl Document {
         self.found(pointer).1.lines
     }
 
-    fn found(&self, pointer: &str) -> (Place, &Node) {
+    fn found(&self, pointer: &str) -> (SourcePosition, &Node) {
         let mut node = &self.root;
         let mut place = node.place;
         for token in pointer.split('/').skip(1) {
@@ -216,7 +216,7 @@ impl Values {
     ///
     /// # Errors
     /// When none is left.
-    fn take(&self, place: Place) -> Result<(), Fault> {
+    fn take(&self, place: SourcePosition) -> Result<(), Fault> {
         let most = self.most;
         let none = || Fault::new(place, format!("documents have at most {most} values, this has more"));
         self.left.set(self.left.get().checked_sub(1).ok_or_else(none)?);
@@ -466,9 +466,9 @@ mod tests {
         let fault = |text: &str| Document::read(text).unwrap().parse::<Vec<Role>>().unwrap_err();
         let misspelt = fault("- name: a\n  polices: []\n");
         assert_eq!(misspelt.message, "unknown member `polices`; did you mean `policies`?");
-        assert_eq!(misspelt.place, Place { line: 2, column: 3 });
+        assert_eq!(misspelt.place, SourcePosition { line: 2, column: 3 });
         let strange = fault("[{\"zzz\": 1}]");
         assert_eq!(strange.message, "unknown member `zzz`; known here are name, policies");
-        assert_eq!(fault("- name: a\n  policies: [1, x]").place, Place { line: 2, column: 17 });
+        assert_eq!(fault("- name: a\n  policies: [1, x]").place, SourcePosition { line: 2, column: 17 });
     }
 }

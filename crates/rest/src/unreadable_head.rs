@@ -6,8 +6,8 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use tracewarden_model::Entropy;
 
 use crate::code::Code;
-use crate::edge::{Edge, X_REQUEST_ID};
 use crate::headers;
+use crate::middleware::{Middleware, X_REQUEST_ID};
 use crate::problem::Problem;
 
 /// Builds responses to such requests in the same format as other errors.
@@ -19,8 +19,8 @@ pub struct UnreadableHeads {
 
 impl UnreadableHeads {
     /// Creates the builder for this installation.
-    pub fn new(edge: &Edge) -> Self {
-        Self { entropy: Arc::clone(&edge.entropy), over_https: edge.over_https() }
+    pub fn new(middleware: &Middleware) -> Self {
+        Self { entropy: Arc::clone(&middleware.entropy), over_https: middleware.over_https() }
     }
 
     /// Returns headers and body of the response with this status; `None` for a status that is not about the head of a request.

@@ -70,7 +70,7 @@ impl Service {
         let binding = authority.model.binding.clone().ok_or(ServiceError::NotBound)?;
         let basis = basis(&authority);
         let compiled = self.compiled();
-        let scope = self.deciding().run(move || decide(&compiled)).await??;
+        let scope = self.compilation().run(move || decide(&compiled)).await??;
         let store = self.store().session();
         Ok(Access { authority, binding, scope, store, basis })
     }

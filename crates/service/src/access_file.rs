@@ -17,7 +17,7 @@ use tracewarden_policy::Diagnostic;
 use crate::adoption::without_column;
 use crate::error::{FieldError, ServiceError};
 use crate::fields::{FieldMark, marked, policy_by, within_bounds};
-use crate::impact::{ImpactAnswer, ImpactQuestion, ModelSide, patience};
+use crate::impact::{ImpactAnswer, ImpactQuestion, ModelSide, timeout};
 use crate::principal::Administrator;
 use crate::query_input;
 use crate::roles::{case_conflict, check_each, check_members};
@@ -152,11 +152,11 @@ pub struct ModelPlan {
 
 /// Handling of the columns that a file adopts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Adoption {
+enum Mode {
     /// Apply: compare them with the data.
-    Compared,
+    Apply,
     /// Plan: only mention them, because a comparison can take minutes.
-    Told,
+    Plan,
 }
 
 /// File that was checked against the current state, ready to be applied.
@@ -196,17 +196,17 @@ impl Service {
         seconds: Option<i64>,
     ) -> Result<ModelPlan, ServiceError> {
         let seconds = seconds.unwrap_or(IMPACT_SECONDS);
-        let patience = if seconds == 0 { None } else { Some(patience(Some(seconds))?) };
+        let timeout = if seconds == 0 { None } else { Some(timeout(Some(seconds))?) };
         let current = self.export_model(admin).await?;
-        let mut prepared = self.prepare_model(current, file, Adoption::Told).await?;
+        let mut prepared = self.prepare_model(current, file, Mode::Plan).await?;
         let tests = match self.run_tests(prepared.after.clone(), tests).await {
             // A plan lists the changes even if its tests cannot be run.
             Err(ServiceError::Refused(faults)) => TestRun::impossible(faults),
             run => run?,
         };
-        let members = self.losers(&prepared).await?;
-        let impact = match patience {
-            Some(patience) => self.plan_impact(admin, &mut prepared, patience).await?,
+        let members = self.users_losing_role(&prepared).await?;
+        let impact = match timeout {
+            Some(timeout) => self.plan_impact(admin, &mut prepared, timeout).await?,
             None => None,
         };
         let Prepared { version, changes, warnings, notes, .. } = prepared;
@@ -218,7 +218,7 @@ impl Service {
         &self,
         admin: &Administrator<'_>,
         prepared: &mut Prepared,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<Option<ImpactAnswer>, ServiceError> {
         let Prepared { before, after, notes, changes, .. } = prepared;
         if (&before.model, &before.roles) == (&after.model, &after.roles) {
@@ -238,7 +238,7 @@ impl Service {
             after: &side(after),
             role: None,
             window: query_input::first_window(None, None, self.now())?,
-            patience,
+            timeout,
         };
         match self.impact_of(admin, question).await {
             Ok(impact) => Ok(Some(impact)),
@@ -261,7 +261,7 @@ impl Service {
     }
 
     /// Returns the users who lose a role that is removed.
-    async fn losers(&self, prepared: &Prepared) -> Result<Vec<LostRole>, ServiceError> {
+    async fn users_losing_role(&self, prepared: &Prepared) -> Result<Vec<LostRole>, ServiceError> {
         let removed: Vec<&str> = prepared.removed_roles().collect();
         if removed.is_empty() {
             return Ok(Vec::new());
@@ -280,7 +280,7 @@ impl Service {
         &self,
         current: ExportedModel,
         file: AccessFile,
-        adoption: Adoption,
+        adoption: Mode,
     ) -> Result<Prepared, ServiceError> {
         let ExportedModel { version, state: before } = current;
         let AccessFile { binding, fields, roles, tests } = file;
@@ -295,8 +295,8 @@ impl Service {
             Ok(Prepared { version, before, after, changes, warnings, notes })
         };
         let pool = match adoption {
-            Adoption::Compared => self.storing(),
-            Adoption::Told => self.examining(),
+            Mode::Apply => self.storing(),
+            Mode::Plan => self.analysis(),
         };
         pool.run(work).await?
     }
@@ -308,7 +308,7 @@ impl Service {
         current: &AccessModel,
         binding: Option<Binding>,
         fields: Vec<FileField>,
-        adoption: Adoption,
+        adoption: Mode,
         notes: &mut Vec<String>,
     ) -> Result<AccessModel, ServiceError> {
         let same_fields = fields.len() == current.fields.len()
@@ -339,8 +339,8 @@ impl Service {
             known.fields = known.fields.into_iter().map(without_column).collect();
         }
         match adoption {
-            Adoption::Compared => self.compare_adopted(&binding, &known, &fields).await?,
-            Adoption::Told => notes.extend(newly_adopted(&known, &fields)),
+            Mode::Apply => self.compare_adopted(&binding, &known, &fields).await?,
+            Mode::Plan => notes.extend(newly_adopted(&known, &fields)),
         }
         let next = AccessModel { version, binding: Some(binding), fields };
         let unchanged = (&next.binding, &next.fields) == (&current.binding, &current.fields);

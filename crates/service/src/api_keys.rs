@@ -94,7 +94,7 @@ impl Service {
         new: NewApiKey,
     ) -> Result<CreatedApiKey, ServiceError> {
         let result = self.create_api_key_in(principal, new).await;
-        self.note_refusal(principal, SessionOnly::CreateApiKey.action(), None, result).await
+        self.audit_denial(principal, SessionOnly::CreateApiKey.action(), None, result).await
     }
 
     async fn create_api_key_in(
@@ -173,7 +173,7 @@ impl Service {
         let model = self.db().access_model().await?;
         let (owner, expression) = (owner.clone(), expression.to_owned());
         // Counts as one of the user's queries, because each of these compiles a policy, too.
-        let permit = self.queries().admit(owner.user_id()).ok_or(ServiceError::TooManyQueries)?;
+        let permit = self.queries().try_acquire(owner.user_id()).ok_or(ServiceError::TooManyQueries)?;
         let work = move || -> Result<bool, Vec<Diagnostic>> {
             // Held until the work ends, also if the client disconnects.
             let _permit = permit;
@@ -210,7 +210,7 @@ impl Service {
     /// [`ServiceError::NotFound`], or a failure of the application database.
     pub async fn revoke_my_api_key(&self, principal: &Principal, id: &str) -> Result<(), ServiceError> {
         let result = self.revoke_my_api_key_in(principal, id).await;
-        self.note_refusal(principal, "api_key.revoke", Some(id), result).await
+        self.audit_denial(principal, "api_key.revoke", Some(id), result).await
     }
 
     async fn revoke_my_api_key_in(&self, principal: &Principal, id: &str) -> Result<(), ServiceError> {

@@ -12,7 +12,7 @@ use crate::audit_detail::bounded;
 use crate::error::ServiceError;
 use crate::names;
 use crate::principal::{Identity, RequestInfo, ToolCall, Transport};
-use crate::service::{Service, to_its_end};
+use crate::service::{Service, run_to_completion};
 
 /// Outcome of an action, as the audit log spells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,8 +84,8 @@ const TEXT_MAX_CHARS: usize = 256;
 
 /// Sanitises text from a client: limits its length and removes characters that could forge lines or reverse the text
 /// direction.
-pub(crate) fn tame(text: &str) -> String {
-    text.chars().filter(|character| !is_deceptive(*character)).take(TEXT_MAX_CHARS).collect()
+pub(crate) fn sanitize(text: &str) -> String {
+    text.chars().filter(|character| !is_invisible_or_bidi_control(*character)).take(TEXT_MAX_CHARS).collect()
 }
 
 /// Variation selector that displays the preceding character as an emoji; also used in the titles that users choose. It
@@ -94,32 +94,32 @@ const EMOJI: char = '\u{FE0F}';
 
 /// Whether a character is a control character, is invisible or changes the text direction. Invisible characters include tags
 /// and variation selectors, which can hide whole sentences from people but not from models.
-pub fn is_deceptive(character: char) -> bool {
+pub fn is_invisible_or_bidi_control(character: char) -> bool {
     if character.is_ascii() {
         return character.is_ascii_control();
     }
     // Line and paragraph separators; interlinear annotation characters.
     let breaks = matches!(character, '\u{2028}' | '\u{2029}' | '\u{FFF9}'..='\u{FFFB}');
-    breaks || character.is_control() || (character != EMOJI && names::is_drawn_as_nothing(character))
+    breaks || character.is_control() || (character != EMOJI && names::is_default_ignorable(character))
 }
 
 #[test]
 fn rejects_invisible_characters() {
     let hidden = "\0\u{7}\u{85}\u{AD}\u{34F}\u{61C}\u{115F}\u{17B4}\u{180B}\u{180F}\u{200B}\u{200D}\u{2028}\u{2029}\u{202E}\
                   \u{2065}\u{2800}\u{3164}\u{FE00}\u{FE0E}\u{FEFF}\u{FFA0}\u{FFF9}\u{FFFB}\u{1BCA0}\u{1D173}\u{E0041}\u{E0100}";
-    hidden.chars().for_each(|character| assert!(is_deceptive(character), "{character:?}"));
+    hidden.chars().for_each(|character| assert!(is_invisible_or_bidi_control(character), "{character:?}"));
     "a ~é\u{301}אب김😀❤\u{FE0F}"
         .chars()
-        .for_each(|character| assert!(!is_deceptive(character), "{character:?}"));
+        .for_each(|character| assert!(!is_invisible_or_bidi_control(character), "{character:?}"));
 }
 
 impl RecordedCall {
     /// Sanitises the name of the client and of the tool, which are text from the client.
     pub(crate) fn of(call: &ToolCall) -> Self {
-        let client = call.client.as_deref().map(tame);
+        let client = call.client.as_deref().map(sanitize);
         let mut detail = bounded(json!({ "arguments": call.arguments }));
         if let Value::Object(members) = &mut detail {
-            members.insert("tool".to_owned(), json!(tame(&call.tool)));
+            members.insert("tool".to_owned(), json!(sanitize(&call.tool)));
             members.insert("client".to_owned(), json!(client));
         }
         Self(detail.to_string())
@@ -148,9 +148,9 @@ impl AuditContext {
             actor_name: None,
             credential_id: None,
             via: "session",
-            request_id: tame(&info.request_id),
+            request_id: sanitize(&info.request_id),
             client_ip: info.client_ip.map(|address| address.to_canonical().to_string()),
-            user_agent: info.user_agent.as_deref().map(tame),
+            user_agent: info.user_agent.as_deref().map(sanitize),
             tool_call: info.tool_call.clone(),
         }
     }
@@ -182,7 +182,7 @@ impl AuditContext {
         let mcp = call.map(|call| serde_json::from_str(&call.0)).transpose().map_err(unreadable)?;
         let recorded = Recorded { detail: &bounded(event.detail.clone()), mcp };
         let detail = serde_json::to_string(&recorded).map_err(unreadable)?;
-        let target = event.target.map(tame);
+        let target = event.target.map(sanitize);
         let sequence = tx
             .append_audit(&NewAuditRecord {
                 completes,
@@ -227,7 +227,7 @@ impl Service {
     ) -> Result<(), ServiceError> {
         let mut tx = match &context.actor_id {
             // In another queue than the same user's changes: a user whose key is abused must be able to revoke it.
-            Some(user) => self.db().begin_write_of(&format!("{user} alone"), self.db().patience()).await?,
+            Some(user) => self.db().begin_write_of(&format!("{user} alone"), self.db().timeout()).await?,
             None => self.db().begin_write().await?,
         };
         context.append(&mut tx, self.now(), None, event).await?;
@@ -237,7 +237,7 @@ impl Service {
     /// Returns `result`; records it if it is an error. The error stands even if the record cannot be written: nothing has
     /// been changed or shown. An unknown outcome is not recorded as a failure: if the change was made, its own record was
     /// committed with it.
-    pub(crate) async fn note_refusal<T>(
+    pub(crate) async fn audit_denial<T>(
         &self,
         identity: &Identity,
         action: &'static str,
@@ -278,7 +278,7 @@ impl Service {
     /// Records that nothing was done, if the database accepts the record; also if the client disconnects. The number of
     /// waiting records of one user is limited; further ones are reported in the process log only.
     pub(crate) async fn record_if_possible(&self, identity: &Identity, event: Event<'_>) {
-        let Some(waiting) = self.waiting_records().admit(identity.user_id()) else {
+        let Some(waiting) = self.waiting_records().try_acquire(identity.user_id()) else {
             tracing::warn!(
                 user_id = identity.user_id(),
                 action = event.action,
@@ -290,7 +290,7 @@ impl Service {
         let (service, context) = (self.clone(), AuditContext::of(identity));
         let Event { action, outcome, target, detail } = event;
         let target = target.map(str::to_owned);
-        let recorded = to_its_end(async move {
+        let recorded = run_to_completion(async move {
             let event = Event { action, outcome, target: target.as_deref(), detail };
             let recorded = service.record_alone(&context, &event).await;
             drop(waiting);

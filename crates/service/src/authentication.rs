@@ -5,7 +5,7 @@ use tracewarden_appdb::{ApiKey, Session, User};
 use tracewarden_model::Timestamp;
 
 use crate::error::ServiceError;
-use crate::principal::{Credential, Identity, Principal, Proof, RequestInfo};
+use crate::principal::{Credential, Identity, Principal, RequestInfo, VerifiedCredential};
 use crate::service::Service;
 use crate::tokens;
 
@@ -50,7 +50,7 @@ impl Service {
                 let (session, user) = stored.unzip();
                 let session = self.live_session(session, now)?;
                 let last_use = Some(session.last_seen_at);
-                (Proof::Session(session), user, last_use)
+                (VerifiedCredential::Session(session), user, last_use)
             }
             Credential::ApiKey(token) => {
                 let token = token.expose_secret();
@@ -60,7 +60,7 @@ impl Service {
                 let (key, user) = self.db().api_key_by_token(tokens::digest(token)).await?.unzip();
                 let key = live_key(key, now)?;
                 let last_use = key.last_used_at;
-                (Proof::ApiKey(key), user, last_use)
+                (VerifiedCredential::ApiKey(key), user, last_use)
             }
         };
         let mut identity = Identity { user: enabled(user)?, proof, info };
@@ -72,7 +72,7 @@ impl Service {
         let due = |last_use: Option<Timestamp>| self.is_use_due(last_use, now);
         if due(last_use) {
             // A failed write of the last use does not fail the request; requests that need a writable database fail later.
-            if let Err(error) = self.note_use(&identity.proof, due, now).await {
+            if let Err(error) = self.record_last_use(&identity.proof, due, now).await {
                 tracing::warn!(code = error.code(), inside = error.inside(), "could not record the last use");
             }
         }
@@ -108,25 +108,25 @@ impl Service {
 
     /// Writes the time of a credential's last use, unless another request is doing so: writers wait for each other, and one
     /// write for many concurrent requests is enough.
-    async fn note_use(
+    async fn record_last_use(
         &self,
-        proof: &Proof,
+        proof: &VerifiedCredential,
         due: impl Fn(Option<Timestamp>) -> bool,
         now: Timestamp,
     ) -> Result<(), ServiceError> {
         let id = match proof {
-            Proof::Session(session) => &session.id,
-            Proof::ApiKey(key) => &key.id,
+            VerifiedCredential::Session(session) => &session.id,
+            VerifiedCredential::ApiKey(key) => &key.id,
         };
-        let Some(_turn) = self.noting().admit(id) else { return Ok(()) };
+        let Some(_turn) = self.last_use_writes().try_acquire(id) else { return Ok(()) };
         let mut tx = self.db().begin_write().await?;
         // Read again, since another replica may have written it.
         match proof {
-            Proof::Session(_) => match tx.session_by_id(id).await? {
+            VerifiedCredential::Session(_) => match tx.session_by_id(id).await? {
                 Some(session) if due(Some(session.last_seen_at)) => tx.touch_session(id, now).await?,
                 _ => return Ok(()),
             },
-            Proof::ApiKey(_) => match tx.api_key_by_id(id).await? {
+            VerifiedCredential::ApiKey(_) => match tx.api_key_by_id(id).await? {
                 Some(key) if due(key.last_used_at) => tx.touch_api_key(id, now).await?,
                 _ => return Ok(()),
             },

@@ -11,7 +11,7 @@ use tracewarden_model::AccessModel;
 use crate::authentication::{enabled, live_key};
 use crate::error::ServiceError;
 use crate::preview;
-use crate::principal::{Administrator, Identity, Principal, Proof};
+use crate::principal::{Administrator, Identity, Principal, VerifiedCredential};
 use crate::service::Service;
 
 /// Permission that a caller needs for a change.
@@ -79,7 +79,7 @@ impl Authority {
     }
 }
 
-impl Proof {
+impl VerifiedCredential {
     fn grants_like(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Session(one), Self::Session(other)) => {
@@ -107,7 +107,7 @@ impl Service {
     pub(crate) async fn begin_change<R: Right>(&self, right: &R) -> Result<WriteTx, ServiceError> {
         // Queued by user, so that a user with many changes does not delay the changes of others.
         let user = right.identity().user_id();
-        let mut tx = self.db().begin_write_of(user, self.db().patience()).await?;
+        let mut tx = self.db().begin_write_of(user, self.db().timeout()).await?;
         R::holds(self.reread(&mut tx, right.identity()).await?)?;
         Ok(tx)
     }
@@ -159,11 +159,13 @@ impl Service {
     ) -> Result<Identity, ServiceError> {
         let now = self.now();
         let proof = match &identity.proof {
-            Proof::Session(session) => {
+            VerifiedCredential::Session(session) => {
                 let session = self.live_session(tx.session_by_id(&session.id).await?, now)?;
-                Proof::Session(preview::followed(tx, session).await?)
+                VerifiedCredential::Session(preview::followed(tx, session).await?)
             }
-            Proof::ApiKey(key) => Proof::ApiKey(live_key(tx.api_key_by_id(&key.id).await?, now)?),
+            VerifiedCredential::ApiKey(key) => {
+                VerifiedCredential::ApiKey(live_key(tx.api_key_by_id(&key.id).await?, now)?)
+            }
         };
         let user = enabled(tx.user_by_id(identity.user_id()).await?)?;
         Ok(Identity { user, proof, info: identity.info.clone() })

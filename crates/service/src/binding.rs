@@ -35,7 +35,7 @@ impl Service {
         if_match: Option<IfMatch>,
     ) -> Result<BoundModel, ServiceError> {
         let result = self.put_binding_in(admin, binding, if_match).await;
-        self.note_refusal(admin, "schema.put_binding", None, result).await
+        self.audit_denial(admin, "schema.put_binding", None, result).await
     }
 
     async fn put_binding_in(

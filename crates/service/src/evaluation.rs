@@ -15,9 +15,9 @@ use crate::validate;
 pub const EVALUATED_SPANS_MAX: usize = 1_000;
 
 /// Marks a pending request; sets its flag when dropped, to stop the evaluation after the client disconnects.
-pub(crate) struct Asked(pub(crate) Arc<AtomicBool>);
+pub(crate) struct CancelOnDrop(pub(crate) Arc<AtomicBool>);
 
-impl Drop for Asked {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -44,9 +44,9 @@ impl Service {
         }
         validate::no_errors(errors)?;
         let model = self.db().access_model().await?;
-        let asked = Asked(Arc::default());
+        let asked = CancelOnDrop(Arc::default());
         let stopped = Arc::clone(&asked.0);
-        let evaluated = self.examining().run(move || {
+        let evaluated = self.analysis().run(move || {
             let refused = |diagnostics: Vec<_>| {
                 diagnostics.into_iter().map(|found| FieldError::policy("/expression", found)).collect()
             };

@@ -24,12 +24,12 @@ use crate::audit::Outcome;
 use crate::audit_detail;
 use crate::authority::Authority;
 use crate::error::ServiceError;
-use crate::pending::{Pending, Prepared};
+use crate::open_audit_record::{OpenAuditRecord, Prepared};
 use crate::principal::{Administrator, Principal};
-use crate::query_limit::Asked;
+use crate::query_limit::QueryContext;
 use crate::service::Service;
 use crate::tools::TRACES_EXPLAIN;
-use crate::traces::{Found, trace_not_found};
+use crate::traces::{AuthorizedTrace, trace_not_found};
 use crate::users::user_named;
 
 pub(crate) use policies::{Applied, AppliedTo, FoundSatisfied, satisfied};
@@ -55,7 +55,7 @@ pub struct ExplainedUser {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExplainVerdict {
     /// Visible: a policy is satisfied.
-    Opened,
+    CoveredTraces,
     /// No role of the user has a policy.
     NoPolicy,
     /// No span satisfies any policy.
@@ -74,7 +74,7 @@ impl ExplainVerdict {
     /// Name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::Opened => "opened",
+            Self::CoveredTraces => "opened",
             Self::NoPolicy => "no_policy",
             Self::NotSatisfied => "not_satisfied",
             Self::KeyConstraint => "key_constraint",
@@ -248,15 +248,15 @@ impl Service {
     ) -> Result<Explanation, ServiceError> {
         let Some(user) = user else {
             let found = self.find_trace(principal, TRACES_EXPLAIN, trace_id, None).await?;
-            let Found { access, selection, pending, asked } = found;
+            let AuthorizedTrace { access, selection, open_audit_record, asked } = found;
             let whose = AppliedTo::caller(&access.authority);
             // As read in the transaction of the audit record.
             let admin = access.authority.principal.is_admin();
             let question = Question { trace_id, whose, own: true, admin, read };
-            return self.answered(access, Some(selection), pending, asked, question).await;
+            return self.answered(access, Some(selection), open_audit_record, asked, question).await;
         };
         let admin = principal.require_admin();
-        let admin = self.note_refusal(principal, TRACES_EXPLAIN, Some(trace_id), admin).await?;
+        let admin = self.audit_denial(principal, TRACES_EXPLAIN, Some(trace_id), admin).await?;
         self.explain_user(&admin, trace_id, user, read).await
     }
 
@@ -286,17 +286,17 @@ impl Service {
             prepared.boxed()
         };
         let begun = Instant::now();
-        let (access, whose, pending) =
+        let (access, whose, open_audit_record) =
             self.begin_read(admin, TRACES_EXPLAIN, Some(trace_id), prepare).await?;
         let asked = self.asked(&access, None, &[]);
         let selection = match access.find(trace_id).await {
             Ok(Some(selection)) => Some(selection),
             Ok(None) if self.may_look_at_traces() => None,
-            Ok(None) => return Err(trace_not_found(pending, begun).await),
-            Err(error) => return Err(pending.fail(asked.error(error)).await),
+            Ok(None) => return Err(trace_not_found(open_audit_record, begun).await),
+            Err(error) => return Err(open_audit_record.fail(asked.error(error)).await),
         };
         let question = Question { trace_id, whose, own: false, admin: true, read };
-        self.answered(access, selection, pending, asked, question).await
+        self.answered(access, selection, open_audit_record, asked, question).await
     }
 
     /// Computes the explanation; completes the audit record before the answer is returned.
@@ -304,21 +304,21 @@ impl Service {
         &self,
         access: Access,
         selection: Option<Selection>,
-        mut pending: Pending,
-        asked: Asked,
+        mut open_audit_record: OpenAuditRecord,
+        asked: QueryContext,
         question: Question<'_>,
     ) -> Result<Explanation, ServiceError> {
         let begun = Instant::now();
         match self.explained(&access, selection.as_ref(), &asked, question).await {
             Ok(Some(explanation)) => {
-                pending.found(&explanation.trace_id);
+                open_audit_record.found(&explanation.trace_id);
                 let spans = explanation.policies.iter().map(|policy| policy.explained.spans.len() as u64);
-                pending.spans = spans.max().unwrap_or_default();
-                pending.complete(Outcome::Success, None).await?;
+                open_audit_record.spans = spans.max().unwrap_or_default();
+                open_audit_record.complete(Outcome::Success, None).await?;
                 Ok(explanation)
             }
-            Ok(None) => Err(trace_not_found(pending, begun).await),
-            Err(error) => Err(pending.fail(error).await),
+            Ok(None) => Err(trace_not_found(open_audit_record, begun).await),
+            Err(error) => Err(open_audit_record.fail(error).await),
         }
     }
 
@@ -327,7 +327,7 @@ impl Service {
         &self,
         access: &Access,
         selection: Option<&Selection>,
-        asked: &Asked,
+        asked: &QueryContext,
         question: Question<'_>,
     ) -> Result<Option<Explanation>, ServiceError> {
         let Question { trace_id, whose, own, admin, read } = question;
@@ -359,7 +359,7 @@ impl Service {
             });
         Ok(Some(Explanation {
             trace_id: found.trace_id,
-            visible: decision.verdict == ExplainVerdict::Opened,
+            visible: decision.verdict == ExplainVerdict::CoveredTraces,
             verdict: decision.verdict,
             summary,
             spans: found.spans,
@@ -376,8 +376,8 @@ impl Service {
     /// As for authentication, [`ServiceError::TooManyQueries`], or a failure of the application database.
     pub async fn own_access(&self, principal: &Principal) -> Result<OwnAccess, ServiceError> {
         // Policies are compiled as for a query, so the call counts towards the user's limit on concurrent queries.
-        let permit = self.queries().admit(principal.user_id()).ok_or(ServiceError::TooManyQueries);
-        let permit = self.note_refusal(principal, TRACES_EXPLAIN, None, permit).await?;
+        let permit = self.queries().try_acquire(principal.user_id()).ok_or(ServiceError::TooManyQueries);
+        let permit = self.audit_denial(principal, TRACES_EXPLAIN, None, permit).await?;
         let mut tx = self.db().begin_read().await?;
         let authority = Arc::new(self.authority(&mut tx, principal).await?);
         drop(tx);
@@ -388,7 +388,7 @@ impl Service {
             let _permit = permit;
             Applied::new(to, &compiled)
         };
-        let applied = self.deciding().run(work).await?;
+        let applied = self.compilation().run(work).await?;
         let mut words = applied.all().map(|policy| policies::words(policy.as_ref().ok(), admin));
         let roles = applied.to.roles.iter().map(|role| {
             let policies = role.policies.iter().map(|policy| OwnPolicy {
@@ -411,7 +411,7 @@ impl Service {
     /// Compiles a user's policies, off the threads that serve requests.
     pub(crate) async fn applied(&self, to: AppliedTo) -> Result<Applied, ServiceError> {
         let compiled = self.compiled();
-        self.deciding().run(move || Applied::new(to, &compiled)).await
+        self.compilation().run(move || Applied::new(to, &compiled)).await
     }
 }
 

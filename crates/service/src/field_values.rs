@@ -14,7 +14,7 @@ use tracewarden_tracestore::{SelectRequest, ValueCount, ValuesRequest};
 
 use crate::audit::Outcome;
 use crate::error::{ServiceError, unknown};
-use crate::pending::Prepared;
+use crate::open_audit_record::Prepared;
 use crate::principal::Principal;
 use crate::query_input;
 use crate::service::Service;
@@ -28,7 +28,7 @@ const MANY_TRACES: u32 = 500;
 /// Maximum time to find the few traces before the larger sample is skipped, and time-out of the larger sample. Traces that
 /// are far apart also take long to read.
 const FAST: Duration = Duration::from_millis(300);
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// Default number of values in an answer.
 const DEFAULT_VALUES: u32 = 20;
 /// Maximum number of values in an answer.
@@ -93,7 +93,8 @@ impl Service {
         request: FieldValuesRequest,
     ) -> Result<FieldValuesAnswer, ServiceError> {
         let prepare = || self.prepare_values(principal, &request).boxed();
-        let (access, plan, mut pending) = self.begin_read(principal, TRACES_VALUES, None, prepare).await?;
+        let (access, plan, mut open_audit_record) =
+            self.begin_read(principal, TRACES_VALUES, None, prepare).await?;
         let mut answer = FieldValuesAnswer {
             reference: plan.field.field.to_string(),
             logical: plan.field.logical,
@@ -106,7 +107,7 @@ impl Service {
             searched_around: access.searched_around(plan.window),
         };
         if access.scope.is_empty() {
-            pending.complete(Outcome::Success, None).await?;
+            open_audit_record.complete(Outcome::Success, None).await?;
             return Ok(answer);
         }
         // Traces without such a value are of no use. For arrays, operators cannot express the prefix, so the filter only
@@ -132,11 +133,11 @@ impl Service {
         let begun = Instant::now();
         let mut selection = match access.store.select(sample(FEW_TRACES)).await {
             Ok(selection) => selection,
-            Err(error) => return Err(pending.fail(asked.error(error)).await),
+            Err(error) => return Err(open_audit_record.fail(asked.error(error)).await),
         };
         if selection.next().is_some() && begun.elapsed() <= FAST {
             // If this fails for any reason, the smaller sample is used.
-            if let Ok(Ok(larger)) = timeout(PATIENCE, access.store.select(sample(MANY_TRACES))).await {
+            if let Ok(Ok(larger)) = timeout(TIMEOUT, access.store.select(sample(MANY_TRACES))).await {
                 selection = larger;
             }
         }
@@ -149,7 +150,7 @@ impl Service {
         };
         let found = match access.store.values(values).await {
             Ok(found) => found,
-            Err(error) => return Err(pending.fail(asked.error(error)).await),
+            Err(error) => return Err(open_audit_record.fail(asked.error(error)).await),
         };
         answer.more = found.distinct > found.values.len() as u64;
         answer.unlisted = found.unlisted;
@@ -157,9 +158,9 @@ impl Service {
         answer.complete = selection.next().is_none() && found.traces == selection.len() as u64;
         answer.values = found.values;
         answer.searched_around = selection.searched_around();
-        pending.traces = answer.sampled_traces;
+        open_audit_record.traces = answer.sampled_traces;
         // The answer is sent in one piece, so the completing record can also precede the first byte.
-        pending.complete(Outcome::Success, None).await?;
+        open_audit_record.complete(Outcome::Success, None).await?;
         Ok(answer)
     }
 

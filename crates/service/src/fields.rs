@@ -47,7 +47,7 @@ impl Service {
         if_match: Option<IfMatch>,
     ) -> Result<CurrentModel, ServiceError> {
         let result = self.put_fields_in(admin, marks, if_match).await;
-        self.note_refusal(admin, "schema.put_fields", None, result).await
+        self.audit_denial(admin, "schema.put_fields", None, result).await
     }
 
     async fn put_fields_in(

@@ -12,7 +12,7 @@ use secrecy::ExposeSecret as _;
 use tracewarden_model::Entropy;
 use tracewarden_model::ambient::EntropyError;
 
-use crate::audit::is_deceptive;
+use crate::audit::is_invisible_or_bidi_control;
 use crate::cursor::{CursorKey, decode, encode};
 use crate::passwords::{check_phc, check_strength, normal_form, phc_cost};
 use crate::tokens;
@@ -148,13 +148,17 @@ fn names() {
                 (1..=128).contains(&text.chars().count()) && !text.contains(['/', '\\', '\0']),
                 "{text:?}"
             );
-            assert!(text != "." && text != ".." && !text.chars().any(is_deceptive), "{text:?}");
+            assert!(
+                text != "." && text != ".." && !text.chars().any(is_invisible_or_bidi_control),
+                "{text:?}"
+            );
             assert!(text.chars().all(|character| character == ' ' || !character.is_whitespace()), "{text:?}");
         }
         let mut errors = Vec::new();
         soon(|| validate::title(text, "/title", 100, &mut errors));
         assert!(
-            !errors.is_empty() || (!text.trim().is_empty() && !text.chars().any(is_deceptive)),
+            !errors.is_empty()
+                || (!text.trim().is_empty() && !text.chars().any(is_invisible_or_bidi_control)),
             "{text:?}"
         );
         if soon(|| validate::is_role_name(text)) {

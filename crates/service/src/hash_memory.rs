@@ -11,9 +11,9 @@ use crate::error::ServiceError;
 
 /// Memory for one hash at a time; grows to the size of the most expensive hash that was computed in it.
 #[derive(Default)]
-pub(crate) struct HashMemory(Vec<Block>);
+pub(crate) struct Argon2Memory(Vec<Block>);
 
-impl HashMemory {
+impl Argon2Memory {
     /// Returns as much memory as the parameters require. It may contain data of earlier hashes: each hash writes before it
     /// reads.
     ///
@@ -32,22 +32,22 @@ impl HashMemory {
 }
 
 /// A bounded number of memories, which bounds the number of concurrent hashes.
-pub(crate) struct HashMemories {
+pub(crate) struct Argon2MemoryPool {
     work: BoundedWork,
     /// Used as a stack: a service with little load touches one memory only.
-    idle: Arc<Mutex<Vec<HashMemory>>>,
+    idle: Arc<Mutex<Vec<Argon2Memory>>>,
 }
 
-impl HashMemories {
+impl Argon2MemoryPool {
     /// Allows `count` memories, of which `first` is already allocated.
-    pub(crate) fn new(count: usize, first: HashMemory) -> Self {
+    pub(crate) fn new(count: usize, first: Argon2Memory) -> Self {
         Self { work: BoundedWork::new(count), idle: Arc::new(Mutex::new(vec![first])) }
     }
 
     /// Runs work off the async threads as soon as one of the memories is free.
-    pub(crate) async fn lend<T: Send + 'static>(
+    pub(crate) async fn with_memory<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut HashMemory) -> T + Send + 'static,
+        work: impl FnOnce(&mut Argon2Memory) -> T + Send + 'static,
     ) -> Result<T, ServiceError> {
         let idle = Arc::clone(&self.idle);
         self.work
@@ -73,14 +73,14 @@ mod tests {
     /// Uses a runtime with one thread, which this work would block if it ran there.
     #[tokio::test]
     async fn hashing_blocks_no_request_threads_and_is_limited() {
-        let memories = Arc::new(HashMemories::new(2, HashMemory::default()));
+        let memories = Arc::new(Argon2MemoryPool::new(2, Argon2Memory::default()));
         let (begun, beginnings) = mpsc::channel();
         let begin = || {
             let (end, ended) = mpsc::channel::<()>();
             let (memories, begun) = (Arc::clone(&memories), begun.clone());
             let work = async move {
                 memories
-                    .lend(move |_| {
+                    .with_memory(move |_| {
                         begun.send(()).is_ok() && ended.recv_timeout(Duration::from_secs(60)).is_ok()
                     })
                     .await

@@ -17,21 +17,21 @@ use serde_json::Value;
 use tokio::time::{Duration, Instant, timeout_at};
 use tracewarden_appdb::Policy;
 use tracewarden_model::{AccessModel, Binding, Display, Window};
-use tracewarden_tracestore::{Cost, Difference, Impact, ImpactRequest, Sharing, StoreError};
+use tracewarden_tracestore::{CollateralQuery, Cost, Difference, Impact, ImpactRequest, StoreError};
 
 use crate::access::Access;
 use crate::audit::Outcome;
 use crate::error::ServiceError;
-use crate::overshare::{Groups, Spreading, VALUES};
-use crate::pending::Prepared;
+use crate::open_audit_record::Prepared;
+use crate::overshare::{CollateralRequest, Groups, VALUES};
 use crate::principal::Administrator;
-use crate::query_limit::{Asked, QueryLimit};
+use crate::query_limit::{QueryContext, QueryLimit};
 use crate::service::Service;
 pub(crate) use numbers::hash;
 use numbers::{Batch, batches};
 
-pub(crate) use people::People;
-pub(crate) use preview::patience;
+pub(crate) use people::Subjects;
+pub(crate) use preview::timeout;
 pub use preview::{PolicyPreview, PolicyPreviewRequest, SearchCosts};
 
 /// Maximum number of trace ids in each list.
@@ -66,19 +66,19 @@ pub(crate) struct ImpactQuestion<'a> {
     pub(crate) role: Option<&'a str>,
     pub(crate) window: Window,
     /// Time-out for the whole evaluation.
-    pub(crate) patience: Duration,
+    pub(crate) timeout: Duration,
 }
 
 /// The set of traces that was counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Among {
+pub enum CountedTraces {
     /// All traces of the window.
     All,
     /// Only traces that the caller may read, because the operator has disabled counts of others.
     Readable,
 }
 
-impl Among {
+impl CountedTraces {
     /// Name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -118,7 +118,7 @@ pub struct ImpactAnswer {
     /// Time window that was evaluated.
     pub window: Window,
     /// The set of traces that was counted.
-    pub among: Among,
+    pub among: CountedTraces,
     /// Share of the traces that was read: 1 if the counts are exact. If several statements read different shares, the
     /// smallest.
     pub fraction: f64,
@@ -146,7 +146,7 @@ impl Service {
         admin: &Administrator<'_>,
         question: ImpactQuestion<'_>,
     ) -> Result<ImpactAnswer, ServiceError> {
-        let ImpactQuestion { action, target, detail, before, after, role, window, patience } = question;
+        let ImpactQuestion { action, target, detail, before, after, role, window, timeout } = question;
         let detail = &detail;
         let prepare = || {
             let prepared = async move {
@@ -156,20 +156,20 @@ impl Service {
             };
             prepared.boxed()
         };
-        let (access, (), mut pending) = self.begin_read(admin, action, target, prepare).await?;
+        let (access, (), mut open_audit_record) = self.begin_read(admin, action, target, prepare).await?;
         let asked = self.asked(&access, Some(window), &[]);
         let change = Change { before, after, role, window };
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + timeout;
         let compared = async {
             let mut people = self.people(&change, deadline).await?;
             self.impact_within(&access, &change, &mut people, deadline, None).await
         };
         match compared.await {
             Ok(impact) => {
-                pending.complete(Outcome::Success, None).await?;
+                open_audit_record.complete(Outcome::Success, None).await?;
                 Ok(impact)
             }
-            Err(failure) => Err(pending.fail(failure.told_in_time(&asked)).await),
+            Err(failure) => Err(open_audit_record.fail(failure.told_in_time(&asked)).await),
         }
     }
 
@@ -182,8 +182,8 @@ impl Service {
     }
 
     /// Returns the set of traces that administrators may count.
-    pub(crate) fn among(&self) -> Among {
-        if self.may_look_at_traces() { Among::All } else { Among::Readable }
+    pub(crate) fn among(&self) -> CountedTraces {
+        if self.may_look_at_traces() { CountedTraces::All } else { CountedTraces::Readable }
     }
 
     /// Runs the comparison; the caller has recorded the request.
@@ -191,9 +191,9 @@ impl Service {
         &self,
         access: &Access,
         change: &Change<'_>,
-        people: &mut People,
+        people: &mut Subjects,
         deadline: Instant,
-        mut beside: Option<&mut Beside<'_>>,
+        mut beside: Option<&mut CollateralCount<'_>>,
     ) -> Result<ImpactAnswer, Failure> {
         let mut answer = ImpactAnswer {
             window: change.window,
@@ -217,7 +217,7 @@ impl Service {
         let mut refused = None;
         let looked = async {
             // Limits the load on ClickHouse, however many administrators request a preview.
-            let turn = timeout_at(deadline, self.looks().acquire()).await;
+            let turn = timeout_at(deadline, self.preview_permits().acquire()).await;
             let _turn = turn.map_err(|_| StoreError::Timeout("other previews were running".to_owned()))?;
             loop {
                 let beside_now = beside.as_deref_mut();
@@ -265,9 +265,9 @@ impl Service {
         &self,
         access: &Access,
         change: &Change<'_>,
-        people: &People,
+        people: &Subjects,
         deadline: Instant,
-        mut beside: Option<&mut Beside<'_>>,
+        mut beside: Option<&mut CollateralCount<'_>>,
         answer: &mut ImpactAnswer,
     ) -> Result<(), StoreError> {
         (answer.users, answer.members_compared, answer.fraction) = (Vec::new(), 0, 1.0);
@@ -284,12 +284,12 @@ impl Service {
             let is_one = many == 1 && batch.comparisons.len() <= BESIDE_MOST;
             let mut together = beside.as_deref_mut().filter(|_| is_one).and_then(|beside| {
                 let groups = Groups::of(people);
-                let openings = groups.numbered(|predicate| batch.known(predicate))?;
-                Some((beside, groups, openings))
+                let predicate_sets = groups.numbered(|predicate| batch.known(predicate))?;
+                Some((beside, groups, predicate_sets))
             });
-            let sharing = together.as_ref().map(|(beside, _, openings)| Sharing {
-                openings,
-                by: beside.by.spread(),
+            let collateral = together.as_ref().map(|(beside, _, predicate_sets)| CollateralQuery {
+                predicate_sets,
+                by: beside.by.grouping(),
                 limit: VALUES,
             });
             let deadline = together.as_ref().map_or(deadline, |(beside, ..)| beside.deadline);
@@ -299,13 +299,13 @@ impl Service {
                 binding: &access.binding,
                 predicates: &batch.predicates,
                 comparisons: &batch.comparisons,
-                sharing,
+                collateral,
                 window: change.window,
                 readable: &access.scope,
-                only_readable: answer.among == Among::Readable,
+                only_readable: answer.among == CountedTraces::Readable,
                 referenced_fields: &people.referenced_fields,
                 samples: SAMPLES,
-                patience: match (sharing.is_some(), is_last) {
+                timeout: match (collateral.is_some(), is_last) {
                     (true, _) => left.mul_f64(BESIDE_SHARE),
                     (false, true) => left,
                     (false, false) => left.mul_f64(NOT_LAST_SHARE),
@@ -322,9 +322,9 @@ impl Service {
                 Ok(Err(error)) => error.is_over_limit(),
                 Err(_) => false,
             };
-            if sharing.is_some() && is_short {
-                let patience = deadline.saturating_duration_since(Instant::now());
-                let alone = ImpactRequest { sharing: None, patience, ..request };
+            if collateral.is_some() && is_short {
+                let timeout = deadline.saturating_duration_since(Instant::now());
+                let alone = ImpactRequest { collateral: None, timeout, ..request };
                 let alone = timeout_at(deadline, store.impact(alone)).await;
                 let fraction = |found: &Result<Result<Impact, StoreError>, _>| match found {
                     Ok(Ok(impact)) => impact.fraction,
@@ -394,8 +394,8 @@ fn of_sample(traces: u64, fraction: f64) -> String {
 }
 
 /// Collateral access by the role's policies after the change, if the statement that compares can also count it.
-struct Beside<'a> {
-    by: &'a Spreading,
+struct CollateralCount<'a> {
+    by: &'a CollateralRequest,
     /// Deadline for both.
     deadline: Instant,
     /// The counts and the share of the traces that they cover; `None` if they were not made.
@@ -423,7 +423,7 @@ pub(crate) enum Failure {
 
 impl Failure {
     /// Converts the failure into an error for the caller.
-    pub(crate) fn told(self, asked: &Asked) -> ServiceError {
+    pub(crate) fn told(self, asked: &QueryContext) -> ServiceError {
         match self {
             Self::Store(error) => asked.error(error),
             Self::Service(error) => error,
@@ -431,7 +431,7 @@ impl Failure {
     }
 
     /// Does the same if the caller has chosen the time-out.
-    pub(crate) fn told_in_time(self, asked: &Asked) -> ServiceError {
+    pub(crate) fn told_in_time(self, asked: &QueryContext) -> ServiceError {
         match self {
             Self::Store(StoreError::Timeout(inside)) => ServiceError::OverLimit {
                 limit: QueryLimit::Time,

@@ -34,17 +34,17 @@ mod filter_schema;
 mod fuzz;
 mod hash_memory;
 mod impact;
-mod log_in_bounds;
+mod keyed_limiter;
 mod login;
 mod maintenance;
 mod metrics;
 mod model_change;
 mod names;
+mod open_audit_record;
 mod open_trace;
 mod overshare;
 mod own_password;
 mod passwords;
-mod pending;
 mod policy_advice;
 mod precondition;
 mod preview;
@@ -54,10 +54,10 @@ mod query_limit;
 mod refused_calls;
 mod retry;
 mod roles;
-mod running;
 mod service;
 mod sessions;
 mod settings;
+mod sign_in_limits;
 mod span_stream;
 mod throttle;
 mod tokens;
@@ -76,7 +76,7 @@ pub use access_file::{
     LostRole, ModelAt, ModelChange, ModelPart, ModelPlan, PartKind, PolicyWarning, RunTests, TestRun,
 };
 pub use api_keys::{ApiKeyInfo, CreatedApiKey, NewApiKey};
-pub use audit::{Outcome, RecordedCall, is_deceptive};
+pub use audit::{Outcome, RecordedCall, is_invisible_or_bidi_control};
 pub use audit_log::{AuditDetail, AuditEntry, AuditPage, AuditQuery};
 pub use binding::BoundModel;
 pub use bootstrap::{AdminSettings, Bootstrap};
@@ -90,7 +90,7 @@ pub use field_values::{FieldValuesAnswer, FieldValuesRequest};
 pub use fields::FieldMark;
 pub use filter_schema::{FieldDescriptor, FilterSchema};
 pub use impact::{
-    Among, ImpactAnswer, PolicyPreview, PolicyPreviewRequest, SearchCosts, TraceChange, UserImpact,
+    CountedTraces, ImpactAnswer, PolicyPreview, PolicyPreviewRequest, SearchCosts, TraceChange, UserImpact,
 };
 pub use login::{LoggedIn, Login};
 pub use open_trace::{BRIEF_SPANS_MAX, OpenTrace};
@@ -114,10 +114,11 @@ pub use tools::Tool;
 pub use trace_source::{ColumnDetail, MemberDetail, TableDetail};
 pub use trace_stats::{TraceStatsAnswer, TraceStatsRequest};
 pub use traces::{
-    AnswerBody, BegunQuery, Cuts, QueryAnswer, QueryRequest, SchemaEcho, SchemaSource, TraceAnswer, View,
+    AnswerBody, BegunQuery, PageCursors, QueryAnswer, QueryRequest, SchemaEcho, SchemaSource, TraceAnswer,
+    View,
 };
 pub use users::{CreatedUser, NewUser, UserAccess, UserChange, UserInfo, UserPage};
-pub use viewers::{BrokenFor, OpeningPolicy, Viewer, Viewers};
+pub use viewers::{OpeningPolicy, PolicyFailure, Viewer, Viewers};
 
 pub use tracewarden_appdb::{
     AppDb, AuditRemoval, ChainFault, CurrentModel, DbError, DbInspection, ModelState, Policy, Preview, Role,

@@ -7,11 +7,11 @@ use serde_json::json;
 use tracewarden_appdb::{NewSession, PasswordHash, Session, User};
 
 use crate::Secret;
-use crate::audit::{AuditContext, Event, Outcome, tame};
+use crate::audit::{AuditContext, Event, Outcome, sanitize};
 use crate::error::ServiceError;
-use crate::principal::{Identity, Me, Proof, RequestInfo};
+use crate::principal::{Identity, Me, RequestInfo, VerifiedCredential};
 use crate::refused_calls::SessionOnly;
-use crate::service::{Service, to_its_end};
+use crate::service::{Service, run_to_completion};
 use crate::throttle::{self, Attempt, Block};
 use crate::tokens;
 use crate::validate;
@@ -41,13 +41,13 @@ pub struct LoggedIn {
 }
 
 /// Inputs for the creation of a session, besides the password.
-struct Opening {
+struct SessionCreation {
     attempt: Attempt,
     context: AuditContext,
     info: RequestInfo,
 }
 
-enum Opened {
+enum CoveredTraces {
     Yes(Box<LoggedIn>),
     /// Not signed in: the user was deleted or has changed; the current user has another password hash or is disabled.
     Changed(Option<User>),
@@ -76,14 +76,14 @@ impl Service {
         let login = async move {
             let attempt = Attempt::new(&login.username, info.client_ip, service.names());
             // Checked before the first statement: a flood of sign-ins would exhaust the application database for all users.
-            let result = match service.log_ins().admit(attempt.address()) {
+            let result = match service.log_ins().try_acquire(attempt.address()) {
                 Ok(_place) => service.sign_in(login, attempt, info).await,
                 Err(refusal) => Err(refusal),
             };
             service.metrics().login(&result);
             result
         };
-        to_its_end(login).await
+        run_to_completion(login).await
     }
 
     async fn sign_in(
@@ -115,7 +115,7 @@ impl Service {
             }
             return Err(error);
         }
-        let opening = Opening { attempt, context, info };
+        let opening = SessionCreation { attempt, context, info };
         let mut user = user;
         for verification in 1..=VERIFICATIONS_MAX {
             let stored = user.as_ref().map(|user| &user.password_hash);
@@ -127,12 +127,12 @@ impl Service {
                     let password = login.password.clone();
                     let renewed = self.passwords().renew(password, &found.password_hash, verified).await?;
                     match self.open_session(&found, renewed, &opening).await? {
-                        Opened::Yes(logged_in) => return Ok(*logged_in),
-                        Opened::Changed(Some(current)) if verification < VERIFICATIONS_MAX => {
+                        CoveredTraces::Yes(logged_in) => return Ok(*logged_in),
+                        CoveredTraces::Changed(Some(current)) if verification < VERIFICATIONS_MAX => {
                             user = Some(current);
                             continue;
                         }
-                        Opened::Changed(_) => "changed_meanwhile",
+                        CoveredTraces::Changed(_) => "changed_meanwhile",
                     }
                 }
                 _ if verification > 1 => "changed_meanwhile",
@@ -176,19 +176,19 @@ impl Service {
         &self,
         verified: &User,
         renewed: Option<PasswordHash>,
-        opening: &Opening,
-    ) -> Result<Opened, ServiceError> {
-        let Opening { attempt, context, info } = opening;
+        opening: &SessionCreation,
+    ) -> Result<CoveredTraces, ServiceError> {
+        let SessionCreation { attempt, context, info } = opening;
         let token = tokens::session_token(self.entropy())?;
         let id = tokens::id("ses", self.entropy())?;
         let client_ip = info.client_ip.map(|address| address.to_canonical().to_string());
-        let user_agent = info.user_agent.as_deref().map(tame);
+        let user_agent = info.user_agent.as_deref().map(sanitize);
         let mut tx = self.begin_log_in_write().await?;
         let now = self.now();
         // Hashing takes a while: a user who was disabled, deleted or given another password in the meantime is not signed in.
         let mut user = match tx.user_by_id(&verified.id).await? {
             Some(user) if !user.disabled && user.password_hash == verified.password_hash => user,
-            current => return Ok(Opened::Changed(current)),
+            current => return Ok(CoveredTraces::Changed(current)),
         };
         let ended = tx.delete_idlest_sessions(&user.id, SESSIONS_PER_USER_MAX - 1).await?;
         tx.insert_session(&NewSession {
@@ -224,8 +224,8 @@ impl Service {
             user_agent,
             preview: None,
         };
-        let identity = Identity { user, proof: Proof::Session(session), info: info.clone() };
-        Ok(Opened::Yes(Box::new(LoggedIn { token, me: identity.me() })))
+        let identity = Identity { user, proof: VerifiedCredential::Session(session), info: info.clone() };
+        Ok(CoveredTraces::Yes(Box::new(LoggedIn { token, me: identity.me() })))
     }
 
     /// Ends the caller's session.
@@ -234,7 +234,7 @@ impl Service {
     /// [`ServiceError::SessionRequired`] if the caller uses an API key, or a failure of the application database.
     pub async fn logout(&self, identity: &Identity) -> Result<(), ServiceError> {
         let result = self.logout_in(identity).await;
-        self.note_refusal(identity, SessionOnly::Logout.action(), None, result).await
+        self.audit_denial(identity, SessionOnly::Logout.action(), None, result).await
     }
 
     async fn logout_in(&self, identity: &Identity) -> Result<(), ServiceError> {

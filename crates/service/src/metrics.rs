@@ -26,17 +26,17 @@ struct ReadEnded {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OfAction {
+struct ActionLabels {
     action: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct WithOutcome {
+struct OutcomeLabels {
     outcome: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OfCredential {
+struct CredentialLabels {
     credential: &'static str,
 }
 
@@ -47,13 +47,13 @@ pub(crate) struct Metrics(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     reads: Family<ReadEnded, Counter>,
-    seconds: Family<OfAction, Histogram, fn() -> Histogram>,
+    seconds: Family<ActionLabels, Histogram, fn() -> Histogram>,
     running: Gauge,
     over_limit: Counter,
     traces: Counter,
     spans: Counter,
-    logins: Family<WithOutcome, Counter>,
-    unauthenticated: Family<OfCredential, Counter>,
+    logins: Family<OutcomeLabels, Counter>,
+    unauthenticated: Family<CredentialLabels, Counter>,
 }
 
 impl Default for Metrics {
@@ -70,10 +70,10 @@ impl Default for Metrics {
         };
         // Counters start as zero instead of being absent, so that an alert on a rate notices the first event.
         for outcome in ["success", "invalid", "throttled", "over_limit", "failed"] {
-            drop(inner.logins.get_or_create(&WithOutcome { outcome }));
+            drop(inner.logins.get_or_create(&OutcomeLabels { outcome }));
         }
         for credential in ["session", "api_key"] {
-            drop(inner.unauthenticated.get_or_create(&OfCredential { credential }));
+            drop(inner.unauthenticated.get_or_create(&CredentialLabels { credential }));
         }
         Self(Arc::new(inner))
     }
@@ -133,7 +133,7 @@ impl Metrics {
             Err(ServiceError::Overloaded { .. }) => "over_limit",
             Err(_) => "failed",
         };
-        self.0.logins.get_or_create(&WithOutcome { outcome }).inc();
+        self.0.logins.get_or_create(&OutcomeLabels { outcome }).inc();
     }
 
     pub(crate) fn unauthenticated(&self, credential: &Credential) {
@@ -141,7 +141,7 @@ impl Metrics {
             Credential::Session(_) => "session",
             Credential::ApiKey(_) => "api_key",
         };
-        self.0.unauthenticated.get_or_create(&OfCredential { credential }).inc();
+        self.0.unauthenticated.get_or_create(&CredentialLabels { credential }).inc();
     }
 }
 
@@ -193,7 +193,7 @@ impl Drop for Measured {
         let Inner { reads, seconds, running, traces, spans, .. } = self.metrics.0.as_ref();
         let action = self.action;
         running.dec();
-        seconds.get_or_create(&OfAction { action }).observe(self.since.elapsed().as_secs_f64());
+        seconds.get_or_create(&ActionLabels { action }).observe(self.since.elapsed().as_secs_f64());
         reads.get_or_create(&ReadEnded { action, outcome: self.outcome.as_str() }).inc();
         traces.inc_by(self.traces);
         spans.inc_by(self.spans);

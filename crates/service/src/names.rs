@@ -34,12 +34,12 @@ pub(crate) fn fault(name: &str) -> Option<String> {
 fn is_visible(character: char, category: GeneralCategory) -> bool {
     // Separators are the other spaces; `Other` is control, format, private and unassigned.
     let unseen = GeneralCategoryGroup::Separator.union(GeneralCategoryGroup::Other).contains(category);
-    character == ' ' || !(unseen || is_drawn_as_nothing(character))
+    character == ' ' || !(unseen || is_default_ignorable(character))
 }
 
 /// Whether a character is invisible although it is neither a space nor a control character; includes the characters that set
 /// the text direction.
-pub(crate) fn is_drawn_as_nothing(character: char) -> bool {
+pub(crate) fn is_default_ignorable(character: char) -> bool {
     CodePointSetData::new::<DefaultIgnorableCodePoint>().contains(character) || BLANK.contains(&character)
 }
 

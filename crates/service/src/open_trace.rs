@@ -11,12 +11,12 @@ use tracewarden_tracestore::{
 use crate::access::Access;
 use crate::audit::Outcome;
 use crate::error::ServiceError;
-use crate::pending::Pending;
+use crate::open_audit_record::OpenAuditRecord;
 use crate::principal::Principal;
-use crate::query_limit::Asked;
-use crate::service::{Leave, Service};
+use crate::query_limit::QueryContext;
+use crate::service::{Service, SpanPermit};
 use crate::tools::TRACES_GET;
-use crate::traces::{Found, SchemaEcho};
+use crate::traces::{AuthorizedTrace, SchemaEcho};
 
 /// Maximum number of spans in a brief listing; each takes some hundred bytes.
 pub const BRIEF_SPANS_MAX: u32 = 100_000;
@@ -28,19 +28,19 @@ const FEW_SPANS: u64 = 5_000;
 pub(crate) const LITTLE_BYTES: usize = 1024 * 1024;
 
 /// Time-out of the wait for a permit to hold more.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A whole trace that the caller may read. The results of its methods may be sent only after [`OpenTrace::close`] has
 /// succeeded; if it is dropped before, the record says `aborted`.
 pub struct OpenTrace {
     access: Access,
     selection: Selection,
-    asked: Asked,
+    asked: QueryContext,
     /// Taken by the first failure, which completes the record.
-    pending: Option<Pending>,
+    open_audit_record: Option<OpenAuditRecord>,
     columns: Option<Vec<String>>,
     /// Acquired when more than [`FEW_SPANS`] or [`LITTLE_BYTES`] are first requested.
-    leave: Option<Leave>,
+    leave: Option<SpanPermit>,
     service: Service,
     user: String,
 }
@@ -58,9 +58,19 @@ impl Service {
         columns: Option<Vec<String>>,
     ) -> Result<OpenTrace, ServiceError> {
         let found = self.find_trace(principal, TRACES_GET, trace_id, columns.as_deref()).await?;
-        let Found { access, selection, pending, asked } = found;
-        let (pending, leave, user) = (Some(pending), None, principal.user_id().to_owned());
-        Ok(OpenTrace { access, selection, asked, pending, columns, leave, service: self.clone(), user })
+        let AuthorizedTrace { access, selection, open_audit_record, asked } = found;
+        let (open_audit_record, leave, user) =
+            (Some(open_audit_record), None, principal.user_id().to_owned());
+        Ok(OpenTrace {
+            access,
+            selection,
+            asked,
+            open_audit_record,
+            columns,
+            leave,
+            service: self.clone(),
+            user,
+        })
     }
 }
 
@@ -99,7 +109,7 @@ impl OpenTrace {
     /// closed.
     pub async fn brief(&mut self) -> Result<Vec<SpanBrief>, ServiceError> {
         if self.selection.span_count() > FEW_SPANS {
-            self.take_leave().await?;
+            self.take_span_permit().await?;
         }
         let Access { store, binding, .. } = &self.access;
         let found = store.brief(binding, &self.selection, BRIEF_SPANS_MAX).await;
@@ -134,7 +144,7 @@ impl OpenTrace {
         let identities: Vec<SpanIdentity> = places.keys().cloned().collect();
         let mut found = self.identified_within(LITTLE_BYTES, &identities).await;
         if matches!(found, Err(StoreError::TooLarge(_))) {
-            self.take_leave().await?;
+            self.take_span_permit().await?;
             found = self.identified_within(SPANS_MAX_BYTES, &identities).await;
         }
         if matches!(found, Err(StoreError::TooLarge(_))) {
@@ -173,7 +183,7 @@ impl OpenTrace {
         }
         let mut found = self.spans_within(LITTLE_BYTES, span_ids).await;
         if matches!(found, Err(StoreError::TooLarge(_))) {
-            self.take_leave().await?;
+            self.take_span_permit().await?;
             found = self.spans_within(SPANS_MAX_BYTES, span_ids).await;
         }
         if matches!(found, Err(StoreError::TooLarge(_))) {
@@ -184,11 +194,11 @@ impl OpenTrace {
         Ok(Some(spans))
     }
 
-    async fn take_leave(&mut self) -> Result<(), ServiceError> {
+    async fn take_span_permit(&mut self) -> Result<(), ServiceError> {
         if self.leave.is_some() {
             return Ok(());
         }
-        let leave = tokio::time::timeout(PATIENCE, self.service.leave_to_hold_spans(&self.user)).await;
+        let leave = tokio::time::timeout(TIMEOUT, self.service.acquire_span_permit(&self.user)).await;
         let late = || ServiceError::Overloaded { what: "other requests hold many spans in memory" };
         match leave.unwrap_or_else(|_| Err(late())) {
             Ok(leave) => self.leave = Some(leave),
@@ -207,16 +217,16 @@ impl OpenTrace {
     /// # Errors
     /// When the record could not be written.
     pub async fn close(mut self) -> Result<(), ServiceError> {
-        match self.pending.take() {
-            Some(mut pending) => pending.complete(Outcome::Success, None).await,
+        match self.open_audit_record.take() {
+            Some(mut open_audit_record) => open_audit_record.complete(Outcome::Success, None).await,
             None => Err(ServiceError::internal("the trace is closed".to_owned())),
         }
     }
 
     fn count(&mut self, spans: usize) {
-        if let Some(pending) = &mut self.pending {
+        if let Some(open_audit_record) = &mut self.open_audit_record {
             // Repeated reads return the same spans.
-            pending.spans = pending.spans.max(spans as u64);
+            open_audit_record.spans = open_audit_record.spans.max(spans as u64);
         }
     }
 
@@ -231,8 +241,8 @@ impl OpenTrace {
     }
 
     async fn failed(&mut self, error: ServiceError) -> ServiceError {
-        match self.pending.take() {
-            Some(pending) => pending.fail(error).await,
+        match self.open_audit_record.take() {
+            Some(open_audit_record) => open_audit_record.fail(error).await,
             None => error,
         }
     }

@@ -16,13 +16,15 @@ use tokio::time::{Instant, timeout_at};
 use tracewarden_appdb::Policy;
 use tracewarden_model::nearest::nearest;
 use tracewarden_model::{AccessModel, Binding, FieldRef, LogicalType, MarkedField, Timestamp, Window};
-use tracewarden_tracestore::{Cost, ImpactRequest, SharedValue, Sharing, Spread, StoreError};
+use tracewarden_tracestore::{
+    CollateralGrouping, CollateralQuery, Cost, ImpactRequest, SharedValue, StoreError,
+};
 
 use crate::access::Access;
 use crate::audit::Outcome;
 use crate::error::{FieldError, ServiceError, unknown};
-use crate::impact::{Among, Change, Failure, ModelSide, People, estimate, noted, patience, sum};
-use crate::pending::Prepared;
+use crate::impact::{Change, CountedTraces, Failure, ModelSide, Subjects, estimate, noted, sum, timeout};
+use crate::open_audit_record::Prepared;
 use crate::principal::Administrator;
 use crate::query_input;
 use crate::roles::{Checks, check_members, no_case_conflict, policies_detail};
@@ -62,7 +64,7 @@ pub struct OvershareAnswer {
     /// Time window.
     pub window: Window,
     /// The set of traces that was counted.
-    pub among: Among,
+    pub among: CountedTraces,
     /// Share of the traces that was read: 1 if the counts are exact. If several statements read different shares, the
     /// smallest.
     pub fraction: f64,
@@ -92,12 +94,12 @@ pub struct OvershareAnswer {
 
 /// Field or column by whose values collateral access is counted.
 #[derive(Debug, Clone)]
-pub(crate) enum Spreading {
+pub(crate) enum CollateralRequest {
     Field(Box<MarkedField>),
     Column(String),
 }
 
-impl Spreading {
+impl CollateralRequest {
     /// Returns the column of service names, if one is bound.
     pub(crate) fn default_of(binding: &Binding) -> Option<Self> {
         binding.display.service.clone().map(Self::Column)
@@ -111,10 +113,10 @@ impl Spreading {
     }
 
     /// Returns the form that ClickHouse queries use.
-    pub(crate) fn spread(&self) -> Spread<'_> {
+    pub(crate) fn grouping(&self) -> CollateralGrouping<'_> {
         match self {
-            Self::Field(field) => Spread::Field(field),
-            Self::Column(name) => Spread::Column(name),
+            Self::Field(field) => CollateralGrouping::Field(field),
+            Self::Column(name) => CollateralGrouping::Column(name),
         }
     }
 }
@@ -133,9 +135,9 @@ pub(crate) fn by_of(
     reference: &str,
     model: &AccessModel,
     binding: &Binding,
-) -> Result<Spreading, ServiceError> {
+) -> Result<CollateralRequest, ServiceError> {
     if let Some(column) = display_columns(binding).find(|column| *column == reference) {
-        return Ok(Spreading::Column(column.clone()));
+        return Ok(CollateralRequest::Column(column.clone()));
     }
     let names: BTreeMap<String, &MarkedField> =
         model.fields.iter().map(|field| (field.field.to_string(), field)).collect();
@@ -148,14 +150,14 @@ pub(crate) fn by_of(
         let detail = format!("`{reference}` is of type {}, and only text is counted by value", field.logical);
         return Err(ServiceError::refused("/by", "value_type", detail));
     }
-    Ok(Spreading::Field(Box::new((*field).clone())))
+    Ok(CollateralRequest::Field(Box::new((*field).clone())))
 }
 
 struct Plan {
     before: ModelSide,
     after: ModelSide,
     window: Window,
-    by: Spreading,
+    by: CollateralRequest,
 }
 
 impl Service {
@@ -173,15 +175,15 @@ impl Service {
             Some(policies) => check_members(role, policies),
             None => validate::findable(role, "role").map(drop),
         };
-        let checked = checked.and_then(|()| patience(request.seconds));
-        let patience = self.note_refusal(admin, POLICY_OVERSHARE, Some(role), checked).await?;
+        let checked = checked.and_then(|()| timeout(request.seconds));
+        let timeout = self.audit_denial(admin, POLICY_OVERSHARE, Some(role), checked).await?;
         let prepare = || self.prepare_overshare(admin, &request).boxed();
-        let (access, plan, mut pending) =
+        let (access, plan, mut open_audit_record) =
             self.begin_read(admin, POLICY_OVERSHARE, Some(role), prepare).await?;
         let Plan { before, after, window, by } = plan;
         let asked = self.asked(&access, Some(window), &[]);
         let change = Change { before: &before, after: &after, role: Some(role), window };
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + timeout;
         let shared = async {
             let mut people = self.people(&change, deadline).await?;
             let mut notes = Vec::new();
@@ -201,10 +203,10 @@ impl Service {
         };
         match shared.await {
             Ok(answer) => {
-                pending.complete(Outcome::Success, None).await?;
+                open_audit_record.complete(Outcome::Success, None).await?;
                 Ok(answer)
             }
-            Err(failure) => Err(pending.fail(failure.told_in_time(&asked)).await),
+            Err(failure) => Err(open_audit_record.fail(failure.told_in_time(&asked)).await),
         }
     }
 
@@ -224,7 +226,7 @@ impl Service {
         let policies = match (&request.policies, stored) {
             (Some(policies), _) => {
                 let (policies, model) = (policies.clone(), model.clone());
-                let checks = self.examining().run(move || Checks::of(policies, model)).await?;
+                let checks = self.analysis().run(move || Checks::of(policies, model)).await?;
                 checks.checked?;
                 checks.policies
             }
@@ -233,7 +235,7 @@ impl Service {
         };
         let by = match &request.by {
             Some(by) => by_of(by, &model, &access.binding)?,
-            None => Spreading::default_of(&access.binding).ok_or_else(|| {
+            None => CollateralRequest::default_of(&access.binding).ok_or_else(|| {
                 let detail = "no service column is bound; set `by` to the field to count by";
                 ServiceError::Refused(vec![FieldError::new("/by", "invalid_value", detail)])
             })?,
@@ -258,11 +260,11 @@ impl Service {
         &self,
         access: &Access,
         window: Window,
-        people: &People,
-        by: &Spreading,
+        people: &Subjects,
+        by: &CollateralRequest,
         deadline: Instant,
     ) -> Result<OvershareAnswer, Failure> {
-        let turn = timeout_at(deadline, self.looks().acquire()).await;
+        let turn = timeout_at(deadline, self.preview_permits().acquire()).await;
         let _turn = turn.map_err(|_| StoreError::Timeout("other previews were running".to_owned()))?;
         let (mut groups, mut fraction, mut cost) = (Groups::of(people), 1.0_f64, Cost::default());
         let batches = groups.batches();
@@ -273,13 +275,17 @@ impl Service {
                 binding: &access.binding,
                 predicates: &batch.predicates,
                 comparisons: &[],
-                sharing: Some(Sharing { openings: &batch.openings, by: by.spread(), limit: VALUES }),
+                collateral: Some(CollateralQuery {
+                    predicate_sets: &batch.predicate_sets,
+                    by: by.grouping(),
+                    limit: VALUES,
+                }),
                 window,
                 readable: &access.scope,
-                only_readable: self.among() == Among::Readable,
+                only_readable: self.among() == CountedTraces::Readable,
                 referenced_fields: &people.referenced_fields,
                 samples: 0,
-                patience: left / share,
+                timeout: left / share,
             };
             let found = match timeout_at(deadline, access.store.impact(request)).await {
                 Ok(Ok(found)) => found,
@@ -308,7 +314,7 @@ impl Service {
         mut groups: Groups,
         members: u64,
         window: Window,
-        by: &Spreading,
+        by: &CollateralRequest,
         fraction: f64,
         cost: Cost,
     ) -> Result<OvershareAnswer, StoreError> {
@@ -379,8 +385,8 @@ mod tests {
             display,
         };
         let by = |reference: &str| by_of(reference, &model, &binding);
-        assert!(matches!(by("ServiceName"), Ok(Spreading::Column(_))));
-        assert!(matches!(by("SpanAttributes[\"team\"]"), Ok(Spreading::Field(_))));
+        assert!(matches!(by("ServiceName"), Ok(CollateralRequest::Column(_))));
+        assert!(matches!(by("SpanAttributes[\"team\"]"), Ok(CollateralRequest::Field(_))));
         assert_eq!(by("Duration").unwrap_err().code(), "value_type");
         let error = by("ServiceNam").unwrap_err();
         assert_eq!((error.code(), error.errors()[0].pointer.as_str()), ("unknown_field", "/by"));

@@ -8,7 +8,7 @@ use crate::error::ServiceError;
 use crate::passwords::{check_strength, normal_form};
 use crate::principal::Identity;
 use crate::refused_calls::SessionOnly;
-use crate::service::{Service, to_its_end};
+use crate::service::{Service, run_to_completion};
 use crate::throttle::{self, Attempt, Block};
 
 const ACTION: &str = SessionOnly::ChangePassword.action();
@@ -29,15 +29,15 @@ impl Service {
         let (service, identity) = (self.clone(), identity.clone());
         // A stolen session must not allow to guess the password faster than sign-in does, nor to flood the queue of sign-ins.
         let attempt = Attempt::new(identity.username(), identity.info.client_ip, self.names());
-        let place = self.log_ins().admit(attempt.address());
+        let place = self.log_ins().try_acquire(attempt.address());
         // An attacker who guesses the password with a stolen session must not avoid the audit record by disconnecting before
         // the answer.
-        to_its_end(async move {
+        run_to_completion(async move {
             let result = match place {
                 Ok(_place) => service.change_password_in(&identity, &attempt, current, new).await,
                 Err(refusal) => Err(refusal),
             };
-            service.note_refusal(&identity, ACTION, None, result).await
+            service.audit_denial(&identity, ACTION, None, result).await
         })
         .await
     }

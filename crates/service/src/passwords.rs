@@ -12,7 +12,7 @@ use tracewarden_model::Entropy;
 
 use crate::Secret;
 use crate::error::ServiceError;
-use crate::hash_memory::{HashMemories, HashMemory};
+use crate::hash_memory::{Argon2Memory, Argon2MemoryPool};
 use crate::settings::{PasswordCost, Settings};
 
 const SALT_BYTES: usize = 16;
@@ -33,7 +33,7 @@ static COMMON: LazyLock<HashSet<&str>> =
 pub(crate) struct Passwords {
     cost: PasswordCost,
     entropy: Arc<dyn Entropy>,
-    memories: HashMemories,
+    memories: Argon2MemoryPool,
     /// For each cost among the stored hashes, a hash that no password has. Every verification computes one hash of each of
     /// these costs, so that it takes equally long for an unknown name and for any user, whatever the cost of their hash.
     decoys: RwLock<Vec<(PasswordCost, PasswordHash)>>,
@@ -43,9 +43,9 @@ impl Passwords {
     pub(crate) fn new(settings: &Settings, entropy: Arc<dyn Entropy>) -> Result<Self, ServiceError> {
         let mut unguessable = [0_u8; 32];
         entropy.fill(&mut unguessable)?;
-        let mut memory = HashMemory::default();
+        let mut memory = Argon2Memory::default();
         let decoy = hash(&hex::encode(unguessable), settings.password, entropy.as_ref(), &mut memory)?;
-        let memories = HashMemories::new(settings.max_parallel_hashes, memory);
+        let memories = Argon2MemoryPool::new(settings.max_parallel_hashes, memory);
         let decoys = RwLock::new(vec![(settings.password, decoy)]);
         Ok(Self { cost: settings.password, entropy, memories, decoys })
     }
@@ -70,7 +70,7 @@ impl Passwords {
     pub(crate) async fn hash(&self, password: Secret) -> Result<PasswordHash, ServiceError> {
         let (cost, entropy) = (self.cost, Arc::clone(&self.entropy));
         let work = move |memory: &mut _| hash(password.expose_secret(), cost, entropy.as_ref(), memory);
-        self.memories.lend(work).await?
+        self.memories.with_memory(work).await?
     }
 
     /// Returns one hash of each cost, in the same order for all users, and whether it is the stored one.
@@ -118,7 +118,7 @@ impl Passwords {
                 [false, false] => Verified::No,
             })
         };
-        self.memories.lend(work).await?
+        self.memories.with_memory(work).await?
     }
 
     /// Returns a hash of the same password in its normal form and at the configured cost, if the stored one has another form
@@ -167,7 +167,7 @@ fn hash(
     password: &str,
     cost: PasswordCost,
     entropy: &dyn Entropy,
-    memory: &mut HashMemory,
+    memory: &mut Argon2Memory,
 ) -> Result<PasswordHash, ServiceError> {
     if !cost.is_enough() {
         return Err(ServiceError::internal("the cost of password hashes is below 19 MiB, 2 passes, 1 lane"));
@@ -217,7 +217,7 @@ fn parameters(cost: PasswordCost) -> Result<Params, ServiceError> {
 }
 
 /// Verifies a password against one hash. An unreadable hash is an error, so that the log shows it; it never matches.
-fn verify(password: &str, stored: &PasswordHash, memory: &mut HashMemory) -> Result<bool, ServiceError> {
+fn verify(password: &str, stored: &PasswordHash, memory: &mut Argon2Memory) -> Result<bool, ServiceError> {
     let fail =
         |error: &dyn std::fmt::Display| ServiceError::internal(format!("stored password hash: {error}"));
     phc_cost(&stored.0).map_err(|error| fail(&error))?;
@@ -275,7 +275,7 @@ pub fn hash_password_phc(
     entropy: &dyn Entropy,
 ) -> Result<String, ServiceError> {
     check_strength(password, username.unwrap_or_default(), &settings.service_name, "")?;
-    Ok(hash(password, settings.password, entropy, &mut HashMemory::default())?.0)
+    Ok(hash(password, settings.password, entropy, &mut Argon2Memory::default())?.0)
 }
 
 /// Checks the strength of a new password: long, not common, without the user's or the service's name. There are no rules for
@@ -399,7 +399,7 @@ mod tests {
         }
         let floor = PasswordCost::FLOOR;
         let dearer = PasswordCost { memory_kib: floor.memory_kib + 4_096, iterations: 3, parallelism: 2 };
-        let mut memory = HashMemory::default();
+        let mut memory = Argon2Memory::default();
         // Low cost after high cost, so that memory with leftover data, also beyond its end, is reused.
         for cost in [floor, dearer, floor, dearer] {
             let made = hash("one", cost, &Fixed, &mut memory).unwrap();

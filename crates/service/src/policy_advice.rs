@@ -17,7 +17,7 @@ use tokio::time::{Instant, timeout_at};
 use tracewarden_appdb::User;
 use tracewarden_model::AccessModel;
 use tracewarden_policy::{Checked, Diagnostic, Predicate};
-use tracewarden_tracestore::{ReachRequest, RecentReach};
+use tracewarden_tracestore::{PolicyCoverage, PolicyCoverageRequest};
 
 use crate::error::ServiceError;
 use crate::policy_advice::traces::Trial;
@@ -26,9 +26,9 @@ use crate::principal::Administrator;
 use crate::service::Service;
 
 /// Maximum time that storing a role waits for advice.
-pub(crate) const ROLE_PATIENCE: Duration = Duration::from_secs(3);
+pub(crate) const ROLE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Maximum time that checking an expression waits for advice.
-pub(crate) const CHECK_PATIENCE: Duration = Duration::from_secs(1);
+pub(crate) const CHECK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Maximum number of distinct sets of attributes among users; with more, there is no advice on attributes.
 const MAX_ATTRIBUTE_SETS: u32 = 10_000;
@@ -44,7 +44,7 @@ pub(crate) struct Subject {
     /// Whether recent traces are sampled, if the operator permits it.
     pub(crate) recent_traces: bool,
     /// Time-out for all of the advice.
-    pub(crate) patience: Duration,
+    pub(crate) timeout: Duration,
 }
 
 /// Advice on policies.
@@ -86,7 +86,7 @@ impl Service {
 
     /// Returns advice on valid policies, for an administrator whose request is in the audit log.
     pub(crate) async fn advice(&self, _admin: &Administrator<'_>, subject: Subject) -> Advice {
-        let deadline = Instant::now() + subject.patience;
+        let deadline = Instant::now() + subject.timeout;
         let policies = subject.policies.len();
         let known = timeout_at(deadline, self.known(subject)).await;
         let Known { subject, warnings, trials, predicates } = match known {
@@ -145,7 +145,7 @@ impl Service {
             let (trials, predicates) = traces::trials(&subject.policies, &holders);
             Known { subject, warnings, trials, predicates }
         };
-        self.examining().run(known).await
+        self.analysis().run(known).await
     }
 
     /// Counts the traces in a sample of recent ones that the predicates match; returns the best result at the deadline.
@@ -154,15 +154,15 @@ impl Service {
         subject: &Subject,
         predicates: &[Predicate],
         deadline: Instant,
-    ) -> Option<RecentReach> {
+    ) -> Option<PolicyCoverage> {
         let binding = subject.model.binding.as_ref().filter(|_| !predicates.is_empty())?;
-        let seconds = u32::try_from(subject.patience.as_secs()).unwrap_or(u32::MAX).max(1);
-        let request = ReachRequest { binding, predicates, now: self.now(), seconds };
+        let seconds = u32::try_from(subject.timeout.as_secs()).unwrap_or(u32::MAX).max(1);
+        let request = PolicyCoverageRequest { binding, predicates, now: self.now(), seconds };
         let mut found = None;
         let look = async {
             // Limits the load on ClickHouse, however many administrators edit policies.
-            let _turn = self.advice_looks().acquire().await;
-            self.store().recent_reach(request, &mut found).await
+            let _turn = self.advice_permits().acquire().await;
+            self.store().policy_coverage(request, &mut found).await
         };
         match timeout_at(deadline, look).await {
             Ok(Ok(())) => {}

@@ -65,7 +65,7 @@ impl Service {
         request: PreviewRequest,
     ) -> Result<Me, ServiceError> {
         let result = self.set_preview_in(admin, request).await;
-        self.note_refusal(admin, SessionOnly::BeginPreview.action(), None, result).await
+        self.audit_denial(admin, SessionOnly::BeginPreview.action(), None, result).await
     }
 
     async fn set_preview_in(
@@ -106,7 +106,7 @@ impl Service {
     /// [`ServiceError::SessionRequired`] if the caller uses an API key, or a failure of the application database.
     pub async fn clear_preview(&self, admin: &Administrator<'_>) -> Result<(), ServiceError> {
         let result = self.clear_preview_in(admin).await;
-        self.note_refusal(admin, SessionOnly::EndPreview.action(), None, result).await
+        self.audit_denial(admin, SessionOnly::EndPreview.action(), None, result).await
     }
 
     async fn clear_preview_in(&self, admin: &Administrator<'_>) -> Result<(), ServiceError> {

@@ -78,7 +78,7 @@ impl AuthKind {
 }
 
 #[derive(Debug, Clone)]
-pub(crate) enum Proof {
+pub(crate) enum VerifiedCredential {
     Session(Session),
     ApiKey(ApiKey),
 }
@@ -87,7 +87,7 @@ pub(crate) enum Proof {
 #[derive(Debug, Clone)]
 pub struct Identity {
     pub(crate) user: User,
-    pub(crate) proof: Proof,
+    pub(crate) proof: VerifiedCredential,
     pub(crate) info: RequestInfo,
 }
 
@@ -158,8 +158,8 @@ impl Identity {
 
     fn api_key(&self) -> Option<&ApiKey> {
         match &self.proof {
-            Proof::Session(_) => None,
-            Proof::ApiKey(key) => Some(key),
+            VerifiedCredential::Session(_) => None,
+            VerifiedCredential::ApiKey(key) => Some(key),
         }
     }
 
@@ -185,16 +185,16 @@ impl Identity {
     /// Kind of the caller's credential.
     pub fn auth(&self) -> AuthKind {
         match self.proof {
-            Proof::Session(_) => AuthKind::Session,
-            Proof::ApiKey(_) => AuthKind::ApiKey,
+            VerifiedCredential::Session(_) => AuthKind::Session,
+            VerifiedCredential::ApiKey(_) => AuthKind::ApiKey,
         }
     }
 
     /// Id of the session or API key.
     pub fn credential_id(&self) -> &str {
         match &self.proof {
-            Proof::Session(session) => &session.id,
-            Proof::ApiKey(key) => &key.id,
+            VerifiedCredential::Session(session) => &session.id,
+            VerifiedCredential::ApiKey(key) => &key.id,
         }
     }
 
@@ -202,7 +202,7 @@ impl Identity {
     /// session's row contains.
     pub fn preview(&self) -> Option<&Preview> {
         match &self.proof {
-            Proof::Session(session) if self.is_admin() => session.preview.as_ref(),
+            VerifiedCredential::Session(session) if self.is_admin() => session.preview.as_ref(),
             _ => None,
         }
     }
@@ -210,10 +210,10 @@ impl Identity {
     /// Whether the session's row previews a user, whose roles and attributes must be read separately.
     pub(crate) fn follows_user(&self) -> bool {
         match &self.proof {
-            Proof::Session(session) => {
+            VerifiedCredential::Session(session) => {
                 session.preview.as_ref().is_some_and(|preview| preview.user_id.is_some())
             }
-            Proof::ApiKey(_) => false,
+            VerifiedCredential::ApiKey(_) => false,
         }
     }
 
@@ -259,8 +259,8 @@ impl Identity {
     /// Returns the session, which actions require that a stolen API key must not be able to do.
     pub(crate) fn require_session(&self) -> Result<&Session, ServiceError> {
         match &self.proof {
-            Proof::Session(session) => Ok(session),
-            Proof::ApiKey(_) => Err(ServiceError::SessionRequired),
+            VerifiedCredential::Session(session) => Ok(session),
+            VerifiedCredential::ApiKey(_) => Err(ServiceError::SessionRequired),
         }
     }
 

@@ -20,7 +20,7 @@ pub enum QueryLimit {
 
 /// Properties of a query on which the advice depends.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
+pub(crate) struct QueryContext {
     /// Time window; `None` if the query has none.
     window: Option<Window>,
     /// Whether the caller is an administrator, which determines the details in messages.
@@ -32,7 +32,12 @@ pub(crate) struct Asked {
 
 impl Service {
     /// Collects the properties for advice on a read with these conditions.
-    pub(crate) fn asked(&self, access: &Access, window: Option<Window>, conditions: &[Condition]) -> Asked {
+    pub(crate) fn asked(
+        &self,
+        access: &Access,
+        window: Option<Window>,
+        conditions: &[Condition],
+    ) -> QueryContext {
         let by_administrator = access.authority.principal.is_admin();
         let suggestion = if by_administrator {
             let conditions = conditions.iter().map(|condition| &condition.field.field);
@@ -41,11 +46,11 @@ impl Service {
         } else {
             None
         };
-        Asked { window, by_administrator, suggestion }
+        QueryContext { window, by_administrator, suggestion }
     }
 }
 
-impl Asked {
+impl QueryContext {
     /// Converts a ClickHouse error for the caller. ClickHouse's message goes to the log only, because it quotes statements.
     pub(crate) fn error(&self, error: StoreError) -> ServiceError {
         match ServiceError::of_store(error, self.by_administrator) {
@@ -162,7 +167,7 @@ mod tests {
         for (failure, code, setting) in failures {
             for by_administrator in [true, false] {
                 let suggestion = by_administrator.then(|| "skip_index_x".to_owned());
-                let asked = Asked { window: Some(window(86_400)), by_administrator, suggestion };
+                let asked = QueryContext { window: Some(window(86_400)), by_administrator, suggestion };
                 let error = asked.error(failure.clone());
                 let detail = error.detail();
                 assert_eq!(error.code(), code);
@@ -176,7 +181,7 @@ mod tests {
             }
         }
         let refused = StoreError::Store { code: Some(60), message: "SELECT secret".to_owned() };
-        let asked = Asked { window: None, by_administrator: false, suggestion: None };
+        let asked = QueryContext { window: None, by_administrator: false, suggestion: None };
         assert_eq!(asked.error(refused).detail(), "ClickHouse failed");
     }
 }

@@ -8,7 +8,7 @@ use tracewarden_tracestore::readable;
 
 use crate::error::{FieldError, ServiceError};
 use crate::model_change::no_change;
-use crate::policy_advice::{CHECK_PATIENCE, ROLE_PATIENCE, Subject};
+use crate::policy_advice::{CHECK_TIMEOUT, ROLE_TIMEOUT, Subject};
 use crate::precondition::IfMatch;
 use crate::principal::Administrator;
 use crate::service::{Service, blocking};
@@ -67,7 +67,7 @@ impl Service {
         if_match: Option<IfMatch>,
     ) -> Result<PutRole, ServiceError> {
         let result = self.put_role_in(admin, name, policies, if_match).await;
-        let (mut stored, subject) = self.note_refusal(admin, "role.put", Some(name), result).await?;
+        let (mut stored, subject) = self.audit_denial(admin, "role.put", Some(name), result).await?;
         // The change is in effect from here on, with or without advice.
         let advice = self.advice(admin, subject).await;
         for (warnings, more) in stored.warnings.iter_mut().zip(advice.warnings) {
@@ -121,7 +121,7 @@ impl Service {
             policies: checked,
             model,
             recent_traces: true,
-            patience: ROLE_PATIENCE,
+            timeout: ROLE_TIMEOUT,
         };
         if let Some(role) = stored.as_ref().filter(|role| role.policies == policies) {
             let mut detail = no_change(tx.change_number().await?);
@@ -182,7 +182,7 @@ impl Service {
         if_match: Option<IfMatch>,
     ) -> Result<(), ServiceError> {
         let result = self.delete_role_in(admin, name, if_match).await;
-        self.note_refusal(admin, "role.delete", Some(name), result).await
+        self.audit_denial(admin, "role.delete", Some(name), result).await
     }
 
     async fn delete_role_in(
@@ -235,7 +235,7 @@ impl Service {
             roles: admin.user.roles.clone(),
             attributes: admin.user.attributes.clone(),
         };
-        let examined = self.examining().run(move || match policy::check(&text, &model) {
+        let examined = self.analysis().run(move || match policy::check(&text, &model) {
             Ok(checked) => {
                 let check = PolicyCheck {
                     fields: checked.fields(),
@@ -252,10 +252,10 @@ impl Service {
         let recent_traces = recent_traces && self.may_look_at_traces();
         if recent_traces {
             let result = self.record_policy_check(admin, expression).await;
-            self.note_refusal(admin, "policy.check", None, result).await?;
+            self.audit_denial(admin, "policy.check", None, result).await?;
         }
         let policies = vec![checked];
-        let subject = Subject { role: None, policies, model, recent_traces, patience: CHECK_PATIENCE };
+        let subject = Subject { role: None, policies, model, recent_traces, timeout: CHECK_TIMEOUT };
         let advice = self.advice(admin, subject).await;
         check.recent_traces = advice.recent_traces;
         add(&mut check.warnings, advice.warnings.into_iter().flatten());

@@ -16,11 +16,11 @@ use tracing::Instrument as _;
 use crate::bounded_work::BoundedWork;
 use crate::cursor::CursorKey;
 use crate::error::ServiceError;
-use crate::log_in_bounds::LogIns;
+use crate::keyed_limiter::{KeyedLimiter, Permit};
 use crate::metrics::{Metrics, PolicyReuse};
 use crate::passwords::Passwords;
-use crate::running::{Permit, Running};
 use crate::settings::Settings;
+use crate::sign_in_limits::LogIns;
 use crate::throttle::NameKey;
 
 /// The use cases. Cheap to clone.
@@ -38,20 +38,20 @@ struct Inner {
     passwords: Passwords,
     cursors: CursorKey,
     names: NameKey,
-    queries: Running,
-    noting: Running,
-    waiting_records: Running,
+    queries: KeyedLimiter,
+    last_use_writes: KeyedLimiter,
+    waiting_records: KeyedLimiter,
     log_ins: LogIns,
     metrics: Metrics,
     compiled: Arc<CompiledPolicies>,
-    deciding: BoundedWork,
+    compilation: BoundedWork,
     checking: BoundedWork,
     storing: BoundedWork,
-    examining: BoundedWork,
+    analysis: BoundedWork,
     scans: Semaphore,
-    holding: Arc<Semaphore>,
-    holding_by_user: Running,
-    looks: Semaphore,
+    span_permits: Arc<Semaphore>,
+    span_permits_by_user: KeyedLimiter,
+    preview_permits: Semaphore,
     advice: Semaphore,
     /// Readiness check in progress.
     ready: SharedWork<(), NotReady>,
@@ -61,7 +61,7 @@ struct Inner {
 ///
 /// # Errors
 /// The errors of the work; an internal error if it panicked.
-pub(crate) async fn to_its_end<T: Send + 'static>(
+pub(crate) async fn run_to_completion<T: Send + 'static>(
     work: impl Future<Output = Result<T, ServiceError>> + Send + 'static,
 ) -> Result<T, ServiceError> {
     tokio::spawn(work.in_current_span()).await.map_err(|error| ended_early(&error))?
@@ -106,7 +106,7 @@ impl NotReady {
 
 /// Time-out of a readiness check. Clients that ask for readiness give up after a few seconds, so a query's time-out would be
 /// too long.
-const READY_PATIENCE: Duration = Duration::from_secs(3);
+const READY_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Names under which the application database stores the keys that all replicas share.
 const CURSOR_KEY: &str = "cursor_key";
@@ -115,14 +115,14 @@ const LOGIN_NAME_KEY: &str = "login_name_key";
 const KEY_BYTES: usize = 32;
 
 /// Maximum number of change previews that this replica counts at the same time.
-const LOOKS: usize = 2;
+const PREVIEWS: usize = 2;
 /// Maximum number of samples of recent traces that this replica takes at the same time for policy advice. Separate from
-/// [`LOOKS`]: advice has a few seconds, and a preview may hold its permit for a minute.
+/// [`PREVIEWS`]: advice has a few seconds, and a preview may hold its permit for a minute.
 const ADVICE: usize = 2;
 
 /// Maximum number of concurrent calls that hold many whole spans. Building the answer takes several times the size of the
 /// spans: up to some 100 MiB for each call.
-const HOLDING: usize = 8;
+const SPAN_PERMITS: usize = 8;
 /// One user holds at most 1/`SHARE_OF_USER` of the permits.
 const SHARE_OF_USER: usize = 2;
 
@@ -131,7 +131,7 @@ const SHARE_OF_USER: usize = 2;
 const WAITING_RECORDS: usize = 100;
 
 /// Permit to hold many spans, released when it is dropped.
-pub(crate) struct Leave {
+pub(crate) struct SpanPermit {
     _leave: OwnedSemaphorePermit,
     _of_user: Permit,
 }
@@ -152,7 +152,7 @@ const SCANS: usize = 2;
 
 /// Maximum number of readers' policies that are compiled at the same time: the number of processors, but at least two, so
 /// that one large policy does not block all others.
-fn deciding() -> usize {
+fn compilation() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from).max(2)
 }
 
@@ -171,8 +171,8 @@ impl Service {
         let passwords = Passwords::new(&settings, Arc::clone(&entropy))?;
         let cursors = CursorKey::new(&shared_key(&db, entropy.as_ref(), CURSOR_KEY).await?)?;
         let names = NameKey::new(&shared_key(&db, entropy.as_ref(), LOGIN_NAME_KEY).await?)?;
-        let queries = Running::new(settings.max_queries_per_user);
-        let noting = Running::new(Some(1));
+        let queries = KeyedLimiter::new(settings.max_queries_per_user);
+        let last_use_writes = KeyedLimiter::new(Some(1));
         let log_ins = LogIns::new(settings.max_parallel_hashes);
         let metrics = Metrics::default();
         let inner = Inner {
@@ -185,26 +185,26 @@ impl Service {
             cursors,
             names,
             queries,
-            noting,
-            waiting_records: Running::new(Some(WAITING_RECORDS)),
+            last_use_writes,
+            waiting_records: KeyedLimiter::new(Some(WAITING_RECORDS)),
             log_ins,
             metrics,
             compiled: Arc::default(),
-            deciding: BoundedWork::new(deciding()),
+            compilation: BoundedWork::new(compilation()),
             checking: BoundedWork::new(CHECKING),
             storing: BoundedWork::new(STORING),
-            examining: BoundedWork::new(EXAMINING),
+            analysis: BoundedWork::new(EXAMINING),
             scans: Semaphore::new(SCANS),
-            holding: Arc::new(Semaphore::new(HOLDING)),
-            holding_by_user: Running::new(Some(HOLDING / SHARE_OF_USER)),
-            looks: Semaphore::new(LOOKS),
+            span_permits: Arc::new(Semaphore::new(SPAN_PERMITS)),
+            span_permits_by_user: KeyedLimiter::new(Some(SPAN_PERMITS / SHARE_OF_USER)),
+            preview_permits: Semaphore::new(PREVIEWS),
             advice: Semaphore::new(ADVICE),
             ready: SharedWork::default(),
         };
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Checks within [`READY_PATIENCE`] that the application database and ClickHouse can serve requests: the server accepts
+    /// Checks within [`READY_TIMEOUT`] that the application database and ClickHouse can serve requests: the server accepts
     /// the service's user and has a supported version, and every shard of the bound table answers. Calls during a check share
     /// its result, because anonymous clients may call this and each check takes several statements.
     ///
@@ -214,7 +214,7 @@ impl Service {
         let service = self.clone();
         let check = Box::pin(async move {
             let late = |_| NotReady::new("no response in time", "no answer in time".to_owned());
-            timeout(READY_PATIENCE, service.check_ready()).await.map_err(late)?
+            timeout(READY_TIMEOUT, service.check_ready()).await.map_err(late)?
         });
         let checked = self.inner.ready.run(check).await;
         checked.map_err(|NotReady { reason, inside, retry_after_seconds }| ServiceError::NotReady {
@@ -282,7 +282,7 @@ impl Service {
     }
 
     /// Running queries by user.
-    pub(crate) fn queries(&self) -> &Running {
+    pub(crate) fn queries(&self) -> &KeyedLimiter {
         &self.inner.queries
     }
 
@@ -296,8 +296,8 @@ impl Service {
     }
 
     /// Queue of the policy compilation that every read of traces needs.
-    pub(crate) fn deciding(&self) -> &BoundedWork {
-        &self.inner.deciding
+    pub(crate) fn compilation(&self) -> &BoundedWork {
+        &self.inner.compilation
     }
 
     /// Queue of policy checks that any signed-in user can request.
@@ -311,8 +311,8 @@ impl Service {
     }
 
     /// Queue of other work with policies for administrators.
-    pub(crate) fn examining(&self) -> &BoundedWork {
-        &self.inner.examining
+    pub(crate) fn analysis(&self) -> &BoundedWork {
+        &self.inner.analysis
     }
 
     /// Permits to scan the audit log or the model's history.
@@ -324,20 +324,21 @@ impl Service {
     ///
     /// # Errors
     /// [`ServiceError::TooManyQueries`] if the user already holds their share.
-    pub(crate) async fn leave_to_hold_spans(&self, user: &str) -> Result<Leave, ServiceError> {
-        let of_user = self.inner.holding_by_user.admit(user).ok_or(ServiceError::TooManyQueries)?;
-        let leave = Arc::clone(&self.inner.holding).acquire_owned().await;
+    pub(crate) async fn acquire_span_permit(&self, user: &str) -> Result<SpanPermit, ServiceError> {
+        let of_user =
+            self.inner.span_permits_by_user.try_acquire(user).ok_or(ServiceError::TooManyQueries)?;
+        let leave = Arc::clone(&self.inner.span_permits).acquire_owned().await;
         let leave = leave.map_err(|error| ServiceError::internal(error.to_string()))?;
-        Ok(Leave { _leave: leave, _of_user: of_user })
+        Ok(SpanPermit { _leave: leave, _of_user: of_user })
     }
 
     /// Writes of the last use in progress, by credential.
-    pub(crate) fn noting(&self) -> &Running {
-        &self.inner.noting
+    pub(crate) fn last_use_writes(&self) -> &KeyedLimiter {
+        &self.inner.last_use_writes
     }
 
     /// Records of denied or failed calls that wait to be written, by user.
-    pub(crate) fn waiting_records(&self) -> &Running {
+    pub(crate) fn waiting_records(&self) -> &KeyedLimiter {
         &self.inner.waiting_records
     }
 
@@ -347,12 +348,12 @@ impl Service {
     }
 
     /// Permits to count for a preview of a change.
-    pub(crate) fn looks(&self) -> &Semaphore {
-        &self.inner.looks
+    pub(crate) fn preview_permits(&self) -> &Semaphore {
+        &self.inner.preview_permits
     }
 
     /// Permits to sample recent traces for policy advice.
-    pub(crate) fn advice_looks(&self) -> &Semaphore {
+    pub(crate) fn advice_permits(&self) -> &Semaphore {
         &self.inner.advice
     }
 

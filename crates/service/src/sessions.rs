@@ -5,7 +5,7 @@ use tracewarden_appdb::Session;
 use tracewarden_model::Timestamp;
 
 use crate::error::ServiceError;
-use crate::principal::{Identity, Principal, Proof};
+use crate::principal::{Identity, Principal, VerifiedCredential};
 use crate::service::Service;
 use crate::validate;
 
@@ -28,7 +28,7 @@ pub struct SessionInfo {
 
 impl SessionInfo {
     pub(crate) fn new(session: Session, asking: &Identity) -> Self {
-        let current = matches!(&asking.proof, Proof::Session(own) if own.id == session.id);
+        let current = matches!(&asking.proof, VerifiedCredential::Session(own) if own.id == session.id);
         Self {
             id: session.id,
             created_at: session.created_at,
@@ -56,7 +56,7 @@ impl Service {
     /// [`ServiceError::NotFound`], or a failure of the application database.
     pub async fn end_my_session(&self, principal: &Principal, id: &str) -> Result<(), ServiceError> {
         let result = self.end_my_session_in(principal, id).await;
-        self.note_refusal(principal, "session.end", Some(id), result).await
+        self.audit_denial(principal, "session.end", Some(id), result).await
     }
 
     async fn end_my_session_in(&self, principal: &Principal, id: &str) -> Result<(), ServiceError> {

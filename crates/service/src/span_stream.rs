@@ -8,8 +8,8 @@ use tracewarden_tracestore::{SpanChunk, StoreError};
 
 use crate::audit::Outcome;
 use crate::error::ServiceError;
-use crate::pending::Pending;
-use crate::query_limit::Asked;
+use crate::open_audit_record::OpenAuditRecord;
+use crate::query_limit::QueryContext;
 
 /// Spans in chunks of whole lines. The stream ends with `None` only after all spans have arrived and the completing audit
 /// record is durable: the transport then writes the end of the document, and aborts the answer at an error. If the stream is
@@ -31,19 +31,19 @@ impl std::fmt::Debug for SpanStream {
 }
 
 /// Wraps a stream of spans with its audit record; converts errors for the caller.
-pub(crate) fn audited<S>(source: S, pending: Pending, asked: Asked) -> SpanStream
+pub(crate) fn audited<S>(source: S, open_audit_record: OpenAuditRecord, asked: QueryContext) -> SpanStream
 where
     S: Stream<Item = Result<SpanChunk, StoreError>> + Send + Unpin + 'static,
 {
-    let spans = stream::unfold(Some((source, pending, asked)), |state| async move {
-        let (mut source, mut pending, asked) = state?;
+    let spans = stream::unfold(Some((source, open_audit_record, asked)), |state| async move {
+        let (mut source, mut open_audit_record, asked) = state?;
         match source.next().await {
             Some(Ok(chunk)) => {
-                pending.spans = pending.spans.saturating_add(chunk.spans);
-                Some((Ok(chunk), Some((source, pending, asked))))
+                open_audit_record.spans = open_audit_record.spans.saturating_add(chunk.spans);
+                Some((Ok(chunk), Some((source, open_audit_record, asked))))
             }
-            Some(Err(error)) => Some((Err(pending.fail(asked.error(error)).await), None)),
-            None => match pending.complete(Outcome::Success, None).await {
+            Some(Err(error)) => Some((Err(open_audit_record.fail(asked.error(error)).await), None)),
+            None => match open_audit_record.complete(Outcome::Success, None).await {
                 Ok(()) => None,
                 Err(error) => Some((Err(error), None)),
             },

@@ -97,19 +97,19 @@ impl Service {
         let target = format!("{database}.{table}");
         let described = self.described(admin, database, table, &target).await;
         let Described { columns, details, unsuitable, samples } =
-            self.note_refusal(admin, DISCOVER, Some(&target), described).await?;
+            self.audit_denial(admin, DISCOVER, Some(&target), described).await?;
         if !samples {
             return Ok(TableDetail { columns: details, maps: Vec::new(), sampled: false, unsuitable });
         }
         // The only place that shows span data without a policy: recorded before anything is read.
         let detail = json!({ "sampled": true });
-        let mut pending = self.begin_look(admin, DISCOVER, Some(&target), detail).await?;
+        let mut open_audit_record = self.begin_admin_read(admin, DISCOVER, Some(&target), detail).await?;
         match self.samples(database, table, &columns).await {
             Ok(maps) => {
-                pending.complete(Outcome::Success, None).await?;
+                open_audit_record.complete(Outcome::Success, None).await?;
                 Ok(TableDetail { columns: details, maps, sampled: true, unsuitable })
             }
-            Err(failure) => Err(pending.fail(failure).await),
+            Err(failure) => Err(open_audit_record.fail(failure).await),
         }
     }
 

@@ -8,7 +8,7 @@ use tracewarden_tracestore::{Stats, StatsOrder, StatsPer, StatsRequest};
 use crate::audit::Outcome;
 use crate::error::ServiceError;
 use crate::field_values::listable;
-use crate::pending::Prepared;
+use crate::open_audit_record::Prepared;
 use crate::principal::Principal;
 use crate::query_input::{self, conditions_detail};
 use crate::service::Service;
@@ -80,7 +80,8 @@ impl Service {
         request: TraceStatsRequest,
     ) -> Result<TraceStatsAnswer, ServiceError> {
         let prepare = || self.prepare_stats(principal, &request).boxed();
-        let (access, plan, mut pending) = self.begin_read(principal, TRACES_STATS, None, prepare).await?;
+        let (access, plan, mut open_audit_record) =
+            self.begin_read(principal, TRACES_STATS, None, prepare).await?;
         let asked = self.asked(&access, Some(plan.window), &plan.filter.conditions);
         let wanted = StatsRequest {
             binding: &access.binding,
@@ -95,11 +96,11 @@ impl Service {
         };
         let stats = match access.store.stats(wanted).await {
             Ok(stats) => stats,
-            Err(error) => return Err(pending.fail(asked.error(error)).await),
+            Err(error) => return Err(open_audit_record.fail(asked.error(error)).await),
         };
-        (pending.traces, pending.spans) = (stats.total.traces, stats.total.spans);
+        (open_audit_record.traces, open_audit_record.spans) = (stats.total.traces, stats.total.spans);
         // The answer is sent in one piece, so the completing record can also precede the first byte.
-        pending.complete(Outcome::Success, None).await?;
+        open_audit_record.complete(Outcome::Success, None).await?;
         let types = plan.group.iter().map(|field| field.logical).collect();
         let limits = self.settings().limits;
         let (window, status) = (plan.window, plan.status);

@@ -13,10 +13,10 @@ use crate::audit::Outcome;
 use crate::authority::Authority;
 use crate::cursor::{Cursor, Fingerprint};
 use crate::error::ServiceError;
-use crate::pending::{Pending, Prepared};
+use crate::open_audit_record::{OpenAuditRecord, Prepared};
 use crate::principal::Principal;
 use crate::query_input::{self, conditions_detail};
-use crate::query_limit::Asked;
+use crate::query_limit::QueryContext;
 use crate::service::Service;
 use crate::span_stream::{SpanStream, audited};
 use crate::tools::{TRACES_GET, TRACES_QUERY};
@@ -113,8 +113,8 @@ fn padded(took: Duration) -> Duration {
 }
 
 /// Completes the record of a trace that was not found, then waits. `begun` is the start of the search.
-pub(crate) async fn trace_not_found(mut pending: Pending, begun: Instant) -> ServiceError {
-    if let Err(failure) = pending.complete(Outcome::NotFound, None).await {
+pub(crate) async fn trace_not_found(mut open_audit_record: OpenAuditRecord, begun: Instant) -> ServiceError {
+    if let Err(failure) = open_audit_record.complete(Outcome::NotFound, None).await {
         return failure;
     }
     sleep_until(begun + padded(begun.elapsed())).await;
@@ -146,8 +146,9 @@ impl Service {
     ) -> Result<BegunQuery, ServiceError> {
         let prepare = || self.prepare(principal, &request).boxed();
         // The record exists from here on: durable before anything is searched or shown.
-        let (access, plan, pending) = self.begin_read(principal, TRACES_QUERY, None, prepare).await?;
-        Ok(BegunQuery { service: self.clone(), access, plan, pending })
+        let (access, plan, open_audit_record) =
+            self.begin_read(principal, TRACES_QUERY, None, prepare).await?;
+        Ok(BegunQuery { service: self.clone(), access, plan, open_audit_record })
     }
 
     /// Returns one trace by its id, in any notation ([`TraceIdNotations`](tracewarden_model::TraceIdNotations)).
@@ -156,15 +157,15 @@ impl Service {
     /// [`ServiceError::TraceNotFound`] when it is absent, not authorised, or cannot be an id; and those of
     /// [`Service::query`].
     pub async fn trace(&self, principal: &Principal, trace_id: &str) -> Result<TraceAnswer, ServiceError> {
-        let Found { access, selection, pending, asked } =
+        let AuthorizedTrace { access, selection, open_audit_record, asked } =
             self.find_trace(principal, TRACES_GET, trace_id, None).await?;
         match access.store.read(&access.binding, &selection, None).await {
             Ok(spans) => {
                 let omitted_columns = Some(selection.omitted_columns(&access.binding));
                 let schema = SchemaEcho { omitted_columns, ..access.echo() };
-                Ok(TraceAnswer { schema, spans: audited(spans, pending, asked) })
+                Ok(TraceAnswer { schema, spans: audited(spans, open_audit_record, asked) })
             }
-            Err(error) => Err(pending.fail(asked.error(error)).await),
+            Err(error) => Err(open_audit_record.fail(asked.error(error)).await),
         }
     }
 
@@ -179,7 +180,7 @@ impl Service {
         action: &'static str,
         trace_id: &str,
         columns: Option<&[String]>,
-    ) -> Result<Found, ServiceError> {
+    ) -> Result<AuthorizedTrace, ServiceError> {
         let begun = Instant::now();
         let prepare = || {
             let prepared = self.access(principal).and_then(|access| async move {
@@ -192,17 +193,18 @@ impl Service {
             });
             prepared.boxed()
         };
-        let (access, (), mut pending) = self.begin_read(principal, action, Some(trace_id), prepare).await?;
+        let (access, (), mut open_audit_record) =
+            self.begin_read(principal, action, Some(trace_id), prepare).await?;
         let asked = self.asked(&access, None, &[]);
         let selection = match access.find(trace_id).await {
             Ok(Some(selection)) => selection,
-            Ok(None) => return Err(trace_not_found(pending, begun).await),
-            Err(error) => return Err(pending.fail(asked.error(error)).await),
+            Ok(None) => return Err(trace_not_found(open_audit_record, begun).await),
+            Err(error) => return Err(open_audit_record.fail(asked.error(error)).await),
         };
         if let Some(found) = selection.trace_ids().next() {
-            pending.found(found);
+            open_audit_record.found(found);
         }
-        Ok(Found { access, selection, pending, asked })
+        Ok(AuthorizedTrace { access, selection, open_audit_record, asked })
     }
 
     /// Makes all checks, before anything is searched.
@@ -254,7 +256,7 @@ pub struct BegunQuery {
     service: Service,
     access: Access,
     plan: Plan,
-    pending: Pending,
+    open_audit_record: OpenAuditRecord,
 }
 
 impl BegunQuery {
@@ -290,8 +292,8 @@ impl BegunQuery {
     pub async fn run_with_cuts(
         self,
         progress: Option<OnProgress>,
-    ) -> Result<(QueryAnswer, Cuts), ServiceError> {
-        let Self { service, access, plan, mut pending } = self;
+    ) -> Result<(QueryAnswer, PageCursors), ServiceError> {
+        let Self { service, access, plan, mut open_audit_record } = self;
         let asked = service.asked(&access, Some(plan.window), &plan.filter.conditions);
         let request = SelectRequest {
             binding: &access.binding,
@@ -304,21 +306,21 @@ impl BegunQuery {
         };
         let selection = match access.store.select(request).await {
             Ok(selection) => selection,
-            Err(error) => return Err(pending.fail(asked.error(error)).await),
+            Err(error) => return Err(open_audit_record.fail(asked.error(error)).await),
         };
-        pending.traces = selection.len() as u64;
-        let cuts = match Cuts::new(&service, &selection, &plan) {
+        open_audit_record.traces = selection.len() as u64;
+        let cuts = match PageCursors::new(&service, &selection, &plan) {
             Ok(cuts) => cuts,
-            Err(error) => return Err(pending.fail(error).await),
+            Err(error) => return Err(open_audit_record.fail(error).await),
         };
-        let traces = pending.traces;
+        let traces = open_audit_record.traces;
         let whole = plan.shows_whole_spans();
         let schema = SchemaEcho {
             omitted_columns: whole.then(|| selection.omitted_columns(&access.binding)),
             searched_around: selection.searched_around(),
             ..access.echo()
         };
-        let body = service.body(&access, &plan, selection, pending).await?;
+        let body = service.body(&access, &plan, selection, open_audit_record).await?;
         let next_cursor = cuts.next_cursor.clone();
         Ok((QueryAnswer { schema, next_cursor, traces, body }, cuts))
     }
@@ -343,7 +345,7 @@ impl SchemaSource {
 }
 
 /// Positions at which a page can be cut.
-pub struct Cuts {
+pub struct PageCursors {
     service: Service,
     fingerprint: Fingerprint,
     window: Window,
@@ -352,7 +354,7 @@ pub struct Cuts {
     next_cursor: Option<String>,
 }
 
-impl Cuts {
+impl PageCursors {
     fn new(service: &Service, selection: &Selection, plan: &Plan) -> Result<Self, ServiceError> {
         let positions = (0..selection.len()).map_while(|place| selection.position(place).cloned()).collect();
         let (fingerprint, window) = (plan.fingerprint, plan.window);
@@ -388,18 +390,18 @@ impl Service {
         access: &Access,
         plan: &Plan,
         selection: Selection,
-        mut pending: Pending,
+        mut open_audit_record: OpenAuditRecord,
     ) -> Result<AnswerBody, ServiceError> {
         let asked = self.asked(access, Some(plan.window), &plan.filter.conditions);
         let body = match plan.view {
             View::Spans if selection.is_empty() => {
-                return Ok(AnswerBody::Spans(audited(stream::empty(), pending, asked)));
+                return Ok(AnswerBody::Spans(audited(stream::empty(), open_audit_record, asked)));
             }
             View::Spans => {
                 let columns = plan.columns.as_deref();
                 return match access.store.read(&access.binding, &selection, columns).await {
-                    Ok(spans) => Ok(AnswerBody::Spans(audited(spans, pending, asked))),
-                    Err(error) => Err(pending.fail(asked.error(error)).await),
+                    Ok(spans) => Ok(AnswerBody::Spans(audited(spans, open_audit_record, asked))),
+                    Err(error) => Err(open_audit_record.fail(asked.error(error)).await),
                 };
             }
             View::Summary if selection.is_empty() => AnswerBody::Summaries(Vec::new()),
@@ -407,23 +409,23 @@ impl Service {
                 let summaries = access.store.summarise(&access.binding, &selection, &plan.filter).await;
                 match summaries {
                     Ok(summaries) => AnswerBody::Summaries(summaries),
-                    Err(error) => return Err(pending.fail(asked.error(error)).await),
+                    Err(error) => return Err(open_audit_record.fail(asked.error(error)).await),
                 }
             }
             View::Ids => AnswerBody::Ids(selection.trace_ids().map(str::to_owned).collect()),
         };
         // These answers are sent in one piece, so the completing record can also precede the first byte.
-        pending.complete(Outcome::Success, None).await?;
+        open_audit_record.complete(Outcome::Success, None).await?;
         Ok(body)
     }
 }
 
 /// Trace that the caller may read, with its open audit record.
-pub(crate) struct Found {
+pub(crate) struct AuthorizedTrace {
     pub(crate) access: Access,
     pub(crate) selection: Selection,
-    pub(crate) pending: Pending,
-    pub(crate) asked: Asked,
+    pub(crate) open_audit_record: OpenAuditRecord,
+    pub(crate) asked: QueryContext,
 }
 
 struct Plan {

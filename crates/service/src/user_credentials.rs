@@ -37,7 +37,7 @@ impl Service {
         id: &str,
     ) -> Result<(), ServiceError> {
         let result = self.end_user_session_in(admin, username, id).await;
-        self.note_refusal(admin, "user.end_sessions", Some(username), result).await
+        self.audit_denial(admin, "user.end_sessions", Some(username), result).await
     }
 
     async fn end_user_session_in(
@@ -66,7 +66,7 @@ impl Service {
         username: &str,
     ) -> Result<(), ServiceError> {
         let result = self.end_user_sessions_in(admin, username).await;
-        self.note_refusal(admin, "user.end_sessions", Some(username), result).await
+        self.audit_denial(admin, "user.end_sessions", Some(username), result).await
     }
 
     async fn end_user_sessions_in(
@@ -107,7 +107,7 @@ impl Service {
         id: &str,
     ) -> Result<(), ServiceError> {
         let result = self.revoke_user_api_key_in(admin, username, id).await;
-        self.note_refusal(admin, "user.revoke_api_keys", Some(username), result).await
+        self.audit_denial(admin, "user.revoke_api_keys", Some(username), result).await
     }
 
     async fn revoke_user_api_key_in(
@@ -136,7 +136,7 @@ impl Service {
         username: &str,
     ) -> Result<(), ServiceError> {
         let result = self.revoke_user_api_keys_in(admin, username).await;
-        self.note_refusal(admin, "user.revoke_api_keys", Some(username), result).await
+        self.audit_denial(admin, "user.revoke_api_keys", Some(username), result).await
     }
 
     async fn revoke_user_api_keys_in(

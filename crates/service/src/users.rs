@@ -161,7 +161,7 @@ impl Service {
     ) -> Result<CreatedUser, ServiceError> {
         let username = new.username.clone();
         let result = self.create_user_in(admin, new).await;
-        self.note_refusal(admin, "user.create", Some(&username), result).await
+        self.audit_denial(admin, "user.create", Some(&username), result).await
     }
 
     async fn create_user_in(
@@ -270,7 +270,7 @@ impl Service {
         if_match: Option<IfMatch>,
     ) -> Result<UserInfo, ServiceError> {
         let result = self.update_user_in(admin, username, change, if_match).await;
-        self.note_refusal(admin, "user.update", Some(username), result).await
+        self.audit_denial(admin, "user.update", Some(username), result).await
     }
 
     async fn update_user_in(
@@ -349,7 +349,7 @@ impl Service {
         username: &str,
     ) -> Result<Secret, ServiceError> {
         let result = self.rotate_password_in(admin, username).await;
-        self.note_refusal(admin, "user.rotate_password", Some(username), result).await
+        self.audit_denial(admin, "user.rotate_password", Some(username), result).await
     }
 
     async fn rotate_password_in(
@@ -384,7 +384,7 @@ impl Service {
         if_match: Option<IfMatch>,
     ) -> Result<(), ServiceError> {
         let result = self.delete_user_in(admin, username, if_match).await;
-        self.note_refusal(admin, "user.delete", Some(username), result).await
+        self.audit_denial(admin, "user.delete", Some(username), result).await
     }
 
     async fn delete_user_in(

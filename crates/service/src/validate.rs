@@ -6,7 +6,7 @@ use tracewarden_appdb::{ADMIN_ROLE, ReadTx};
 use tracewarden_model::AttributeValue;
 use tracewarden_model::nearest::nearest;
 
-use crate::audit::is_deceptive;
+use crate::audit::is_invisible_or_bidi_control;
 use crate::error::{FieldError, ServiceError, unknown};
 use crate::names;
 
@@ -53,7 +53,7 @@ pub(crate) fn title(text: &str, pointer: &str, chars_max: usize, errors: &mut Ve
         "must not be blank".to_owned()
     } else if text.chars().count() > chars_max {
         format!("must have at most {chars_max} characters")
-    } else if let Some(hidden) = text.chars().find(|character| is_deceptive(*character)) {
+    } else if let Some(hidden) = text.chars().find(|character| is_invisible_or_bidi_control(*character)) {
         format!("must not contain control or invisible characters, such as U+{:04X}", u32::from(hidden))
     } else {
         return;

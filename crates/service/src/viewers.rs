@@ -16,7 +16,7 @@ use crate::access::Access;
 use crate::audit::Outcome;
 use crate::error::ServiceError;
 use crate::explain::{Applied, AppliedTo, ExplainVerdict, FoundSatisfied, satisfied};
-use crate::pending::Prepared;
+use crate::open_audit_record::Prepared;
 use crate::principal::Administrator;
 use crate::service::Service;
 use crate::tools::TRACES_EXPLAIN;
@@ -31,7 +31,7 @@ const USERS_AT_ONCE: usize = 200;
 /// cache is cleared.
 const KNOWN_MAX: u64 = 200_000;
 /// Time-out for the whole evaluation.
-const PATIENCE: Duration = Duration::from_secs(15);
+const TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Policy that grants a user access to the trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub struct Viewer {
 
 /// User who can read no trace, because a policy cannot be applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BrokenFor {
+pub struct PolicyFailure {
     /// User name.
     pub username: String,
     /// Name of the role.
@@ -80,7 +80,7 @@ pub struct Viewers {
     /// Number of enabled users.
     pub total_users: u64,
     /// Users with a broken policy, by name.
-    pub broken: Vec<BrokenFor>,
+    pub broken: Vec<PolicyFailure>,
     /// Names of users whose policies grant access, but who can read nothing before they change the password.
     pub must_change_password: Vec<String>,
     /// Whether users, roles or the access model changed during the evaluation, so that the answer may mix states.
@@ -120,7 +120,7 @@ impl Service {
             };
             prepared.boxed()
         };
-        let (access, plan, mut pending) =
+        let (access, plan, mut open_audit_record) =
             self.begin_read(admin, TRACES_EXPLAIN, Some(trace_id), prepare).await?;
         let asked = self.asked(&access, None, &[]);
         let found = match access.find(trace_id).await {
@@ -133,12 +133,12 @@ impl Service {
         };
         match found {
             Ok(Some(viewers)) => {
-                pending.found(&viewers.trace_id);
-                pending.complete(Outcome::Success, None).await?;
+                open_audit_record.found(&viewers.trace_id);
+                open_audit_record.complete(Outcome::Success, None).await?;
                 Ok(viewers)
             }
-            Ok(None) => Err(trace_not_found(pending, begun).await),
-            Err(failure) => Err(pending.fail(failure.told(&asked)).await),
+            Ok(None) => Err(trace_not_found(open_audit_record, begun).await),
+            Err(failure) => Err(open_audit_record.fail(failure.told(&asked)).await),
         }
     }
 
@@ -150,7 +150,7 @@ impl Service {
         plan: Plan,
         details: bool,
     ) -> Result<Option<Viewers>, crate::impact::Failure> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let Plan { total_users, roles, seen: record } = plan;
         let roles = Arc::new(roles);
         let mut seen = Viewers {
@@ -165,7 +165,7 @@ impl Service {
             changed_meanwhile: false,
         };
         let mut walk = UserWalk::over(None, USERS_MAX);
-        let mut known = Known::default();
+        let mut known = PolicyCache::default();
         // The existence of the trace is checked even if there are no users.
         let mut first = true;
         while first || Instant::now() < deadline {
@@ -180,10 +180,10 @@ impl Service {
                     attribute_bytes(user).saturating_mul(user.roles.iter().map(policies).sum())
                 });
                 match self.ask_about(access, some, &roles, &mut known, &mut seen, deadline).await? {
-                    Asked::Yes => {}
-                    Asked::NoTrace => return Ok(None),
-                    Asked::NoTime if first => return Err(no_time()),
-                    Asked::NoTime => return self.with_change(seen, record).await,
+                    BatchOutcome::Yes => {}
+                    BatchOutcome::NoTrace => return Ok(None),
+                    BatchOutcome::NoTime if first => return Err(no_time()),
+                    BatchOutcome::NoTime => return self.with_change(seen, record).await,
                 }
                 first = false;
             }
@@ -207,10 +207,10 @@ impl Service {
         access: &Access,
         users: Vec<User>,
         roles: &Arc<HashMap<String, Role>>,
-        known: &mut Known,
+        known: &mut PolicyCache,
         seen: &mut Viewers,
         deadline: Instant,
-    ) -> Result<Asked, crate::impact::Failure> {
+    ) -> Result<BatchOutcome, crate::impact::Failure> {
         let first = seen.users == 0 && known.by_hash.is_empty();
         let (roles, model, compiled) = (Arc::clone(roles), access.authority.model.clone(), self.compiled());
         let work = move || {
@@ -220,8 +220,8 @@ impl Service {
             };
             users.into_iter().map(apply).collect::<Vec<Applied>>()
         };
-        let Ok(applied) = timeout_at(deadline, self.examining().run(work)).await else {
-            return Ok(Asked::NoTime);
+        let Ok(applied) = timeout_at(deadline, self.analysis().run(work)).await else {
+            return Ok(BatchOutcome::NoTime);
         };
         let applied = applied?;
         let new = known.missing(&applied);
@@ -230,9 +230,9 @@ impl Service {
             let asked: Vec<_> = asked.iter().collect();
             let Ok(found) = timeout_at(deadline, satisfied(access, None, &seen.trace_id, &asked)).await
             else {
-                return Ok(Asked::NoTime);
+                return Ok(BatchOutcome::NoTime);
             };
-            let Some(found) = found? else { return Ok(Asked::NoTrace) };
+            let Some(found) = found? else { return Ok(BatchOutcome::NoTrace) };
             seen.trace_id.clone_from(&found.trace_id);
             seen.spans = seen.spans.max(found.spans);
             known.learn(new, found);
@@ -242,12 +242,12 @@ impl Service {
             known.tell(applied, seen);
         }
         known.forget_if_large();
-        Ok(Asked::Yes)
+        Ok(BatchOutcome::Yes)
     }
 }
 
 /// Result of the evaluation of some users.
-enum Asked {
+enum BatchOutcome {
     Yes,
     NoTrace,
     NoTime,
@@ -255,7 +255,7 @@ enum Asked {
 
 /// Cached results of policies: most users share most of them.
 #[derive(Default)]
-struct Known {
+struct PolicyCache {
     by_hash: HashMap<u64, Vec<(AppliedPolicy, Option<tracewarden_tracestore::Satisfied>)>>,
     changed: Vec<tracewarden_tracestore::ChangedField>,
     /// Size of the cached policies, in predicate nodes as written.
@@ -272,7 +272,7 @@ fn hash(policy: &AppliedPolicy) -> u64 {
     hasher.finish()
 }
 
-impl Known {
+impl PolicyCache {
     fn of(&self, policy: &AppliedPolicy) -> Option<&Option<tracewarden_tracestore::Satisfied>> {
         let known = self.by_hash.get(&hash(policy))?;
         known.iter().find(|(known, _)| known == policy).map(|(_, found)| found)
@@ -319,7 +319,7 @@ impl Known {
         let decision = applied.decide(&found);
         let username = applied.to.caller.username.clone();
         match (decision.verdict, decision.source) {
-            (ExplainVerdict::Opened, _) => {
+            (ExplainVerdict::CoveredTraces, _) => {
                 let opening = applied
                     .to
                     .stored_policies()
@@ -333,10 +333,10 @@ impl Known {
             }
             (ExplainVerdict::Broken, Some(PolicySource::Role { role, title })) => {
                 let reason = decision.why.unwrap_or("cannot be applied");
-                seen.broken.push(BrokenFor { username, role, title, reason });
+                seen.broken.push(PolicyFailure { username, role, title, reason });
             }
             (ExplainVerdict::PasswordChangeRequired, _)
-                if applied.decide_by_policies(&found).verdict == ExplainVerdict::Opened =>
+                if applied.decide_by_policies(&found).verdict == ExplainVerdict::CoveredTraces =>
             {
                 seen.must_change_password.push(username);
             }

@@ -71,8 +71,8 @@ async fn a_sign_in_is_recorded_after_a_disconnect() {
     let world = world().await;
     let admin = world.admin().await;
     let before = world.audit(&admin).await.len();
-    for patience in 1..5 {
-        leave_after(patience, world.login("admin", "wrong")).await;
+    for timeout in 1..5 {
+        leave_after(timeout, world.login("admin", "wrong")).await;
     }
     let records = world.news(&admin, before, 4).await;
     let reasons: Vec<_> = records.iter().map(|entry| entry.detail["reason"].clone()).collect();
@@ -85,10 +85,10 @@ async fn a_password_change_is_recorded_after_a_disconnect() {
     let world = world().await;
     let admin = world.admin().await;
     let before = world.audit(&admin).await.len();
-    for patience in 1..5 {
+    for timeout in 1..5 {
         let (guess, new) = ("a wrong sentence".to_owned(), "quite another sentence".to_owned());
         let change = world.service.change_password(&admin, guess.into(), new.into());
-        leave_after(patience, change).await;
+        leave_after(timeout, change).await;
     }
     let records = world.news(&admin, before, 4).await;
     assert!(

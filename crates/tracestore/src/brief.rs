@@ -2,8 +2,8 @@
 
 use tracewarden_model::{Binding, Timestamp};
 
+use crate::display::DisplayExpressions;
 use crate::select::Selection;
-use crate::shown::Shown;
 use crate::{StoreError, TraceStore};
 
 /// Maximum length of a span's text, in characters: clients that send spans choose the length of names.
@@ -61,7 +61,7 @@ impl TraceStore {
     ) -> Result<Vec<SpanBrief>, StoreError> {
         let Some(trace) = selection.traces.first() else { return Ok(Vec::new()) };
         let table = selection.table.as_ref();
-        let shown = Shown::of(table, &binding.display);
+        let display = DisplayExpressions::of(table, &binding.display);
         let text = |column: &Option<String>| match column {
             Some(column) => cut(column, MAX_TEXT),
             None => "''".to_owned(),
@@ -77,12 +77,12 @@ impl TraceStore {
             parent = table.parent_span_id,
             parent_id = cut(&table.parent_span_id, MAX_ID),
             ticks = table.ticks,
-            duration = shown.nanos(),
-            invalid = shown.is_invalid(),
-            name = text(&shown.name),
-            service = text(&shown.service),
-            kind = text(&shown.kind),
-            failed = shown.failed(),
+            duration = display.nanos(),
+            invalid = display.is_invalid(),
+            name = text(&display.name),
+            service = text(&display.service),
+            kind = text(&display.kind),
+            failed = display.failed(),
             table = table.name,
             column = table.trace_id_column,
             timestamp = table.timestamp,
@@ -99,9 +99,9 @@ impl TraceStore {
                 start: Timestamp::from_nanos(ticks.saturating_mul(table.nanos_per_tick)),
                 duration_nanos,
                 duration_invalid: invalid == 1,
-                name: shown.name.is_some().then_some(name),
-                service: shown.service.is_some().then_some(service),
-                kind: shown.kind.is_some().then_some(kind),
+                name: display.name.is_some().then_some(name),
+                service: display.service.is_some().then_some(service),
+                kind: display.kind.is_some().then_some(kind),
                 error: failed == 1,
             }
         };

@@ -3,7 +3,7 @@
 
 pub(crate) mod answer;
 pub(crate) mod answer_memory;
-mod dialect;
+mod capabilities;
 #[cfg(test)]
 mod failover;
 mod failure;
@@ -29,10 +29,10 @@ use crate::metrics::{Measured, Metrics};
 use crate::settings::{Bounds, READONLY_OF_PROFILE, names};
 use crate::sql::Statement;
 use crate::{StoreConfig, StoreError};
-use answer::{Arrived, MAX_COLLECTED_BYTES};
-use failure::Miss;
+use answer::{MAX_COLLECTED_BYTES, QueryResponse};
+use failure::AttemptError;
 use pool::{Pool, Session, pause};
-use request::{Question, Sent};
+use request::{QueryRequest, SettingsMode};
 use tries::Tries;
 
 /// Time-out for connecting. It is long enough to recover from one lost packet.
@@ -52,7 +52,7 @@ const PING_TIMEOUT: Duration = Duration::from_secs(2);
 /// endpoint that falls silent gets no new statements within a second.
 const WATCH_PAUSE: Duration = Duration::from_millis(200);
 /// Time-out of such a health check.
-const WATCH_PATIENCE: Duration = Duration::from_millis(750);
+const WATCH_TIMEOUT: Duration = Duration::from_millis(750);
 /// Number of consecutive health checks that have to fail.
 const PINGS: u32 = 2;
 /// Maximum number of endpoints that may be lost while they have one statement. With more, a statement that crashes
@@ -131,15 +131,15 @@ impl Client {
     pub(crate) async fn send(&self, statement: Statement, format: &str) -> Result<Answer, StoreError> {
         let begun = Instant::now();
         let mut measured = self.shared.metrics.begin();
-        let sent = Sent::Settings(self.bounds.while_read(&self.shared.config));
-        let question = Question { statement: &statement, format, sent, whole: false };
+        let sent = SettingsMode::Settings(self.bounds.while_read(&self.shared.config));
+        let query = QueryRequest { statement: &statement, format, sent, whole: false };
         let work = self.bounds.time();
-        match Box::pin(self.deliver(&question, begun + work)).await {
-            Ok((endpoint, arrived)) => {
+        match Box::pin(self.deliver(&query, begun + work)).await {
+            Ok((endpoint, response)) => {
                 let work = work.saturating_sub(begun.elapsed());
                 let longest = self.bounds.while_read(&self.shared.config).time();
                 let until = begun + longest;
-                Ok(Answer { arrived, measured, client: self.clone(), endpoint, work, until })
+                Ok(Answer { response, measured, client: self.clone(), endpoint, work, until })
             }
             Err(error) => {
                 measured.failed(&error);
@@ -162,7 +162,7 @@ impl Client {
         statement: Statement,
         bytes: usize,
     ) -> Result<Vec<T>, StoreError> {
-        self.collect(&statement, Sent::Settings(self.bounds), bytes).await
+        self.collect(&statement, SettingsMode::Settings(self.bounds), bytes).await
     }
 
     /// Returns all rows of a small answer to a statement that reads the user's own profile. It sends only the settings
@@ -171,23 +171,23 @@ impl Client {
         &self,
         statement: &str,
     ) -> Result<Vec<T>, StoreError> {
-        self.collect(&Statement::new(statement), Sent::Needed, MAX_COLLECTED_BYTES).await
+        self.collect(&Statement::new(statement), SettingsMode::Needed, MAX_COLLECTED_BYTES).await
     }
 
     async fn collect<T: DeserializeOwned + Send + 'static>(
         &self,
         statement: &Statement,
-        sent: Sent,
+        sent: SettingsMode,
         bytes: usize,
     ) -> Result<Vec<T>, StoreError> {
         let mut measured: Measured = self.shared.metrics.begin();
         let begun = Instant::now();
         let until = begun + self.bounds.time() + GRACE;
-        let question = Question { statement, format: COLLECTED, sent, whole: self.meter.is_some() };
-        let mut rows = self.collect_once(&question, until, bytes).await;
+        let query = QueryRequest { statement, format: COLLECTED, sent, whole: self.meter.is_some() };
+        let mut rows = self.collect_once(&query, until, bytes).await;
         if matches!(rows, Err(StoreError::Short(_))) {
             // It was aborted midway, but no caller has seen any of it.
-            rows = self.collect_once(&question, until, bytes).await;
+            rows = self.collect_once(&query, until, bytes).await;
         }
         match &rows {
             Ok(rows) => {
@@ -203,29 +203,33 @@ impl Client {
 
     async fn collect_once<T: DeserializeOwned + Send + 'static>(
         &self,
-        question: &Question<'_>,
+        query: &QueryRequest<'_>,
         until: Instant,
         bytes: usize,
     ) -> Result<Vec<T>, StoreError> {
         let begun = Instant::now();
         // Boxed because it is large, to keep it out of the callers' futures.
-        let (endpoint, arrived) = Box::pin(self.deliver(question, until)).await?;
+        let (endpoint, response) = Box::pin(self.deliver(query, until)).await?;
         if let Some(meter) = &self.meter
-            && let Some(cost) = arrived.cost(begun.elapsed())
+            && let Some(cost) = response.cost(begun.elapsed())
         {
             meter.add(cost);
         }
         let late = StoreError::Timeout("the rest of the response did not arrive in time".to_owned());
-        let rows = tokio::time::timeout_at(until.into(), arrived.rows(bytes)).await.unwrap_or(Err(late));
+        let rows = tokio::time::timeout_at(until.into(), response.rows(bytes)).await.unwrap_or(Err(late));
         if matches!(rows, Err(StoreError::Short(_))) {
-            self.look_at(endpoint, "the response ended early").await;
+            self.check_endpoint(endpoint, "the response ended early").await;
         }
         rows
     }
 
     /// Sends a statement to one endpoint after the other, until one has begun to answer or the fault is not an
     /// endpoint's. While every working endpoint is full, the statement is retried within its time limit.
-    async fn deliver(&self, question: &Question<'_>, until: Instant) -> Result<(usize, Arrived), StoreError> {
+    async fn deliver(
+        &self,
+        query: &QueryRequest<'_>,
+        until: Instant,
+    ) -> Result<(usize, QueryResponse), StoreError> {
         let pool = &self.shared.pool;
         if pool.is_several() {
             self.shared.watch.call_once(|| {
@@ -245,25 +249,29 @@ impl Client {
                 }
                 continue;
             };
-            match self.ask(at, question, until).await {
-                Ok(arrived) => {
+            match self.ask(at, query, until).await {
+                Ok(response) => {
                     if let Some(session) = &self.session {
-                        session.stay(at);
+                        session.stick_to(at);
                     }
                     if tries.failed_over(at) {
                         self.shared.metrics.failed_over();
                     }
-                    return Ok((at, arrived));
+                    return Ok((at, response));
                 }
-                Err(Miss::Final(error)) => return Err(error),
+                Err(AttemptError::Final(error)) => return Err(error),
                 Err(miss) => {
                     match &miss {
-                        Miss::Cut(cause) => self.look_at(at, cause).await,
-                        Miss::Unreachable(cause) | Miss::Silent(cause) | Miss::Cannot(cause) => {
-                            self.put_aside(at, cause);
+                        AttemptError::ConnectionLost(cause) => self.check_endpoint(at, cause).await,
+                        AttemptError::Unreachable(cause)
+                        | AttemptError::Silent(cause)
+                        | AttemptError::Unsupported(cause) => {
+                            self.mark_unhealthy(at, cause);
                         }
                         // The endpoint works: spans of traces that were selected there must still be read there.
-                        Miss::Full(_) | Miss::Exhausted { .. } | Miss::Final(_) => {}
+                        AttemptError::Overloaded(_)
+                        | AttemptError::Exhausted { .. }
+                        | AttemptError::Final(_) => {}
                     }
                     tries.missed(at, miss);
                 }
@@ -274,32 +282,37 @@ impl Client {
 
     /// Returns one endpoint's answer. Settings that the endpoint refuses are left out where answers do not depend on
     /// them: it has not begun the statement then.
-    async fn ask(&self, at: usize, question: &Question<'_>, until: Instant) -> Result<Arrived, Miss> {
+    async fn ask(
+        &self,
+        at: usize,
+        query: &QueryRequest<'_>,
+        until: Instant,
+    ) -> Result<QueryResponse, AttemptError> {
         let Some(endpoint) = self.shared.pool.get(at) else {
-            return Err(Miss::Final(StoreError::Internal("no such endpoint".to_owned())));
+            return Err(AttemptError::Final(StoreError::Internal("no such endpoint".to_owned())));
         };
         for _ in 1..SETTINGS_MAX {
-            let readonly = endpoint.dialect.readonly();
-            match self.exchange(at, question, until).await {
-                Err(Miss::Final(error)) if question.sent == Sent::Needed => {
-                    return Err(Miss::Final(error.of_needed_settings()));
+            let readonly = endpoint.capabilities.readonly();
+            match self.exchange(at, query, until).await {
+                Err(AttemptError::Final(error)) if query.sent == SettingsMode::Needed => {
+                    return Err(AttemptError::Final(error.of_needed_settings()));
                 }
-                Err(Miss::Final(error)) if error.refuses_readonly() => {
+                Err(AttemptError::Final(error)) if error.refuses_readonly() => {
                     // By what was sent, not by whether it is new: several statements may find it out at the same time.
                     if readonly == READONLY_OF_PROFILE {
-                        return Err(Miss::Final(error));
+                        return Err(AttemptError::Final(error));
                     }
-                    endpoint.dialect.readonly_is_fixed();
+                    endpoint.capabilities.readonly_is_fixed();
                 }
-                Err(Miss::Final(error)) if error.is_unknown_setting() => {
+                Err(AttemptError::Final(error)) if error.is_unknown_setting() => {
                     let sent = names(&self.shared.config);
                     let known = self.known_settings(at, &sent, until).await?;
-                    endpoint.dialect.learn(&known, &sent).map_err(Miss::Final)?;
+                    endpoint.capabilities.learn(&known, &sent).map_err(AttemptError::Final)?;
                 }
                 other => return other,
             }
         }
-        self.exchange(at, question, until).await
+        self.exchange(at, query, until).await
     }
 
     /// Returns which of these settings an endpoint has.
@@ -308,49 +321,59 @@ impl Client {
         at: usize,
         names: &[&'static str],
         until: Instant,
-    ) -> Result<BTreeSet<String>, Miss> {
+    ) -> Result<BTreeSet<String>, AttemptError> {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let mut statement = Statement::default();
         let list = statement.strings(&names);
         // One row, so that a limit on rows in the profile cannot cut the answer.
         statement.push(&format!("SELECT groupArray(name) FROM system.settings WHERE has({list}, name)"));
-        let question =
-            Question { statement: &statement, format: COLLECTED, sent: Sent::Needed, whole: false };
-        let asked = self.exchange(at, &question, until).await;
+        let query = QueryRequest {
+            statement: &statement,
+            format: COLLECTED,
+            sent: SettingsMode::Needed,
+            whole: false,
+        };
+        let asked = self.exchange(at, &query, until).await;
         let asked = asked.map_err(|miss| match miss {
-            Miss::Final(error) => Miss::Final(error.of_needed_settings()),
+            AttemptError::Final(error) => AttemptError::Final(error.of_needed_settings()),
             other => other,
         });
         let rows = asked?.rows(MAX_COLLECTED_BYTES);
         let late = StoreError::Timeout("the settings of the server did not arrive in time".to_owned());
         let rows: Vec<(BTreeSet<String>,)> =
             match tokio::time::timeout_at(until.into(), rows).await.unwrap_or(Err(late)) {
-                Err(StoreError::Short(cause)) => return Err(Miss::Cut(cause)),
-                rows => rows.map_err(Miss::Final)?,
+                Err(StoreError::Short(cause)) => return Err(AttemptError::ConnectionLost(cause)),
+                rows => rows.map_err(AttemptError::Final)?,
             };
         let known = rows.into_iter().next().map(|(known,)| known);
-        known.ok_or_else(|| Miss::Cut("the server returned no settings".to_owned()))
+        known.ok_or_else(|| AttemptError::ConnectionLost("the server returned no settings".to_owned()))
     }
 
-    async fn exchange(&self, at: usize, question: &Question<'_>, until: Instant) -> Result<Arrived, Miss> {
+    async fn exchange(
+        &self,
+        at: usize,
+        query: &QueryRequest<'_>,
+        until: Instant,
+    ) -> Result<QueryResponse, AttemptError> {
         let Some(endpoint) = self.shared.pool.get(at) else {
-            return Err(Miss::Final(StoreError::Internal("no such endpoint".to_owned())));
+            return Err(AttemptError::Final(StoreError::Internal("no such endpoint".to_owned())));
         };
-        let request = self.shared.request(endpoint, question).map_err(Miss::Final)?;
+        let request = self.shared.request(endpoint, query).map_err(AttemptError::Final)?;
         let arriving = async {
-            let response = request.send().await.map_err(|error| Miss::of_sending(&error, &endpoint.url))?;
-            Arrived::of(response).await
+            let response =
+                request.send().await.map_err(|error| AttemptError::of_sending(&error, &endpoint.url))?;
+            QueryResponse::of(response).await
         };
-        let arrived = tokio::select! {
-            arrived = arriving => arrived,
-            () = self.dead(at) => Err(Miss::Silent("it does not respond to health checks".to_owned())),
+        let response = tokio::select! {
+            response = arriving => response,
+            () = self.dead(at) => Err(AttemptError::Silent("it does not respond to health checks".to_owned())),
             () = tokio::time::sleep_until(until.into()) => {
-                Err(Miss::Final(StoreError::Timeout("no response in time".to_owned())))
+                Err(AttemptError::Final(StoreError::Timeout("no response in time".to_owned())))
             }
         };
-        let failure = arrived.as_ref().err().and_then(Miss::kind);
+        let failure = response.as_ref().err().and_then(AttemptError::kind);
         self.shared.metrics.asked(&endpoint.name, failure);
-        arrived
+        response
     }
 
     /// Completes when an endpoint that is silent fails its health checks, too.
@@ -366,12 +389,12 @@ impl Client {
 
     /// Whether an endpoint passes a health check. The gateway error of a proxy whose server is away does not count.
     async fn lives(&self, at: usize) -> bool {
-        self.sign_of_life(at, PING_TIMEOUT).await == Sign::Lives
+        self.health_check(at, PING_TIMEOUT).await == Sign::Lives
     }
 
-    async fn sign_of_life(&self, at: usize, patience: Duration) -> Sign {
+    async fn health_check(&self, at: usize, timeout: Duration) -> Sign {
         let Some(endpoint) = self.shared.pool.get(at) else { return Sign::Fails };
-        match self.shared.http.get(endpoint.ping_url()).timeout(patience).send().await {
+        match self.shared.http.get(endpoint.ping_url()).timeout(timeout).send().await {
             Ok(answer) if !matches!(answer.status().as_u16(), 502..=504) => Sign::Lives,
             Err(error) if error.is_timeout() => Sign::Silent,
             _ => Sign::Fails,
@@ -380,40 +403,40 @@ impl Client {
 
     /// Marks an endpoint unhealthy whose connection broke, unless it passes a health check: then perhaps only this
     /// connection is at fault, and one statement that always breaks must not take every endpoint from all others.
-    async fn look_at(&self, at: usize, cause: &str) {
+    async fn check_endpoint(&self, at: usize, cause: &str) {
         if !self.lives(at).await {
-            self.put_aside(at, cause);
+            self.mark_unhealthy(at, cause);
         }
     }
 
-    /// Like [`Self::look_at`], in a background task.
+    /// Like [`Self::check_endpoint`], in a background task.
     fn suspect(&self, at: usize) {
         let client = self.clone();
-        tokio::spawn(async move { client.look_at(at, "the response ended early").await });
+        tokio::spawn(async move { client.check_endpoint(at, "the response ended early").await });
     }
 
-    fn put_aside(&self, at: usize, cause: &str) {
+    fn mark_unhealthy(&self, at: usize, cause: &str) {
         let Some(endpoint) = self.shared.pool.get(at) else { return };
         // Only once when several statements meet the same failure.
-        if !endpoint.put_aside() {
+        if !endpoint.mark_unhealthy() {
             return;
         }
         tracing::warn!(endpoint = endpoint.name, cause, "marked a ClickHouse endpoint unhealthy");
-        self.shared.metrics.works(&endpoint.name, false);
+        self.shared.metrics.is_healthy(&endpoint.name, false);
         let first = pause(0, self.shared.entropy.as_ref());
-        endpoint.try_after(first);
+        endpoint.retry_after(first);
         tokio::spawn(bring_back(Arc::downgrade(&self.shared), at, first));
     }
 
     /// Whether an endpoint answers statements again. An error that is the statement's own counts as an answer.
     async fn is_back(&self, at: usize) -> bool {
         let statement = Statement::new("SELECT 1");
-        let sent = Sent::Settings(self.bounds);
-        let question = Question { statement: &statement, format: COLLECTED, sent, whole: false };
-        let asked = self.ask(at, &question, Instant::now() + self.bounds.time()).await;
+        let sent = SettingsMode::Settings(self.bounds);
+        let query = QueryRequest { statement: &statement, format: COLLECTED, sent, whole: false };
+        let asked = self.ask(at, &query, Instant::now() + self.bounds.time()).await;
         match asked {
-            Ok(_) | Err(Miss::Full(_) | Miss::Exhausted { .. }) => true,
-            Err(Miss::Final(error)) => !matches!(error, StoreError::Timeout(_)),
+            Ok(_) | Err(AttemptError::Overloaded(_) | AttemptError::Exhausted { .. }) => true,
+            Err(AttemptError::Final(error)) => !matches!(error, StoreError::Timeout(_)),
             Err(_) => false,
         }
     }
@@ -462,8 +485,8 @@ impl Client {
     }
 
     /// Returns how often the session's endpoint changed, its first endpoint included.
-    pub(crate) fn moves(&self) -> usize {
-        self.session.as_ref().map_or(0, Session::moves)
+    pub(crate) fn endpoint_switches(&self) -> usize {
+        self.session.as_ref().map_or(0, Session::endpoint_switches)
     }
 
     /// Returns a client that has only this endpoint.
@@ -492,14 +515,14 @@ async fn watch(shared: Weak<Shared>, at: usize) {
     loop {
         tokio::time::sleep(WATCH_PAUSE).await;
         let Some(shared) = shared.upgrade() else { return };
-        if !shared.pool.get(at).is_some_and(pool::Endpoint::works) {
+        if !shared.pool.get(at).is_some_and(pool::Endpoint::is_healthy) {
             continue;
         }
         let bounds = Bounds { seconds: PROBE_SECONDS, rows: 0 };
         let client = Client { shared, bounds, session: None, only: None, meter: None };
-        let silent = client.sign_of_life(at, WATCH_PATIENCE).await == Sign::Silent;
-        if silent && client.shared.pool.another_works(at) {
-            client.put_aside(at, "it does not respond to health checks");
+        let silent = client.health_check(at, WATCH_TIMEOUT).await == Sign::Silent;
+        if silent && client.shared.pool.another_is_healthy(at) {
+            client.mark_unhealthy(at, "it does not respond to health checks");
         }
     }
 }
@@ -514,14 +537,14 @@ async fn bring_back(shared: Weak<Shared>, at: usize, first: Duration) {
         let bounds = Bounds { seconds: PROBE_SECONDS, rows: 0 };
         let client = Client { shared: Arc::clone(&shared), bounds, session: None, only: None, meter: None };
         // The server may have been restarted with another version.
-        endpoint.dialect.forget();
+        endpoint.capabilities.forget();
         if client.is_back(at).await {
             tracing::info!(endpoint = endpoint.name, "a ClickHouse endpoint is healthy again");
-            shared.metrics.works(&endpoint.name, true);
+            shared.metrics.is_healthy(&endpoint.name, true);
             shared.pool.came_back(endpoint);
             return;
         }
         next = pause(failures, shared.entropy.as_ref());
-        endpoint.try_after(next);
+        endpoint.retry_after(next);
     }
 }

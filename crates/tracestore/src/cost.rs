@@ -151,16 +151,16 @@ mod tests {
         assert_eq!(store.cost(), Cost::default());
 
         // The cost of a search is available without its results.
-        let of_nobody = {
+        let unscoped = {
             let SelectRequest { binding, window, limit, .. } = request();
-            let patience = Duration::from_secs(60);
+            let timeout = Duration::from_secs(60);
             let asked = connect(&local);
             asked
-                .search_cost(binding, &[Predicate::False, Predicate::True], &[], window, limit, patience)
+                .search_cost(binding, &[Predicate::False, Predicate::True], &[], window, limit, timeout)
                 .await
         };
         let fresh = connect(&local).metered();
         fresh.select(request()).await.unwrap();
-        assert_eq!(of_nobody.unwrap().rows, fresh.cost().rows);
+        assert_eq!(unscoped.unwrap().rows, fresh.cost().rows);
     }
 }

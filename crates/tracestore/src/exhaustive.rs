@@ -15,7 +15,7 @@ use tracewarden_testkit::local_store::LocalStore;
 use tracewarden_testkit::policies::{COLUMNS, Generator, Written, literals};
 
 use crate::differential::{Asked, Verdict, by_both, connect, execute, load};
-use crate::fields::fit;
+use crate::fields::resolve_fields;
 use crate::filter_reference::matches;
 use crate::key_columns::Purpose;
 use crate::predicate_sql::render;
@@ -391,7 +391,7 @@ async fn every_operator_on_every_hostile_value() {
     let held = found.iter().filter(|column| column.key.is_some()).count();
     let is_held = |condition: &&Condition| {
         let mut columns = Vec::new();
-        let fitted = fit(&lower_condition(condition), &found, Purpose::Filter).unwrap();
+        let fitted = resolve_fields(&lower_condition(condition), &found, Purpose::Filter).unwrap();
         fitted.for_each_field(&mut |field| columns.extend(field.column.clone()));
         !columns.is_empty()
     };
@@ -402,7 +402,8 @@ async fn every_operator_on_every_hostile_value() {
             let rendered: Vec<String> = part
                 .iter()
                 .map(|condition| {
-                    let predicate = fit(&lower_condition(condition), columns, Purpose::Filter).unwrap();
+                    let predicate =
+                        resolve_fields(&lower_condition(condition), columns, Purpose::Filter).unwrap();
                     render(&predicate, &mut statement)
                 })
                 .collect();

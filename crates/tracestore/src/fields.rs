@@ -219,7 +219,7 @@ fn ambiguous(name: &str, holder: &Column) -> NoField {
 ///
 /// # Errors
 /// [`StoreError::FieldsChanged`] with every other changed field.
-pub(crate) fn fit(
+pub(crate) fn resolve_fields(
     predicate: &Predicate,
     columns: &[Column],
     purpose: Purpose,
@@ -231,7 +231,7 @@ pub(crate) fn fit(
         if !seen.insert(Arc::clone(field)) {
             return;
         }
-        match as_it_is(field, columns).map(|now| with_column(now, columns, purpose)) {
+        match current_field(field, columns).map(|now| with_column(now, columns, purpose)) {
             Ok(now) if now == **field => {}
             Ok(now) => {
                 renewed.insert(Arc::clone(field), Arc::new(now));
@@ -261,7 +261,7 @@ pub(crate) fn check<'a>(
     let mut seen: HashSet<&MarkedField> = HashSet::new();
     for field in fields {
         if seen.insert(field)
-            && let Err(now) = as_it_is(field, columns)
+            && let Err(now) = current_field(field, columns)
         {
             changed.push(ChangedField { field: field.clone(), now });
         }
@@ -270,7 +270,7 @@ pub(crate) fn check<'a>(
 }
 
 /// Returns the field with its current type in the table, or else a text that describes what the table has instead.
-fn as_it_is(field: &MarkedField, columns: &[Column]) -> Result<MarkedField, String> {
+fn current_field(field: &MarkedField, columns: &[Column]) -> Result<MarkedField, String> {
     let physical = physical_field(&field.field, columns).map_err(|no_field| match no_field {
         NoField::UnknownColumn { .. } | NoField::UnknownMember { .. } => "missing".to_owned(),
         NoField::ImpossibleColumn(reason) | NoField::ImpossibleName(reason) => {

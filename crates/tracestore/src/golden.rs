@@ -12,7 +12,9 @@ use tracewarden_model::{
 use tracewarden_policy::{AccessScope, CompiledPolicies, KeyConstraint, RolePolicy, authorise};
 
 use crate::differential::connect_at;
-use crate::plan::{BoundedTraces, Crossed, IndexSize, RemainingWindow, RequiredPredicate, TraceSet, Tuning};
+use crate::plan::{
+    BoundedTraces, Crossed, IndexSize, PlannerOptions, RemainingWindow, RequiredPredicate, TraceSet,
+};
 use crate::predicate_sql::render;
 use crate::sql::Statement;
 use crate::table::{BoundTable, Column};
@@ -260,7 +262,7 @@ fn selection_of(scope: &AccessScope) -> String {
     let store = connect_at("http://localhost", "");
     let indexed = [("TraceId", "String"), ("Start", "DateTime"), ("End", "DateTime")].map(|of| column(&of));
     let index = TraceIndex::of(&indexed, "otel", "otel_traces_trace_id_ts");
-    let search = store.prepare(&request, &table, index.clone(), Tuning::default()).unwrap();
+    let search = store.prepare(&request, &table, index.clone(), PlannerOptions::default()).unwrap();
     let remainder = RemainingWindow { top: 1_800_001_800_000_000_001, after: request.after.clone() };
     let (small, large) = (IndexSize::Small, IndexSize::Large);
     let [step, beside_small, beside_large] = [None, Some(small), Some(large)]

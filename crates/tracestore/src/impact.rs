@@ -2,12 +2,12 @@
 //! the difference between a query before and after it, and collateral access.
 //!
 //! The counts cover traces that the caller may not be able to read, so the caller is responsible for authorisation, as for
-//! those of [`recent_reach`](TraceStore::recent_reach). Ids of traces are returned only where a scope allows it.
+//! those of [`policy_coverage`](TraceStore::recent_reach). Ids of traces are returned only where a scope allows it.
 
+mod collateral;
 mod counts;
-mod looks;
 mod masks;
-mod sharing;
+mod sampling_plan;
 mod statement;
 #[cfg(test)]
 mod tests;
@@ -20,13 +20,15 @@ use tracewarden_model::{Binding, Filter, MarkedField, Window};
 use tracewarden_policy::{AccessScope, Predicate};
 
 use crate::cost::Cost;
-use crate::plan::{Search, TraceScan, Tuning};
+use crate::plan::{PlannerOptions, Search, TraceScan};
 use crate::select::{SEARCHES_MAX, SelectRequest, Tables};
 use crate::table::BoundTable;
 use crate::{StoreError, TraceStore};
+pub use collateral::{
+    CollateralGrouping, CollateralQuery, CollateralValues, MAX_PREDICATE_SETS, SharedValue,
+};
 use counts::Counts;
-pub(crate) use looks::Looks;
-pub use sharing::{MAX_OPENINGS, Shared, SharedValue, Sharing, Spread};
+pub(crate) use sampling_plan::SamplingPlan;
 
 /// Maximum number of predicates of one request.
 pub const MAX_IMPACT_PREDICATES: usize = 1_000;
@@ -56,7 +58,7 @@ pub struct ImpactRequest<'a> {
     /// Comparisons, without a limit on their number: equal ones are counted once.
     pub comparisons: &'a [Comparison],
     /// Which collateral access to count, if any.
-    pub sharing: Option<Sharing<'a>>,
+    pub collateral: Option<CollateralQuery<'a>>,
     /// The window of the traces.
     pub window: Window,
     /// Ids and values of traces are returned only where this scope allows it.
@@ -68,7 +70,7 @@ pub struct ImpactRequest<'a> {
     /// Maximum number of ids of gained traces, and of lost traces.
     pub samples: u32,
     /// Time-out for the whole request.
-    pub patience: Duration,
+    pub timeout: Duration,
 }
 
 /// Changes, and collateral access.
@@ -76,8 +78,8 @@ pub struct ImpactRequest<'a> {
 pub struct Impact {
     /// In the order of the comparisons.
     pub compared: Vec<Difference>,
-    /// In the order of [`Sharing::openings`].
-    pub shared: Vec<Shared>,
+    /// In the order of [`CollateralQuery::predicate_sets`].
+    pub shared: Vec<CollateralValues>,
     /// Number of compared traces, accessible or not.
     pub traces: u64,
     /// The share of the traces that was read: 1 for all of them, when the counts are exact. All counts are for that share,
@@ -111,40 +113,40 @@ impl TraceStore {
     /// # Errors
     /// When ClickHouse fails, a field or column has changed since it was marked, or the time did not suffice for a sample.
     pub async fn impact(&self, request: ImpactRequest<'_>) -> Result<Impact, StoreError> {
-        self.impact_by(request, Looks::within(request.patience)).await
+        self.impact_by(request, SamplingPlan::within(request.timeout)).await
     }
 
     pub(crate) async fn impact_by(
         &self,
         request: ImpactRequest<'_>,
-        looks: Looks,
+        sampling_plan: SamplingPlan,
     ) -> Result<Impact, StoreError> {
         if request.predicates.len() > MAX_IMPACT_PREDICATES {
             let message = format!("at most {MAX_IMPACT_PREDICATES} predicates can be compared at once");
             return Err(StoreError::Internal(message));
         }
-        let openings = request.sharing.map_or(&[][..], |sharing| sharing.openings);
-        if openings.len() > MAX_OPENINGS {
-            let message = format!("at most {MAX_OPENINGS} sets of predicates can be counted at once");
+        let predicate_sets = request.collateral.map_or(&[][..], |collateral| collateral.predicate_sets);
+        if predicate_sets.len() > MAX_PREDICATE_SETS {
+            let message = format!("at most {MAX_PREDICATE_SETS} sets of predicates can be counted at once");
             return Err(StoreError::Internal(message));
         }
         let compared =
             request.comparisons.iter().flat_map(|compared| compared.before.iter().chain(&compared.after));
-        if compared.chain(openings.iter().flatten()).any(|number| *number >= request.predicates.len()) {
+        if compared.chain(predicate_sets.iter().flatten()).any(|number| *number >= request.predicates.len()) {
             return Err(StoreError::Internal(
                 "a comparison refers to a predicate that does not exist".to_owned(),
             ));
         }
-        if let Some(sharing) = request.sharing {
-            sharing.by.check()?;
+        if let Some(collateral) = request.collateral {
+            collateral.by.check()?;
         }
         let store = self.metered();
         for _ in 0..SEARCHES_MAX {
             let tables = store.bound_tables(request.binding).await?;
-            let moves = store.client.moves().max(1);
-            let impact = store.impact_of(request, looks, tables).await;
+            let endpoint_switches = store.client.endpoint_switches().max(1);
+            let impact = store.impact_of(request, sampling_plan, tables).await;
             // Another endpoint may have other columns than those that were read.
-            if store.client.moves() <= moves {
+            if store.client.endpoint_switches() <= endpoint_switches {
                 return impact;
             }
         }
@@ -154,7 +156,7 @@ impl TraceStore {
     async fn impact_of(
         &self,
         request: ImpactRequest<'_>,
-        looks: Looks,
+        sampling_plan: SamplingPlan,
         tables: Tables,
     ) -> Result<Impact, StoreError> {
         let table = BoundTable::new(request.binding, tables.columns.to_vec())?;
@@ -165,24 +167,30 @@ impl TraceStore {
             referenced_fields: request.referenced_fields,
         };
         let mut search = of.search(self, request.binding, &filter, &table, tables.index)?;
-        if let Some(sharing) = request.sharing {
+        if let Some(collateral) = request.collateral {
             // Before the check for empty results, so that a missing column is the same error for every user.
-            sharing.by.of_trace("0", &table, &mut table.statement())?;
+            collateral.by.of_trace("0", &table, &mut table.statement())?;
         }
-        let shared = vec![Shared::default(); request.sharing.map_or(0, |sharing| sharing.openings.len())];
+        let shared = vec![
+            CollateralValues::default();
+            request.collateral.map_or(0, |collateral| collateral.predicate_sets.len())
+        ];
         let opens =
             |number: &usize| !matches!(request.predicates.get(*number), Some(Predicate::False) | None);
         let unopened = request.comparisons.is_empty()
-            && request.sharing.is_some_and(|sharing| !sharing.openings.iter().flatten().any(opens));
+            && request
+                .collateral
+                .is_some_and(|collateral| !collateral.predicate_sets.iter().flatten().any(opens));
         if unopened || (request.only_readable && request.readable.is_empty()) {
             let compared = vec![Difference::default(); request.comparisons.len()];
             return Ok(Impact { compared, shared, traces: 0, fraction: 1.0, cost: self.cost() });
         }
         let (distinct, places) = distinct(request.comparisons);
-        let sharing = request.sharing.filter(|sharing| sharing.openings.iter().flatten().any(opens));
-        let question = Question { request: &request, sharing, distinct: &distinct };
-        let (mut counts, fraction) = looks.take(&mut search, &question).await?;
-        counts.shared.resize(shared.len(), Shared::default());
+        let collateral =
+            request.collateral.filter(|collateral| collateral.predicate_sets.iter().flatten().any(opens));
+        let question = ImpactQuery { request: &request, collateral, distinct: &distinct };
+        let (mut counts, fraction) = sampling_plan.take(&mut search, &question).await?;
+        counts.shared.resize(shared.len(), CollateralValues::default());
         let ids = request.samples as usize;
         let compared = places
             .into_iter()
@@ -214,29 +222,29 @@ trait Counting: Sync {
 }
 
 /// The whole request.
-struct Question<'a> {
+struct ImpactQuery<'a> {
     request: &'a ImpactRequest<'a>,
     /// `None` when no predicate grants access to any trace.
-    sharing: Option<Sharing<'a>>,
+    collateral: Option<CollateralQuery<'a>>,
     distinct: &'a [&'a Comparison],
 }
 
 /// The part of it that one statement counts.
 struct Part<'a> {
     comparisons: &'a [&'a Comparison],
-    sharing: Option<Sharing<'a>>,
+    collateral: Option<CollateralQuery<'a>>,
     /// Indexes of the predicates that it uses.
     used: BTreeSet<usize>,
 }
 
-impl Counting for Question<'_> {
+impl Counting for ImpactQuery<'_> {
     fn predicates(&self) -> usize {
         self.request.predicates.len()
     }
 
     async fn count(&self, search: &Search<'_>, scan: &TraceScan<'_>) -> Result<Counts, StoreError> {
         let mut counts = Counts::default();
-        for part in parts(self.distinct, self.sharing, self.request.predicates) {
+        for part in parts(self.distinct, self.collateral, self.request.predicates) {
             let statement = statement::statement(search, scan, self.request, &part)?;
             counts.add(search.rows(statement).await?, &part, self.request.samples)?;
             if !counts.beyond.is_empty() {
@@ -274,7 +282,7 @@ impl<'a> WindowOf<'a> {
             after: None,
             progress: None,
         };
-        store.prepare(&selecting, table, index, Tuning::default())
+        store.prepare(&selecting, table, index, PlannerOptions::default())
     }
 }
 
@@ -298,12 +306,15 @@ fn distinct(comparisons: &[Comparison]) -> (Vec<&Comparison>, Vec<usize>) {
 /// Splits the request into parts that one statement can count each; there is at least one part.
 fn parts<'a>(
     comparisons: &'a [&'a Comparison],
-    sharing: Option<Sharing<'a>>,
+    collateral: Option<CollateralQuery<'a>>,
     predicates: &[Predicate],
 ) -> Vec<Part<'a>> {
-    let opening: BTreeSet<usize> =
-        sharing.iter().flat_map(|sharing| sharing.openings.iter().flatten()).copied().collect();
-    let (mut parts, mut begin, mut first) = (Vec::new(), 0, sharing);
+    let opening: BTreeSet<usize> = collateral
+        .iter()
+        .flat_map(|collateral| collateral.predicate_sets.iter().flatten())
+        .copied()
+        .collect();
+    let (mut parts, mut begin, mut first) = (Vec::new(), 0, collateral);
     let mut size = size_of(&opening, predicates);
     let mut used = opening;
     for (at, comparison) in comparisons.iter().enumerate() {
@@ -312,7 +323,7 @@ fn parts<'a>(
         if (at > begin || first.is_some()) && size.saturating_add(added) > MAX_SIZE {
             let comparisons = comparisons.get(begin..at).unwrap_or_default();
             let used = std::mem::take(&mut used);
-            parts.push(Part { comparisons, sharing: first.take(), used });
+            parts.push(Part { comparisons, collateral: first.take(), used });
             (begin, size) = (at, size_of(&own, predicates));
         } else {
             size = size.saturating_add(added);
@@ -320,7 +331,7 @@ fn parts<'a>(
         used.extend(own);
     }
     let comparisons = comparisons.get(begin..).unwrap_or_default();
-    parts.push(Part { comparisons, sharing: first, used });
+    parts.push(Part { comparisons, collateral: first, used });
     parts
 }
 

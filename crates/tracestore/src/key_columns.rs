@@ -17,7 +17,7 @@ use crate::layout::{KEY_COLUMN_TYPE, MapKey, can_be_key_column, key_column_expre
 use crate::table::Column;
 
 pub use comparison::Compared;
-pub(crate) use comparison::PATIENCE;
+pub(crate) use comparison::TIMEOUT;
 
 /// The purpose of a predicate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub(crate) enum Purpose {
 
 /// Finds key columns. `expressions` are those of materialized columns, in the order of the columns, and empty for other
 /// columns.
-pub(crate) fn held_keys(columns: Vec<Column>, expressions: Vec<String>) -> Vec<Column> {
+pub(crate) fn detect_key_columns(columns: Vec<Column>, expressions: Vec<String>) -> Vec<Column> {
     let of_form = |column: &Column, expression: &str| -> Option<MapKey> {
         let key = key_of(expression).filter(|_| column.type_text == KEY_COLUMN_TYPE)?;
         let map = columns.iter().find(|map| map.name == key.map)?;

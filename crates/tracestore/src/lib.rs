@@ -16,6 +16,7 @@ mod ddl;
 #[cfg(test)]
 mod differential;
 mod discovery;
+mod display;
 #[cfg(test)]
 mod distributed;
 mod error;
@@ -37,12 +38,14 @@ mod index_use;
 mod inspect;
 mod key_columns;
 mod layout;
+mod matching_spans;
 mod metrics;
-mod openers;
 mod plan;
+mod policy_coverage;
 mod predicate_sql;
 mod progress;
-mod reach;
+#[cfg(test)]
+mod randomized_tests;
 mod read;
 #[cfg(test)]
 mod real_server;
@@ -50,7 +53,6 @@ mod samples;
 mod select;
 mod settings;
 mod shared_work;
-mod shown;
 mod span_identity;
 mod sql;
 mod stats;
@@ -60,8 +62,6 @@ mod table;
 mod trace_index;
 mod values;
 mod version;
-#[cfg(test)]
-mod worlds;
 
 use std::sync::Arc;
 
@@ -73,12 +73,13 @@ pub use brief::SpanBrief;
 pub use cost::Cost;
 pub use ddl::{DdlAdvice, DdlKind, DdlState, DdlSuggestion, InPlace, Reads, key_column_id};
 pub use discovery::TableSummary;
+pub use display::ERROR_STATUSES;
 pub use error::StoreError;
 pub use fields::{ChangedField, NoField, PhysicalField, key_logical_types, members, physical_field};
 pub use grants::{Grant, Power};
 pub use impact::{
-    Comparison, Difference, Impact, ImpactRequest, MAX_IMPACT_PREDICATES, MAX_OPENINGS, Shared, SharedValue,
-    Sharing, Spread,
+    CollateralGrouping, CollateralQuery, CollateralValues, Comparison, Difference, Impact, ImpactRequest,
+    MAX_IMPACT_PREDICATES, MAX_PREDICATE_SETS, SharedValue,
 };
 pub use inspect::{EndpointInspection, ProfileLimit, StoreInspection, UserInspection};
 pub use key_columns::{Compared, not_adoptable};
@@ -86,15 +87,14 @@ pub use layout::{
     Layout, LayoutColumn, MapKey, ProjectedColumns, Projection, SkipIndex, TableEngine, can_be_key_column,
     key_column_expression,
 };
-pub use openers::{MAX_FIRST_SPANS, Nearest, Satisfied, TraceCounts};
+pub use matching_spans::{MAX_FIRST_SPANS, Nearest, Satisfied, TraceCounts};
+pub use policy_coverage::{CoveredTraces, MAX_PREDICATES, PolicyCoverage, PolicyCoverageRequest};
 pub use predicate_sql::readable;
 pub use progress::{OnProgress, SearchProgress};
-pub use reach::{MAX_PREDICATES, Opened, ReachRequest, RecentReach};
 pub use read::{SPANS_MAX_BYTES, SPANS_OF_AN_ID, SpanChunk, SpanLine, SpanStream};
 pub use samples::{SampledColumn, SampledKey};
-pub use select::{Known, Position, SelectRequest, Selection};
+pub use select::{KnownTrace, Position, SelectRequest, Selection};
 pub use shared_work::SharedWork;
-pub use shown::ERROR_STATUSES;
 pub use span_identity::SpanIdentity;
 pub use stats::{Stats, StatsGroup, StatsNumbers, StatsOrder, StatsPer, StatsRequest};
 pub use suitability::Unsuitable;
@@ -131,7 +131,7 @@ pub struct TraceStore {
     config: Arc<StoreConfig>,
     layouts: Arc<layout::KeptLayouts>,
     trace_sizes: Arc<read::TraceSizes>,
-    believed: Arc<select::Believed>,
+    cached_schema: Arc<select::CachedSchema>,
     verified: Arc<cluster::VerifiedClusters>,
 }
 
@@ -148,7 +148,7 @@ impl TraceStore {
             config,
             layouts: Arc::default(),
             trace_sizes: Arc::default(),
-            believed: Arc::default(),
+            cached_schema: Arc::default(),
             verified: Arc::default(),
         })
     }

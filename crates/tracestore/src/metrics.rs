@@ -58,7 +58,7 @@ struct Ended {
 
 /// An endpoint, by host, port and path.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Of {
+struct EndpointLabels {
     endpoint: String,
 }
 
@@ -77,8 +77,8 @@ struct Inner {
     ended: Family<Ended, Counter>,
     seconds: Histogram,
     running: Gauge,
-    works: Family<Of, Gauge>,
-    asked: Family<Of, Counter>,
+    is_healthy: Family<EndpointLabels, Gauge>,
+    asked: Family<EndpointLabels, Counter>,
     failures: Family<Failed, Counter>,
     failovers: Counter,
 }
@@ -103,15 +103,15 @@ impl Metrics {
             ended,
             seconds: Histogram::new(SECONDS),
             running: Gauge::default(),
-            works: Family::default(),
+            is_healthy: Family::default(),
             asked: Family::default(),
             failures: Family::default(),
             failovers: Counter::default(),
         }));
         let Inner { asked, failures, .. } = metrics.0.as_ref();
         for endpoint in endpoints {
-            metrics.works(endpoint, true);
-            drop(asked.get_or_create(&Of { endpoint: endpoint.to_owned() }));
+            metrics.is_healthy(endpoint, true);
+            drop(asked.get_or_create(&EndpointLabels { endpoint: endpoint.to_owned() }));
             for kind in FailureKind::ALL {
                 drop(
                     failures.get_or_create(&Failed { endpoint: endpoint.to_owned(), reason: kind.as_str() }),
@@ -122,14 +122,17 @@ impl Metrics {
     }
 
     /// Sets whether an endpoint works.
-    pub(crate) fn works(&self, endpoint: &str, works: bool) {
-        self.0.works.get_or_create(&Of { endpoint: endpoint.to_owned() }).set(works.into());
+    pub(crate) fn is_healthy(&self, endpoint: &str, is_healthy: bool) {
+        self.0
+            .is_healthy
+            .get_or_create(&EndpointLabels { endpoint: endpoint.to_owned() })
+            .set(is_healthy.into());
     }
 
     /// Counts a statement that was sent to an endpoint, and its failure, if any.
     pub(crate) fn asked(&self, endpoint: &str, failure: Option<FailureKind>) {
         let Inner { asked, failures, .. } = self.0.as_ref();
-        asked.get_or_create(&Of { endpoint: endpoint.to_owned() }).inc();
+        asked.get_or_create(&EndpointLabels { endpoint: endpoint.to_owned() }).inc();
         if let Some(kind) = failure {
             failures.get_or_create(&Failed { endpoint: endpoint.to_owned(), reason: kind.as_str() }).inc();
         }
@@ -141,11 +144,11 @@ impl Metrics {
     }
 
     pub(crate) fn register(&self, registry: &mut Registry) {
-        let Inner { ended, seconds, running, works, asked, failures, failovers } = self.0.as_ref();
+        let Inner { ended, seconds, running, is_healthy, asked, failures, failovers } = self.0.as_ref();
         registry.register(
             "tracewarden_store_endpoint_up",
             "Whether a ClickHouse endpoint is healthy (1) or marked unhealthy (0)",
-            works.clone(),
+            is_healthy.clone(),
         );
         registry.register(
             "tracewarden_store_endpoint_requests",

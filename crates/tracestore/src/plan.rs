@@ -67,7 +67,7 @@ pub(crate) enum Plan {
 
 /// How the plan is chosen.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Choice {
+pub(crate) enum PlanChoice {
     /// The cheapest plan by estimate.
     Best,
     /// This plan; it may still fall back to another one.
@@ -76,7 +76,7 @@ pub(crate) enum Choice {
 
 /// Thresholds at which one plan becomes better than another. They affect only the cost.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Tuning {
+pub(crate) struct PlannerOptions {
     /// Cost of one more statement, in granules. Below it, a shorter step gains nothing.
     pub(crate) small: u64,
     /// Maximum traces of the rare predicate; with more, steps take over.
@@ -91,7 +91,7 @@ pub(crate) struct Tuning {
     pub(crate) ids: usize,
 }
 
-impl Default for Tuning {
+impl Default for PlannerOptions {
     fn default() -> Self {
         Self { small: 40, candidates: 2_000, wave: 64, chunk: 1_000, undecided: 8, ids: 20_000 }
     }
@@ -119,18 +119,19 @@ impl Search<'_> {
     ///
     /// # Errors
     /// When ClickHouse fails. There is no partial answer.
-    pub(crate) async fn run(&self, choice: &Choice) -> Result<Vec<MatchingTrace>, StoreError> {
+    pub(crate) async fn run(&self, choice: &PlanChoice) -> Result<Vec<MatchingTrace>, StoreError> {
         let mut page = Page::new(self.after.as_ref());
         // Pages that begin after all matches inside the window.
-        if *choice != Choice::Only(Plan::Grouped) && self.after.as_ref().is_some_and(|after| after.tier == 0)
+        if *choice != PlanChoice::Only(Plan::Grouped)
+            && self.after.as_ref().is_some_and(|after| after.tier == 0)
         {
             self.by_crossing(&mut page).await?;
             return Ok(page.into_first(self.wanted));
         }
         let (plan, pace) = match choice {
-            Choice::Best => self.plan().await,
-            Choice::Only(plan @ Plan::Steps(pace)) => (plan.clone(), *pace),
-            Choice::Only(plan) => (plan.clone(), self.whole()),
+            PlanChoice::Best => self.plan().await,
+            PlanChoice::Only(plan @ Plan::Steps(pace)) => (plan.clone(), *pace),
+            PlanChoice::Only(plan) => (plan.clone(), self.whole()),
         };
         tracing::debug!(?plan, ?pace, "searching");
         let begun = Instant::now();
@@ -190,7 +191,7 @@ impl Search<'_> {
         let pace = self.pace(&steps, index);
         let whole = steps.first().map_or(0, |(_, granules)| *granules);
         tracing::debug!(granules = whole, index_granules = index, predicates = ?of_demands, "estimated");
-        let most = (self.wanted as f64 * RARE).min(self.tuning.candidates as f64);
+        let most = (self.wanted as f64 * RARE).min(self.options.candidates as f64);
         let mut by_granules: Vec<(RequiredPredicate, Granules)> =
             demands.into_iter().zip(of_demands.iter().copied()).collect();
         by_granules.sort_by_key(|(_, granules)| granules.selected);
@@ -199,7 +200,7 @@ impl Search<'_> {
             of_it.map(|(predicate, _)| *predicate).collect()
         };
         let mut read = those(&|granules| granules.selected <= whole && is_rare(granules, most));
-        if !read.is_empty() && whole > self.tuning.small {
+        if !read.is_empty() && whole > self.options.small {
             read.truncate(READ);
             let narrow = those(&|granules| granules.selected.saturating_mul(NARROW) <= whole);
             return (Plan::Candidates(Rare { read, narrow }), pace);
@@ -218,12 +219,12 @@ impl Search<'_> {
         let chosen = steps.iter().copied().fold(whole, |chosen, step| {
             let saves = step.1.saturating_mul(3) <= chosen.1.saturating_mul(2);
             let is_part = step.1.saturating_mul(2) <= whole.1;
-            if chosen.1 > self.tuning.small && saves && is_part { step } else { chosen }
+            if chosen.1 > self.options.small && saves && is_part { step } else { chosen }
         });
-        let is_small = |of: u64| index <= of.saturating_mul(2).max(self.tuning.small);
+        let is_small = |of: u64| index <= of.saturating_mul(2).max(self.options.small);
         StepOptions {
             first: chosen.0.max(1),
-            statement: (whole.0 as f64 * self.tuning.small as f64 / whole.1.max(1) as f64) as i64,
+            statement: (whole.0 as f64 * self.options.small as f64 / whole.1.max(1) as f64) as i64,
             use_trace_index: is_small(chosen.1),
             index_size: if is_small(whole.1) { IndexSize::Small } else { IndexSize::Large },
         }

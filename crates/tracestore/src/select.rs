@@ -16,7 +16,7 @@ use tracewarden_model::{Binding, Filter, MarkedField, Timestamp, TraceIdNotation
 use tracewarden_policy::{AccessScope, Predicate};
 
 use crate::cost::Cost;
-use crate::plan::{Choice, RequiredPredicates, Search, Tuning, around};
+use crate::plan::{PlanChoice, PlannerOptions, RequiredPredicates, Search, around};
 use crate::read::omitted_columns;
 use crate::sql::{Statement, quote};
 use crate::table::{BoundTable, Column};
@@ -74,7 +74,7 @@ pub struct Selection {
 
 /// Properties of a bound table that are known before a search is complete.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Known {
+pub struct KnownTrace {
     /// Like [`Selection::omitted_columns`].
     pub omitted_columns: Vec<String>,
     /// Like [`Selection::searched_around`].
@@ -144,9 +144,9 @@ pub(crate) struct Tables {
 
 /// The tables of one binding as the last request found them. One suffices: there is one access model, and it binds one table.
 #[derive(Debug, Default)]
-pub(crate) struct Believed(Mutex<Option<(Binding, Tables)>>);
+pub(crate) struct CachedSchema(Mutex<Option<(Binding, Tables)>>);
 
-impl Believed {
+impl CachedSchema {
     fn of(&self, binding: &Binding) -> Option<Tables> {
         let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         held.as_ref().filter(|(held, _)| held == binding).map(|(_, tables)| tables.clone())
@@ -169,14 +169,14 @@ impl TraceStore {
     /// # Errors
     /// When ClickHouse fails. There is no partial selection.
     pub async fn select(&self, request: SelectRequest<'_>) -> Result<Selection, StoreError> {
-        if let Some(found) = self.select_believing(&request).await? {
+        if let Some(found) = self.select_with_cached_schema(&request).await? {
             return Ok(found);
         }
         for _ in 0..SEARCHES_MAX {
             let current = self.bound_tables(request.binding).await?;
-            let moves = self.client.moves().max(1);
+            let endpoint_switches = self.client.endpoint_switches().max(1);
             let found = self.search(&request, current, request.progress.clone()).await;
-            if self.client.moves() <= moves {
+            if self.client.endpoint_switches() <= endpoint_switches {
                 return found;
             }
         }
@@ -186,14 +186,17 @@ impl TraceStore {
     /// Searches with the cached tables. Every request reads the columns, since policies depend on them. The search does not
     /// wait for them, but none of its results leave this function before the cached tables are confirmed. `None` where they
     /// are not confirmed, or the endpoint changed: another endpoint may have other columns.
-    async fn select_believing(&self, request: &SelectRequest<'_>) -> Result<Option<Selection>, StoreError> {
-        let believed = self.believed.of(request.binding).filter(|_| !request.scope.is_empty());
-        let Some(believed) = believed else { return Ok(None) };
+    async fn select_with_cached_schema(
+        &self,
+        request: &SelectRequest<'_>,
+    ) -> Result<Option<Selection>, StoreError> {
+        let cached_schema = self.cached_schema.of(request.binding).filter(|_| !request.scope.is_empty());
+        let Some(cached_schema) = cached_schema else { return Ok(None) };
         let confirmed = Arc::new(AtomicBool::new(false));
-        let moves = self.client.moves().max(1);
+        let endpoint_switches = self.client.endpoint_switches().max(1);
         let stays = {
             let client = self.client.clone();
-            move || client.moves() <= moves
+            move || client.endpoint_switches() <= endpoint_switches
         };
         let progress = request.progress.clone().map(|progress| {
             let (confirmed, stays) = (Arc::clone(&confirmed), stays.clone());
@@ -206,17 +209,17 @@ impl TraceStore {
             told
         });
         let current = pin!(self.bound_tables(request.binding));
-        let search = pin!(self.search(request, believed.clone(), progress));
+        let search = pin!(self.search(request, cached_schema.clone(), progress));
         let found = match futures::future::select(current, search).await {
             Either::Left((current, search)) => {
-                if current? != believed || !stays() {
+                if current? != cached_schema || !stays() {
                     return Ok(None);
                 }
                 confirmed.store(true, Ordering::Release);
                 search.await
             }
             Either::Right((found, current)) => {
-                if current.await? != believed {
+                if current.await? != cached_schema {
                     return Ok(None);
                 }
                 found
@@ -236,7 +239,7 @@ impl TraceStore {
             }
         };
         let tables = Tables { columns: columns.into(), index };
-        self.believed.remember(binding, &tables);
+        self.cached_schema.remember(binding, &tables);
         Ok(tables)
     }
 
@@ -259,9 +262,9 @@ impl TraceStore {
                 endpoint: None,
             });
         }
-        let mut search = self.prepare(request, &table, tables.index, Tuning::default())?;
+        let mut search = self.prepare(request, &table, tables.index, PlannerOptions::default())?;
         search.progress = progress;
-        let found = search.run(&Choice::Best).await?;
+        let found = search.run(&PlanChoice::Best).await?;
         let limit = request.limit as usize;
         let more = found.len() > limit;
         let chosen = found.into_iter().take(limit).map(|found| {
@@ -280,10 +283,10 @@ impl TraceStore {
 
     /// Returns the table's properties before a search is complete, as the last request found them: names of omitted columns,
     /// and the time range of spans that count. `None` when no request has read the table yet.
-    pub fn known(&self, binding: &Binding, window: Window) -> Option<Known> {
-        let tables = self.believed.of(binding)?;
+    pub fn known(&self, binding: &Binding, window: Window) -> Option<KnownTrace> {
+        let tables = self.cached_schema.of(binding)?;
         let omitted_columns = omitted_columns(binding, tables.columns.iter());
-        Some(Known { omitted_columns, searched_around: self.searched_around(window, &tables) })
+        Some(KnownTrace { omitted_columns, searched_around: self.searched_around(window, &tables) })
     }
 
     /// Returns the bound trace index. If it was dropped or replaced by another table, it is not used.
@@ -303,13 +306,13 @@ impl TraceStore {
         request: &SelectRequest<'a>,
         table: &'a BoundTable,
         index: Option<TraceIndex>,
-        tuning: Tuning,
+        options: PlannerOptions,
     ) -> Result<Search<'a>, StoreError> {
         let demands = RequiredPredicates::new(request.scope, &request.filter.conditions, table)?;
         let mut search = self.search_for(demands, request.window, request.limit, table, index);
         search.after.clone_from(&request.after);
         search.progress.clone_from(&request.progress);
-        search.tuning = tuning;
+        search.options = options;
         Ok(search)
     }
 
@@ -331,7 +334,7 @@ impl TraceStore {
             after: None,
             default: around(window, self.config.max_trace_duration_nanos),
             index,
-            tuning: Tuning::default(),
+            options: PlannerOptions::default(),
             deadline: Instant::now() + Duration::from_secs(seconds),
             sent: AtomicUsize::new(0),
             progress: None,
@@ -343,7 +346,7 @@ impl TraceStore {
     /// of the policies behind the predicates, even if the predicates no longer refer to them.
     ///
     /// # Errors
-    /// When ClickHouse fails, or it takes longer than `patience`.
+    /// When ClickHouse fails, or it takes longer than `timeout`.
     pub async fn search_cost(
         &self,
         binding: &Binding,
@@ -351,18 +354,18 @@ impl TraceStore {
         referenced_fields: &[Arc<MarkedField>],
         window: Window,
         limit: u32,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<Cost, StoreError> {
         let store = self.metered();
         let any = Predicate::any(predicates.iter().cloned());
         let tables = store.bound_tables(binding).await?;
         let table = BoundTable::new(binding, tables.columns.to_vec())?;
-        let demands = RequiredPredicates::of_nobody(&any, referenced_fields, &table)?;
+        let demands = RequiredPredicates::unscoped(&any, referenced_fields, &table)?;
         if any != Predicate::False {
             let mut search = store.search_for(demands, window, limit, &table, tables.index);
-            search.deadline = search.deadline.min(Instant::now() + patience);
+            search.deadline = search.deadline.min(Instant::now() + timeout);
             let late = || StoreError::Timeout("the search exceeds its time limit".to_owned());
-            tokio::time::timeout_at(search.deadline, search.run(&Choice::Best))
+            tokio::time::timeout_at(search.deadline, search.run(&PlanChoice::Best))
                 .await
                 .map_err(|_| late())??;
         }
@@ -388,10 +391,10 @@ impl TraceStore {
         }
         for _ in 0..SEARCHES_MAX {
             let table = Arc::new(self.bound_table(binding).await?);
-            let moves = self.client.moves().max(1);
+            let endpoint_switches = self.client.endpoint_switches().max(1);
             let found = self.find_in(table, scope, &notations).await;
             // Another endpoint may have other columns than those that were read.
-            if self.client.moves() <= moves {
+            if self.client.endpoint_switches() <= endpoint_switches {
                 return found;
             }
         }
@@ -406,7 +409,7 @@ impl TraceStore {
     ) -> Result<Option<Selection>, StoreError> {
         let mut statement = table.statement();
         let demands = RequiredPredicates::new(scope, &[], &table)?;
-        let opened = demands.shown(&demands.all(), &table, &mut statement)?;
+        let opened = demands.having_clause(&demands.all(), &table, &mut statement)?;
         // All notations in one statement, and no row for an inaccessible trace: it takes as long as a trace that does not
         // exist.
         let ids = statement.list(notations.ids());

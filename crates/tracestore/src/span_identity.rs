@@ -4,9 +4,9 @@ use serde_json::value::RawValue;
 use tracewarden_model::{Binding, Timestamp};
 
 use crate::brief::{MAX_TEXT, SpanBrief, cut};
+use crate::display::DisplayExpressions;
 use crate::read::{SpanLine, invalid_duration, line, projection};
 use crate::select::Selection;
-use crate::shown::Shown;
 use crate::sql::{Statement, quote};
 use crate::table::BoundTable;
 use crate::{StoreError, TraceStore};
@@ -34,9 +34,13 @@ pub struct SpanIdentity {
 pub(crate) type IdentityRow = (i64, String, String, String);
 
 /// Returns the expressions of an [`IdentityRow`], and the columns of a subquery that they name.
-pub(crate) fn identity_columns(table: &BoundTable, shown: &Shown, statement: &Statement) -> (String, String) {
+pub(crate) fn identity_columns(
+    table: &BoundTable,
+    display: &DisplayExpressions,
+    statement: &Statement,
+) -> (String, String) {
     let names = ["time", "span", "name", "service"].map(|name| statement.own(name));
-    let columns: Vec<String> = expressions(table, shown)
+    let columns: Vec<String> = expressions(table, display)
         .iter()
         .zip(&names)
         .map(|(expression, name)| format!("{expression} AS {name}"))
@@ -44,9 +48,9 @@ pub(crate) fn identity_columns(table: &BoundTable, shown: &Shown, statement: &St
     (names.join(", "), columns.join(", "))
 }
 
-fn expressions(table: &BoundTable, shown: &Shown) -> [String; 4] {
+fn expressions(table: &BoundTable, display: &DisplayExpressions) -> [String; 4] {
     let text = |text: &Option<String>| text.as_ref().map_or("''".to_owned(), |text| cut(text, MAX_TEXT));
-    [table.ticks.clone(), table.span_id.clone(), text(&shown.name), text(&shown.service)]
+    [table.ticks.clone(), table.span_id.clone(), text(&display.name), text(&display.service)]
 }
 
 /// Converts ticks and saturates: a time outside 64-bit nanoseconds becomes the nearest one inside.
@@ -55,19 +59,24 @@ fn start(table: &BoundTable, ticks: i64) -> Timestamp {
 }
 
 impl SpanIdentity {
-    pub(crate) fn of_row(table: &BoundTable, shown: &Shown, row: IdentityRow) -> Self {
+    pub(crate) fn of_row(table: &BoundTable, display: &DisplayExpressions, row: IdentityRow) -> Self {
         let (ticks, span_id, name, service) = row;
         Self {
             span_id,
             start: start(table, ticks),
-            name: shown.name.is_some().then_some(name),
-            service: shown.service.is_some().then_some(service),
+            name: display.name.is_some().then_some(name),
+            service: display.service.is_some().then_some(service),
         }
     }
 
     /// Writes the condition for spans of this identity. Names that were not valid UTF-8 are compared after the spans have
     /// been read: their replacement is known only then.
-    fn condition(&self, table: &BoundTable, shown: &Shown, statement: &mut Statement) -> String {
+    fn condition(
+        &self,
+        table: &BoundTable,
+        display: &DisplayExpressions,
+        statement: &mut Statement,
+    ) -> String {
         let nanos = self.start.as_nanos();
         let ticks = statement.int(nanos.div_euclid(table.nanos_per_tick));
         let relation = match nanos {
@@ -76,7 +85,7 @@ impl SpanIdentity {
             _ => "=",
         };
         let id = statement.string(&self.span_id);
-        let [.., name, service] = expressions(table, shown);
+        let [.., name, service] = expressions(table, display);
         let mut named = |expression: String, text: &Option<String>| match text {
             Some(text) if !text.contains(char::REPLACEMENT_CHARACTER) => {
                 format!(" AND {expression} = {}", statement.string(text))
@@ -114,14 +123,14 @@ impl TraceStore {
         let Some(trace) = selection.traces.first().filter(|_| !spans.is_empty()) else {
             return Ok(Vec::new());
         };
-        let shown = Shown::of(table, &binding.display);
+        let display = DisplayExpressions::of(table, &binding.display);
         let mut statement = table.statement();
         let conditions: Vec<String> =
-            spans.iter().map(|span| span.condition(table, &shown, &mut statement)).collect();
+            spans.iter().map(|span| span.condition(table, &display, &mut statement)).collect();
         let mut selected: Vec<String> = projection.iter().map(|name| quote(name)).collect();
-        let expressions = expressions(table, &shown);
+        let expressions = expressions(table, &display);
         selected.extend_from_slice(&expressions);
-        selected.push(invalid_duration(binding, &projection, &shown));
+        selected.push(invalid_duration(binding, &projection, &display));
         let id = statement.string(&trace.id);
         statement.by_id = true;
         statement.push(&format!(
@@ -148,7 +157,7 @@ impl TraceStore {
             let missing = || StoreError::Short("columns are missing".to_owned());
             let (values, identity) = row.split_at_checked(projection.len()).ok_or_else(missing)?;
             let identity = identity_row(identity).ok_or_else(missing)?;
-            let identity = SpanIdentity::of_row(table, &shown, identity);
+            let identity = SpanIdentity::of_row(table, &display, identity);
             if !spans.contains(&identity) {
                 continue;
             }

@@ -13,9 +13,9 @@ use tracewarden_policy::AccessScope;
 
 use statement::{Chosen, Interrupted};
 
-use crate::plan::{TraceScan, Tuning};
+use crate::display::DisplayExpressions;
+use crate::plan::{PlannerOptions, TraceScan};
 use crate::select::{SEARCHES_MAX, SelectRequest, Tables};
-use crate::shown::Shown;
 use crate::table::BoundTable;
 use crate::{StoreError, TraceStore};
 
@@ -129,10 +129,10 @@ impl TraceStore {
         }
         for _ in 0..SEARCHES_MAX {
             let tables = self.bound_tables(request.binding).await?;
-            let moves = self.client.moves().max(1);
+            let endpoint_switches = self.client.endpoint_switches().max(1);
             let stats = self.stats_of(request, tables).await;
             // Another endpoint may have other columns than those that were read.
-            if self.client.moves() <= moves {
+            if self.client.endpoint_switches() <= endpoint_switches {
                 return stats;
             }
         }
@@ -143,9 +143,9 @@ impl TraceStore {
         let StatsRequest { binding, scope, filter, window, .. } = request;
         // Before the check of the scope, as in a selection.
         let table = BoundTable::new(binding, tables.columns.to_vec())?;
-        let shown = Shown::of(&table, &binding.display);
+        let display = DisplayExpressions::of(&table, &binding.display);
         if scope.is_empty() {
-            return Ok(statement::nothing(&shown));
+            return Ok(statement::nothing(&display));
         }
         let selecting = SelectRequest {
             binding,
@@ -156,13 +156,13 @@ impl TraceStore {
             after: None,
             progress: None,
         };
-        let search = self.prepare(&selecting, &table, tables.index, Tuning::default())?;
+        let search = self.prepare(&selecting, &table, tables.index, PlannerOptions::default())?;
         let count = async |scan: &TraceScan<'_>, chosen: Chosen| {
-            let statement = statement::statement(&search, scan, &shown, request, chosen)?;
+            let statement = statement::statement(&search, scan, &display, request, chosen)?;
             let counted = search.rows(statement).await;
             match counted.as_ref().err().and_then(Interrupted::of) {
                 Some(interrupted) => Ok(Err(interrupted)),
-                None => statement::stats(counted?, &shown, chosen == Chosen::All).map(Ok),
+                None => statement::stats(counted?, &display, chosen == Chosen::All).map(Ok),
             }
         };
         let mut chosen = Chosen::All;

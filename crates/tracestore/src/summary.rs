@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use tracewarden_model::{Binding, Filter, Timestamp};
 
+use crate::display::DisplayExpressions;
 use crate::select::{Selection, id_list};
-use crate::shown::Shown;
 use crate::{StoreError, TraceStore};
 
 /// Maximum number of matching span ids in a summary.
@@ -55,7 +55,7 @@ impl TraceStore {
             return Ok(Vec::new());
         }
         let table = selection.table.as_ref();
-        let shown = Shown::of(table, &binding.display);
+        let display = DisplayExpressions::of(table, &binding.display);
         let mut statement = table.statement();
         let matched = table.any_condition(&filter.conditions, &mut statement)?;
         let ids = id_list(&selection.traces, &mut statement);
@@ -74,11 +74,11 @@ impl TraceStore {
              arrayMap({pair} -> {pair}.2, arraySlice(arraySort(groupArraySortedIf({MAX_MATCHED})(({ticks}, {span}), {matched})), 1, {MAX_MATCHED})) \
              FROM {table} WHERE {column} IN ({ids}) GROUP BY {trace}",
             id = table.trace_id,
-            duration = shown.whole(table),
-            invalid = shown.is_invalid(),
-            failed = shown.failed(),
-            name = shown.name.clone().unwrap_or_else(empty),
-            service = shown.service.clone().unwrap_or_else(empty),
+            duration = display.whole(table),
+            invalid = display.is_invalid(),
+            failed = display.failed(),
+            name = display.name.clone().unwrap_or_else(empty),
+            service = display.service.clone().unwrap_or_else(empty),
             span = table.span_id,
             table = table.name,
             column = table.trace_id_column,
@@ -106,14 +106,14 @@ impl TraceStore {
                 ) = row;
                 Ok(Summary {
                     trace_id,
-                    root_name: shown.name.is_some().then_some(root_name),
-                    root_service: shown.service.is_some().then_some(root_service),
+                    root_name: display.name.is_some().then_some(root_name),
+                    root_service: display.service.is_some().then_some(root_service),
                     start: Timestamp::from_nanos(first.saturating_mul(per_tick)),
-                    duration_nanos: shown.has_durations().then_some(nanos),
+                    duration_nanos: display.has_durations().then_some(nanos),
                     duration_invalid: invalid == 1,
                     span_count,
-                    error_count: shown.has_status().then_some(errors),
-                    services: if shown.service.is_some() { services } else { Vec::new() },
+                    error_count: display.has_status().then_some(errors),
+                    services: if display.service.is_some() { services } else { Vec::new() },
                     matched_span_ids: matched,
                 })
             })

@@ -3,8 +3,8 @@
 use tracewarden_model::{Binding, ColumnType, Condition, MarkedField, Timestamp};
 use tracewarden_policy::{Predicate, lower_condition};
 
-use crate::fields::fit;
-use crate::key_columns::{Purpose, held_keys};
+use crate::fields::resolve_fields;
+use crate::key_columns::{Purpose, detect_key_columns};
 use crate::layout::{MapKey, TableEngine};
 use crate::predicate_sql::{render, score};
 use crate::sql::{Statement, quote};
@@ -86,7 +86,8 @@ impl TraceStore {
                     (column, expression.clone())
                 })
                 .unzip();
-            *place = self.held_behind(database, table, held_keys(columns, expressions)).await?;
+            *place =
+                self.verify_on_local_table(database, table, detect_key_columns(columns, expressions)).await?;
         }
         Ok(found)
     }
@@ -113,7 +114,7 @@ impl TraceStore {
     /// Clears the keys of columns of a distributed table that the table behind it lacks or defines in another form, or when
     /// that table cannot be seen: the declaration does not decide the answer. Materialized columns that the table behind it
     /// lacks cannot be read at all.
-    async fn held_behind(
+    async fn verify_on_local_table(
         &self,
         database: &str,
         table: &str,
@@ -255,7 +256,7 @@ impl BoundTable {
         predicate: &Predicate,
         statement: &mut Statement,
     ) -> Result<String, StoreError> {
-        Ok(render(&fit(predicate, &self.columns, Purpose::Access)?, statement))
+        Ok(render(&resolve_fields(predicate, &self.columns, Purpose::Access)?, statement))
     }
 
     /// Writes how close a span comes to satisfying a predicate, from 0 to 1.
@@ -267,7 +268,7 @@ impl BoundTable {
         predicate: &Predicate,
         statement: &mut Statement,
     ) -> Result<String, StoreError> {
-        Ok(score(&fit(predicate, &self.columns, Purpose::Access)?, statement))
+        Ok(score(&resolve_fields(predicate, &self.columns, Purpose::Access)?, statement))
     }
 
     /// Writes whether a span satisfies any of a filter's conditions, over the table as it is now; false without conditions.
@@ -282,7 +283,7 @@ impl BoundTable {
         statement: &mut Statement,
     ) -> Result<String, StoreError> {
         let any = Predicate::any(conditions.iter().map(lower_condition));
-        Ok(render(&fit(&any, &self.columns, Purpose::Filter)?, statement))
+        Ok(render(&resolve_fields(&any, &self.columns, Purpose::Filter)?, statement))
     }
 
     /// Writes a point in time that the timestamp may be compared with, by `>=` and `<` only: rounded up to the precision of

@@ -10,7 +10,7 @@ use tracewarden_model::{LogicalType, MarkedField, Timestamp, Window};
 use tracewarden_policy::Predicate;
 use tracewarden_policy::predicate::{Atom, Text, TextFunction};
 
-use crate::fields::fit;
+use crate::fields::resolve_fields;
 use crate::key_columns::Purpose;
 use crate::predicate_sql::{render, strings};
 use crate::select::{SelectedTrace, Selection, id_list};
@@ -190,7 +190,7 @@ pub(crate) fn sought(
         _ => defined,
     };
     // Read as filters read it, so that a filter finds every listed value.
-    let having = fit(&having, columns, Purpose::Filter)?;
+    let having = resolve_fields(&having, columns, Purpose::Filter)?;
     let mut now = wanted.clone();
     having.for_each_field(&mut |field| now = field.as_ref().clone());
     Ok((now, having))

@@ -1,8 +1,8 @@
 //! `tracewarden check-config`: prints the effective settings without secrets, and checks files, listeners, the application
 //! database, and the ClickHouse user, which should be able to read traces and nothing else.
 
+mod application_database;
 mod listeners;
-mod own_database;
 mod trace_store;
 
 use std::fmt;
@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use crate::configuration::Configuration;
-use crate::configuration::doubts::doubts;
+use crate::configuration::warnings::warnings;
 use crate::serve;
 
 /// Document that explains the advice in the findings.
@@ -79,10 +79,10 @@ pub fn run(configuration: &Configuration, strict: bool) -> anyhow::Result<ExitCo
 }
 
 async fn surroundings(configuration: &Configuration) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = doubts(configuration).into_iter().map(Finding::warning).collect();
+    let mut findings: Vec<Finding> = warnings(configuration).into_iter().map(Finding::warning).collect();
     findings.extend(configuration.secret_files.iter().map(|path| private(path, "holds a secret")));
     listeners::look(configuration, &mut findings).await;
-    let bound = own_database::look(configuration, &mut findings).await;
+    let bound = application_database::look(configuration, &mut findings).await;
     trace_store::look(configuration, &bound, &mut findings).await;
     findings
 }

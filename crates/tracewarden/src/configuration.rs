@@ -8,10 +8,10 @@ use std::time::Duration;
 use ipnet::IpNet;
 use tracewarden_service::{AdminSettings, AppDb};
 
-pub mod doubts;
 pub mod settings;
 pub mod sources;
 pub mod values;
+pub mod warnings;
 
 use sources::{Sources, default_of};
 

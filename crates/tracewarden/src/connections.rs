@@ -41,14 +41,14 @@ struct Said {
 
 /// Permit to accept one connection.
 #[derive(Debug)]
-pub struct Place {
+pub struct ConnectionPermit {
     _permit: OwnedSemaphorePermit,
 }
 
 /// An open connection; dropping it marks the connection as closed.
 #[derive(Debug)]
-pub struct Open {
-    _place: Place,
+pub struct OpenConnection {
+    _place: ConnectionPermit,
     open: Gauge,
 }
 
@@ -76,25 +76,25 @@ impl Connections {
     }
 
     /// Waits for a permit to accept the next connection.
-    pub async fn place(&self) -> Place {
+    pub async fn place(&self) -> ConnectionPermit {
         if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
-            return Place { _permit: place };
+            return ConnectionPermit { _permit: place };
         }
         self.full.inc();
         if let Some(times) = self.said.full.say(Instant::now()) {
             tracing::warn!(times, most = self.most, "connection limit reached; new connections are queued");
         }
         match Arc::clone(&self.places).acquire_owned().await {
-            Ok(place) => Place { _permit: place },
+            Ok(place) => ConnectionPermit { _permit: place },
             // The semaphore is never closed.
             Err(_) => std::future::pending().await,
         }
     }
 
     /// Counts an accepted connection as open.
-    pub fn opened(&self, place: Place) -> Open {
+    pub fn opened(&self, place: ConnectionPermit) -> OpenConnection {
         self.open.inc();
-        Open { _place: place, open: self.open.clone() }
+        OpenConnection { _place: place, open: self.open.clone() }
     }
 
     /// Counts and logs a failure to accept.
@@ -106,7 +106,7 @@ impl Connections {
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenConnection {
     fn drop(&mut self) {
         self.open.dec();
     }

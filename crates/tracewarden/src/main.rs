@@ -1,6 +1,7 @@
 //! The binary: parses the command line, loads the configuration and runs the command.
 
 mod ambient;
+mod application_database;
 mod audit_verify;
 mod check_config;
 mod command_line;
@@ -13,7 +14,6 @@ mod fuzz;
 mod logging;
 mod metrics;
 mod model;
-mod own_database;
 mod policy;
 mod process_metrics;
 mod prompt;

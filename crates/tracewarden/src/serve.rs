@@ -12,18 +12,18 @@ use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 use tracewarden_model::{Clock, Entropy};
-use tracewarden_rest::{Edge, Mount, Stopping, UnreadableHeads};
+use tracewarden_rest::{Middleware, NestedInterface, ShutdownFlag, UnreadableHeads};
 use tracewarden_service::{AdminSettings, Bootstrap, Limits, Service, ServiceError, Settings};
 use tracewarden_tracestore::{StoreConfig, TraceStore};
 
 use crate::ambient::{SystemClock, SystemEntropy};
 use crate::configuration::Configuration;
 use crate::configuration::LogFormat;
-use crate::configuration::doubts::doubts;
+use crate::configuration::warnings::warnings;
 use crate::connections::{self, Connections};
 use crate::first_start::InitialPassword;
-use crate::server::Patience;
-use crate::{logging, metrics, own_database, server};
+use crate::server::Timeouts;
+use crate::{application_database, logging, metrics, server};
 
 /// Deadline for a request's head; it also ends idle connections.
 const HEAD_DEADLINE: Duration = Duration::from_secs(30);
@@ -70,7 +70,7 @@ pub fn runtime() -> anyhow::Result<Runtime> {
 }
 
 async fn serve(configuration: &Configuration) -> anyhow::Result<()> {
-    for doubt in doubts(configuration) {
+    for doubt in warnings(configuration) {
         tracing::warn!("{doubt}");
     }
     connections::make_room(configuration.max_connections);
@@ -85,7 +85,7 @@ async fn serve(configuration: &Configuration) -> anyhow::Result<()> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
     let db = tokio::select! {
-        db = own_database::open(configuration.database_url.expose(), clock.as_ref()) => db?,
+        db = application_database::open(configuration.database_url.expose(), clock.as_ref()) => db?,
         () = &mut stop => {
             tracing::info!("stopped");
             return Ok(());
@@ -100,24 +100,24 @@ async fn serve(configuration: &Configuration) -> anyhow::Result<()> {
 
     let public_origin = configuration.public_origin.clone().unwrap_or_else(|| format!("http://{address}"));
     let http_metrics = tracewarden_rest::Metrics::default();
-    let stopping = Stopping::default();
-    let edge = Edge {
+    let stopping = ShutdownFlag::default();
+    let middleware = Middleware {
         public_origin,
         trusted_proxies: configuration.trusted_proxies.clone().into(),
         entropy,
         metrics: http_metrics.clone(),
         stopping: stopping.clone(),
     };
-    announce(address, &edge.public_origin);
+    announce(address, &middleware.public_origin);
 
-    let patience = Patience { grace: configuration.shutdown_grace, stall: CLIENT_STALL, head: HEAD_DEADLINE };
+    let timeout = Timeouts { grace: configuration.shutdown_grace, stall: CLIENT_STALL, head: HEAD_DEADLINE };
     let connections = Connections::new(configuration.max_connections);
     let counted = metrics_listener.map(|listener| {
         let routes = metrics::routes(metrics::registry(&http_metrics, &connections, &service));
         // Metrics are served until the end, so that operators can watch the last requests finish.
         tokio::spawn(async move {
             let connections = Connections::new(METRICS_CONNECTIONS);
-            server::serve(listener, routes, None, std::future::pending(), patience, &connections).await;
+            server::serve(listener, routes, None, std::future::pending(), timeout, &connections).await;
         })
     });
     let (end_maintenance, ended) = oneshot::channel::<()>();
@@ -128,13 +128,13 @@ async fn serve(configuration: &Configuration) -> anyhow::Result<()> {
     });
     let stop = notice(stop, stopping, configuration.shutdown_delay);
     let mcp = tracewarden_mcp::Interface {
-        public_origin: edge.public_origin.clone(),
+        public_origin: middleware.public_origin.clone(),
         hosts: configuration.mcp_hosts.clone(),
     };
-    let mcp = Mount { path: "/mcp", interface: tracewarden_mcp::interface(service.clone(), mcp) };
-    let heads = UnreadableHeads::new(&edge);
-    let routes = tracewarden_rest::router(service, edge, mcp);
-    server::serve(listener, routes, Some(heads), stop, patience, &connections).await;
+    let mcp = NestedInterface { path: "/mcp", interface: tracewarden_mcp::interface(service.clone(), mcp) };
+    let heads = UnreadableHeads::new(&middleware);
+    let routes = tracewarden_rest::router(service, middleware, mcp);
+    server::serve(listener, routes, Some(heads), stop, timeout, &connections).await;
     drop(end_maintenance);
     if let Err(error) = maintenance.await {
         // The error itself is not logged: it quotes the panic's message.
@@ -149,7 +149,7 @@ async fn serve(configuration: &Configuration) -> anyhow::Result<()> {
 }
 
 /// Reports "not ready" to load balancers after the stop signal, and gives them time to react.
-async fn notice(stop: impl Future<Output = ()>, stopping: Stopping, delay: Duration) {
+async fn notice(stop: impl Future<Output = ()>, stopping: ShutdownFlag, delay: Duration) {
     stop.await;
     stopping.begin();
     if !delay.is_zero() {

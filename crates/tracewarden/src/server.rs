@@ -37,7 +37,7 @@ const LAST_RECORDS: Duration = Duration::from_secs(1);
 
 /// Time limits of the server.
 #[derive(Debug, Clone, Copy)]
-pub struct Patience {
+pub struct Timeouts {
     /// How long requests in flight may take after the stop signal.
     pub grace: Duration,
     /// How long a client may read none of its answer. A client that stops reading holds a ClickHouse query; with enough
@@ -53,12 +53,12 @@ pub async fn serve(
     routes: Router,
     heads: Option<UnreadableHeads>,
     stop: impl Future<Output = ()>,
-    patience: Patience,
+    timeout: Timeouts,
     connections: &Connections,
 ) {
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new())
-        .header_read_timeout(patience.head)
+        .header_read_timeout(timeout.head)
         .max_headers(MAX_HEADERS)
         .max_buf_size(MAX_HEAD_BYTES);
     let running = GracefulShutdown::new();
@@ -77,7 +77,7 @@ pub async fn serve(
             Ok((stream, peer)) => {
                 let open = connections.opened(place);
                 let exchange = Arc::default();
-                let stream = prepare(stream, patience.stall);
+                let stream = prepare(stream, timeout.stall);
                 let stream = Refusing::new(stream, Arc::clone(&exchange), heads.clone());
                 let service = per_connection(routes.clone(), peer, exchange, heads.clone());
                 let connection = http.serve_connection(stream, service);
@@ -104,7 +104,7 @@ pub async fn serve(
     }
     drop(listener);
     tracing::info!("stopping; running answers may finish");
-    if tokio::time::timeout(patience.grace, running.shutdown()).await.is_err() {
+    if tokio::time::timeout(timeout.grace, running.shutdown()).await.is_err() {
         tracing::warn!("aborting answers that still run");
         if break_off.send(true).is_ok() {
             // Aborted answers write their audit records now.
@@ -205,7 +205,7 @@ mod tests {
 
     use super::*;
 
-    const PATIENCE: Patience = Patience {
+    const TIMEOUT: Timeouts = Timeouts {
         grace: Duration::from_secs(1),
         stall: Duration::from_secs(30),
         head: Duration::from_secs(30),
@@ -234,10 +234,10 @@ mod tests {
         let routes = Router::new().route("/", get(move || endless(Arc::clone(&held))));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let patience = Patience { stall: Duration::from_millis(300), ..PATIENCE };
-        tokio::spawn(async move {
-            serve(listener, routes, None, pending(), patience, &Connections::new(9)).await
-        });
+        let timeout = Timeouts { stall: Duration::from_millis(300), ..TIMEOUT };
+        tokio::spawn(
+            async move { serve(listener, routes, None, pending(), timeout, &Connections::new(9)).await },
+        );
         let mut client = TcpStream::connect(address).await.unwrap();
         client.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
         let mut some = vec![0; 1024];
@@ -250,19 +250,19 @@ mod tests {
     }
 
     /// Starts a server that returns short answers, and returns its address.
-    async fn start(patience: Patience, connections: &Connections) -> SocketAddr {
+    async fn start(timeout: Timeouts, connections: &Connections) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let connections = connections.clone();
         let routes = Router::new().fallback(async || "here");
-        tokio::spawn(async move { serve(listener, routes, None, pending(), patience, &connections).await });
+        tokio::spawn(async move { serve(listener, routes, None, pending(), timeout, &connections).await });
         address
     }
 
     /// Reads the answer until the connection ends, or until the time-out.
-    async fn answer(client: &mut TcpStream, patience: Duration) -> String {
+    async fn answer(client: &mut TcpStream, timeout: Duration) -> String {
         let mut answer = Vec::new();
-        let _ = tokio::time::timeout(patience, client.read_to_end(&mut answer)).await;
+        let _ = tokio::time::timeout(timeout, client.read_to_end(&mut answer)).await;
         String::from_utf8(answer).unwrap()
     }
 
@@ -278,7 +278,7 @@ mod tests {
 
     #[tokio::test]
     async fn heads_are_bounded() {
-        let address = start(PATIENCE, &Connections::new(9)).await;
+        let address = start(TIMEOUT, &Connections::new(9)).await;
         let headers =
             |count: usize| (0..count).map(|number| format!("x-{number}: x\r\n")).collect::<String>();
         let head = |path: &str, headers: &str| format!("GET /{path} HTTP/1.1\r\nhost: x\r\n{headers}\r\n");
@@ -299,7 +299,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_head_of_64_kib_is_read_and_a_byte_more_refused() {
-        let address = start(PATIENCE, &Connections::new(9)).await;
+        let address = start(TIMEOUT, &Connections::new(9)).await;
         let empty = "GET / HTTP/1.1\r\nhost: x\r\nx-long: \r\n\r\n";
         let of_bytes =
             |bytes: usize| empty.replace("x-long: ", &format!("x-long: {}", "x".repeat(bytes - empty.len())));
@@ -342,12 +342,12 @@ mod tests {
     }
 
     fn heads() -> UnreadableHeads {
-        UnreadableHeads::new(&tracewarden_rest::Edge {
+        UnreadableHeads::new(&tracewarden_rest::Middleware {
             public_origin: "http://localhost".to_owned(),
             trusted_proxies: tracewarden_rest::TrustedProxies::default(),
             entropy: Arc::new(Sevens),
             metrics: tracewarden_rest::Metrics::default(),
-            stopping: tracewarden_rest::Stopping::default(),
+            stopping: tracewarden_rest::ShutdownFlag::default(),
         })
     }
 
@@ -373,7 +373,7 @@ mod tests {
             .route("/bare", get(async move || Body::from_stream(pieces())))
             .fallback(async || "here");
         tokio::spawn(async move {
-            serve(listener, routes, Some(heads()), pending(), PATIENCE, &Connections::new(9)).await;
+            serve(listener, routes, Some(heads()), pending(), TIMEOUT, &Connections::new(9)).await;
         });
         let head = |path: &str, headers: &str| format!("GET /{path} HTTP/1.1\r\nhost: x\r\n{headers}\r\n");
         let long = |length: usize| "x".repeat(length);
@@ -430,8 +430,8 @@ mod tests {
 
     #[tokio::test]
     async fn disconnects_clients_that_send_heads_too_slowly() {
-        let patience = Patience { head: Duration::from_millis(500), ..PATIENCE };
-        let address = start(patience, &Connections::new(9)).await;
+        let timeout = Timeouts { head: Duration::from_millis(500), ..TIMEOUT };
+        let address = start(timeout, &Connections::new(9)).await;
         let mut silent = TcpStream::connect(address).await.unwrap();
         let mut slow = TcpStream::connect(address).await.unwrap();
         let mut idle = TcpStream::connect(address).await.unwrap();
@@ -458,7 +458,7 @@ mod tests {
     #[tokio::test]
     async fn connections_beyond_the_limit_wait_for_one_to_end() {
         let connections = Connections::new(2);
-        let address = start(PATIENCE, &connections).await;
+        let address = start(TIMEOUT, &connections).await;
         let mut open = Vec::new();
         for _ in 0..2 {
             let mut client = TcpStream::connect(address).await.unwrap();

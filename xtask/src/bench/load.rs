@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// Maximum wait for a response.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A request that is sent repeatedly, and its expected status.
 #[derive(Clone)]
@@ -105,7 +105,7 @@ impl Connection {
     fn open(shot: &Shot) -> Result<Self> {
         let stream = TcpStream::connect(shot.address).context("cannot connect to the service")?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
         let request = format!("GET {} HTTP/1.1\r\nhost: {}\r\n{}\r\n", shot.path, shot.address, shot.headers);
         Ok(Self { stream, request: request.into_bytes(), status: shot.status, buffer: vec![0; 64 << 10] })
     }

@@ -16,7 +16,7 @@ use super::interrupt;
 use crate::process::described;
 
 /// Time limit for a program to exit after it was asked to.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A program that runs until this value is dropped.
 pub struct Running {
@@ -131,7 +131,7 @@ impl Running {
             let _ = kill_process(pid, Signal::TERM);
         }
         let begun = Instant::now();
-        while begun.elapsed() < PATIENCE {
+        while begun.elapsed() < TIMEOUT {
             if let Ok(Some(status)) = self.child.try_wait() {
                 return if status.success() {
                     Ok(())
@@ -143,7 +143,7 @@ impl Running {
         }
         let _ = self.child.kill();
         let _ = self.child.wait();
-        bail!("{} did not end within {} seconds, and was killed", self.name, PATIENCE.as_secs())
+        bail!("{} did not end within {} seconds, and was killed", self.name, TIMEOUT.as_secs())
     }
 }
 

@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tracewarden_service::Tool;
 
-use super::{BREVITIES, Brevity, Context, Opened, Seen, Totals, busy, joined, left_out};
+use super::{
+    Context, CoveredTraces, DETAIL_LEVELS, DetailLevel, OpenedTrace, Totals, busy, joined, left_out,
+};
 use crate::answer::{Budget, Next, Rendered, said};
 use crate::failure::Failure;
 use crate::numbers::{lasting, milliseconds};
@@ -73,8 +75,8 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
 }
 
 /// Reads a trace completely and closes it.
-async fn seen(context: &Context<'_>, trace_id: &str) -> Result<Seen, Failure> {
-    let Opened { trace, seen } = context.open(trace_id, None).await?;
+async fn seen(context: &Context<'_>, trace_id: &str) -> Result<OpenedTrace, Failure> {
+    let CoveredTraces { trace, seen } = context.open(trace_id, None).await?;
     trace.close().await?;
     Ok(seen)
 }
@@ -82,15 +84,15 @@ async fn seen(context: &Context<'_>, trace_id: &str) -> Result<Seen, Failure> {
 fn rendered(
     context: &Context<'_>,
     budget: Budget,
-    first: &Seen,
-    second: &Seen,
+    first: &OpenedTrace,
+    second: &OpenedTrace,
 ) -> Result<CallToolResult, Failure> {
     let found = differences(&first.tree, &second.tree);
     let unseen = first.left_out() + second.left_out();
-    let render = |count: usize, brevity: Brevity| {
+    let render = |count: usize, detail_level: DetailLevel| {
         let mut next = Vec::new();
         // The totals of two traces fill a small response.
-        if brevity.names_services() {
+        if detail_level.names_services() {
             let arguments = json!({ "trace_id": second.summary.trace_id });
             next.push(Next {
                 to: "see the critical path of the second trace",
@@ -102,9 +104,9 @@ fn rendered(
             next.push(context.larger());
         }
         let answer = Answer {
-            first: Totals::of(&first.summary, brevity),
-            second: Totals::of(&second.summary, brevity),
-            differences: found.iter().take(count).map(|difference| kind(difference, brevity)).collect(),
+            first: Totals::of(&first.summary, detail_level),
+            second: Totals::of(&second.summary, detail_level),
+            differences: found.iter().take(count).map(|difference| kind(difference, detail_level)).collect(),
             returned: count,
             total: found.len(),
             truncated: count < found.len() || unseen > 0,
@@ -112,19 +114,19 @@ fn rendered(
         };
         Rendered::new(text(&answer, &found, first, second), &answer)
     };
-    budget.fit_briefly(&BREVITIES, found.len(), render)
+    budget.fit_briefly(&DETAIL_LEVELS, found.len(), render)
 }
 
-fn kind(difference: &Difference, brevity: Brevity) -> Kind {
+fn kind(difference: &Difference, detail_level: DetailLevel) -> Kind {
     Kind {
-        service: one_line(&difference.service, brevity.name),
-        name: name_or_none(&difference.name, brevity.name),
+        service: one_line(&difference.service, detail_level.name),
+        name: name_or_none(&difference.name, detail_level.name),
         first: difference.first.into(),
         second: difference.second.into(),
     }
 }
 
-fn text(answer: &Answer, found: &[Difference], first: &Seen, second: &Seen) -> String {
+fn text(answer: &Answer, found: &[Difference], first: &OpenedTrace, second: &OpenedTrace) -> String {
     let mut lines = vec![
         format!("first:  {}", answer.first.text(first.summary.duration_nanos)),
         format!("second: {}", answer.second.text(second.summary.duration_nanos)),

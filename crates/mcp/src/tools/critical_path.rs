@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tracewarden_service::Tool;
 
-use super::{BREVITIES, Brevity, Context, Opened, Totals, busy, joined, left_out};
+use super::{Context, CoveredTraces, DETAIL_LEVELS, DetailLevel, Totals, busy, joined, left_out};
 use crate::answer::{Budget, Next, Rendered, said};
 use crate::failure::Failure;
 use crate::numbers::{lasting, milliseconds, percent};
@@ -66,10 +66,14 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
     result
 }
 
-fn rendered(context: &Context<'_>, budget: Budget, opened: &Opened) -> Result<CallToolResult, Failure> {
+fn rendered(
+    context: &Context<'_>,
+    budget: Budget,
+    opened: &CoveredTraces,
+) -> Result<CallToolResult, Failure> {
     let summary = &opened.seen.summary;
     let steps = steps(&opened.seen.tree);
-    let render = |count: usize, brevity: Brevity| {
+    let render = |count: usize, detail_level: DetailLevel| {
         let mut next = Vec::new();
         let first = opened.seen.tree.ids_to_read(steps.iter().take(count.min(3)).map(|step| step.place));
         if !first.is_empty() {
@@ -83,8 +87,8 @@ fn rendered(context: &Context<'_>, budget: Budget, opened: &Opened) -> Result<Ca
             next.push(context.larger());
         }
         let answer = Answer {
-            trace: Totals::of(summary, brevity),
-            steps: steps.iter().take(count).map(|step| step.shown(brevity)).collect(),
+            trace: Totals::of(summary, detail_level),
+            steps: steps.iter().take(count).map(|step| step.shown(detail_level)).collect(),
             returned: count,
             total: steps.len(),
             truncated: count < steps.len() || opened.seen.left_out() > 0,
@@ -92,14 +96,14 @@ fn rendered(context: &Context<'_>, budget: Budget, opened: &Opened) -> Result<Ca
         };
         Rendered::new(text(&answer, summary.duration_nanos, opened.seen.left_out()), &answer)
     };
-    budget.fit_briefly(&BREVITIES, steps.len(), render)
+    budget.fit_briefly(&DETAIL_LEVELS, steps.len(), render)
 }
 
 impl Step {
-    fn shown(&self, brevity: Brevity) -> Self {
+    fn shown(&self, detail_level: DetailLevel) -> Self {
         let span_id = one_line(&self.span_id, 64);
-        let service = one_line(&self.service, brevity.name);
-        Self { service, name: name_or_none(&self.name, brevity.name), span_id, ..self.clone() }
+        let service = one_line(&self.service, detail_level.name);
+        Self { service, name: name_or_none(&self.name, detail_level.name), span_id, ..self.clone() }
     }
 }
 

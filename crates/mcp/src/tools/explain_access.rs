@@ -115,7 +115,7 @@ pub(crate) struct Answer {
 
 /// Limits of the details: characters, spans, list entries.
 #[derive(Debug, Clone, Copy)]
-struct Way {
+struct DetailLimits {
     name: usize,
     description: usize,
     words: usize,
@@ -124,10 +124,10 @@ struct Way {
 }
 
 /// Limits that are tried in this order until a response fits.
-const WAYS: [Way; 3] = [
-    Way { name: 100, description: 300, words: 2_000, spans: 5, listed: 30 },
-    Way { name: 60, description: 100, words: 400, spans: 2, listed: 8 },
-    Way { name: 30, description: 0, words: 120, spans: 1, listed: 3 },
+const DETAIL_LIMITS: [DetailLimits; 3] = [
+    DetailLimits { name: 100, description: 300, words: 2_000, spans: 5, listed: 30 },
+    DetailLimits { name: 60, description: 100, words: 400, spans: 2, listed: 8 },
+    DetailLimits { name: 30, description: 0, words: 120, spans: 1, listed: 3 },
 ];
 
 pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolResult, Failure> {
@@ -164,7 +164,7 @@ fn rendered(
         .flat_map(|role| role.policies.iter().map(|policy| (role.name.as_str(), policy)))
         .collect();
     let total = opening.len() + policies.len();
-    let render = |count: usize, way: Way| {
+    let render = |count: usize, limits: DetailLimits| {
         let mut next = vec![match explanation {
             Some(explanation) => Next {
                 to: "read the trace",
@@ -184,10 +184,10 @@ fn rendered(
         let opening = opening.get(..count.min(opening.len())).unwrap_or_default();
         let others = policies.iter().take(count - opening.len());
         let answer = Answer {
-            user: user(access, way),
-            key: key(access, way),
-            trace: explanation.map(|explanation| explained(explanation, opening, way)),
-            policies: others.map(|(role, policy)| shown(role, policy, way)).collect(),
+            user: user(access, limits),
+            key: key(access, limits),
+            trace: explanation.map(|explanation| explained(explanation, opening, limits)),
+            policies: others.map(|(role, policy)| shown(role, policy, limits)).collect(),
             returned: count,
             total,
             truncated: count < total,
@@ -195,30 +195,30 @@ fn rendered(
         };
         Rendered::new(text(&answer), &answer)
     };
-    budget.fit_briefly(&WAYS, total, render)
+    budget.fit_briefly(&DETAIL_LIMITS, total, render)
 }
 
-fn user(access: &OwnAccess, way: Way) -> User {
+fn user(access: &OwnAccess, limits: DetailLimits) -> User {
     let user = &access.user;
-    let short = |name: &String| one_line(name, way.name);
-    let attributes = user.attributes.iter().take(way.listed);
+    let short = |name: &String| one_line(name, limits.name);
+    let attributes = user.attributes.iter().take(limits.listed);
     User {
         username: one_line(&user.username, 100),
-        roles: user.roles.iter().take(way.listed).map(short).collect(),
+        roles: user.roles.iter().take(limits.listed).map(short).collect(),
         role_count: user.roles.len(),
-        attributes: attributes.map(|(name, value)| (short(name), attribute(value, way))).collect(),
+        attributes: attributes.map(|(name, value)| (short(name), attribute(value, limits))).collect(),
         attribute_count: user.attributes.len(),
     }
 }
 
 /// Formats a user attribute: a text or a list of texts, set by an administrator.
-fn attribute(value: &AttributeValue, way: Way) -> String {
+fn attribute(value: &AttributeValue, limits: DetailLimits) -> String {
     match value {
-        AttributeValue::String(text) => one_line(text, way.name),
+        AttributeValue::String(text) => one_line(text, limits.name),
         AttributeValue::Bool(value) => value.to_string(),
         AttributeValue::Strings(list) => {
             let first: Vec<String> =
-                list.iter().take(way.listed).map(|text| one_line(text, way.name)).collect();
+                list.iter().take(limits.listed).map(|text| one_line(text, limits.name)).collect();
             match list.len().saturating_sub(first.len()) {
                 0 => first.join(", "),
                 more => format!("{} … and {more} more", first.join(", ")),
@@ -227,37 +227,38 @@ fn attribute(value: &AttributeValue, way: Way) -> String {
     }
 }
 
-fn key(access: &OwnAccess, way: Way) -> Option<Narrowed> {
-    let words = |words: &Option<String>| in_words(words.as_deref(), way).unwrap_or_else(|| UNSAID.to_owned());
+fn key(access: &OwnAccess, limits: DetailLimits) -> Option<Narrowed> {
+    let words =
+        |words: &Option<String>| in_words(words.as_deref(), limits).unwrap_or_else(|| UNSAID.to_owned());
     let must_satisfy = access.key_constraint.as_ref().map(words);
     let narrowed = Narrowed { must_satisfy, tools: access.tools.clone() };
     (narrowed.must_satisfy.is_some() || narrowed.tools.is_some()).then_some(narrowed)
 }
 
-fn in_words(words: Option<&str>, way: Way) -> Option<String> {
-    words.map(|words| one_line(words, way.words))
+fn in_words(words: Option<&str>, limits: DetailLimits) -> Option<String> {
+    words.map(|words| one_line(words, limits.words))
 }
 
-fn shown(role: &str, policy: &OwnPolicy, way: Way) -> Policy {
-    let description = policy.description.as_deref().filter(|text| way.description > 0 && !text.is_empty());
+fn shown(role: &str, policy: &OwnPolicy, limits: DetailLimits) -> Policy {
+    let description = policy.description.as_deref().filter(|text| limits.description > 0 && !text.is_empty());
     Policy {
-        role: one_line(role, way.name),
-        title: one_line(&policy.title, way.name),
-        description: description.map(|text| one_line(text, way.description)),
-        in_words: in_words(policy.in_words.as_deref(), way),
+        role: one_line(role, limits.name),
+        title: one_line(&policy.title, limits.name),
+        description: description.map(|text| one_line(text, limits.description)),
+        in_words: in_words(policy.in_words.as_deref(), limits),
     }
 }
 
-fn explained(explanation: &Explanation, opening: &[&ExplainedPolicy], way: Way) -> Explained {
+fn explained(explanation: &Explanation, opening: &[&ExplainedPolicy], limits: DetailLimits) -> Explained {
     let mut opened_by: Vec<OpenedBy> = opening
         .iter()
         .map(|policy| {
-            let (role, title) = (one_line(&policy.role, way.name), one_line(&policy.title, way.name));
-            opened(Some((role, title)), &policy.explained, way)
+            let (role, title) = (one_line(&policy.role, limits.name), one_line(&policy.title, limits.name));
+            opened(Some((role, title)), &policy.explained, limits)
         })
         .collect();
     opened_by
-        .extend(explanation.key_constraint.iter().map(|key_constraint| opened(None, key_constraint, way)));
+        .extend(explanation.key_constraint.iter().map(|key_constraint| opened(None, key_constraint, limits)));
     Explained {
         trace_id: one_line(&explanation.trace_id, 256),
         spans: explanation.spans,
@@ -266,18 +267,18 @@ fn explained(explanation: &Explanation, opening: &[&ExplainedPolicy], way: Way) 
     }
 }
 
-fn opened(policy: Option<(String, String)>, explained: &PolicyExplanation, way: Way) -> OpenedBy {
+fn opened(policy: Option<(String, String)>, explained: &PolicyExplanation, limits: DetailLimits) -> OpenedBy {
     let (role, title) = policy.unzip();
     let first = explained
         .spans
         .iter()
-        .take(way.spans)
-        .map(|span| Opening { span_id: one_line(&span.span_id, 64), span: mentioned(span, way) });
+        .take(limits.spans)
+        .map(|span| Opening { span_id: one_line(&span.span_id, 64), span: mentioned(span, limits) });
     OpenedBy { role, title, count: explained.satisfied_by.unwrap_or_default(), first: first.collect() }
 }
 
-fn mentioned(span: &SpanMention, way: Way) -> String {
-    named_in(span.service.as_deref(), span.name.as_deref(), way.name)
+fn mentioned(span: &SpanMention, limits: DetailLimits) -> String {
+    named_in(span.service.as_deref(), span.name.as_deref(), limits.name)
 }
 
 /// Replacement for a condition that must not be shown.

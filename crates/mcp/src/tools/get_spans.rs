@@ -8,7 +8,7 @@ use tracewarden_service::{SPANS_OF_AN_ID, Tool};
 
 use super::span_values::{Columns, DETAILS, Detail, SpanValues, lines, omitted, omitted_said, read_all};
 use super::{Context, busy};
-use crate::answer::{Budget, MOST, Next, Rendered, said};
+use crate::answer::{Budget, MAX_TOKENS, Next, Rendered, said};
 use crate::arguments;
 use crate::failure::Failure;
 use crate::span_text::{fenced, one_line};
@@ -117,9 +117,9 @@ fn rendered(context: &Context<'_>, budget: Budget, of: &Of<'_>) -> Result<CallTo
         let with = if found.is_empty() {
             None
         } else if count == 0 {
-            budget
-                .can_grow()
-                .then(|| ("see them in an answer that is large enough", vec![("max_tokens", json!(MOST))]))
+            budget.can_grow().then(|| {
+                ("see them in an answer that is large enough", vec![("max_tokens", json!(MAX_TOKENS))])
+            })
         } else if !rest.is_empty() {
             Some(("get the others", vec![("span_ids", json!(rest))]))
         } else {
@@ -128,7 +128,7 @@ fn rendered(context: &Context<'_>, budget: Budget, of: &Of<'_>) -> Result<CallTo
                 |(id, _)| {
                     (
                         "see one in a larger answer",
-                        vec![("span_ids", json!([id])), ("max_tokens", json!(MOST))],
+                        vec![("span_ids", json!([id])), ("max_tokens", json!(MAX_TOKENS))],
                     )
                 },
             )

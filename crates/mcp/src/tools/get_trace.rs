@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tracewarden_service::Tool;
 
-use super::{Context, Opened, Totals};
-use crate::answer::{Budget, MOST, Next};
+use super::{Context, CoveredTraces, Totals};
+use crate::answer::{Budget, MAX_TOKENS, Next};
 use crate::arguments;
 use crate::failure::Failure;
 use crate::trace::tree::Tree;
@@ -209,7 +209,7 @@ fn answer(trace: Totals, view: View, returned: usize, total: usize, next: Vec<Ne
 
 impl Call<'_> {
     /// Returns a hash that identifies the list, because an offset is only valid for the list that it was created for.
-    fn of_list(&self, opened: &Opened) -> String {
+    fn of_list(&self, opened: &CoveredTraces) -> String {
         let Arguments { trace_id, view, depth, root, .. } = self.arguments;
         let mut hasher = DefaultHasher::new();
         (trace_id, view.unwrap_or_default() as u8, depth, root, opened.seen.summary.span_count)
@@ -221,7 +221,7 @@ impl Call<'_> {
     ///
     /// # Errors
     /// If the cursor belongs to another list, or to this one before more spans arrived.
-    fn offset(&self, opened: &Opened) -> Result<usize, Failure> {
+    fn offset(&self, opened: &CoveredTraces) -> Result<usize, Failure> {
         let Some(cursor) = &self.arguments.cursor else { return Ok(0) };
         let place = cursor.split_once('@').filter(|(_, list)| *list == self.of_list(opened));
         place.and_then(|(place, _)| place.parse().ok()).ok_or_else(|| {
@@ -232,23 +232,23 @@ impl Call<'_> {
         })
     }
 
-    fn at(&self, opened: &Opened, place: usize) -> (&'static str, Value) {
+    fn at(&self, opened: &CoveredTraces, place: usize) -> (&'static str, Value) {
         ("cursor", Value::from(format!("{place}@{}", self.of_list(opened))))
     }
 
     /// Returns the call for the next page, after `held` entries from `offset`. If no entry fitted, the same page in
     /// the largest size.
-    fn page(&self, opened: &Opened, offset: usize, held: usize) -> Next {
+    fn page(&self, opened: &CoveredTraces, offset: usize, held: usize) -> Next {
         let mut with = vec![self.at(opened, offset + held)];
         let to = if held > 0 { "go on" } else { "see it in an answer that is large enough" };
         if held == 0 {
-            with.push(("max_tokens", Value::from(MOST)));
+            with.push(("max_tokens", Value::from(MAX_TOKENS)));
         }
         Next { to, tool: Tool::GetTrace.name(), arguments: arguments::again(self.context.sent, &[], &with) }
     }
 
     /// Returns the call for all lines, from the first.
-    fn in_order(&self, opened: &Opened) -> Next {
+    fn in_order(&self, opened: &CoveredTraces) -> Next {
         let arguments = arguments::again(self.context.sent, &[], &[self.at(opened, 0)]);
         Next { to: "see all lines in order", tool: Tool::GetTrace.name(), arguments }
     }

@@ -14,7 +14,7 @@ pub(crate) mod trace_stats;
 use serde_json::Value;
 use tracewarden_service::{OpenTrace, Principal, Service, Summary, Tool};
 
-use crate::answer::{MOST, Next};
+use crate::answer::{MAX_TOKENS, Next};
 use crate::arguments::again;
 use crate::failure::Failure;
 use crate::numbers::{at, lasting, milliseconds};
@@ -34,12 +34,12 @@ pub(crate) struct Context<'a> {
 
 /// Level of detail for a trace: characters of names, and number of services.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Brevity {
+pub(crate) struct DetailLevel {
     pub(crate) name: usize,
     services: usize,
 }
 
-impl Brevity {
+impl DetailLevel {
     /// Whether there is space for optional details.
     pub(crate) fn names_services(self) -> bool {
         self.services > 0
@@ -47,10 +47,10 @@ impl Brevity {
 }
 
 /// Levels that are tried in this order until a response fits.
-pub(crate) const BREVITIES: [Brevity; 3] = [
-    Brevity { name: 80, services: 10 },
-    Brevity { name: 30, services: 3 },
-    Brevity { name: 12, services: 0 },
+pub(crate) const DETAIL_LEVELS: [DetailLevel; 3] = [
+    DetailLevel { name: 80, services: 10 },
+    DetailLevel { name: 30, services: 3 },
+    DetailLevel { name: 12, services: 0 },
 ];
 
 /// Joins service and operation to one name. Each is absent if no column is bound to it.
@@ -93,17 +93,17 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
-    pub(crate) fn of(summary: &Summary, brevity: Brevity) -> Self {
-        let services = summary.services.iter().take(brevity.services);
+    pub(crate) fn of(summary: &Summary, detail_level: DetailLevel) -> Self {
+        let services = summary.services.iter().take(detail_level.services);
         Self {
             trace_id: one_line(&summary.trace_id, 256),
-            root: named_in(summary.root_service.as_deref(), summary.root_name.as_deref(), brevity.name),
+            root: named_in(summary.root_service.as_deref(), summary.root_name.as_deref(), detail_level.name),
             start: at(summary.start),
             duration_ms: summary.duration_nanos.map(milliseconds),
             duration_invalid: summary.duration_invalid.then_some(true),
             spans: summary.span_count,
             errors: summary.error_count,
-            services: services.map(|name| one_line(name, brevity.name)).collect(),
+            services: services.map(|name| one_line(name, detail_level.name)).collect(),
             service_count: summary.services.len(),
         }
     }
@@ -138,13 +138,13 @@ pub(crate) fn counted(count: u64, what: &str) -> String {
 }
 
 /// A trace that is being read.
-pub(crate) struct Opened {
+pub(crate) struct CoveredTraces {
     pub(crate) trace: OpenTrace,
-    pub(crate) seen: Seen,
+    pub(crate) seen: OpenedTrace,
 }
 
 /// A trace with the brief data of its spans.
-pub(crate) struct Seen {
+pub(crate) struct OpenedTrace {
     pub(crate) summary: Summary,
     pub(crate) tree: Tree,
 }
@@ -169,17 +169,21 @@ impl Context<'_> {
 
     /// Returns this call with the largest token limit.
     pub(crate) fn larger(&self) -> Next {
-        let arguments = again(self.sent, &[], &[("max_tokens", Value::from(MOST))]);
+        let arguments = again(self.sent, &[], &[("max_tokens", Value::from(MAX_TOKENS))]);
         Next { to: "see more of it", tool: self.tool.name(), arguments }
     }
 
     /// Opens a trace and reads the brief data of all its spans. No data may be sent before the trace is closed.
-    pub(crate) async fn open(&self, trace_id: &str, columns: Option<Vec<String>>) -> Result<Opened, Failure> {
+    pub(crate) async fn open(
+        &self,
+        trace_id: &str,
+        columns: Option<Vec<String>>,
+    ) -> Result<CoveredTraces, Failure> {
         let mut trace = self.service.open_trace(self.principal, trace_id, columns).await?;
         let summary = trace.summary().await?;
         let spans = trace.brief().await?;
         let tree = busy(|| Tree::new(spans));
-        Ok(Opened { trace, seen: Seen { summary, tree } })
+        Ok(CoveredTraces { trace, seen: OpenedTrace { summary, tree } })
     }
 }
 
@@ -197,7 +201,7 @@ pub(crate) fn left_out(spans: u64) -> String {
     }
 }
 
-impl Seen {
+impl OpenedTrace {
     /// Number of spans that were not read.
     pub(crate) fn left_out(&self) -> u64 {
         self.summary.span_count.saturating_sub(self.tree.spans.len() as u64)

@@ -4,10 +4,10 @@ use rmcp::model::CallToolResult;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tracewarden_service::{AnswerBody, Cuts, QueryRequest, Summary, Tool, View};
+use tracewarden_service::{AnswerBody, PageCursors, QueryRequest, Summary, Tool, View};
 
-use super::{BREVITIES, Brevity, Context, NOTHING, Totals, busy, counted};
-use crate::answer::{Budget, MOST, Next, Rendered, said};
+use super::{Context, DETAIL_LEVELS, DetailLevel, NOTHING, Totals, busy, counted};
+use crate::answer::{Budget, MAX_TOKENS, Next, Rendered, said};
 use crate::arguments::{self, Condition};
 use crate::failure::Failure;
 use crate::span_text::{fenced, one_line};
@@ -99,8 +99,9 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
     let around = answer.schema.searched_around;
     let more = answer.next_cursor.is_some();
     let link = format!("{}/ui/trace/{{trace_id}}", context.origin);
-    let render = |count: usize, brevity: Brevity| {
-        let shown: Vec<Found> = traces.iter().take(count).map(|summary| found(summary, brevity)).collect();
+    let render = |count: usize, detail_level: DetailLevel| {
+        let shown: Vec<Found> =
+            traces.iter().take(count).map(|summary| found(summary, detail_level)).collect();
         let cut = count < traces.len();
         let answer = Answer {
             window: window::said(window),
@@ -114,18 +115,18 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
         };
         Rendered::new(text(&answer, &traces, first), &answer)
     };
-    busy(|| budget.fit_briefly(&BREVITIES, traces.len(), render))
+    busy(|| budget.fit_briefly(&DETAIL_LEVELS, traces.len(), render))
 }
 
-fn found(summary: &Summary, brevity: Brevity) -> Found {
+fn found(summary: &Summary, detail_level: DetailLevel) -> Found {
     let matched = summary.matched_span_ids.iter().take(MAX_MATCHED);
     Found {
-        totals: Totals::of(summary, brevity),
+        totals: Totals::of(summary, detail_level),
         matched_span_ids: matched.map(|id| one_line(id, 64)).collect(),
     }
 }
 
-fn next(sent: &Value, traces: &[Summary], count: usize, cuts: &Cuts) -> Vec<Next> {
+fn next(sent: &Value, traces: &[Summary], count: usize, cuts: &PageCursors) -> Vec<Next> {
     let mut next = Vec::new();
     let shown = || traces.iter().take(count);
     let failed = shown().find(|summary| summary.error_count.is_some_and(|errors| errors > 0));
@@ -138,7 +139,7 @@ fn next(sent: &Value, traces: &[Summary], count: usize, cuts: &Cuts) -> Vec<Next
     }
     let tool = Tool::QueryTraces.name();
     if count == 0 && !traces.is_empty() {
-        let arguments = arguments::again(sent, &[], &[("max_tokens", json!(MOST))]);
+        let arguments = arguments::again(sent, &[], &[("max_tokens", json!(MAX_TOKENS))]);
         next.push(Next { to: "see them in an answer that is large enough", tool, arguments });
         return next;
     }

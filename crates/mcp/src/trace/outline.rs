@@ -95,12 +95,12 @@ impl Outline {
     /// Returns the `count` most relevant lines, each with all its ancestors: failed lines and ancestors of these
     /// first, then the longest.
     pub(crate) fn most_telling(&self, count: usize) -> Vec<Shown> {
-        let mut open: BinaryHeap<Weighed> = BinaryHeap::new();
+        let mut open: BinaryHeap<CostedLine> = BinaryHeap::new();
         let tops = self.lines.iter().enumerate().filter(|(_, line)| line.depth == 0);
         open.extend(tops.map(|(place, line)| self.weighed(place, line)));
         let mut chosen = Vec::new();
         while chosen.len() < count
-            && let Some(Weighed { place, .. }) = open.pop()
+            && let Some(CostedLine { place, .. }) = open.pop()
         {
             chosen.push(place);
             let children = self.lines.get(place).into_iter().flat_map(|line| &line.children);
@@ -110,10 +110,10 @@ impl Outline {
         self.with_hidden(chosen)
     }
 
-    fn weighed(&self, place: usize, line: &Line) -> Weighed {
+    fn weighed(&self, place: usize, line: &Line) -> CostedLine {
         let failed = if line.errors + line.errors_below > 0 { 1.0 } else { 0.0 };
         let share = (line.longest as f64 / self.duration as f64).min(1.0);
-        Weighed { weight: failed + share, place }
+        CostedLine { weight: failed + share, place }
     }
 
     fn with_hidden(&self, chosen: Vec<usize>) -> Vec<Shown> {
@@ -127,30 +127,30 @@ impl Outline {
     }
 }
 
-struct Weighed {
+struct CostedLine {
     weight: f64,
     place: usize,
 }
 
-impl Ord for Weighed {
+impl Ord for CostedLine {
     fn cmp(&self, other: &Self) -> Ordering {
         self.weight.total_cmp(&other.weight).then(other.place.cmp(&self.place))
     }
 }
 
-impl PartialOrd for Weighed {
+impl PartialOrd for CostedLine {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Weighed {
+impl PartialEq for CostedLine {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl Eq for Weighed {}
+impl Eq for CostedLine {}
 
 /// Groups spans by kind; kinds with few spans stay ungrouped. Ordered by earliest start.
 fn grouped(tree: &Tree, spans: &[usize]) -> Vec<Vec<usize>> {

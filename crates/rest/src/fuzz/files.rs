@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::fuzzing::{self, soon, target, texts};
 use crate::policy_file::{MemberFault, PolicyFile, TestsDocument};
 use crate::policy_suite::{SuiteFault, resolve};
-use crate::text::{Document, Fault, Place, yaml};
+use crate::text::{Document, Fault, SourcePosition, yaml};
 
 fn seeds() -> Vec<Vec<u8>> {
     let mut seeds = texts([
@@ -26,7 +26,7 @@ fn seeds() -> Vec<Vec<u8>> {
 }
 
 /// Checks that the line and column are those of a character or of an end.
-fn is_there(text: &str, place: Place) {
+fn is_there(text: &str, place: SourcePosition) {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     // YAML treats a lone carriage return as the end of a line, JSON does not.
     if text.replace("\r\n", "").contains('\r') {

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::{Content, Fault, Lines as TextLines, MAX_DEPTH, Node, Place, Values};
+use super::{Content, Fault, Lines as TextLines, MAX_DEPTH, Node, SourcePosition, Values};
 use crate::json::JsonNumber;
 
 /// Parses a document.
@@ -15,9 +15,9 @@ use crate::json::JsonNumber;
 /// # Errors
 /// When the text is not JSON, a name occurs twice, or the document is too deep or has too many values.
 pub(super) fn read(text: &str, values: Values) -> Result<Node, Fault> {
-    let raw: &RawValue =
-        serde_json::from_str(text).map_err(|error| at(text, &error, Place { line: 1, column: 1 }))?;
-    let lines = Lines { text, last: Cell::new((0, Place { line: 1, column: 1 })), values };
+    let raw: &RawValue = serde_json::from_str(text)
+        .map_err(|error| at(text, &error, SourcePosition { line: 1, column: 1 }))?;
+    let lines = Lines { text, last: Cell::new((0, SourcePosition { line: 1, column: 1 })), values };
     node(raw.get(), &lines, 1)
 }
 
@@ -25,17 +25,17 @@ pub(super) fn read(text: &str, values: Values) -> Result<Node, Fault> {
 /// document is scanned only once, however long its lines are.
 struct Lines<'a> {
     text: &'a str,
-    last: Cell<(usize, Place)>,
+    last: Cell<(usize, SourcePosition)>,
     values: Values,
 }
 
 impl Lines<'_> {
     /// Returns the position where a part of the text begins.
-    fn place(&self, part: &str) -> Place {
+    fn place(&self, part: &str) -> SourcePosition {
         let offset = (part.as_ptr() as usize).saturating_sub(self.text.as_ptr() as usize);
         let (from, mut place) = match self.last.get() {
             (last, place) if last <= offset => (last, place),
-            _ => (0, Place { line: 1, column: 1 }),
+            _ => (0, SourcePosition { line: 1, column: 1 }),
         };
         let passed = self.text.get(from..offset).unwrap_or_default();
         let ends = passed.matches('\n').count();
@@ -60,7 +60,7 @@ fn node(raw: &str, lines: &Lines<'_>, depth: usize) -> Result<Node, Fault> {
     let content = match raw.as_bytes().first() {
         Some(b'{') => {
             let Members(members) = serde_json::from_str(raw).map_err(failed)?;
-            let mut object: Vec<(String, Place, Node)> = Vec::with_capacity(members.len());
+            let mut object: Vec<(String, SourcePosition, Node)> = Vec::with_capacity(members.len());
             let mut names = std::collections::BTreeSet::new();
             for (name, value) in members {
                 let place = lines.place(value.get());
@@ -94,14 +94,14 @@ fn node(raw: &str, lines: &Lines<'_>, depth: usize) -> Result<Node, Fault> {
 
 /// Returns a fault for an error in a part of the text that begins at `from`. The parser counts bytes from the beginning of its
 /// input.
-fn at(part: &str, error: &serde_json::Error, from: Place) -> Fault {
+fn at(part: &str, error: &serde_json::Error, from: SourcePosition) -> Fault {
     let message = error.to_string();
     let message = message.rsplit_once(" at line ").map_or(message.as_str(), |(message, _)| message);
     let line = from.line + error.line().saturating_sub(1);
     let before = part.split('\n').nth(error.line().saturating_sub(1)).unwrap_or_default().bytes();
     let before = before.take(error.column().saturating_sub(1)).filter(|byte| byte & 0xc0 != 0x80).count();
     let column = if error.line() > 1 { before + 1 } else { from.column + before };
-    Fault::new(Place { line, column: column.max(1) }, format!("not JSON: {message}"))
+    Fault::new(SourcePosition { line, column: column.max(1) }, format!("not JSON: {message}"))
 }
 
 /// Members of an object in their order, each as raw text.

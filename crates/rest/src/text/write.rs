@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 
-use tracewarden_service::is_deceptive;
+use tracewarden_service::is_invisible_or_bidi_control;
 
 use crate::json::Json;
 
@@ -197,7 +197,7 @@ fn is_visible(character: char) -> bool {
     // Private use areas, noncharacters, and characters that change the display of the previous one.
     let strange =
         matches!(u32::from(character), 0xE000..=0xF8FF | 0xFE00..=0xFE0F | 0xFFFE..=0xFFFF | 0xE_0000..);
-    !strange && !is_deceptive(character) && (character == ' ' || !character.is_whitespace())
+    !strange && !is_invisible_or_bidi_control(character) && (character == ' ' || !character.is_whitespace())
 }
 
 #[cfg(test)]

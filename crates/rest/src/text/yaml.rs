@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, StrInput};
 
-use super::{Content, Fault, Lines, MAX_DEPTH, Node, Place, Values};
+use super::{Content, Fault, Lines, MAX_DEPTH, Node, SourcePosition, Values};
 use crate::json::JsonNumber;
 
 const EXPRESSION_ADVICE: &str = "put an expression in single quotes, or on the lines after `|`";
@@ -19,16 +19,16 @@ pub(super) fn read(text: &str, values: Values) -> Result<Node, Fault> {
 
 /// Returns the position, limited to the end of its line: for an invalid directive, the parser counts bytes and may go past it. A
 /// lone carriage return ends a line too.
-fn within(text: &str, place: Place) -> Place {
+fn within(text: &str, place: SourcePosition) -> SourcePosition {
     let text = text.replace("\r\n", "\n");
     let line = text.split(['\n', '\r']).nth(place.line.saturating_sub(1));
     let length = line.map(|line| line.chars().count());
-    Place { column: length.map_or(place.column, |length| place.column.min(length + 1)), ..place }
+    SourcePosition { column: length.map_or(place.column, |length| place.column.min(length + 1)), ..place }
 }
 
 fn document(text: &str, values: Values) -> Result<Node, Fault> {
     let mut reader = Reader { text, events: Parser::new_from_str(text), values };
-    let start = Place { line: 1, column: 1 };
+    let start = SourcePosition { line: 1, column: 1 };
     loop {
         match reader.next()? {
             (Event::StreamEnd, _) => return Err(Fault::new(start, "the document is empty")),
@@ -48,8 +48,8 @@ struct Reader<'a> {
     values: Values,
 }
 
-fn place(span: &Span) -> Place {
-    Place { line: span.start.line(), column: span.start.col() + 1 }
+fn place(span: &Span) -> SourcePosition {
+    SourcePosition { line: span.start.line(), column: span.start.col() + 1 }
 }
 
 /// Returns how the lines of a scalar are written in the document.
@@ -78,14 +78,14 @@ impl<'a> Reader<'a> {
 
     fn unreadable(&self, error: &ScanError) -> Fault {
         let marker = error.marker();
-        let place = Place { line: marker.line(), column: marker.col() + 1 };
+        let place = SourcePosition { line: marker.line(), column: marker.col() + 1 };
         let advice = if self.within_expression(place) { EXPRESSION_ADVICE } else { "" };
         let separator = if advice.is_empty() { "" } else { "; " };
         Fault::new(place, format!("not YAML: {}{separator}{advice}", error.info()))
     }
 
     /// Whether the position is probably in a policy's expression that begins with or contains a YAML indicator.
-    fn within_expression(&self, place: Place) -> bool {
+    fn within_expression(&self, place: SourcePosition) -> bool {
         let before = place.line.saturating_sub(2);
         self.text.lines().skip(before).take(place.line - before).any(|line| line.contains("expression:"))
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use tracewarden_appdb::{DbError, ModelState, Policy, WriteTx};
 
-use super::{AccessFile, Adoption, ModelChange, PolicyWarning, Prepared, RunTests};
+use super::{AccessFile, Mode, ModelChange, PolicyWarning, Prepared, RunTests};
 use crate::audit_detail::{bounded_member, difference};
 use crate::error::ServiceError;
 use crate::model_change::{change_detail, no_change};
@@ -47,7 +47,7 @@ impl Service {
             self.run_tests(prepared.after.clone(), tests).await?.require_passed()?;
             self.put_in_force(admin, "model.import", None, prepared).await
         };
-        self.note_refusal(admin, "model.import", None, result.await).await
+        self.audit_denial(admin, "model.import", None, result.await).await
     }
 
     /// Restores the model of an earlier change. Its tests may fail, as they may have at that time; a note says so.
@@ -85,7 +85,7 @@ impl Service {
             }
             self.put_in_force(admin, "model.restore", Some(&target), prepared).await
         };
-        self.note_refusal(admin, "model.restore", Some(&target), result.await).await
+        self.audit_denial(admin, "model.restore", Some(&target), result.await).await
     }
 
     async fn prepare_for(
@@ -98,7 +98,7 @@ impl Service {
         let current = self.export_model(admin).await?;
         // Checked first, so that a caller with an outdated version gets this error and not its consequences.
         if_match.check(Some(current.version))?;
-        self.prepare_model(current, file, Adoption::Compared).await
+        self.prepare_model(current, file, Mode::Apply).await
     }
 
     async fn put_in_force(

@@ -7,11 +7,11 @@ use std::time::Duration;
 use tracewarden_appdb::ModelState;
 
 use crate::error::{FieldError, ServiceError};
-use crate::evaluation::Asked;
+use crate::evaluation::CancelOnDrop;
 use crate::service::Service;
 
 /// Time-out for all tests of a file, including the wait in the queue.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Runs the tests of a model on its roles, and stops soon after the flag is set. Errors, with JSON Pointers, are those that
 /// prevent the tests from being run.
@@ -72,16 +72,16 @@ impl Service {
         if state.tests.is_empty() {
             return Ok(TestRun::default());
         }
-        let asked = Asked(Arc::default());
+        let asked = CancelOnDrop(Arc::default());
         let stopped = Arc::clone(&asked.0);
-        let running = self.examining().run(move || run(&state, &stopped));
-        match tokio::time::timeout(PATIENCE, running).await {
+        let running = self.analysis().run(move || run(&state, &stopped));
+        match tokio::time::timeout(TIMEOUT, running).await {
             Ok(result) => result?.map_err(ServiceError::Refused),
             Err(_) => {
                 let detail = format!(
                     "the tests did not end within {} seconds: reduce the number or size of the tests, or try \
                      again when the service has less load",
-                    PATIENCE.as_secs()
+                    TIMEOUT.as_secs()
                 );
                 Err(ServiceError::refused("/tests", "tests_failed", detail))
             }

@@ -20,7 +20,7 @@ use crate::service::blocking;
 const DECIDING_MAX_BYTES: usize = 4 * LITTLE_BYTES;
 /// Time-out for evaluating all policies on their spans; the explanation of a policy that is not evaluated in time omits its
 /// deciding parts.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A trace that the caller may read.
 pub(super) struct Trace<'a> {
@@ -174,7 +174,7 @@ fn decided(
     caller: &Caller,
     stopped: &AtomicBool,
 ) -> Vec<(usize, DecidedBy)> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     let mut decided = Vec::new();
     for Wanted { at, expression, span, satisfied } in wanted {
         if stopped.load(Ordering::Relaxed) || Instant::now() >= deadline {

@@ -157,7 +157,7 @@ impl Applied {
         let Some((_, source)) = opening else { return refused(ExplainVerdict::NotSatisfied) };
         // The policy of the key is the last element, after the policies, whose number equals that of the sources.
         let within = self.policies.key_constraint.is_none() || found.each.last().is_some_and(satisfied);
-        let verdict = if within { ExplainVerdict::Opened } else { ExplainVerdict::KeyConstraint };
+        let verdict = if within { ExplainVerdict::CoveredTraces } else { ExplainVerdict::KeyConstraint };
         Decision { verdict, source: Some(source), why: None }
     }
 }

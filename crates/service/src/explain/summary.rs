@@ -22,7 +22,9 @@ pub(super) fn of(applied: &Applied, decision: &Decision, spans: u64, own: bool) 
         None => missing.to_owned(),
     };
     match decision.verdict {
-        ExplainVerdict::Opened => format!("{who} {sees} this trace: {} grants access", source("a policy")),
+        ExplainVerdict::CoveredTraces => {
+            format!("{who} {sees} this trace: {} grants access", source("a policy"))
+        }
         ExplainVerdict::NoPolicy => format!("{who} {not} this trace: none of {of_theirs} roles has a policy"),
         ExplainVerdict::NotSatisfied => {
             let policies = match applied.policies.policies.len() {

@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher as _};
 use tracewarden_policy::Predicate;
 use tracewarden_tracestore::{Comparison, MAX_IMPACT_PREDICATES};
 
-use super::people::{People, Person};
+use super::people::{Subject, Subjects};
 
 /// Maximum number of predicates on one side of a comparison; more are combined into one.
 const MOST_OF_A_SIDE: usize = 16;
@@ -23,7 +23,7 @@ pub(super) struct Batch<'a> {
     /// Index of the comparison of the role in isolation.
     pub(super) role: Option<usize>,
     /// Users with the index of their comparison.
-    pub(super) people: Vec<(&'a Person, usize)>,
+    pub(super) people: Vec<(&'a Subject, usize)>,
     numbers: HashMap<u64, Vec<usize>>,
     places: HashMap<Comparison, usize>,
 }
@@ -31,7 +31,7 @@ pub(super) struct Batch<'a> {
 /// Distributes all comparisons over as few statements as the limit on predicates allows. The first one contains the
 /// comparison of the role in isolation, and little else if the users have many policies: it is answered even if there is no
 /// time for more.
-pub(super) fn batches(people: &People, of_role: bool) -> Vec<Batch<'_>> {
+pub(super) fn batches(people: &Subjects, of_role: bool) -> Vec<Batch<'_>> {
     let mut batches = Vec::new();
     let mut batch = Batch::default();
     if of_role {
@@ -43,7 +43,7 @@ pub(super) fn batches(people: &People, of_role: bool) -> Vec<Batch<'_>> {
             batch.role = Some(batch.place(&few(&before), &few(&after)));
         }
     }
-    let users = if people.is_nobody { &[] } else { people.compared.as_slice() };
+    let users = if people.is_synthetic { &[] } else { people.compared.as_slice() };
     if batch.role.is_some() {
         let mut of_all = Batch::default();
         for person in users.iter().take(MANY) {
@@ -68,7 +68,7 @@ pub(super) fn batches(people: &People, of_role: bool) -> Vec<Batch<'_>> {
 }
 
 /// Returns the distinct predicates of these users' policies; `None` if they are too large for one statement.
-fn distinct(people: &People, access: fn(&Person) -> &[Predicate]) -> Option<Vec<Predicate>> {
+fn distinct(people: &Subjects, access: fn(&Subject) -> &[Predicate]) -> Option<Vec<Predicate>> {
     let (mut known, mut distinct, mut size) = (Known::default(), Vec::new(), 0_u64);
     for predicate in people.compared.iter().flat_map(access) {
         if known.insert(predicate) {
@@ -179,20 +179,20 @@ mod tests {
     }
 
     /// Creates members of a role whose policy changes, each with another policy of their own.
-    fn members(many: usize) -> People {
+    fn members(many: usize) -> Subjects {
         let access = |of_role: usize, own: usize| {
             let mut access = Access::default();
             access.of_role = vec![team(of_role)];
             access.all = vec![team(of_role), team(own)];
             access
         };
-        let person = |number: usize| Person {
+        let person = |number: usize| Subject {
             username: format!("member-{number}"),
             before: access(0, number + 2),
             after: access(1, number + 2),
         };
-        let compared: Vec<Person> = (0..many).map(person).collect();
-        let mut people = People::default();
+        let compared: Vec<Subject> = (0..many).map(person).collect();
+        let mut people = Subjects::default();
         (people.members, people.compared) = (many as u64, compared);
         people
     }

@@ -32,7 +32,7 @@ const COMPILING_SHARE: f64 = 0.25;
 
 /// One user, or the role in isolation.
 #[derive(Debug, Clone)]
-pub(crate) struct Person {
+pub(crate) struct Subject {
     pub(super) username: String,
     pub(super) before: Access,
     pub(crate) after: Access,
@@ -71,21 +71,21 @@ impl Access {
 
 /// Users whom a change may affect.
 #[derive(Debug, Default)]
-pub(crate) struct People {
+pub(crate) struct Subjects {
     /// Number of users, compared or not.
     pub(super) members: u64,
     /// Users who can be compared; a synthetic user who has the role alone, if no user has it.
-    pub(crate) compared: Vec<Person>,
+    pub(crate) compared: Vec<Subject>,
     /// Whether no user has the role, and `compared` contains the synthetic user.
-    pub(super) is_nobody: bool,
+    pub(super) is_synthetic: bool,
     pub(crate) referenced_fields: Vec<Arc<MarkedField>>,
     notes: Vec<String>,
 }
 
-impl People {
+impl Subjects {
     /// Returns the number of users who can be compared.
     pub(super) fn compared(&self) -> u64 {
-        if self.is_nobody { 0 } else { self.compared.len() as u64 }
+        if self.is_synthetic { 0 } else { self.compared.len() as u64 }
     }
 
     /// Returns the number of users, compared or not.
@@ -94,13 +94,13 @@ impl People {
     }
 
     /// Whether no user has the role, and only the synthetic user is compared.
-    pub(crate) fn is_nobody(&self) -> bool {
-        self.is_nobody
+    pub(crate) fn is_synthetic(&self) -> bool {
+        self.is_synthetic
     }
 
     pub(crate) fn note(&mut self, notes: &mut Vec<String>) {
         notes.append(&mut self.notes);
-        let broken = |access: fn(&Person) -> &Access| {
+        let broken = |access: fn(&Subject) -> &Access| {
             let refused = self.compared.iter().filter_map(move |person| access(person).refused.as_ref());
             let sources: BTreeSet<String> =
                 refused.map(|broken| format!("{} {}", named(&broken.source), why(broken.reason))).collect();
@@ -149,14 +149,14 @@ impl People {
 
 /// Distinct predicates of all users, to hold equal ones once.
 #[derive(Default)]
-struct Held {
+struct PredicateInterner {
     known: HashMap<u64, Vec<Predicate>>,
     /// Total size in predicate nodes as written.
     size: u64,
 }
 
-impl Held {
-    fn shared(&mut self, mut person: Person) -> Person {
+impl PredicateInterner {
+    fn shared(&mut self, mut person: Subject) -> Subject {
         for Access { all, of_role, .. } in [&mut person.before, &mut person.after] {
             for predicate in all.iter_mut().chain(of_role) {
                 let alike = self.known.entry(hash(predicate)).or_default();
@@ -191,7 +191,7 @@ impl Change<'_> {
     }
 }
 
-fn referenced_fields(people: &[Person]) -> Vec<Arc<MarkedField>> {
+fn referenced_fields(people: &[Subject]) -> Vec<Arc<MarkedField>> {
     let sides = people.iter().flat_map(|person| [&person.before, &person.after]);
     let mut fields: Vec<Arc<MarkedField>> = Vec::new();
     for field in sides.flat_map(Access::fields) {
@@ -204,10 +204,10 @@ fn referenced_fields(people: &[Person]) -> Vec<Arc<MarkedField>> {
 
 impl Service {
     /// Reads the users whom a change may affect, and compiles their policies within a share of the time until `deadline`.
-    pub(crate) async fn people(&self, change: &Change<'_>, deadline: Instant) -> Result<People, Failure> {
+    pub(crate) async fn people(&self, change: &Change<'_>, deadline: Instant) -> Result<Subjects, Failure> {
         let share = deadline.saturating_duration_since(Instant::now()).mul_f64(COMPILING_SHARE);
         let deadline = Instant::now() + share;
-        let mut people = People::default();
+        let mut people = Subjects::default();
         let mut tx = self.db().begin_read().await?;
         let (seen, _) = tx.audit_head().await?;
         let holders = match change.role {
@@ -216,7 +216,7 @@ impl Service {
         };
         drop(tx);
         let mut walk = UserWalk::over(change.role, USERS_MAX);
-        let (mut held, mut stopped) = (Held::default(), None);
+        let (mut held, mut stopped) = (PredicateInterner::default(), None);
         while stopped.is_none()
             && let Some(mut users) = walk.next(self.db()).await?
         {
@@ -258,7 +258,7 @@ impl Service {
         {
             let roles = BTreeSet::from([role.to_owned()]);
             let nobody = Caller { roles, ..Caller::default() };
-            people.is_nobody = true;
+            people.is_synthetic = true;
             people.compared = self.compiled_for(change, vec![nobody]).await?;
         }
         if self.db().begin_read().await?.access_changed_since(seen).await? {
@@ -270,19 +270,19 @@ impl Service {
         Ok(people)
     }
 
-    async fn compiled_for(&self, change: &Change<'_>, callers: Vec<Caller>) -> Result<Vec<Person>, Failure> {
+    async fn compiled_for(&self, change: &Change<'_>, callers: Vec<Caller>) -> Result<Vec<Subject>, Failure> {
         let compiled = self.compiled();
         let (before, after) = (change.before.clone(), change.after.clone());
         let role = change.role.map(str::to_owned);
         let work = move || {
-            let person = |caller: Caller| Person {
+            let person = |caller: Caller| Subject {
                 username: caller.username.clone(),
                 before: side(&before, role.as_deref(), &caller, &compiled),
                 after: side(&after, role.as_deref(), &caller, &compiled),
             };
             callers.into_iter().map(person).collect()
         };
-        Ok(self.examining().run(work).await?)
+        Ok(self.analysis().run(work).await?)
     }
 }
 

@@ -9,12 +9,12 @@ use tracewarden_appdb::{ADMIN_ROLE, Policy};
 use tracewarden_model::{Timestamp, Window};
 use tracewarden_tracestore::Cost;
 
-use super::{Among, Beside, Change, Failure, ImpactAnswer, ModelSide, People, noted};
+use super::{Change, CollateralCount, CountedTraces, Failure, ImpactAnswer, ModelSide, Subjects, noted};
 use crate::access::Access;
 use crate::audit::Outcome;
 use crate::error::ServiceError;
-use crate::overshare::{OvershareAnswer, Spreading, by_of};
-use crate::pending::Prepared;
+use crate::open_audit_record::Prepared;
+use crate::overshare::{CollateralRequest, OvershareAnswer, by_of};
 use crate::principal::Administrator;
 use crate::query_input;
 use crate::roles::{Checks, check_members, no_case_conflict, policies_detail};
@@ -31,7 +31,7 @@ const LOOKING_SHARE: f64 = 0.95;
 /// Share of that for the comparison; the rest is for collateral access.
 const COMPARING_SHARE: f64 = 0.85;
 /// Time-out of a search whose cost is measured.
-const SEARCH_PATIENCE: Duration = Duration::from_secs(3);
+const SEARCH_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Request for a preview.
 #[derive(Debug, Clone, Default)]
@@ -76,7 +76,7 @@ struct Plan {
     before: ModelSide,
     after: ModelSide,
     window: Window,
-    by: Option<Spreading>,
+    by: Option<CollateralRequest>,
 }
 
 impl Service {
@@ -93,18 +93,19 @@ impl Service {
         let begun = Instant::now();
         let role = request.role.as_str();
         let checked = self.check_preview(&request).await;
-        let patience = self.note_refusal(admin, POLICY_PREVIEW, Some(role), checked).await?;
+        let timeout = self.audit_denial(admin, POLICY_PREVIEW, Some(role), checked).await?;
         let prepare = || self.prepare_preview(admin, &request).boxed();
-        let (access, plan, mut pending) = self.begin_read(admin, POLICY_PREVIEW, Some(role), prepare).await?;
+        let (access, plan, mut open_audit_record) =
+            self.begin_read(admin, POLICY_PREVIEW, Some(role), prepare).await?;
         let Plan { before, after, window, by } = plan;
         let asked = self.asked(&access, Some(window), &[]);
-        let patience = patience.mul_f64(LOOKING_SHARE);
-        let deadline = begun + patience;
+        let timeout = timeout.mul_f64(LOOKING_SHARE);
+        let deadline = begun + timeout;
         let change = Change { before: &before, after: &after, role: Some(role), window };
         let by = by.filter(|_| request.policies.is_some());
-        let mut beside = by.as_ref().map(|by| Beside { by, deadline, counted: None });
+        let mut beside = by.as_ref().map(|by| CollateralCount { by, deadline, counted: None });
         let compared = async {
-            let comparing = begun + patience.mul_f64(COMPARING_SHARE);
+            let comparing = begun + timeout.mul_f64(COMPARING_SHARE);
             let mut people = self.people(&change, comparing).await?;
             let impact =
                 self.impact_within(&access, &change, &mut people, comparing, beside.as_mut()).await?;
@@ -112,10 +113,10 @@ impl Service {
         };
         let (people, mut impact) = match compared.await {
             Ok(compared) => compared,
-            Err(failure) => return Err(pending.fail(failure.told_in_time(&asked)).await),
+            Err(failure) => return Err(open_audit_record.fail(failure.told_in_time(&asked)).await),
         };
         let overshare = match beside {
-            Some(Beside { by, counted, .. }) => {
+            Some(CollateralCount { by, counted, .. }) => {
                 let told = match counted {
                     Some((groups, fraction)) => {
                         let (members, cost) = (people.members(), impact.cost);
@@ -148,7 +149,7 @@ impl Service {
             }
         };
         let search = self.search_costs(&access, window, &people, deadline).await;
-        pending.complete(Outcome::Success, None).await?;
+        open_audit_record.complete(Outcome::Success, None).await?;
         Ok(PolicyPreview { role: request.role, impact, overshare, search })
     }
 
@@ -158,7 +159,7 @@ impl Service {
         &self,
         access: &Access,
         window: Window,
-        people: &People,
+        people: &Subjects,
         deadline: Instant,
     ) -> SearchCosts {
         let from = window.from().max(window.to().saturating_sub(Window::DEFAULT_NANOS));
@@ -166,12 +167,12 @@ impl Service {
             return SearchCosts::default();
         };
         // The amount of data that a search reads reveals something about spans, too.
-        if self.among() == Among::Readable {
+        if self.among() == CountedTraces::Readable {
             return SearchCosts::default();
         }
         let mut costs = [None, None];
         for (cost, side) in costs.iter_mut().zip([&person.before, &person.after]) {
-            let left = deadline.saturating_duration_since(Instant::now()).min(SEARCH_PATIENCE);
+            let left = deadline.saturating_duration_since(Instant::now()).min(SEARCH_TIMEOUT);
             let (limit, predicates) = (self.settings().limits.default_limit, side.opening());
             let found = access.store.search_cost(
                 &access.binding,
@@ -197,7 +198,7 @@ impl Service {
             }
             None => drop(validate::findable(&request.role, "role")?),
         }
-        patience(request.seconds)
+        timeout(request.seconds)
     }
 
     async fn prepare_preview(
@@ -219,7 +220,7 @@ impl Service {
         match &request.policies {
             Some(policies) => {
                 let (policies, model) = (policies.clone(), before.model.clone());
-                let checks = self.examining().run(move || Checks::of(policies, model)).await?;
+                let checks = self.analysis().run(move || Checks::of(policies, model)).await?;
                 checks.checked?;
                 no_case_conflict(&request.role, before.roles.keys())?;
                 after.roles.insert(request.role.clone(), checks.policies);
@@ -231,7 +232,7 @@ impl Service {
         }
         let by = match &request.by {
             Some(by) => Some(by_of(by, &before.model, &access.binding)?),
-            None => Spreading::default_of(&access.binding),
+            None => CollateralRequest::default_of(&access.binding),
         };
         let detail = json!({
             "from": window.from().to_string(),
@@ -245,7 +246,7 @@ impl Service {
 }
 
 /// Returns the time-out of a preview.
-pub(crate) fn patience(seconds: Option<i64>) -> Result<Duration, ServiceError> {
+pub(crate) fn timeout(seconds: Option<i64>) -> Result<Duration, ServiceError> {
     let seconds = seconds.unwrap_or(SECONDS);
     match u64::try_from(seconds) {
         Ok(whole) if (1..=MOST_SECONDS).contains(&seconds) => Ok(Duration::from_secs(whole)),

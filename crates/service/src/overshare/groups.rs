@@ -4,11 +4,11 @@
 use std::collections::HashMap;
 
 use tracewarden_policy::Predicate;
-use tracewarden_tracestore::{MAX_OPENINGS, Shared};
+use tracewarden_tracestore::{CollateralValues, MAX_PREDICATE_SETS};
 
-use crate::impact::{People, hash};
+use crate::impact::{Subjects, hash};
 
-/// Maximum number of groups that are counted, in statements of [`MAX_OPENINGS`].
+/// Maximum number of groups that are counted, in statements of [`MAX_PREDICATE_SETS`].
 const MAX_GROUPS: usize = 256;
 /// Maximum total size of the predicates of one statement, in nodes as written: the limit for one caller's policies.
 const MAX_SIZE: u64 = 20_000;
@@ -24,7 +24,7 @@ struct Group {
 pub(super) struct Batch {
     pub(super) predicates: Vec<Predicate>,
     /// Numbers of the predicates of each group.
-    pub(super) openings: Vec<Vec<usize>>,
+    pub(super) predicate_sets: Vec<Vec<usize>>,
 }
 
 /// All groups of a role, and their counts.
@@ -48,17 +48,17 @@ pub(crate) struct Groups {
 /// Collateral access of the members who have the most.
 #[derive(Debug)]
 pub(super) struct Worst {
-    pub(super) shared: Shared,
+    pub(super) shared: CollateralValues,
     pub(super) members: u64,
     /// Share of the traces that was counted.
     pub(super) fraction: f64,
 }
 
 impl Groups {
-    pub(crate) fn of(people: &People) -> Self {
+    pub(crate) fn of(people: &Subjects) -> Self {
         let asked = people.compared.iter().map(|person| person.after.by_role());
         // The synthetic user, who stands for a role without members, is not a member.
-        Self::grouped(asked, u64::from(!people.is_nobody()))
+        Self::grouped(asked, u64::from(!people.is_synthetic()))
     }
 
     fn grouped<'a>(asked: impl Iterator<Item = &'a [Predicate]>, each: u64) -> Self {
@@ -99,12 +99,12 @@ impl Groups {
     pub(super) fn batches(&self) -> Vec<Batch> {
         let (mut batches, mut predicates, mut size) = (Vec::new(), Vec::new(), 0_u64);
         let batch = |predicates: Vec<Predicate>| {
-            let openings = (0..predicates.len()).map(|number| vec![number]).collect();
-            Batch { predicates, openings }
+            let predicate_sets = (0..predicates.len()).map(|number| vec![number]).collect();
+            Batch { predicates, predicate_sets }
         };
         for Group { asked, .. } in &self.groups {
             let predicate = Predicate::any(asked.iter().cloned());
-            let full = predicates.len() >= MAX_OPENINGS;
+            let full = predicates.len() >= MAX_PREDICATE_SETS;
             if full || (!predicates.is_empty() && size.saturating_add(predicate.size()) > MAX_SIZE) {
                 batches.push(batch(std::mem::take(&mut predicates)));
                 size = 0;
@@ -122,19 +122,19 @@ impl Groups {
         let of = |group: &Group| group.asked.iter().map(&number).collect::<Option<Vec<usize>>>();
         let size = self.groups.iter().flat_map(|group| &group.asked).map(Predicate::size);
         let is_large = size.fold(0, u64::saturating_add) > MAX_SIZE;
-        if self.groups.len() > MAX_OPENINGS || is_large {
+        if self.groups.len() > MAX_PREDICATE_SETS || is_large {
             return None;
         }
         self.groups.iter().map(of).collect()
     }
 
     /// Adds the results of the next groups.
-    pub(crate) fn learn(&mut self, found: Vec<Shared>, fraction: f64) {
+    pub(crate) fn learn(&mut self, found: Vec<CollateralValues>, fraction: f64) {
         for (group, shared) in self.groups.iter().skip(self.learned).zip(found) {
             self.learned += 1;
             self.counted += group.members;
             self.shared += if shared.only_shared > 0 { group.members } else { 0 };
-            let key = |shared: &Shared| (shared.only_shared, shared.distinct, shared.traces);
+            let key = |shared: &CollateralValues| (shared.only_shared, shared.distinct, shared.traces);
             // Among equal results the largest group wins, which came first.
             if self.worst.as_ref().is_none_or(|worst| key(&shared) > key(&worst.shared)) {
                 self.worst = Some(Worst { shared, members: group.members, fraction });
@@ -196,8 +196,8 @@ mod tests {
         vec![Predicate::atom(Atom::CompareText(Relation::Eq, field, value))]
     }
 
-    fn shared(only_shared: u64) -> Shared {
-        Shared { only_shared, distinct: 9, traces: 9, ..Shared::default() }
+    fn shared(only_shared: u64) -> CollateralValues {
+        CollateralValues { only_shared, distinct: 9, traces: 9, ..CollateralValues::default() }
     }
 
     #[test]
@@ -206,7 +206,7 @@ mod tests {
         let mut groups = Groups::grouped(asked.iter().map(Vec::as_slice), 1);
         let batches = groups.batches();
         assert_eq!((batches.len(), &batches[0].predicates), (1, &[asking(2), asking(1)].concat()));
-        assert_eq!(batches[0].openings, [vec![0], vec![1]]);
+        assert_eq!(batches[0].predicate_sets, [vec![0], vec![1]]);
         // Numbers among other predicates; `None` if one of the groups' predicates is missing.
         let known = [asking(1), asking(7), asking(2)].concat();
         let number = |predicate: &Predicate| known.iter().position(|known| known == predicate);
@@ -246,15 +246,15 @@ mod tests {
         let asked: Vec<Vec<Predicate>> = (0..most).map(asking).collect();
         let mut groups = Groups::grouped(asked.iter().map(Vec::as_slice), 1);
         let batches = groups.batches();
-        assert_eq!(batches.len(), MAX_GROUPS / MAX_OPENINGS);
-        assert!(batches.iter().all(|batch| batch.predicates.len() == MAX_OPENINGS));
+        assert_eq!(batches.len(), MAX_GROUPS / MAX_PREDICATE_SETS);
+        assert!(batches.iter().all(|batch| batch.predicates.len() == MAX_PREDICATE_SETS));
         assert_eq!(groups.numbered(|_| Some(0)), None);
-        groups.learn(vec![shared(1); MAX_OPENINGS], 1.0);
+        groups.learn(vec![shared(1); MAX_PREDICATE_SETS], 1.0);
         groups.learn(vec![shared(2)], 0.5);
         let (worst, mut notes) = (groups.worst().unwrap(), Vec::new());
         assert_eq!((worst.shared.only_shared, worst.fraction), (2, 0.5));
         groups.note(&worst, most as u64, &mut notes);
-        let counted = MAX_OPENINGS + 1;
+        let counted = MAX_PREDICATE_SETS + 1;
         assert!(notes[0].contains(&format!("counted for {counted} of {most} members")), "{notes:?}");
         assert!(
             notes[1].contains(&format!("the {MAX_GROUPS} forms with the most members are counted")),

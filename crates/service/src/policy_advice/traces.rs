@@ -6,7 +6,7 @@ use tracewarden_appdb::User;
 use tracewarden_model::{AccessModel, Caller, FieldRef};
 use tracewarden_policy::predicate::{Atom, Relation, Text};
 use tracewarden_policy::{Checked, Diagnostic, Predicate};
-use tracewarden_tracestore::{MAX_PREDICATES, Opened, RecentReach};
+use tracewarden_tracestore::{CoveredTraces, MAX_PREDICATES, PolicyCoverage};
 
 use crate::policy_advice::MAX_HOLDERS;
 
@@ -84,11 +84,11 @@ impl Trial {
         &self,
         policy: &Checked,
         predicates: &[Predicate],
-        reach: &RecentReach,
+        reach: &PolicyCoverage,
         model: &AccessModel,
         most_shared: u64,
     ) -> Vec<Diagnostic> {
-        let opened: Option<Vec<(&Predicate, Opened)>> =
+        let opened: Option<Vec<(&Predicate, CoveredTraces)>> =
             self.predicates.iter().map(|at| Some((predicates.get(*at)?, *reach.opened.get(*at)?))).collect();
         let Some(opened) = opened.filter(|_| reach.traces >= MIN_TRACES) else { return Vec::new() };
         let whole = |code, message, hint: &str| Diagnostic {
@@ -131,7 +131,7 @@ impl Trial {
 }
 
 /// Describes the sample of traces.
-fn sample(reach: &RecentReach) -> String {
+fn sample(reach: &PolicyCoverage) -> String {
     let window = match reach.window_nanos / 60_000_000_000 {
         60 => "hour".to_owned(),
         minutes if minutes > 60 => format!("{} hours", minutes / 60),
@@ -142,7 +142,7 @@ fn sample(reach: &RecentReach) -> String {
 }
 
 /// Returns the number of services without a span that satisfies the predicate, in the traces that it matches.
-fn shared(opened: Opened) -> u64 {
+fn shared(opened: CoveredTraces) -> u64 {
     opened.services.saturating_sub(opened.matching_services)
 }
 
@@ -150,7 +150,7 @@ fn shared(opened: Opened) -> u64 {
 /// visible only because traces are shown whole. `whose` names the users for whom the policy has this predicate.
 fn far(
     predicate: &Predicate,
-    opened: Opened,
+    opened: CoveredTraces,
     whose: &str,
     model: &AccessModel,
     most_shared: u64,

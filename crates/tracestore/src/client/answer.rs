@@ -16,7 +16,7 @@ use tokio::task::JoinError;
 
 use super::Client;
 use super::answer_memory::AnswerMemory;
-use super::failure::{Miss, text};
+use super::failure::{AttemptError, text};
 use super::quota::Quota;
 use crate::StoreError;
 use crate::cost::Cost;
@@ -41,7 +41,7 @@ const NO_END: &str = "the response does not declare its length, so a truncated r
                       by HTTP/2";
 
 /// An answer whose first bytes have arrived.
-pub(super) struct Arrived {
+pub(super) struct QueryResponse {
     /// `None` when it is empty.
     first: Option<Bytes>,
     response: reqwest::Response,
@@ -49,9 +49,9 @@ pub(super) struct Arrived {
     at: Instant,
 }
 
-impl Arrived {
+impl QueryResponse {
     /// Reads up to the first bytes of rows, or all of an error.
-    pub(super) async fn of(mut response: reqwest::Response) -> Result<Self, Miss> {
+    pub(super) async fn of(mut response: reqwest::Response) -> Result<Self, AttemptError> {
         let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
         let code = header("X-ClickHouse-Exception-Code").and_then(|code| code.parse::<i32>().ok());
         if response.status().is_success() && code.is_none() {
@@ -61,9 +61,12 @@ impl Arrived {
                 None => header("Content-Length").is_some(),
             };
             if !is_framed && response.version() <= Version::HTTP_11 {
-                return Err(Miss::Final(StoreError::Store { code: None, message: NO_END.to_owned() }));
+                return Err(AttemptError::Final(StoreError::Store {
+                    code: None,
+                    message: NO_END.to_owned(),
+                }));
             }
-            let first = response.chunk().await.map_err(|error| Miss::of_transport(&error))?;
+            let first = response.chunk().await.map_err(|error| AttemptError::of_transport(&error))?;
             return Ok(Self { first, response, at: Instant::now() });
         }
         let status = response.status();
@@ -79,7 +82,7 @@ impl Arrived {
         }
         let message = format!("status {status}: {}", String::from_utf8_lossy(&message));
         let quota = Quota { date: date.as_deref(), timezone: timezone.as_deref() };
-        Err(Miss::of_answer(status.as_u16(), code, message, quota))
+        Err(AttemptError::of_answer(status.as_u16(), code, message, quota))
     }
 
     /// Returns the cost of the statement when the answer began. It is the whole cost if the answer began only when it was
@@ -197,7 +200,7 @@ fn late_exception(rest: &[u8]) -> Option<StoreError> {
 
 /// An answer to be streamed.
 pub(crate) struct Answer {
-    pub(super) arrived: Arrived,
+    pub(super) response: QueryResponse,
     pub(super) measured: Measured,
     pub(super) client: Client,
     /// The endpoint that answers.
@@ -218,11 +221,11 @@ impl Answer {
     ///
     /// Dropping the stream ends the statement at once.
     pub(crate) fn into_stream(self) -> impl Stream<Item = Result<Bytes, StoreError>> + Send + use<> {
-        let Self { arrived, measured, client, endpoint, work, until } = self;
+        let Self { response, measured, client, endpoint, work, until } = self;
         // The server has been waiting for the reader since then: the answer may be a part of a page that is read ahead.
-        let taken = arrived.at;
-        let body: Body = Box::pin(stream::unfold(arrived, |mut arrived| async move {
-            Some((arrived.next().await.transpose()?, arrived))
+        let taken = response.at;
+        let body: Body = Box::pin(stream::unfold(response, |mut response| async move {
+            Some((response.next().await.transpose()?, response))
         }));
         let body = Arc::new(Mutex::new(Some(body)));
         let arrival = Arc::<Arrival>::default();
@@ -235,7 +238,7 @@ impl Answer {
                 waiting.reader.wake();
             }
         });
-        let passing = Passing {
+        let body_stream = BodyStream {
             body,
             measured: Some(measured),
             client,
@@ -249,12 +252,12 @@ impl Answer {
             timer: Box::pin(tokio::time::sleep(work)),
             watch,
         };
-        passing.fuse()
+        body_stream.fuse()
     }
 }
 
 /// A stream over an answer that is still arriving.
-struct Passing {
+struct BodyStream {
     /// `None` when the body has ended, and when the deadline has passed.
     body: Arc<Mutex<Option<Body>>>,
     /// `None` when the body has ended.
@@ -289,12 +292,12 @@ impl ArcWake for Arrival {
     }
 }
 
-impl Passing {
+impl BodyStream {
     /// Returns how long the stream has waited for the server since the last poll.
     fn waited(&mut self) -> Duration {
-        let arrived = self.arrival.at.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let response = self.arrival.at.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(since) = self.waiting.take() else { return Duration::ZERO };
-        arrived.unwrap_or_else(Instant::now).saturating_duration_since(since)
+        response.unwrap_or_else(Instant::now).saturating_duration_since(since)
     }
 
     fn end(&mut self, error: Option<&StoreError>) {
@@ -313,7 +316,7 @@ impl Passing {
     }
 }
 
-impl Stream for Passing {
+impl Stream for BodyStream {
     type Item = Result<Bytes, StoreError>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -372,7 +375,7 @@ impl Stream for Passing {
     }
 }
 
-impl Drop for Passing {
+impl Drop for BodyStream {
     fn drop(&mut self) {
         self.watch.abort();
     }

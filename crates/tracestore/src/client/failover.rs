@@ -44,7 +44,7 @@ impl World {
     /// Returns which endpoints work.
     fn working(&self) -> Vec<bool> {
         let pool = &self.store.client.shared.pool;
-        (0..2).map(|at| pool.get(at).unwrap().works()).collect()
+        (0..2).map(|at| pool.get(at).unwrap().is_healthy()).collect()
     }
 
     async fn wait_until_working(&self, wanted: [bool; 2]) {
@@ -345,8 +345,8 @@ async fn silent_endpoints_get_no_statements_while_another_works() {
     assert!(begun.elapsed() < SILENCE, "{:?}", begun.elapsed());
     // The last working endpoint is not marked unhealthy by a health check: a statement finds out itself.
     world.second.set(Fault::Silence);
-    assert!(WATCH_PAUSE + WATCH_PATIENCE <= Duration::from_secs(1), "silence is detected too late");
-    tokio::time::sleep(4 * (WATCH_PAUSE + WATCH_PATIENCE)).await;
+    assert!(WATCH_PAUSE + WATCH_TIMEOUT <= Duration::from_secs(1), "silence is detected too late");
+    tokio::time::sleep(4 * (WATCH_PAUSE + WATCH_TIMEOUT)).await;
     assert_eq!(world.working(), [false, true]);
     world.first.set(Fault::None);
     world.wait_until_working([true, false]).await;
@@ -397,6 +397,6 @@ async fn the_settings_of_a_server_are_not_waited_for_longer_than_the_statement()
     let begun = Instant::now();
     let refused = client.known_settings(0, &sent, until(1)).await;
     assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
-    let Err(Miss::Final(StoreError::Timeout(message))) = refused else { panic!("it was answered") };
+    let Err(AttemptError::Final(StoreError::Timeout(message))) = refused else { panic!("it was answered") };
     assert!(message.contains("settings"), "{message}");
 }

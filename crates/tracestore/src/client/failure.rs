@@ -12,18 +12,18 @@ use crate::StoreError;
 
 /// Why an attempt gave no answer.
 #[derive(Debug)]
-pub(super) enum Miss {
+pub(super) enum AttemptError {
     /// No connection: refused, no such name, no TLS, no answer to connecting.
     Unreachable(String),
     /// The connection broke, or a proxy in between gave up, before the first byte of the answer.
-    Cut(String),
+    ConnectionLost(String),
     /// The endpoint neither answers nor passes a health check.
     Silent(String),
     /// The server reports that it cannot answer any statement.
-    Cannot(String),
+    Unsupported(String),
     /// The server runs its maximum number of statements, of all users or of this one, and has not begun the statement.
     /// It works: spans of traces that were selected there must still be read there.
-    Full(String),
+    Overloaded(String),
     /// A quota of the user is exhausted at this server until its interval ends. The server has not begun the statement.
     Exhausted {
         /// The server's message.
@@ -36,10 +36,10 @@ pub(super) enum Miss {
 }
 
 /// TOO_MANY_SIMULTANEOUS_QUERIES.
-const FULL: i32 = 202;
+const OVERLOADED: i32 = 202;
 
 /// ClickHouse's codes for a server that cannot answer, with the reason why another one may.
-const CANNOT: [i32; 9] = [
+const UNSUPPORTED: [i32; 9] = [
     203, // NO_FREE_CONNECTION: to its shards, in its own pool
     209, // SOCKET_TIMEOUT: it lost a shard, which others may reach
     210, // NETWORK_ERROR: the same
@@ -51,10 +51,10 @@ const CANNOT: [i32; 9] = [
     999, // KEEPER_EXCEPTION: it lost its Keeper
 ];
 
-impl Miss {
+impl AttemptError {
     /// Classifies an error of the HTTP client before the first byte of an answer.
     pub(super) fn of_transport(error: &reqwest::Error) -> Self {
-        if error.is_connect() { Self::Unreachable(text(error)) } else { Self::Cut(text(error)) }
+        if error.is_connect() { Self::Unreachable(text(error)) } else { Self::ConnectionLost(text(error)) }
     }
 
     /// Like [`Self::of_transport`], for a statement that is sent to this address. It adds advice when the address has
@@ -70,14 +70,14 @@ impl Miss {
     /// Classifies an error response.
     pub(super) fn of_answer(status: u16, code: Option<i32>, message: String, quota: Quota<'_>) -> Self {
         match code {
-            Some(code) if CANNOT.contains(&code) => Self::Cannot(message),
-            Some(FULL) => Self::Full(message),
+            Some(code) if UNSUPPORTED.contains(&code) => Self::Unsupported(message),
+            Some(OVERLOADED) => Self::Overloaded(message),
             Some(Quota::EXCEEDED) => {
                 let seconds = quota.ends_within(&message);
                 Self::Exhausted { message, seconds }
             }
             // A proxy's own error.
-            None if matches!(status, 502..=504) => Self::Cut(message),
+            None if matches!(status, 502..=504) => Self::ConnectionLost(message),
             code => Self::Final(StoreError::from_exception(code, message)),
         }
     }
@@ -86,9 +86,11 @@ impl Miss {
     pub(super) fn kind(&self) -> Option<FailureKind> {
         match self {
             Self::Unreachable(_) => Some(FailureKind::Unreachable),
-            Self::Cut(_) => Some(FailureKind::Cut),
+            Self::ConnectionLost(_) => Some(FailureKind::ConnectionLost),
             Self::Silent(_) => Some(FailureKind::Silent),
-            Self::Cannot(_) | Self::Full(_) | Self::Exhausted { .. } => Some(FailureKind::Cannot),
+            Self::Unsupported(_) | Self::Overloaded(_) | Self::Exhausted { .. } => {
+                Some(FailureKind::Unsupported)
+            }
             Self::Final(_) => None,
         }
     }
@@ -100,24 +102,25 @@ pub(crate) enum FailureKind {
     /// No connection.
     Unreachable,
     /// The connection broke before the answer.
-    Cut,
+    ConnectionLost,
     /// It failed its health checks.
     Silent,
     /// The server reported that it cannot answer.
-    Cannot,
+    Unsupported,
 }
 
 impl FailureKind {
     /// All kinds.
-    pub(crate) const ALL: [Self; 4] = [Self::Unreachable, Self::Cut, Self::Silent, Self::Cannot];
+    pub(crate) const ALL: [Self; 4] =
+        [Self::Unreachable, Self::ConnectionLost, Self::Silent, Self::Unsupported];
 
     /// Name in metrics.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Unreachable => "unreachable",
-            Self::Cut => "cut",
+            Self::ConnectionLost => "cut",
             Self::Silent => "silent",
-            Self::Cannot => "cannot",
+            Self::Unsupported => "cannot",
         }
     }
 }
@@ -162,20 +165,20 @@ mod tests {
 
     #[test]
     fn statement_errors_do_not_fail_over() {
-        let of_answer = |status, code| Miss::of_answer(status, code, String::new(), Quota::default());
+        let of_answer = |status, code| AttemptError::of_answer(status, code, String::new(), Quota::default());
         // Time, memory, syntax, authentication, an operator's KILL QUERY.
         for code in [159, 160, 241, 62, 47, 60, 192, 193, 516, 497, 115, 164, 394, 396] {
             let miss = of_answer(500, Some(code));
-            assert!(matches!(miss, Miss::Final(_)), "{code}: {miss:?}");
+            assert!(matches!(miss, AttemptError::Final(_)), "{code}: {miss:?}");
         }
-        for code in CANNOT {
-            assert!(matches!(of_answer(500, Some(code)), Miss::Cannot(_)), "{code}");
+        for code in UNSUPPORTED {
+            assert!(matches!(of_answer(500, Some(code)), AttemptError::Unsupported(_)), "{code}");
         }
-        assert!(matches!(of_answer(500, Some(FULL)), Miss::Full(_)));
-        assert!(matches!(of_answer(500, Some(Quota::EXCEEDED)), Miss::Exhausted { .. }));
+        assert!(matches!(of_answer(500, Some(OVERLOADED)), AttemptError::Overloaded(_)));
+        assert!(matches!(of_answer(500, Some(Quota::EXCEEDED)), AttemptError::Exhausted { .. }));
         // ClickHouse's own code takes precedence over the status.
-        assert!(matches!(of_answer(503, Some(241)), Miss::Final(_)));
-        assert!(matches!(of_answer(502, None), Miss::Cut(_)));
-        assert!(matches!(of_answer(403, None), Miss::Final(_)));
+        assert!(matches!(of_answer(503, Some(241)), AttemptError::Final(_)));
+        assert!(matches!(of_answer(502, None), AttemptError::ConnectionLost(_)));
+        assert!(matches!(of_answer(403, None), AttemptError::Final(_)));
     }
 }

@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 use tracewarden_model::Entropy;
 use url::Url;
 
-use super::dialect::Dialect;
+use super::capabilities::ServerCapabilities;
 use crate::StoreError;
 
 /// First pause before a failed endpoint is retried. Each further pause is twice as long.
@@ -37,15 +37,15 @@ pub(super) struct Endpoint {
     pub(super) url: Url,
     /// Host, port and path, for logs and metrics.
     pub(super) name: String,
-    pub(super) dialect: Dialect,
+    pub(super) capabilities: ServerCapabilities,
     state: Mutex<State>,
 }
 
 /// Whether an endpoint gets statements.
 #[derive(Debug, Clone, Copy)]
 enum State {
-    Works,
-    Aside { next_try: Instant },
+    Healthy,
+    Unhealthy { next_try: Instant },
 }
 
 /// The endpoint of a session before its first answer.
@@ -53,30 +53,33 @@ const NOWHERE: usize = usize::MAX;
 
 /// The endpoint that gets the statements of one request, once it has answered one of them.
 #[derive(Debug, Clone)]
-pub(super) struct Session(Arc<Stay>);
+pub(super) struct Session(Arc<StickyEndpoint>);
 
 #[derive(Debug)]
-struct Stay {
+struct StickyEndpoint {
     at: AtomicUsize,
     /// How often it changed, the first endpoint included.
-    moves: AtomicUsize,
+    endpoint_switches: AtomicUsize,
 }
 
 impl Default for Session {
     fn default() -> Self {
-        Self(Arc::new(Stay { at: AtomicUsize::new(NOWHERE), moves: AtomicUsize::new(0) }))
+        Self(Arc::new(StickyEndpoint {
+            at: AtomicUsize::new(NOWHERE),
+            endpoint_switches: AtomicUsize::new(0),
+        }))
     }
 }
 
 impl Session {
-    pub(super) fn stay(&self, at: usize) {
+    pub(super) fn stick_to(&self, at: usize) {
         if self.0.at.swap(at, Ordering::AcqRel) != at {
-            self.0.moves.fetch_add(1, Ordering::AcqRel);
+            self.0.endpoint_switches.fetch_add(1, Ordering::AcqRel);
         }
     }
 
-    pub(super) fn moves(&self) -> usize {
-        self.0.moves.load(Ordering::Acquire)
+    pub(super) fn endpoint_switches(&self) -> usize {
+        self.0.endpoint_switches.load(Ordering::Acquire)
     }
 
     /// Returns the endpoint; `None` before the first answer.
@@ -90,29 +93,29 @@ impl Endpoint {
         let host = url.host_str().unwrap_or_default();
         let port = url.port_or_known_default().unwrap_or_default();
         let name = format!("{host}:{port}{}", url.path().trim_end_matches('/'));
-        Self { url, name, dialect: Dialect::default(), state: Mutex::new(State::Works) }
+        Self { url, name, capabilities: ServerCapabilities::default(), state: Mutex::new(State::Healthy) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn works(&self) -> bool {
-        matches!(*self.state(), State::Works)
+    pub(super) fn is_healthy(&self) -> bool {
+        matches!(*self.state(), State::Healthy)
     }
 
     /// Marks the endpoint unhealthy. Returns whether it was healthy before.
-    pub(super) fn put_aside(&self) -> bool {
+    pub(super) fn mark_unhealthy(&self) -> bool {
         let mut state = self.state();
-        let news = matches!(*state, State::Works);
+        let news = matches!(*state, State::Healthy);
         if news {
-            *state = State::Aside { next_try: Instant::now() };
+            *state = State::Unhealthy { next_try: Instant::now() };
         }
         news
     }
 
-    pub(super) fn try_after(&self, pause: Duration) {
-        *self.state() = State::Aside { next_try: Instant::now() + pause };
+    pub(super) fn retry_after(&self, pause: Duration) {
+        *self.state() = State::Unhealthy { next_try: Instant::now() + pause };
     }
 
     /// Address of the health check. It needs no statement: ClickHouse, and proxies that are made for it, answer it at
@@ -148,8 +151,8 @@ impl Pool {
     }
 
     /// Whether an endpoint other than this one works.
-    pub(super) fn another_works(&self, at: usize) -> bool {
-        self.endpoints.iter().enumerate().any(|(other, endpoint)| other != at && endpoint.works())
+    pub(super) fn another_is_healthy(&self, at: usize) -> bool {
+        self.endpoints.iter().enumerate().any(|(other, endpoint)| other != at && endpoint.is_healthy())
     }
 
     pub(super) fn get(&self, at: usize) -> Option<&Endpoint> {
@@ -168,7 +171,7 @@ impl Pool {
         let times = |at: usize| asked.iter().filter(|before| **before == at).count();
         let all = 0..if only.is_some() { 0 } else { self.endpoints.len() };
         let places = || only.or_else(|| session.and_then(Session::place)).into_iter().chain(all.clone());
-        let working = |at: &usize| self.get(*at).is_some_and(Endpoint::works);
+        let working = |at: &usize| self.get(*at).is_some_and(Endpoint::is_healthy);
         (0..2).find_map(|most| places().filter(working).find(|at| times(*at) == most))
     }
 
@@ -178,11 +181,11 @@ impl Pool {
         tokio::pin!(returned);
         // Before the check, to catch an endpoint that recovers between the check and the wait.
         returned.as_mut().enable();
-        self.endpoints.iter().any(Endpoint::works) || tokio::time::timeout(WAIT, returned).await.is_ok()
+        self.endpoints.iter().any(Endpoint::is_healthy) || tokio::time::timeout(WAIT, returned).await.is_ok()
     }
 
     pub(super) fn came_back(&self, endpoint: &Endpoint) {
-        *endpoint.state() = State::Works;
+        *endpoint.state() = State::Healthy;
         self.returned.notify_waiters();
     }
 
@@ -190,8 +193,8 @@ impl Pool {
     pub(super) fn unavailable(&self, message: String) -> StoreError {
         let now = Instant::now();
         let soonest = self.endpoints.iter().map(|endpoint| match *endpoint.state() {
-            State::Works => Duration::ZERO,
-            State::Aside { next_try } => next_try.saturating_duration_since(now),
+            State::Healthy => Duration::ZERO,
+            State::Unhealthy { next_try } => next_try.saturating_duration_since(now),
         });
         let retry_after_seconds = soonest.min().unwrap_or_default().as_secs().saturating_add(1);
         StoreError::Unavailable { message, retry_after_seconds }
@@ -249,22 +252,22 @@ mod tests {
         assert_eq!(pool.choose(session, Some(1), &[]), Some(1));
         assert_eq!(pool.choose(session, Some(1), &[1]), Some(1));
         assert_eq!(pool.choose(session, Some(1), &[1, 1]), None);
-        assert!(pool.get(0).unwrap().put_aside());
+        assert!(pool.get(0).unwrap().mark_unhealthy());
         assert_eq!(pool.choose(session, Some(0), &[]), None);
-        assert!(!pool.get(0).unwrap().put_aside());
+        assert!(!pool.get(0).unwrap().mark_unhealthy());
         assert_eq!(pool.choose(session, None, &[]), Some(1));
-        kept.stay(1);
+        kept.stick_to(1);
         pool.came_back(pool.get(0).unwrap());
         assert_eq!(pool.choose(session, None, &[]), Some(1));
         assert_eq!(pool.choose(None, None, &[]), Some(0));
-        assert!(pool.get(1).unwrap().put_aside());
+        assert!(pool.get(1).unwrap().mark_unhealthy());
         assert_eq!(pool.choose(session, None, &[]), Some(0));
         for at in [0, 2] {
-            pool.get(at).unwrap().put_aside();
+            pool.get(at).unwrap().mark_unhealthy();
         }
         assert_eq!(pool.choose(session, None, &[]), None);
         for at in 0..3 {
-            pool.get(at).unwrap().try_after(Duration::from_millis(4_500 + at as u64 * 1_000));
+            pool.get(at).unwrap().retry_after(Duration::from_millis(4_500 + at as u64 * 1_000));
         }
         let StoreError::Unavailable { retry_after_seconds, .. } = pool.unavailable(String::new()) else {
             panic!()

@@ -15,7 +15,7 @@ const MAX_REQUEST_BYTES: usize = 16 * 1024 * 1024;
 
 /// Which settings are sent with a statement.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sent {
+pub(super) enum SettingsMode {
     /// All settings of this crate that the server knows.
     Settings(Bounds),
     /// Only those without which an answer could be cut ([`NEEDED`]), and no limit: for statements that read the profile, and
@@ -25,10 +25,10 @@ pub(super) enum Sent {
 
 /// A statement and how to send it, for any endpoint.
 #[derive(Clone, Copy)]
-pub(super) struct Question<'a> {
+pub(super) struct QueryRequest<'a> {
     pub(super) statement: &'a Statement,
     pub(super) format: &'a str,
-    pub(super) sent: Sent,
+    pub(super) sent: SettingsMode,
     /// Whether the answer may begin only when it is complete. Its head then holds the whole cost.
     pub(super) whole: bool,
 }
@@ -38,30 +38,30 @@ impl Shared {
     pub(super) fn request(
         &self,
         endpoint: &Endpoint,
-        question: &Question<'_>,
+        query: &QueryRequest<'_>,
     ) -> Result<RequestBuilder, StoreError> {
         let id = random_id(self.entropy.as_ref())?;
         let mut url = endpoint.url.clone();
         url.query_pairs_mut()
             .append_pair("query_id", &format!("tracewarden-{id}"))
-            .append_pair("default_format", question.format);
-        if question.whole {
+            .append_pair("default_format", query.format);
+        if query.whole {
             url.query_pairs_mut().append_pair("wait_end_of_query", "1");
         }
-        match question.sent {
-            Sent::Settings(bounds) => {
+        match query.sent {
+            SettingsMode::Settings(bounds) => {
                 let all =
-                    settings(&self.config, bounds, endpoint.dialect.readonly(), question.statement.into());
-                let known = all.into_iter().filter(|(name, _)| endpoint.dialect.knows(name));
+                    settings(&self.config, bounds, endpoint.capabilities.readonly(), query.statement.into());
+                let known = all.into_iter().filter(|(name, _)| endpoint.capabilities.knows(name));
                 url.query_pairs_mut().extend_pairs(known);
             }
-            Sent::Needed => {
+            SettingsMode::Needed => {
                 url.query_pairs_mut().extend_pairs(NEEDED);
             }
         }
         // In the body, because values can be long and URLs are logged.
         let boundary = format!("tracewarden-{id}");
-        let body = form(question.statement, &boundary);
+        let body = form(query.statement, &boundary);
         if body.len() > MAX_REQUEST_BYTES {
             let message = format!("the statement is too large: {} bytes", body.len());
             return Err(StoreError::Store { code: None, message });

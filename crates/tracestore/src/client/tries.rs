@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tracewarden_model::Entropy;
 
-use super::failure::Miss;
+use super::failure::AttemptError;
 use super::pool::{Pool, pause};
 use crate::StoreError;
 
@@ -42,26 +42,26 @@ impl Tries {
     }
 
     /// Records the failure of an attempt.
-    pub(super) fn missed(&mut self, at: usize, miss: Miss) {
+    pub(super) fn missed(&mut self, at: usize, miss: AttemptError) {
         self.asked.push(at);
         let cause = match miss {
-            Miss::Cut(cause) | Miss::Silent(cause) => {
+            AttemptError::ConnectionLost(cause) | AttemptError::Silent(cause) => {
                 self.lost += 1;
                 cause
             }
-            Miss::Unreachable(cause) | Miss::Cannot(cause) => cause,
-            Miss::Full(cause) => {
+            AttemptError::Unreachable(cause) | AttemptError::Unsupported(cause) => cause,
+            AttemptError::Overloaded(cause) => {
                 // Not a second time before a pause.
                 self.asked.push(at);
                 self.full.push(at);
                 cause
             }
-            Miss::Exhausted { message, seconds } => {
+            AttemptError::Exhausted { message, seconds } => {
                 self.asked.push(at);
                 self.quota_ends = Some(self.quota_ends.map_or(seconds, |known| known.min(seconds)));
                 message
             }
-            Miss::Final(error) => error.to_string(),
+            AttemptError::Final(error) => error.to_string(),
         };
         self.failure = Some(cause);
     }

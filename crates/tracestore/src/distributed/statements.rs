@@ -17,10 +17,10 @@ use tracewarden_testkit::local_store::LocalStore;
 use super::recorder::{Recorder, Sent};
 use super::{Storage, shards};
 use crate::differential::{connect, connect_at, execute};
-use crate::impact::Looks;
+use crate::impact::SamplingPlan;
 use crate::{
-    Comparison, Impact, ImpactRequest, ReachRequest, SPANS_MAX_BYTES, SelectRequest, Selection, Sharing,
-    Spread, StatsOrder, StatsPer, StatsRequest, TraceStore, ValuesRequest,
+    CollateralGrouping, CollateralQuery, Comparison, Impact, ImpactRequest, PolicyCoverageRequest,
+    SPANS_MAX_BYTES, SelectRequest, Selection, StatsOrder, StatsPer, StatsRequest, TraceStore, ValuesRequest,
 };
 
 pub(super) const DEFINITIONS: &str = "Timestamp DateTime64(9), TraceId String, SpanId String, ParentSpanId String, \
@@ -219,9 +219,10 @@ pub(super) async fn ask(store: &TraceStore, table: &str, mut then: impl FnMut(&'
     let denied = store.find(&binding, &scope, &format!("{:032x}", 8)).await.unwrap();
     answered("a trace outside the access scope", format!("{}", denied.is_some()));
     let predicates: [Predicate; 2] = [lower_condition(&failed), scope.predicate().clone()];
-    let request = ReachRequest { binding: &binding, predicates: &predicates, now: at(0), seconds: 60 };
+    let request =
+        PolicyCoverageRequest { binding: &binding, predicates: &predicates, now: at(0), seconds: 60 };
     let mut reach = None;
-    store.recent_reach(request, &mut reach).await.unwrap();
+    store.policy_coverage(request, &mut reach).await.unwrap();
     answered("number of recent traces that policies grant", format!("{reach:?}"));
     let satisfied = store.satisfied(&binding, &found, &predicates, scope.referenced_fields()).await.unwrap();
     answered("which of its spans satisfy predicates", format!("{satisfied:?}"));
@@ -229,9 +230,9 @@ pub(super) async fn ask(store: &TraceStore, table: &str, mut then: impl FnMut(&'
     let counts =
         store.satisfied_counts(&binding, &closed, &predicates, scope.referenced_fields()).await.unwrap();
     answered("number of matching spans in a trace outside the access scope", format!("{counts:?}"));
-    let whole = Looks::within(Duration::from_secs(60));
-    let sample = Looks { whole: Duration::ZERO, first_share: Some(1.0), ..whole };
-    for (index, looks, titles) in [
+    let whole = SamplingPlan::within(Duration::from_secs(60));
+    let sample = SamplingPlan { whole: Duration::ZERO, first_share: Some(1.0), ..whole };
+    for (index, sampling_plan, titles) in [
         (false, whole, ["traces that a change grants and revokes", "collateral access of a policy"]),
         (true, whole, ["the same with a trace index", "and that"]),
         (false, sample, ["the same of a sample", "and that"]),
@@ -239,28 +240,29 @@ pub(super) async fn ask(store: &TraceStore, table: &str, mut then: impl FnMut(&'
         let binding = &super::statements::binding(table, index);
         let comparisons = [Comparison { before: vec![0], after: vec![1] }];
         let (only_readable, readable, referenced_fields) = (false, &scope, scope.referenced_fields());
-        let patience = Duration::from_secs(60);
+        let timeout = Duration::from_secs(60);
         let (predicates, comparisons) = (&predicates, &comparisons);
         let request = ImpactRequest {
             binding,
             predicates,
             comparisons,
-            sharing: None,
+            collateral: None,
             window,
             readable,
             only_readable,
             referenced_fields,
             samples: 3,
-            patience,
+            timeout,
         };
-        let Impact { compared, traces, fraction, .. } = store.impact_by(request, looks).await.unwrap();
+        let Impact { compared, traces, fraction, .. } =
+            store.impact_by(request, sampling_plan).await.unwrap();
         assert!(compared[0].gained > 0 && compared[0].lost > 0, "{compared:?}");
         // A sample is reported as one, even if it reads everything.
-        assert_eq!(fraction < 1.0, looks.whole.is_zero());
+        assert_eq!(fraction < 1.0, sampling_plan.whole.is_zero());
         answered(titles[0], format!("{compared:?} of {traces}"));
-        let by = Spread::Column("ServiceName");
-        let sharing = Some(Sharing { openings: &[vec![0], vec![1]], by, limit: 5 });
-        let found = store.impact_by(ImpactRequest { sharing, ..request }, looks).await.unwrap();
+        let by = CollateralGrouping::Column("ServiceName");
+        let collateral = Some(CollateralQuery { predicate_sets: &[vec![0], vec![1]], by, limit: 5 });
+        let found = store.impact_by(ImpactRequest { collateral, ..request }, sampling_plan).await.unwrap();
         assert_eq!(found.compared, compared);
         assert_eq!((found.shared[1].distinct, found.shared[1].only_shared), (4, 3));
         answered(titles[1], format!("{:?}", found.shared));

@@ -148,7 +148,7 @@ fn fitted(
     let checked = tracewarden_policy::check(expression, &model).unwrap();
     let predicate = checked.predicate(&Caller::default()).unwrap();
     let mut types = Vec::new();
-    match fit(&predicate, &columns(&[(&holder, now)]), Purpose::Access) {
+    match resolve_fields(&predicate, &columns(&[(&holder, now)]), Purpose::Access) {
         Ok(fitted) => {
             fitted.for_each_field(&mut |field| types.push(field.column_type.to_string()));
             types.dedup();
@@ -248,12 +248,12 @@ fn conditions_that_only_filters_have_are_checked() {
         (condition(LogicalType::String, text, Test::Prefix("a".to_owned())), "UUID"),
         (condition(LogicalType::Boolean, "Nullable(Bool)", Test::BoolNe(true)), flag),
     ] {
-        let fitted = fit(&predicate, &columns(&[("x", now)]), Purpose::Filter).unwrap();
+        let fitted = resolve_fields(&predicate, &columns(&[("x", now)]), Purpose::Filter).unwrap();
         let mut types = Vec::new();
         fitted.for_each_field(&mut |field| types.push(field.column_type.clone()));
         assert!(!types.is_empty() && types.iter().all(|seen| *seen == ColumnType::parse(now)), "{fitted:?}");
         assert!(
-            fit(&predicate, &columns(&[("x", "Array(Array(UInt8))")]), Purpose::Filter).is_err(),
+            resolve_fields(&predicate, &columns(&[("x", "Array(Array(UInt8))")]), Purpose::Filter).is_err(),
             "{predicate:?}"
         );
     }
@@ -311,21 +311,21 @@ fn every_occurrence_of_a_field_is_visited() {
             Err(diagnostics) => panic!("{expression}: {diagnostics:?}"),
         };
         let predicate = checked.predicate(&Caller::default()).unwrap();
-        let fitted = fit(&predicate, &now, Purpose::Access).unwrap();
+        let fitted = resolve_fields(&predicate, &now, Purpose::Access).unwrap();
         let mut before = 0;
         predicate.for_each_field(&mut |field| {
             before += 1;
-            assert_ne!(as_it_is(field, &now).as_ref(), Ok(field.as_ref()), "{expression}");
+            assert_ne!(current_field(field, &now).as_ref(), Ok(field.as_ref()), "{expression}");
         });
         let mut after = 0;
         fitted.for_each_field(&mut |field| {
             after += 1;
-            assert_eq!(as_it_is(field, &now).as_ref(), Ok(field.as_ref()), "{expression}");
+            assert_eq!(current_field(field, &now).as_ref(), Ok(field.as_ref()), "{expression}");
         });
         assert!(before > 0 && before == after, "{expression}: {before}, {after}");
         // A place that the conversion misses would keep its old type.
         let sent = format!("{fitted:?}");
         assert!(!sent.contains("Nullable"), "{expression}: {sent}");
-        assert!(fit(&predicate, &columns(&[]), Purpose::Access).is_err(), "{expression}");
+        assert!(resolve_fields(&predicate, &columns(&[]), Purpose::Access).is_err(), "{expression}");
     }
 }

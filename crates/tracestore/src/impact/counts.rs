@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use super::collateral::{CollateralValues, SharedValue};
 use super::masks::Masks;
-use super::sharing::{Shared, SharedValue};
 use super::statement::{COMPARED, MAX_MASKS, Row, TOTAL};
 use super::{Difference, Part};
 use crate::StoreError;
@@ -14,7 +14,7 @@ use crate::StoreError;
 pub(super) struct Counts {
     pub(super) traces: u64,
     pub(super) compared: Vec<Difference>,
-    pub(super) shared: Vec<Shared>,
+    pub(super) shared: Vec<CollateralValues>,
     /// Traces that have spans which may not count, at most one more than [`MAX_LONG`]. If there is any, the other counts are
     /// meaningless.
     pub(super) beyond: BTreeSet<String>,
@@ -31,8 +31,8 @@ impl Counts {
                 "traces satisfy too many different sets of predicates".to_owned(),
             ));
         }
-        let openings = part.sharing.map_or(0, |sharing| sharing.openings.len());
-        let mut found: Vec<Option<(Shared, u64)>> = vec![None; openings];
+        let predicate_sets = part.collateral.map_or(0, |collateral| collateral.predicate_sets.len());
+        let mut found: Vec<Option<(CollateralValues, u64)>> = vec![None; predicate_sets];
         let mut compared = Compared::new(part, samples);
         let mut traces_compared = 0_u64;
         for (row, (mask, first)) in rows {
@@ -53,7 +53,10 @@ impl Counts {
                 none if kind == TOTAL => {
                     let hidden_values = distinct.saturating_sub(listable);
                     let values = Vec::new();
-                    *none = Some((Shared { traces, values, distinct, hidden_values, only_shared }, listable));
+                    *none = Some((
+                        CollateralValues { traces, values, distinct, hidden_values, only_shared },
+                        listable,
+                    ));
                 }
                 _ => return Err(short()),
             }
@@ -135,7 +138,7 @@ mod tests {
     /// The statement cuts rows beyond its limit, so an answer that exceeds it is rejected.
     #[test]
     fn answers_that_may_be_truncated_are_refused() {
-        let part = Part { comparisons: &[], sharing: None, used: BTreeSet::new() };
+        let part = Part { comparisons: &[], collateral: None, used: BTreeSet::new() };
         let mut counts = Counts::default();
         counts.add(vec![row(2); MAX_MASKS as usize], &part, 1).unwrap();
         assert_eq!(counts.traces, 2 * MAX_MASKS);

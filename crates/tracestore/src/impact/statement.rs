@@ -8,8 +8,8 @@
 
 use tracewarden_policy::Predicate;
 
+use super::collateral::{CollateralQuery, UNSHOWN};
 use super::masks::Masks;
-use super::sharing::{Sharing, UNSHOWN};
 use super::{ImpactRequest, MAX_SAMPLES, Part};
 use crate::StoreError;
 use crate::plan::{Aggregates, MAX_LONG, Search, TraceScan};
@@ -56,27 +56,27 @@ pub(super) fn statement(
     let (mut columns, mut names) =
         (format!("groupBitOrForEach([{satisfied}] AS {of_span}) AS {mask}"), mask.clone());
     let mut having = if request.only_readable { format!(" AND {readable}") } else { String::new() };
-    if let Some(sharing) = part.sharing {
+    if let Some(collateral) = part.collateral {
         // For a span, a bit for each predicate set that it satisfies: fewer than one for each predicate.
-        let opens = sharing.openings.iter().enumerate().map(|(number, opening)| {
+        let opens = collateral.predicate_sets.iter().enumerate().map(|(number, opening)| {
             format!("toUInt64({}) * {}", masks.meets(&of_span, opening), 1_u64 << number)
         });
         let opens = opens.collect::<Vec<_>>().join(" + ");
-        let of_trace = sharing.by.of_trace(&opens, search.table, &mut statement)?;
+        let of_trace = collateral.by.of_trace(&opens, search.table, &mut statement)?;
         columns.push_str(&format!(", {of_trace} AS {values}"));
         names.push_str(&format!(", {values}"));
         if !compares {
-            let openings = sharing.openings.iter().flatten();
-            having.push_str(&format!(" AND {}", masks.meets(&mask, openings)));
+            let predicate_sets = collateral.predicate_sets.iter().flatten();
+            having.push_str(&format!(" AND {}", masks.meets(&mask, predicate_sets)));
         }
     }
     let aggregates = Aggregates { columns: &columns, names: &names, having: &having };
     let traces = scan.traces(search, &aggregates, &mut statement)?;
     let samples = request.samples.clamp(1, MAX_SAMPLES);
-    let text = match part.sharing {
-        Some(sharing) => {
-            let rows = shared_rows(&traces, sharing, &masks, compares, &statement);
-            told(&counted(&rows, samples, &statement), u64::from(sharing.limit) + 1, &statement)
+    let text = match part.collateral {
+        Some(collateral) => {
+            let rows = shared_rows(&traces, collateral, &masks, compares, &statement);
+            told(&counted(&rows, samples, &statement), u64::from(collateral.limit) + 1, &statement)
         }
         None => compared(&traces, samples, &statement),
     };
@@ -102,7 +102,7 @@ fn compared(traces: &str, samples: u32, statement: &Statement) -> String {
 /// for each of its values.
 fn shared_rows(
     traces: &str,
-    sharing: Sharing<'_>,
+    collateral: CollateralQuery<'_>,
     masks: &Masks,
     compares: bool,
     statement: &Statement,
@@ -111,8 +111,9 @@ fn shared_rows(
         ["number", "row", "mask", "opens", "latest", "trace", "readable", "beyond"]
             .map(|name| statement.own(name));
     let [values, pair, bit, those] = ["values", "pair", "bit", "those"].map(|name| statement.own(name));
-    let many = sharing.openings.len();
-    let opened: Vec<String> = sharing.openings.iter().map(|opening| masks.meets(&mask, opening)).collect();
+    let many = collateral.predicate_sets.len();
+    let opened: Vec<String> =
+        collateral.predicate_sets.iter().map(|opening| masks.meets(&mask, opening)).collect();
     let mut numbers =
         format!("arrayFilter({bit} -> [{}][{bit} + 1] != 0, range(toUInt8({many})))", opened.join(", "));
     // The comparison has the index after the predicate sets, and no values.
@@ -173,6 +174,6 @@ fn told(counted: &str, limit: u64, statement: &Statement) -> String {
 impl Part<'_> {
     /// Whether all traces of the window are counted, and not only the accessible ones.
     pub(super) fn compares(&self) -> bool {
-        self.sharing.is_none() || !self.comparisons.is_empty()
+        self.collateral.is_none() || !self.comparisons.is_empty()
     }
 }

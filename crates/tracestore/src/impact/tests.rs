@@ -63,8 +63,8 @@ async fn fill(local: &LocalStore, traces: u64) -> TraceStore {
 }
 
 /// Samples from the start, with enough time.
-fn sampling() -> Looks {
-    Looks { whole: Duration::ZERO, ..Looks::within(Duration::from_secs(60)) }
+fn sampling() -> SamplingPlan {
+    SamplingPlan { whole: Duration::ZERO, ..SamplingPlan::within(Duration::from_secs(60)) }
 }
 
 struct Asking<'a> {
@@ -81,39 +81,53 @@ impl<'a> Asking<'a> {
         Self { predicates, comparisons, readable, only_readable: false, referenced_fields: &[] }
     }
 
-    async fn impact(&self, store: &TraceStore, table: &str, looks: Looks) -> Result<Impact, StoreError> {
+    async fn impact(
+        &self,
+        store: &TraceStore,
+        table: &str,
+        sampling_plan: SamplingPlan,
+    ) -> Result<Impact, StoreError> {
         let Self { predicates, comparisons, readable, only_readable, referenced_fields } = *self;
         let request = ImpactRequest {
             binding: &binding("default", table),
             predicates,
             comparisons,
-            sharing: None,
+            collateral: None,
             window: window(),
             readable,
             only_readable,
             referenced_fields,
             samples: 50,
-            patience: looks.all,
+            timeout: sampling_plan.all,
         };
-        store.impact_by(request, looks).await
+        store.impact_by(request, sampling_plan).await
     }
 
     /// Returns the collateral access of each predicate.
-    async fn sharing(&self, store: &TraceStore, table: &str, looks: Looks) -> Result<Impact, StoreError> {
-        let openings: Vec<Vec<usize>> = (0..self.predicates.len()).map(|number| vec![number]).collect();
+    async fn collateral(
+        &self,
+        store: &TraceStore,
+        table: &str,
+        sampling_plan: SamplingPlan,
+    ) -> Result<Impact, StoreError> {
+        let predicate_sets: Vec<Vec<usize>> = (0..self.predicates.len()).map(|number| vec![number]).collect();
         let request = ImpactRequest {
             binding: &binding("default", table),
             predicates: self.predicates,
             comparisons: &[],
-            sharing: Some(Sharing { openings: &openings, by: Spread::Column("Service"), limit: 10 }),
+            collateral: Some(CollateralQuery {
+                predicate_sets: &predicate_sets,
+                by: CollateralGrouping::Column("Service"),
+                limit: 10,
+            }),
             window: window(),
             readable: self.readable,
             only_readable: self.only_readable,
             referenced_fields: self.referenced_fields,
             samples: 0,
-            patience: looks.all,
+            timeout: sampling_plan.all,
         };
-        store.impact_by(request, looks).await
+        store.impact_by(request, sampling_plan).await
     }
 }
 
@@ -137,7 +151,7 @@ async fn samples_estimate_the_whole() {
         only_readable: false,
         referenced_fields: &[],
     };
-    let whole = Looks::within(Duration::from_secs(600));
+    let whole = SamplingPlan::within(Duration::from_secs(600));
     let exact = asking.impact(&store, "spans", whole).await.unwrap();
     assert_eq!((exact.traces, exact.fraction), (TRACES, 1.0));
     let tenth = TRACES / 10;
@@ -166,7 +180,7 @@ async fn samples_estimate_the_whole() {
     assert!(ids.windows(2).all(|pair| pair[0] < pair[1]), "the newest first: {ids:?}");
     // A repeated request gives the same result at the same share: from this share on, no larger sample is worth another
     // statement, however fast this one was.
-    let once = Looks { first_share: Some(0.2), ..sampling() };
+    let once = SamplingPlan { first_share: Some(0.2), ..sampling() };
     let first = asking.impact(&store, "spans", once).await.unwrap();
     let again = asking.impact(&store, "spans", once).await.unwrap();
     assert!(first.fraction < 0.26 && first.compared[0].gained > 0, "{first:?}");
@@ -175,7 +189,7 @@ async fn samples_estimate_the_whole() {
         (first.fraction, first.traces, first.compared)
     );
 
-    let shared = asking.sharing(&store, "spans", whole).await.unwrap();
+    let shared = asking.collateral(&store, "spans", whole).await.unwrap();
     let value = |value: &str, traces, matching_traces| SharedValue {
         value: value.to_owned(),
         traces,
@@ -186,7 +200,7 @@ async fn samples_estimate_the_whole() {
     assert_eq!((first.traces, first.values.as_slice()), (tenth, &[][..]));
     assert_eq!((first.distinct, first.hidden_values, first.only_shared), (4, 4, 3));
     let asking = Asking { readable: &everything(), ..asking };
-    let shared = asking.sharing(&store, "spans", whole).await.unwrap();
+    let shared = asking.collateral(&store, "spans", whole).await.unwrap();
     assert_eq!((shared.fraction, shared.shared.len()), (1.0, 3));
     // Each predicate separately, although one statement counts them all and they grant access to some of the same traces.
     for (shared, opened) in shared.shared.iter().zip([tenth, 4 * tenth, tenth]) {
@@ -194,7 +208,7 @@ async fn samples_estimate_the_whole() {
         assert_eq!(shared.values, services.map(|(name, own)| value(name, opened, own)));
         assert_eq!((shared.traces, shared.hidden_values, shared.only_shared), (opened, 0, 3));
     }
-    let sampled = asking.sharing(&store, "spans", sampling()).await.unwrap();
+    let sampled = asking.collateral(&store, "spans", sampling()).await.unwrap();
     let first = &sampled.shared[0];
     assert!(sampled.fraction < 0.26 && first.traces < tenth / 2);
     let (of, own) = (first.traces, first.traces);
@@ -219,13 +233,13 @@ async fn slow_counts_are_stopped_without_a_result() {
     let readable = everything();
     let asking = Asking::of_all(&predicates, &comparisons, &readable);
     let begun = Instant::now();
-    let late = asking.impact(&store, "endless", Looks::within(Duration::from_secs(2))).await;
+    let late = asking.impact(&store, "endless", SamplingPlan::within(Duration::from_secs(2))).await;
     assert!(matches!(late, Err(StoreError::Timeout(_))), "{late:?}");
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     running(&store, 0).await;
     let binding = binding("default", "endless");
-    let patience = Duration::from_secs(1);
-    let late = store.search_cost(&binding, &predicates, &[], window(), 10, patience).await;
+    let timeout = Duration::from_secs(1);
+    let late = store.search_cost(&binding, &predicates, &[], window(), 10, timeout).await;
     assert!(matches!(late, Err(StoreError::Timeout(_))), "{late:?}");
     running(&store, 0).await;
 
@@ -279,15 +293,19 @@ async fn complete_samples_are_reported_as_samples() {
         binding: &binding,
         predicates: &predicates,
         comparisons: &[comparison(&[], &[0])],
-        sharing: Some(Sharing { openings: &[vec![0]], by: Spread::Column("Service"), limit: 1 }),
+        collateral: Some(CollateralQuery {
+            predicate_sets: &[vec![0]],
+            by: CollateralGrouping::Column("Service"),
+            limit: 1,
+        }),
         window: short,
         readable: &everything(),
         only_readable: false,
         referenced_fields: &[],
         samples: 1,
-        patience: Duration::from_secs(60),
+        timeout: Duration::from_secs(60),
     };
-    let all = Looks { first_share: Some(1.0), ..sampling() };
+    let all = SamplingPlan { first_share: Some(1.0), ..sampling() };
     let found = store.impact_by(request, all).await.unwrap();
     assert!(found.fraction < 1.0 && found.fraction > 0.99, "{}", found.fraction);
 }
@@ -306,15 +324,15 @@ async fn callers_without_access_get_only_counts() {
         only_readable: false,
         referenced_fields: &[],
     };
-    for looks in [Looks::within(Duration::from_secs(60)), sampling()] {
-        let found = asking.impact(&store, "spans", looks).await.unwrap();
+    for sampling_plan in [SamplingPlan::within(Duration::from_secs(60)), sampling()] {
+        let found = asking.impact(&store, "spans", sampling_plan).await.unwrap();
         assert!(found.traces > 0 && found.compared[0].gained > 0);
         assert_eq!(found.compared[0].gained_ids, [""; 0]);
         let silent = Asking { only_readable: true, ..asking };
-        let found = silent.impact(&store, "spans", looks).await.unwrap();
+        let found = silent.impact(&store, "spans", sampling_plan).await.unwrap();
         assert_eq!((found.traces, found.compared), (0, vec![Difference::default()]));
-        let found = silent.sharing(&store, "spans", looks).await.unwrap();
-        assert_eq!(found.shared, [Shared::default()]);
+        let found = silent.collateral(&store, "spans", sampling_plan).await.unwrap();
+        assert_eq!(found.shared, [CollateralValues::default()]);
     }
 
     // The same error for every user when the table, or a field of a policy, has changed.
@@ -322,7 +340,7 @@ async fn callers_without_access_get_only_counts() {
     let changed = Asking { only_readable: true, referenced_fields: &referenced_fields, ..asking };
     let refused = changed.impact(&store, "spans", sampling()).await;
     assert!(matches!(refused, Err(StoreError::FieldsChanged(_))), "{refused:?}");
-    let refused = changed.sharing(&store, "spans", sampling()).await;
+    let refused = changed.collateral(&store, "spans", sampling()).await;
     assert!(matches!(refused, Err(StoreError::FieldsChanged(_))), "{refused:?}");
     let binding = binding("default", "spans");
     let refused = store.satisfied_counts(&binding, "1", &predicates, &referenced_fields).await;
@@ -330,8 +348,8 @@ async fn callers_without_access_get_only_counts() {
     let found = store.find(&binding, &everything(), &format!("{:032x}", 1)).await.unwrap().unwrap();
     let refused = store.satisfied(&binding, &found, &predicates, &referenced_fields).await;
     assert!(matches!(refused, Err(StoreError::FieldsChanged(_))), "{refused:?}");
-    let patience = Duration::from_secs(60);
-    let refused = store.search_cost(&binding, &predicates, &referenced_fields, window(), 10, patience).await;
+    let timeout = Duration::from_secs(60);
+    let refused = store.search_cost(&binding, &predicates, &referenced_fields, window(), 10, timeout).await;
     assert!(matches!(refused, Err(StoreError::FieldsChanged(_))), "{refused:?}");
     assert!(asking.impact(&store, "gone", sampling()).await.is_err());
     let silent = Asking { only_readable: true, ..asking };
@@ -358,18 +376,19 @@ async fn the_index_is_joined_to_traces_only_if_equivalent() {
     let predicates =
         [scope("Team == '0'").predicate().clone(), scope("Service == 'web'").predicate().clone()];
     let comparisons = [comparison(&[1], &[0])];
-    let sharing = Sharing { openings: &[vec![0]], by: Spread::Column("Service"), limit: 10 };
+    let collateral =
+        CollateralQuery { predicate_sets: &[vec![0]], by: CollateralGrouping::Column("Service"), limit: 10 };
     let request = ImpactRequest {
         binding: &binding,
         predicates: &predicates,
         comparisons: &comparisons,
-        sharing: Some(sharing),
+        collateral: Some(collateral),
         window: window(),
         readable: &readable,
         only_readable: false,
         referenced_fields: &[],
         samples: 50,
-        patience: Duration::from_secs(60),
+        timeout: Duration::from_secs(60),
     };
     let id = |trace: u64| format!("{:032x}", trace + 1);
     // Returns the number of long traces, and whether any has spans beyond its entry; accessible traces before and after, and
@@ -380,7 +399,7 @@ async fn the_index_is_joined_to_traces_only_if_equivalent() {
         let of = WindowOf { readable: &readable, window: window(), referenced_fields: &[] };
         let search = of.search(&store, &binding, &filter, &table, tables.index).unwrap();
         let (distinct, _) = distinct(&comparisons);
-        let question = Question { request: &request, sharing: request.sharing, distinct: &distinct };
+        let question = ImpactQuery { request: &request, collateral: request.collateral, distinct: &distinct };
         let first = match TraceScan::by_trace(&search).await.unwrap() {
             Some(scan) => {
                 let counts = question.count(&search, &scan).await.unwrap();
@@ -390,7 +409,7 @@ async fn the_index_is_joined_to_traces_only_if_equivalent() {
             None => None,
         };
         let told = store.impact(request).await.unwrap();
-        let all = |difference: &Difference, shared: &Shared| {
+        let all = |difference: &Difference, shared: &CollateralValues| {
             (difference.lost + difference.unchanged, difference.unchanged, shared.clone())
         };
         let lost: Vec<String> = told.compared[0].lost_ids.clone();

@@ -14,7 +14,7 @@ use crate::sql::{Statement, quote, quote_table};
 use crate::{StoreError, TraceStore};
 
 /// Factor by which a comparison may take longer than another statement: it reads the whole table.
-pub(crate) const PATIENCE: u32 = 10;
+pub(crate) const TIMEOUT: u32 = 10;
 /// How often parts that are created or removed during the comparison are compared again.
 const ATTEMPTS: u32 = 3;
 
@@ -82,7 +82,7 @@ impl TraceStore {
         let table = quote_table(&binding.database, &binding.table);
         let each: Vec<String> = held.iter().map(|held| format!("countIf({})", held.differ())).collect();
         let statement = Statement::new(&format!("SELECT count(), [{}] FROM {table}", each.join(", ")));
-        let client = self.client.lasting(self.config.max_execution_time_seconds.saturating_mul(PATIENCE));
+        let client = self.client.lasting(self.config.max_execution_time_seconds.saturating_mul(TIMEOUT));
         let rows: Vec<(u64, Vec<u64>)> = client.rows(statement).await?;
         let short = || StoreError::Short("counts are missing".to_owned());
         let (rows, differing) = rows.into_iter().next().ok_or_else(short)?;
@@ -121,7 +121,7 @@ impl TraceStore {
             let reason = "it has the column within an expression, or groups by it".to_owned();
             return Ok(Err(reason));
         };
-        let client = self.client.lasting(self.config.max_execution_time_seconds.saturating_mul(PATIENCE));
+        let client = self.client.lasting(self.config.max_execution_time_seconds.saturating_mul(TIMEOUT));
         let parts = Parts { binding, held, columns: &columns };
         let mut judged: HashSet<String> = HashSet::new();
         let mut differing = 0_u64;

@@ -71,7 +71,7 @@ impl Search<'_> {
         let (mut traces, mut narrow): (Option<BTreeSet<String>>, _) = (None, rare.narrow.clone());
         for (number, predicate) in (0..).zip(&rare.read) {
             let of_it = || rows.iter().filter(|row| row.0 == number);
-            if of_it().count() > self.tuning.candidates {
+            if of_it().count() > self.options.candidates {
                 continue;
             }
             narrow.retain(|other| other != predicate);
@@ -107,7 +107,7 @@ impl Search<'_> {
                 is_trace = Self::is_trace(&trace),
                 id = self.table.trace_id,
                 name = self.table.name,
-                limit = self.tuning.candidates.saturating_add(1),
+                limit = self.options.candidates.saturating_add(1),
             ));
         }
         statement.push(&branches.join(" UNION ALL "));
@@ -125,7 +125,7 @@ impl Search<'_> {
     ) -> Result<(), StoreError> {
         let last = |trace: &String| bounds.of(trace).map_or(i64::MAX, |(_, to)| to);
         traces.sort_by_cached_key(|trace| std::cmp::Reverse(last(trace)));
-        let mut size = self.wanted.saturating_mul(2).max(self.tuning.wave);
+        let mut size = self.wanted.saturating_mul(2).max(self.options.wave);
         let mut rest = traces.as_slice();
         for wave in 0..=WAVES {
             let Some(next) = rest.first() else { break };

@@ -101,7 +101,7 @@ impl Search<'_> {
         }
         let Some(index) = &self.index else { return Ok(None) };
         let rows: Vec<Row> = self.rows(self.crossing_statement(index, crossed, index_size)?).await?;
-        if rows.len() > self.tuning.ids {
+        if rows.len() > self.options.ids {
             return Ok(None);
         }
         let mut crossing = Crossing { bounds: self.default_bounds(), ..Crossing::default() };
@@ -141,7 +141,7 @@ impl Search<'_> {
         let [low, high] = reach.map(|nanos| statement.int(nanos));
         let [begin, finish] = [begin, finish].map(|nanos| statement.int(nanos));
         let inside = self.inside(&mut statement);
-        let limit = self.tuning.ids.saturating_add(1);
+        let limit = self.options.ids.saturating_add(1);
         let (tells_of_window, unusable_entry) = (index.tells_of(self.window), index.says_nothing());
         let (id, spans, index) = (&table.trace_id, &table.name, &index.name);
         let with_span_inside = format!("IN (SELECT {id} FROM {spans} WHERE {inside}");

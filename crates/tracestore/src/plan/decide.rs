@@ -34,7 +34,7 @@ impl Search<'_> {
     /// Returns those of the given traces that match, decided by id.
     pub(crate) async fn matching(&self, of: BoundedTraces<'_>) -> Result<Vec<MatchingTrace>, StoreError> {
         let mut matching = Vec::new();
-        for traces in of.traces.chunks(self.tuning.ids.max(1)) {
+        for traces in of.traces.chunks(self.options.ids.max(1)) {
             let scan = of.bounds.ranges(traces.iter());
             let set = TraceSet::Bounded(BoundedTraces { traces, ..of });
             matching.extend(self.grouped(set, &scan, None).await?);

@@ -49,7 +49,7 @@ impl<'a> RequiredPredicates<'a> {
     ///
     /// # Errors
     /// As for [`Self::new`].
-    pub(crate) fn of_nobody(
+    pub(crate) fn unscoped(
         granted: &'a Predicate,
         referenced_fields: &[Arc<MarkedField>],
         table: &BoundTable,
@@ -112,16 +112,16 @@ impl<'a> RequiredPredicates<'a> {
 
     /// Writes, for a group of spans, whether their trace satisfies all required predicates. This is the only form of this
     /// decision in SQL.
-    pub(crate) fn shown(
+    pub(crate) fn having_clause(
         &self,
         demands: &[RequiredPredicate],
         table: &BoundTable,
         statement: &mut Statement,
     ) -> Result<String, StoreError> {
-        let shown = demands
+        let having_clause = demands
             .iter()
             .map(|demand| Ok(format!("countIf({}) > 0", self.satisfied(*demand, table, statement)?)))
             .collect::<Result<Vec<String>, StoreError>>()?;
-        Ok(if shown.is_empty() { "1".to_owned() } else { shown.join(" AND ") })
+        Ok(if having_clause.is_empty() { "1".to_owned() } else { having_clause.join(" AND ") })
     }
 }

@@ -195,7 +195,7 @@ impl Search<'_> {
         let mut text = format!("SELECT {id} AS {trace}, {order}, count(){spans}");
         let mut wanted = format!(
             "countIf({inside}) > 0 AND {}",
-            self.demands.shown(&self.demands.all(), table, &mut statement)?
+            self.demands.having_clause(&self.demands.all(), table, &mut statement)?
         );
         if let Some(after) = after {
             let (last, key) = (after.tier.min(1), statement.int(after.key));

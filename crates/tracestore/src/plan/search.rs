@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::time::Instant;
 use tracewarden_model::{TRACE_ID_BYTES_MAX, Timestamp, Window};
 
-use super::Tuning;
+use super::PlannerOptions;
 use super::demands::{RequiredPredicate, RequiredPredicates};
 use super::estimates::{Granules, granules};
 use crate::select::Position;
@@ -43,7 +43,7 @@ pub(crate) struct Search<'a> {
     pub(crate) default: Span,
     /// The trace index.
     pub(crate) index: Option<TraceIndex>,
-    pub(crate) tuning: Tuning,
+    pub(crate) options: PlannerOptions,
     /// Deadline of the whole search: the time limit of one statement.
     pub(crate) deadline: Instant,
     /// Number of statements that were sent.
@@ -158,10 +158,10 @@ impl Search<'_> {
             (to.abs_diff(searched_to) / part).saturating_mul(part).min(whole)
         };
         let searched_to = to.saturating_sub_unsigned(done);
-        let shown = traces.min(self.wanted.saturating_sub(1));
+        let having_clause = traces.min(self.wanted.saturating_sub(1));
         progress(SearchProgress {
             searched_to: Timestamp::from_nanos(searched_to),
-            traces: u32::try_from(shown).unwrap_or(u32::MAX),
+            traces: u32::try_from(having_clause).unwrap_or(u32::MAX),
             fraction: Some((done as f64 / whole as f64).clamp(0.0, 1.0)),
         });
     }

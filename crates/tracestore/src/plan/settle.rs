@@ -43,7 +43,7 @@ impl Search<'_> {
     ) -> Result<Option<Position>, StoreError> {
         let most = match self.index {
             Some(_) => usize::MAX,
-            None => self.wanted.saturating_mul(self.tuning.undecided).max(1),
+            None => self.wanted.saturating_mul(self.options.undecided).max(1),
         };
         let satisfying = candidates.iter().enumerate().filter(|(_, candidate)| candidate.satisfies_all);
         let end = satisfying.map(|(at, _)| at + 1).nth(enough);

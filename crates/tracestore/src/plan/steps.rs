@@ -152,7 +152,7 @@ impl Search<'_> {
 
     /// `LIMIT` of a step.
     fn max_candidates(&self) -> usize {
-        self.wanted.saturating_mul(4).max(self.tuning.chunk)
+        self.wanted.saturating_mul(4).max(self.options.chunk)
     }
 
     /// Returns where a step begins, in nanoseconds: at a whole tick, so that no span is in two steps.
@@ -194,7 +194,7 @@ impl Search<'_> {
         // ClickHouse uses no skip index for predicates combined with `OR`.
         let mut statement = if others.is_empty() { statement } else { statement.of_every_row() };
         let key = self.demands.key(self.table, &mut statement)?;
-        let satisfies_all = self.demands.shown(&others, self.table, &mut statement)?;
+        let satisfies_all = self.demands.having_clause(&others, self.table, &mut statement)?;
         let satisfies_any = self.satisfies_any(&mut statement)?;
         let range = Some((Timestamp::from_nanos(bottom), Timestamp::from_nanos(*top)));
         let range = self.range(range, &mut statement);

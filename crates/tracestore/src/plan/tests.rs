@@ -129,20 +129,20 @@ impl<'a> Asked<'a> {
         &'t self,
         table: &'t BoundTable,
         after: Option<Position>,
-        tuning: Tuning,
+        options: PlannerOptions,
     ) -> Search<'t> {
         let Self { store, binding, scope, filter, window, limit, .. } = *self;
         let request = SelectRequest { binding, scope, filter, window, limit, after, progress: None };
         let index = store.bound_tables(binding).await.unwrap().index;
-        store.prepare(&request, table, index, tuning).unwrap()
+        store.prepare(&request, table, index, options).unwrap()
     }
 
     /// Returns traces with their positions, and the maximum number of statements of a page.
-    async fn pages(&self, choice: &Choice, tuning: Tuning) -> (Vec<Position>, usize) {
+    async fn pages(&self, choice: &PlanChoice, options: PlannerOptions) -> (Vec<Position>, usize) {
         let (mut positions, mut most, mut after) = (Vec::new(), 0, None);
         let (table, limit) = (self.table().await, self.limit as usize);
         for _ in 0..self.pages {
-            let search = self.search(&table, after, tuning).await;
+            let search = self.search(&table, after, options).await;
             let found = search.run(choice).await.unwrap();
             most = most.max(search.sent.into_inner());
             let more = found.len() > limit;
@@ -155,11 +155,11 @@ impl<'a> Asked<'a> {
         (positions, most)
     }
 
-    async fn same_by(&self, choices: &[Choice], tuning: Tuning) -> usize {
+    async fn same_by(&self, choices: &[PlanChoice], options: PlannerOptions) -> usize {
         let one_page = Self { limit: self.limit * self.pages as u32, pages: 1, ..*self };
-        let (expected, _) = one_page.pages(&Choice::Only(Plan::Grouped), tuning).await;
+        let (expected, _) = one_page.pages(&PlanChoice::Only(Plan::Grouped), options).await;
         for choice in choices {
-            let (found, most) = self.pages(choice, tuning).await;
+            let (found, most) = self.pages(choice, options).await;
             let told = format!("{choice:?}, {:?}, {:?}, pages of {}", self.window, self.filter, self.limit);
             assert_eq!(found, expected, "{told}");
             assert!(most <= 7, "{most} statements: {told}");
@@ -168,8 +168,8 @@ impl<'a> Asked<'a> {
     }
 }
 
-fn steps(first: i64, use_trace_index: bool, index_size: IndexSize) -> Choice {
-    Choice::Only(Plan::Steps(StepOptions { first, statement: 0, use_trace_index, index_size }))
+fn steps(first: i64, use_trace_index: bool, index_size: IndexSize) -> PlanChoice {
+    PlanChoice::Only(Plan::Steps(StepOptions { first, statement: 0, use_trace_index, index_size }))
 }
 
 /// A skip index serves the user, the sorting key the service; no index serves the tenant and the team.
@@ -206,7 +206,7 @@ async fn rare_predicates_with_an_index_are_read_first_and_narrowed() {
         let (scope, filter, binding) = (scope(&[policy]), filter(&conditions), binding(true));
         let asked = Asked::new(&store, &binding, &scope, &filter, window(BEGIN, BEGIN + 12 * HOUR));
         let table = asked.table().await;
-        let (plan, _) = asked.search(&table, None, Tuning::default()).await.plan().await;
+        let (plan, _) = asked.search(&table, None, PlannerOptions::default()).await.plan().await;
         match plan {
             Plan::Candidates(rare) => {
                 let has_all = |found: &[RequiredPredicate], expected: &[RequiredPredicate]| {
@@ -219,14 +219,14 @@ async fn rare_predicates_with_an_index_are_read_first_and_narrowed() {
             }
             other => assert!(read.is_empty() && matches!(other, Plan::Steps(_)), "{conditions:?}: {other:?}"),
         }
-        asked.same_by(&[Choice::Best], Tuning::default()).await;
+        asked.same_by(&[PlanChoice::Best], PlannerOptions::default()).await;
     }
     // A decision by id reads a granule for each span of a candidate.
     let rows = async |policy: &str, conditions: &[(&str, &str)], rare: Rare| {
         let (metered, scope, filter, binding) =
             (store.metered(), scope(&[policy]), filter(conditions), binding(true));
         let asked = Asked::new(&metered, &binding, &scope, &filter, window(BEGIN, BEGIN + 12 * HOUR));
-        asked.pages(&Choice::Only(Plan::Candidates(rare)), Tuning::default()).await;
+        asked.pages(&PlanChoice::Only(Plan::Candidates(rare)), PlannerOptions::default()).await;
         metered.cost().rows
     };
     let both = [service, ("User", "u7")];
@@ -285,9 +285,9 @@ async fn unsettled_candidates_of_a_step_are_settled_later() {
             ..Asked::new(&store, &binding, &scope, &filter, window(BEGIN, BEGIN + 24 * HOUR))
         };
         let choices = [HOUR / 4, HOUR, 24 * HOUR].map(|first| steps(first, true, IndexSize::Small));
-        assert_eq!(asked.same_by(&choices, Tuning::default()).await, 31);
+        assert_eq!(asked.same_by(&choices, PlannerOptions::default()).await, 31);
         let choices = [HOUR / 4, HOUR].map(|first| steps(first, false, IndexSize::Large));
-        assert_eq!(asked.same_by(&choices, Tuning::default()).await, 31);
+        assert_eq!(asked.same_by(&choices, PlannerOptions::default()).await, 31);
     }
 }
 
@@ -313,8 +313,8 @@ async fn long_traces_that_fill_every_step_end_the_search_soon() {
         };
         for use_trace_index in [false, true] {
             let choices = [60 * SECOND, HOUR].map(|first| steps(first, use_trace_index, IndexSize::Large));
-            let tuning = Tuning { chunk: 1, ..Tuning::default() };
-            assert_eq!(asked.same_by(&choices, tuning).await, 1);
+            let options = PlannerOptions { chunk: 1, ..PlannerOptions::default() };
+            assert_eq!(asked.same_by(&choices, options).await, 1);
         }
     }
 }
@@ -375,24 +375,24 @@ async fn odd_bounds_give_the_same_result_in_every_plan() {
                 .filter(|trace| trace.4 && !(exact && trace.0 == "finer"))
                 .map(|trace| trace.0)
                 .collect();
-            let found = asked.pages(&Choice::Only(Plan::Grouped), Tuning::default()).await.0;
+            let found = asked.pages(&PlanChoice::Only(Plan::Grouped), PlannerOptions::default()).await.0;
             let found: Vec<&str> = found.iter().map(|position| position.trace_id.as_str()).collect();
             assert_eq!(found, expected, "{timestamp} at {begin}");
             let choices = [
-                Choice::Best,
+                PlanChoice::Best,
                 steps(HOUR, true, IndexSize::Small),
                 steps(600 * SECOND, true, IndexSize::Large),
                 steps(600 * SECOND, false, IndexSize::Large),
-                Choice::Only(Plan::Candidates(Rare {
+                PlanChoice::Only(Plan::Candidates(Rare {
                     read: vec![RequiredPredicate::Condition(0)],
                     narrow: vec![],
                 })),
-                Choice::Only(Plan::Candidates(Rare {
+                PlanChoice::Only(Plan::Candidates(Rare {
                     read: vec![RequiredPredicate::Granted],
                     narrow: vec![],
                 })),
             ];
-            asked.same_by(&choices, Tuning::default()).await;
+            asked.same_by(&choices, PlannerOptions::default()).await;
         }
     }
 }
@@ -417,9 +417,9 @@ async fn a_trace_with_a_broken_clock_does_not_affect_other_windows() {
         (filter(&[("Status", "Error")]), scope(&["Team == \"team1\""]), binding(true));
     let asked = Asked::new(&store, &binding, &scope, &filter, window(BEGIN, BEGIN + 9 * HOUR));
     for size in [IndexSize::Small, IndexSize::Large] {
-        assert_eq!(asked.same_by(&[steps(HOUR, true, size)], Tuning::default()).await, 5);
+        assert_eq!(asked.same_by(&[steps(HOUR, true, size)], PlannerOptions::default()).await, 5);
         let table = asked.table().await;
-        let search = asked.search(&table, None, Tuning::default()).await;
+        let search = asked.search(&table, None, PlannerOptions::default()).await;
         let crossing = search.crossing(Crossed::All, size).await.unwrap().unwrap();
         assert_eq!(crossing.traces, Vec::<String>::new());
     }

@@ -134,7 +134,7 @@ impl Search<'_> {
     pub(crate) async fn trace_bounds(&self, traces: Vec<String>) -> Result<TraceBounds, StoreError> {
         let mut found = self.default_bounds();
         let Some(index) = self.index.as_ref().filter(|_| !traces.is_empty()) else { return Ok(found) };
-        for part in traces.chunks(self.tuning.ids.max(1)) {
+        for part in traces.chunks(self.options.ids.max(1)) {
             let mut statement = Statement::default();
             let ids = statement.strings(part);
             let bounds = self.bounds(index, &mut statement);

@@ -277,9 +277,9 @@ fn grouped(
 ) -> Result<String, StoreError> {
     let [trace, latest, readable] = ["trace", "latest", "readable"].map(|name| statement.own(name));
     let inside = search.inside(statement);
-    let shown = search.demands.shown(demands, search.table, statement)?;
+    let having_clause = search.demands.having_clause(demands, search.table, statement)?;
     Ok(format!(
-        "SELECT {id} AS {trace}, maxIf({ticks}, {inside}) AS {latest}, ({shown}) AS {readable}{columns}{more}{spans} \
+        "SELECT {id} AS {trace}, maxIf({ticks}, {inside}) AS {latest}, ({having_clause}) AS {readable}{columns}{more}{spans} \
          GROUP BY {trace} HAVING {is_trace}",
         id = search.table.trace_id,
         ticks = search.table.ticks,

@@ -5,8 +5,8 @@ use serde_json::value::RawValue;
 use tracewarden_model::Binding;
 
 use super::projection;
+use crate::display::DisplayExpressions;
 use crate::select::{SelectedTrace, Selection};
-use crate::shown::Shown;
 use crate::sql::{Statement, quote};
 use crate::table::BoundTable;
 use crate::{StoreError, TraceStore};
@@ -102,10 +102,14 @@ pub(crate) fn line(names: &[String], row: &[Box<RawValue>], trace: &str) -> Resu
 }
 
 /// Writes whether the duration column is among the columns, and its value is not a valid duration.
-pub(crate) fn invalid_duration(binding: &Binding, projection: &[String], shown: &Shown) -> String {
+pub(crate) fn invalid_duration(
+    binding: &Binding,
+    projection: &[String],
+    display: &DisplayExpressions,
+) -> String {
     let has_duration =
         binding.display.duration.as_ref().is_some_and(|duration| projection.contains(duration));
-    if has_duration { shown.is_invalid().to_owned() } else { "0".to_owned() }
+    if has_duration { display.is_invalid().to_owned() } else { "0".to_owned() }
 }
 
 /// Returns the statement for the columns, followed by whether the span's duration is invalid.
@@ -118,7 +122,7 @@ fn spans_statement(
 ) -> Statement {
     let mut statement = table.statement();
     let columns: Vec<String> = projection.iter().map(|name| quote(name)).collect();
-    let invalid = invalid_duration(binding, projection, &Shown::of(table, &binding.display));
+    let invalid = invalid_duration(binding, projection, &DisplayExpressions::of(table, &binding.display));
     let (id, spans) = (statement.string(&trace.id), statement.strings(span_ids));
     statement.by_id = true;
     statement.push(&format!(

@@ -7,9 +7,9 @@ use tracewarden_model::{LogicalType, MarkedField};
 
 use super::{Stats, StatsGroup, StatsNumbers, StatsOrder, StatsPer, StatsRequest};
 use crate::StoreError;
+use crate::display::DisplayExpressions;
 use crate::plan::{Aggregates, Search, TraceScan};
 use crate::predicate_sql::{render, string, strings};
-use crate::shown::Shown;
 use crate::sql::Statement;
 use crate::values::{MAX_VALUE_BYTES, sought};
 
@@ -105,7 +105,7 @@ impl Names {
 pub(super) fn statement(
     search: &Search<'_>,
     scan: &TraceScan<'_>,
-    shown: &Shown,
+    display: &DisplayExpressions,
     request: StatsRequest<'_>,
     chosen: Chosen,
 ) -> Result<Statement, StoreError> {
@@ -114,8 +114,8 @@ pub(super) fn statement(
     let names = Names::of(&statement);
     let groups = groups(request.group, &search.table.columns, &mut statement)?;
     let counted = match request.per {
-        StatsPer::Span => per_span(search, shown, &groups, &names, &mut statement),
-        StatsPer::Trace => per_trace(search, shown, &groups, &names, &mut statement),
+        StatsPer::Span => per_span(search, display, &groups, &names, &mut statement),
+        StatsPer::Trace => per_trace(search, display, &groups, &names, &mut statement),
     };
     let listed = listed(&counted, request, &names);
     statement.push(&format!("WITH {} AS ({traces}) {listed}", names.chosen));
@@ -168,7 +168,7 @@ fn spans(search: &Search<'_>, names: &Names, statement: &mut Statement) -> Strin
 /// Writes counts of spans, by group. If the table is distributed, each shard groups its own spans.
 fn per_span(
     search: &Search<'_>,
-    shown: &Shown,
+    display: &DisplayExpressions,
     groups: &Groups,
     names: &Names,
     statement: &mut Statement,
@@ -184,8 +184,8 @@ fn per_span(
         "SELECT {of_span} AS {group}, uniqExact({id}) AS {traces}, count() AS {count}, \
          countIf({failed}) AS {errors}, {durations} FROM {spans} GROUP BY {by}",
         id = search.table.trace_id,
-        failed = shown.failed(),
-        durations = names.durations(durations(shown), shown.is_invalid()),
+        failed = display.failed(),
+        durations = names.durations(durations(display), display.is_invalid()),
         spans = spans(search, names, statement),
     )
 }
@@ -193,7 +193,7 @@ fn per_span(
 /// Writes counts of traces, by group.
 fn per_trace(
     search: &Search<'_>,
-    shown: &Shown,
+    display: &DisplayExpressions,
     groups: &Groups,
     names: &Names,
     statement: &mut Statement,
@@ -209,9 +209,9 @@ fn per_trace(
         rows = rows(&in_groups),
         durations = names.durations(&nanos, &odd),
         id = search.table.trace_id,
-        is_failed = shown.failed(),
-        duration = shown.whole(search.table),
-        is_odd = shown.is_invalid(),
+        is_failed = display.failed(),
+        duration = display.whole(search.table),
+        is_odd = display.is_invalid(),
         collected = match groups {
             Groups::One(group) =>
                 format!("groupUniqArrayIf({group} AS {group_of_span}, {group_of_span}.1 != {NONE})"),
@@ -222,8 +222,8 @@ fn per_trace(
 }
 
 /// Writes the duration of a span, or zero without a duration column.
-fn durations(shown: &Shown) -> &str {
-    if shown.has_durations() { shown.nanos() } else { "toInt64(0)" }
+fn durations(display: &DisplayExpressions) -> &str {
+    if display.has_durations() { display.nanos() } else { "toInt64(0)" }
 }
 
 /// Writes the rows of a span or a trace: one for the total, and one for each of its groups.
@@ -251,7 +251,7 @@ fn groups(
         .map(|field| Values::of(field, most, columns, statement))
         .collect::<Result<Vec<Values>, StoreError>>()?;
     let [one, other] = ["one", "other"].map(|name| statement.own(name));
-    let of_element = |element: &str| Told { odd: format!("{element}.1"), shown: format!("{element}.2") };
+    let of_element = |element: &str| Told { odd: format!("{element}.1"), display: format!("{element}.2") };
     let none = format!("(toUInt8({NONE}), emptyArrayString())");
     Ok(match values.as_slice() {
         [] => Groups::Many("CAST([], 'Array(Tuple(UInt8, Array(String)))')".to_owned()),
@@ -321,27 +321,27 @@ fn if_defined(defined: &[&String], then: &str, otherwise: &str) -> String {
 /// A value as SQL: whether no list can show it, and the value or its hash.
 struct Told {
     odd: String,
-    shown: String,
+    display: String,
 }
 
 impl Told {
     fn apart(value: &str) -> Self {
         let odd = format!("(length({value}) > {MAX_VALUE_BYTES} OR NOT isValidUTF8({value}))");
-        Self { shown: format!("if({odd}, hex(sipHash128({value})), {value})"), odd }
+        Self { display: format!("if({odd}, hex(sipHash128({value})), {value})"), odd }
     }
 
     fn tuple(&self) -> String {
-        format!("({}, {})", self.odd, self.shown)
+        format!("({}, {})", self.odd, self.display)
     }
 }
 
 /// Writes the group of one value, or of two.
 fn group(value: &Told, second: Option<&Told>) -> String {
     match second {
-        None => format!("(toUInt8({LISTED} + {}), [{}])", value.odd, value.shown),
+        None => format!("(toUInt8({LISTED} + {}), [{}])", value.odd, value.display),
         Some(second) => format!(
             "(toUInt8({LISTED} + {} + 2 * {}), [{}, {}])",
-            value.odd, second.odd, value.shown, second.shown
+            value.odd, second.odd, value.display, second.display
         ),
     }
 }
@@ -368,9 +368,13 @@ fn listed(counted: &str, request: StatsRequest<'_>, names: &Names) -> String {
 }
 
 /// Converts the rows: the total comes first, and there are no rows if there are no traces.
-pub(super) fn stats(rows: Vec<Row>, shown: &Shown, complete: bool) -> Result<Stats, StoreError> {
+pub(super) fn stats(
+    rows: Vec<Row>,
+    display: &DisplayExpressions,
+    complete: bool,
+) -> Result<Stats, StoreError> {
     let mut rows = rows.into_iter();
-    let Some(total) = rows.next() else { return Ok(nothing(shown)) };
+    let Some(total) = rows.next() else { return Ok(nothing(display)) };
     let (kind, .., distinct) = &total;
     if *kind != TOTAL {
         return Err(StoreError::Short("the total is missing".to_owned()));
@@ -378,32 +382,32 @@ pub(super) fn stats(rows: Vec<Row>, shown: &Shown, complete: bool) -> Result<Sta
     let distinct = *distinct;
     let listed = rows.filter(|row| row.0 == LISTED);
     let groups = listed
-        .map(|mut row| Ok(StatsGroup { values: std::mem::take(&mut row.1), numbers: numbers(row, shown)? }))
+        .map(|mut row| Ok(StatsGroup { values: std::mem::take(&mut row.1), numbers: numbers(row, display)? }))
         .collect::<Result<Vec<StatsGroup>, StoreError>>()?;
-    Ok(Stats { total: numbers(total, shown)?, groups, distinct, complete })
+    Ok(Stats { total: numbers(total, display)?, groups, distinct, complete })
 }
 
 /// Returns the statistics of no traces.
-pub(super) fn nothing(shown: &Shown) -> Stats {
-    let total = StatsNumbers { errors: shown.has_status().then_some(0), ..StatsNumbers::default() };
+pub(super) fn nothing(display: &DisplayExpressions) -> Stats {
+    let total = StatsNumbers { errors: display.has_status().then_some(0), ..StatsNumbers::default() };
     Stats { total, groups: Vec::new(), distinct: 0, complete: true }
 }
 
-fn numbers(row: Row, shown: &Shown) -> Result<StatsNumbers, StoreError> {
+fn numbers(row: Row, display: &DisplayExpressions) -> Result<StatsNumbers, StoreError> {
     let (_, _, traces, spans, errors, percentiles, longest, invalid, _) = row;
     let [p50, p95, p99] = percentiles.as_slice() else {
         return Err(StoreError::Short("percentiles are missing".to_owned()));
     };
     // A value that is rounded to a float before it is truncated can become slightly larger than it was.
-    let nanos = |nanos: f64| shown.has_durations().then_some((nanos as i64).min(longest));
+    let nanos = |nanos: f64| display.has_durations().then_some((nanos as i64).min(longest));
     Ok(StatsNumbers {
         traces,
         spans,
-        errors: shown.has_status().then_some(errors),
+        errors: display.has_status().then_some(errors),
         p50_nanos: nanos(*p50),
         p95_nanos: nanos(*p95),
         p99_nanos: nanos(*p99),
-        max_nanos: shown.has_durations().then_some(longest),
+        max_nanos: display.has_durations().then_some(longest),
         duration_invalid: invalid == 1,
     })
 }

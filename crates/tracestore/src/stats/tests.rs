@@ -68,12 +68,12 @@ async fn ask(
 }
 
 /// Returns values, traces and spans of the groups.
-fn shown(stats: &Stats) -> Vec<(Vec<&str>, u64, u64)> {
+fn display(stats: &Stats) -> Vec<(Vec<&str>, u64, u64)> {
     let groups = stats.groups.iter();
-    let shown = groups.map(|StatsGroup { values, numbers }| {
+    let display = groups.map(|StatsGroup { values, numbers }| {
         (values.iter().map(String::as_str).collect(), numbers.traces, numbers.spans)
     });
-    shown.collect()
+    display.collect()
 }
 
 #[tokio::test]
@@ -107,7 +107,7 @@ async fn values_that_cannot_be_grouped_are_only_counted() {
     let mut expected = [("", 1), ("\0 \\ ' \n", 1), (hash.as_str(), 1), (longest.as_str(), 1)]
         .map(|(value, traces)| (vec![value], traces, 2));
     expected.sort();
-    assert_eq!(shown(&found), expected);
+    assert_eq!(display(&found), expected);
 
     // Pairs with an odd value are kept apart, whichever of the two values is odd.
     let both = [name.clone(), tags.clone()].concat();
@@ -124,7 +124,7 @@ async fn values_that_cannot_be_grouped_are_only_counted() {
             (vec![longest.as_str(), "t"], 1, spans("a", 2)),
         ];
         expected.sort();
-        let mut listed = shown(&found);
+        let mut listed = display(&found);
         listed.sort();
         assert_eq!(listed, expected);
         // The longest with an odd tag; two longer ones; one that is not UTF-8 with `t`, and with another such.
@@ -299,7 +299,7 @@ async fn fields_are_those_of_the_current_table() {
         assert!(matches!(refused, Err(StoreError::Internal(_))), "{refused:?}");
     }
     let one = ask(&store, &scope, &binding, |_| {}, &name).await.unwrap();
-    assert_eq!(shown(&one), [(vec!["x"], 1, 1)]);
+    assert_eq!(display(&one), [(vec!["x"], 1, 1)]);
     // A changed field is read with its new type where that makes no difference, and is an error where it does.
     execute(&local, "ALTER TABLE default.spans MODIFY COLUMN Name LowCardinality(String)".to_owned()).await;
     assert_eq!(ask(&store, &scope, &binding, |_| {}, &name).await.unwrap(), one);

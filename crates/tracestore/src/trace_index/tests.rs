@@ -12,7 +12,7 @@ use tracewarden_testkit::local_store::LocalStore;
 use super::*;
 use crate::cancellation::binding;
 use crate::differential::{connect, execute};
-use crate::plan::{Choice, IndexSize, Plan, Rare, RequiredPredicate, StepOptions, Tuning};
+use crate::plan::{IndexSize, Plan, PlanChoice, PlannerOptions, Rare, RequiredPredicate, StepOptions};
 use crate::{SelectRequest, TraceStore};
 
 const NOON: i64 = 1_790_000_000;
@@ -97,7 +97,7 @@ async fn found(
     binding: &Binding,
     policy: &str,
     window: Window,
-    plan: &Choice,
+    plan: &PlanChoice,
 ) -> Vec<String> {
     let field = MarkedField {
         field: FieldRef::column("Place"),
@@ -124,7 +124,7 @@ async fn found(
     let tables = store.bound_tables(binding).await.unwrap();
     assert!(tables.index.is_some());
     let table = Arc::new(crate::table::BoundTable::new(binding, tables.columns.to_vec()).unwrap());
-    let search = store.prepare(&request, &table, tables.index, Tuning::default()).unwrap();
+    let search = store.prepare(&request, &table, tables.index, PlannerOptions::default()).unwrap();
     let mut ids: Vec<String> =
         search.run(plan).await.unwrap().into_iter().map(|found| found.position.trace_id).collect();
     ids.sort();
@@ -150,11 +150,11 @@ async fn traces_beyond_the_index_are_found() {
     let pace =
         |index_size| StepOptions { first: 1_000_000_000, statement: 0, use_trace_index: true, index_size };
     let plans = [
-        Choice::Best,
-        Choice::Only(Plan::Steps(pace(IndexSize::Small))),
-        Choice::Only(Plan::Steps(pace(IndexSize::Large))),
-        Choice::Only(Plan::Candidates(Rare { read: vec![RequiredPredicate::Granted], narrow: vec![] })),
-        Choice::Only(Plan::Grouped),
+        PlanChoice::Best,
+        PlanChoice::Only(Plan::Steps(pace(IndexSize::Small))),
+        PlanChoice::Only(Plan::Steps(pace(IndexSize::Large))),
+        PlanChoice::Only(Plan::Candidates(Rare { read: vec![RequiredPredicate::Granted], narrow: vec![] })),
+        PlanChoice::Only(Plan::Grouped),
     ];
     for (timestamp, stored) in [
         ("DateTime64(9)", Stored::ByView),

@@ -12,7 +12,7 @@ use super::Finding;
 use crate::configuration::Configuration;
 
 /// Time-out for an answer of the process that already listens on an address.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum number of bytes of that answer that are read.
 const ANSWER_BYTES_MAX: u64 = 64 * 1024;
 
@@ -65,5 +65,5 @@ async fn is_ours(mut address: SocketAddr, path: &str, mark: &str) -> bool {
         Ok::<_, io::Error>(String::from_utf8_lossy(&answer).contains(mark))
     };
     // A listener that does not answer in time is taken for another program.
-    matches!(timeout(PATIENCE, ask).await, Ok(Ok(true)))
+    matches!(timeout(TIMEOUT, ask).await, Ok(Ok(true)))
 }

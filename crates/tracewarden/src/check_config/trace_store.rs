@@ -6,7 +6,7 @@ use tracewarden_model::Binding;
 use tracewarden_tracestore::{EndpointInspection, Grant, Power, StoreError, TraceStore, UserInspection};
 use url::Url;
 
-use super::own_database::Bound;
+use super::application_database::Bound;
 use super::{Finding, GUIDE};
 use crate::configuration::{Configuration, values};
 use crate::{ambient, serve};
@@ -151,7 +151,7 @@ impl About<'_> {
         }
         // If the server rejects the settings, every statement fails, and that finding has been reported already.
         let refuses_all = matches!(user.settings, Err(StoreError::Store { code: Some(_), .. }));
-        match &user.fit {
+        match &user.resolve_fields {
             Ok(()) => {}
             Err(StoreError::Unfit(message)) => findings.push(Finding::error(self.says(message))),
             Err(_) if refuses_all => {}

@@ -345,7 +345,7 @@ impl World {
 }
 
 /// Opens the application database, independently of the service.
-async fn own_database(service: &Service) -> sqlx::AnyConnection {
+async fn application_database(service: &Service) -> sqlx::AnyConnection {
     sqlx::any::install_default_drivers();
     sqlx::AnyConnection::connect(&service.database_url()).await.unwrap()
 }
@@ -358,7 +358,7 @@ async fn audit_rows(database: &mut sqlx::AnyConnection) -> Vec<String> {
 
 /// Returns the rows of each table, without audit records and times of use.
 pub async fn own_data(service: &Service) -> BTreeMap<String, Vec<String>> {
-    let mut connection = own_database(service).await;
+    let mut connection = application_database(service).await;
     let list = match service.database {
         None => "SELECT name FROM sqlite_master WHERE type = 'table'",
         Some(_) => "SELECT CAST(tablename AS TEXT) FROM pg_tables WHERE schemaname = 'public'",
@@ -391,7 +391,7 @@ fn shown(row: &sqlx::any::AnyRow) -> String {
 #[tokio::test]
 async fn each_leaves_the_record_that_the_table_names() {
     let world = World::make(&[]).await;
-    let mut database = own_database(&world.service).await;
+    let mut database = application_database(&world.service).await;
     let mut log = audit_rows(&mut database).await;
     assert!(log.len() >= 10, "{log:?}");
     for operation in operations(&world.service).await {

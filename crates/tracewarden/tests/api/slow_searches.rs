@@ -227,8 +227,8 @@ async fn abandoned_searches_are_stopped() {
 }
 
 /// Waits until statements on the view run, or until none do.
-async fn running(store: &Store, wanted: u64, patience: Duration) {
+async fn running(store: &Store, wanted: u64, timeout: Duration) {
     let ask = "SELECT count() FROM system.processes WHERE query_id LIKE 'tracewarden-%' AND query LIKE '%viewed%' FORMAT TSV";
     let seen = async || store.ask(ask).await.trim().parse::<u64>().unwrap();
-    until_within(patience, seen, |seen| (*seen > 0) == (wanted > 0)).await;
+    until_within(timeout, seen, |seen| (*seen > 0) == (wanted > 0)).await;
 }

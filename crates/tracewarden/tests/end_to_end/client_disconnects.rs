@@ -37,8 +37,8 @@ async fn of_running(store: &Store, aggregate: &str) -> String {
 }
 
 /// Waits until ClickHouse runs this number of the service's statements.
-pub async fn wait_for(store: &Store, wanted: u64, patience: Duration) {
-    until_within(patience, async || running(store).await, |now| *now == wanted).await;
+pub async fn wait_for(store: &Store, wanted: u64, timeout: Duration) {
+    until_within(timeout, async || running(store).await, |now| *now == wanted).await;
 }
 
 /// A view whose search never ends. `sleep` would not work: ClickHouse limits it per block.

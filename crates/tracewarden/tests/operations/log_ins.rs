@@ -32,7 +32,7 @@ async fn a_flood_of_sign_ins_is_refused_and_searches_continue() {
     for _ in 0..5 {
         alone = alone.max(search().await);
     }
-    let patience = (20 * alone).max(Duration::from_secs(3));
+    let timeout = (20 * alone).max(Duration::from_secs(3));
     let [stop, refused] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
     let flood: Vec<_> = (0..CONNECTIONS)
         .map(|connection| {
@@ -69,7 +69,7 @@ async fn a_flood_of_sign_ins_is_refused_and_searches_continue() {
         slowest = slowest.max(search().await);
     }
     println!("searches take up to {alone:.1?} alone, and {slowest:.1?} in the flood");
-    assert!(slowest < patience, "{slowest:?}, and {alone:?} alone");
+    assert!(slowest < timeout, "{slowest:?}, and {alone:?} alone");
     stop.store(true, Ordering::SeqCst);
     let mut answers = BTreeMap::new();
     for connection in flood {

@@ -13,7 +13,7 @@ use super::user::{Page, compare, traces_of};
 use crate::stack::api::rfc_3339;
 
 /// Time limit for retrying a change without acknowledgement.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Maximum time that a user stays disabled.
 const DISABLED: Duration = Duration::from_secs(15);
@@ -124,7 +124,7 @@ impl Administrator<'_> {
                 self.caller.shared.checked(kind);
                 return true;
             }
-            if self.caller.shared.is_over() || begun.elapsed() > PATIENCE {
+            if self.caller.shared.is_over() || begun.elapsed() > TIMEOUT {
                 return false;
             }
             // Only a retried end of a preview may find no preview to end.

@@ -12,7 +12,7 @@ use super::rights::{Credential, ENDED, LIVE, Range};
 use super::shared::{Shared, lock};
 
 /// Time-out, which exceeds every time limit of the service.
-const PATIENCE: Duration = Duration::from_secs(90);
+const TIMEOUT: Duration = Duration::from_secs(90);
 
 /// A request.
 pub struct Ask<'a> {
@@ -229,7 +229,7 @@ impl<'a> Caller<'a> {
 pub struct NotConnected;
 
 fn agent() -> Agent {
-    let config = Agent::config_builder().timeout_global(Some(PATIENCE)).http_status_as_error(false);
+    let config = Agent::config_builder().timeout_global(Some(TIMEOUT)).http_status_as_error(false);
     // The client sends one request at a time.
     config.max_idle_connections_per_host(1).build().into()
 }

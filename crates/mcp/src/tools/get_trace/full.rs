@@ -8,7 +8,7 @@ use tracewarden_service::{SpanBrief, SpanLine};
 use super::super::span_values::{
     Columns, DETAILS, Detail, SpanValues, lines, omitted, omitted_said, read_all,
 };
-use super::super::{BREVITIES, Brevity, Opened, Totals, busy, left_out};
+use super::super::{CoveredTraces, DETAIL_LEVELS, DetailLevel, Totals, busy, left_out};
 use super::{Answer, Call, View, answer};
 use crate::answer::{Rendered, said};
 use crate::failure::Failure;
@@ -22,7 +22,7 @@ const WORTH_A_PAGE: usize = 3;
 /// Message for a span that could not be identified among those read.
 const INDISTINCT: &str = "not read: many spans share this id, start, name and service, or the id is too long";
 
-pub(super) async fn full(call: &Call<'_>, mut opened: Opened) -> Result<CallToolResult, Failure> {
+pub(super) async fn full(call: &Call<'_>, mut opened: CoveredTraces) -> Result<CallToolResult, Failure> {
     let schema = opened.trace.schema();
     let (columns, omitted) = (Columns::of(&schema.binding), omitted(&schema));
     let result = match call.offset(&opened) {
@@ -39,7 +39,11 @@ pub(super) async fn full(call: &Call<'_>, mut opened: Opened) -> Result<CallTool
 }
 
 /// Returns the spans from an offset, one for each position. A span that cannot be read is marked as such.
-async fn page(opened: &mut Opened, offset: usize, columns: &Columns) -> Result<Vec<SpanValues>, Failure> {
+async fn page(
+    opened: &mut CoveredTraces,
+    offset: usize,
+    columns: &Columns,
+) -> Result<Vec<SpanValues>, Failure> {
     for wanted in READ {
         let (before, spans) = opened.seen.tree.spans.split_at_checked(offset).unwrap_or_default();
         let spans: Vec<SpanBrief> = spans.iter().take(wanted).cloned().collect();
@@ -58,13 +62,13 @@ async fn page(opened: &mut Opened, offset: usize, columns: &Columns) -> Result<V
 
 fn rendered(
     call: &Call<'_>,
-    opened: &Opened,
+    opened: &CoveredTraces,
     offset: usize,
     spans: &[SpanValues],
     omitted: &[String],
 ) -> Result<CallToolResult, Failure> {
     let (summary, tree) = (&opened.seen.summary, &opened.seen.tree);
-    let render = |count: usize, (detail, brevity): (Detail, Brevity)| {
+    let render = |count: usize, (detail, detail_level): (Detail, DetailLevel)| {
         let meter = call.budget.meter();
         let mut shown = Vec::new();
         for span in spans.iter().take(count) {
@@ -75,7 +79,7 @@ fn rendered(
         }
         let more = offset + count < tree.spans.len();
         let next = if more { vec![call.page(opened, offset, count)] } else { Vec::new() };
-        let totals = Totals::of(summary, brevity);
+        let totals = Totals::of(summary, detail_level);
         let mut body = vec![totals.text(summary.duration_nanos)];
         for (span, shown) in spans.iter().zip(&shown) {
             body.push(format!("span {}", one_line(&span.id, 64)));
@@ -101,7 +105,7 @@ fn rendered(
         )
     };
     let worth = spans.len().min(WORTH_A_PAGE);
-    let [full, .., least] = BREVITIES;
+    let [full, .., least] = DETAIL_LEVELS;
     let worthy = DETAILS.into_iter().find(|detail| call.budget.holds(render(worth, (*detail, full))));
     let [.., briefest] = DETAILS;
     let ways = [(worthy.unwrap_or(briefest), full), (briefest, least)];

@@ -7,7 +7,9 @@ use serde_json::json;
 use tracewarden_service::{SpanBrief, SpanLine, Tool};
 
 use super::super::span_values::{Columns, read_all};
-use super::super::{BREVITIES, Brevity, Opened, Totals, busy, counted, joined, left_out, named_in};
+use super::super::{
+    CoveredTraces, DETAIL_LEVELS, DetailLevel, Totals, busy, counted, joined, left_out, named_in,
+};
 use super::{Answer, Call, ErrorOrigin, Line, Slow, View, answer};
 use crate::answer::{Next, Rendered, said};
 use crate::arguments;
@@ -29,13 +31,13 @@ const MESSAGE_NAMES: usize = 4;
 /// Maximum length of a path. The outermost and the innermost spans are named.
 const MAX_PATH: usize = 8;
 
-pub(super) async fn outline(call: &Call<'_>, opened: Opened) -> Result<CallToolResult, Failure> {
+pub(super) async fn outline(call: &Call<'_>, opened: CoveredTraces) -> Result<CallToolResult, Failure> {
     let result = busy(|| outlined(call, &opened));
     opened.trace.close().await?;
     result
 }
 
-fn outlined(call: &Call<'_>, opened: &Opened) -> Result<CallToolResult, Failure> {
+fn outlined(call: &Call<'_>, opened: &CoveredTraces) -> Result<CallToolResult, Failure> {
     let (summary, tree) = (&opened.seen.summary, &opened.seen.tree);
     let root = match &call.arguments.root {
         None => None,
@@ -53,7 +55,7 @@ fn outlined(call: &Call<'_>, opened: &Opened) -> Result<CallToolResult, Failure>
     // With a depth or a cursor the caller wants the lines in order; otherwise the most relevant ones.
     let continued = call.arguments.cursor.is_some();
     let in_order = call.arguments.depth.is_some() || continued;
-    let render = |count: usize, brevity: Brevity| {
+    let render = |count: usize, detail_level: DetailLevel| {
         let complete = count == all.len() - offset;
         let shown: Vec<Shown> = if in_order || complete {
             all.iter().skip(offset).take(count).copied().collect()
@@ -89,9 +91,9 @@ fn outlined(call: &Call<'_>, opened: &Opened) -> Result<CallToolResult, Failure>
         }
         let mut text = format!("{} of {}", shown.len(), counted(all.len() as u64, "line"));
         text.push_str(": after the start, duration, service: operation [span id]\n");
-        let totals = Totals::of(summary, brevity);
+        let totals = Totals::of(summary, detail_level);
         let head = totals.text(summary.duration_nanos);
-        let body = shown.iter().filter_map(|shown| line_text(tree, &outline, *shown, brevity));
+        let body = shown.iter().filter_map(|shown| line_text(tree, &outline, *shown, detail_level));
         text.push_str(&fenced(&std::iter::once(head).chain(body).collect::<Vec<_>>()));
         if !complete && !in_order {
             text.push_str("shown are the lines that failed or took long\n");
@@ -99,13 +101,15 @@ fn outlined(call: &Call<'_>, opened: &Opened) -> Result<CallToolResult, Failure>
         text.push_str(&left_out(opened.seen.left_out()));
         let next = call.context.offered(next);
         let answer = Answer {
-            lines: Some(shown.iter().filter_map(|shown| line(tree, &outline, *shown, brevity)).collect()),
+            lines: Some(
+                shown.iter().filter_map(|shown| line(tree, &outline, *shown, detail_level)).collect(),
+            ),
             truncated: !complete || opened.seen.left_out() > 0 || lines().any(|(_, hidden)| hidden > 0),
             ..answer(totals, View::Outline, count, all.len(), next)
         };
         Rendered::new(text + &said(&answer.next), &answer)
     };
-    budget.fit_briefly(&BREVITIES, all.len() - offset, render)
+    budget.fit_briefly(&DETAIL_LEVELS, all.len() - offset, render)
 }
 
 /// Returns nanoseconds since the start of the trace.
@@ -113,7 +117,7 @@ fn after_start(tree: &Tree, nanos: i64) -> i64 {
     nanos.saturating_sub(tree.start())
 }
 
-fn line(tree: &Tree, outline: &Outline, shown: Shown, brevity: Brevity) -> Option<Line> {
+fn line(tree: &Tree, outline: &Outline, shown: Shown, detail_level: DetailLevel) -> Option<Line> {
     let line = outline.lines.get(shown.line)?;
     let span = tree.spans.get(line.span)?;
     let some = |count: usize| Some(count).filter(|count| *count > 0);
@@ -121,8 +125,8 @@ fn line(tree: &Tree, outline: &Outline, shown: Shown, brevity: Brevity) -> Optio
     Some(Line {
         depth: line.depth,
         span_id: one_line(&span.span_id, 64),
-        service: span.service.as_deref().map(|service| one_line(service, brevity.name)),
-        name: span.name.as_ref().map(|_| name_or_none(&line.name, brevity.name)),
+        service: span.service.as_deref().map(|service| one_line(service, detail_level.name)),
+        name: span.name.as_ref().map(|_| name_or_none(&line.name, detail_level.name)),
         start_ms: milliseconds(after_start(tree, line.start)),
         duration_ms: milliseconds(line.longest),
         duration_invalid: line.duration_invalid.then_some(true),
@@ -134,7 +138,7 @@ fn line(tree: &Tree, outline: &Outline, shown: Shown, brevity: Brevity) -> Optio
     })
 }
 
-fn line_text(tree: &Tree, outline: &Outline, shown: Shown, brevity: Brevity) -> Option<String> {
+fn line_text(tree: &Tree, outline: &Outline, shown: Shown, detail_level: DetailLevel) -> Option<String> {
     let line = outline.lines.get(shown.line)?;
     let span = tree.spans.get(line.span)?;
     let mut text = " ".repeat(line.depth.min(40));
@@ -144,7 +148,7 @@ fn line_text(tree: &Tree, outline: &Outline, shown: Shown, brevity: Brevity) -> 
     }
     text.push_str(&format!(
         " {} [{}]",
-        named_in(span.service.as_deref(), span.name.as_ref().map(|_| line.name.as_str()), brevity.name),
+        named_in(span.service.as_deref(), span.name.as_ref().map(|_| line.name.as_str()), detail_level.name),
         one_line(&span.span_id, 64)
     ));
     match (line.errors, line.count) {
@@ -161,7 +165,7 @@ fn line_text(tree: &Tree, outline: &Outline, shown: Shown, brevity: Brevity) -> 
     Some(text)
 }
 
-pub(super) async fn errors(call: &Call<'_>, mut opened: Opened) -> Result<CallToolResult, Failure> {
+pub(super) async fn errors(call: &Call<'_>, mut opened: CoveredTraces) -> Result<CallToolResult, Failure> {
     let found = busy(|| Errors::of(&opened.seen.tree));
     let result = match call.offset(&opened) {
         Ok(offset) => {
@@ -177,7 +181,7 @@ pub(super) async fn errors(call: &Call<'_>, mut opened: Opened) -> Result<CallTo
 
 /// Returns the messages of the first error origins, by the indexes of their spans.
 async fn messages(
-    opened: &mut Opened,
+    opened: &mut CoveredTraces,
     origins: &[Origin],
 ) -> Result<HashMap<usize, Option<String>>, Failure> {
     let places: Vec<usize> = origins.iter().take(MAX_MESSAGES).map(|origin| origin.span).collect();
@@ -193,30 +197,30 @@ async fn messages(
 
 fn errors_told(
     call: &Call<'_>,
-    opened: &Opened,
+    opened: &CoveredTraces,
     found: &Errors,
     offset: usize,
     messages: &HashMap<usize, Option<String>>,
 ) -> Result<CallToolResult, Failure> {
     let (summary, tree) = (&opened.seen.summary, &opened.seen.tree);
     let origins = found.origins.get(offset..).unwrap_or_default();
-    let told = |origin: &Origin, brevity: Brevity| {
+    let told = |origin: &Origin, detail_level: DetailLevel| {
         let id = span_id(tree, origin.span);
         let (start, end) = tree.interval(origin.span);
         let said = messages.get(&origin.span).cloned().flatten();
         ErrorOrigin {
-            path: path(tree, origin.span, brevity),
+            path: path(tree, origin.span, detail_level),
             count: origin.count,
             start_ms: milliseconds(after_start(tree, start)),
             duration_ms: milliseconds(end.saturating_sub(start)),
             duration_invalid: tree.spans.get(origin.span).filter(|span| span.duration_invalid).map(|_| true),
-            message: said.map(|text| one_line(&text, MESSAGE_NAMES * brevity.name)),
+            message: said.map(|text| one_line(&text, MESSAGE_NAMES * detail_level.name)),
             span_id: one_line(&id, 64),
         }
     };
-    let render = |count: usize, brevity: Brevity| {
+    let render = |count: usize, detail_level: DetailLevel| {
         let shown: Vec<ErrorOrigin> =
-            origins.iter().take(count).map(|origin| told(origin, brevity)).collect();
+            origins.iter().take(count).map(|origin| told(origin, detail_level)).collect();
         let more = offset + count < found.origins.len();
         let mut next = Vec::new();
         if !shown.is_empty() {
@@ -226,7 +230,7 @@ fn errors_told(
         if more {
             next.push(call.page(opened, offset, count));
         }
-        let totals = Totals::of(summary, brevity);
+        let totals = Totals::of(summary, detail_level);
         let lines = shown.iter().map(|origin| {
             let times = if origin.count > 1 { format!("×{} ", origin.count) } else { String::new() };
             let message = origin.message.as_ref().map(|text| format!(" — {text}")).unwrap_or_default();
@@ -258,7 +262,7 @@ fn errors_told(
         };
         Rendered::new(text + &said(&answer.next), &answer)
     };
-    call.budget.fit_briefly(&BREVITIES, origins.len(), render)
+    call.budget.fit_briefly(&DETAIL_LEVELS, origins.len(), render)
 }
 
 fn span_id(tree: &Tree, place: usize) -> String {
@@ -266,8 +270,8 @@ fn span_id(tree: &Tree, place: usize) -> String {
 }
 
 /// Returns the outermost ancestor, and the innermost ones down to the span.
-fn path(tree: &Tree, place: usize, brevity: Brevity) -> Vec<String> {
-    let name = |span: &SpanBrief| named_in(span.service.as_deref(), span.name.as_deref(), brevity.name);
+fn path(tree: &Tree, place: usize, detail_level: DetailLevel) -> Vec<String> {
+    let name = |span: &SpanBrief| named_in(span.service.as_deref(), span.name.as_deref(), detail_level.name);
     let (path, left_out) = tree.path(place, MAX_PATH);
     let mut names: Vec<String> =
         path.into_iter().filter_map(|place| tree.spans.get(place)).map(name).collect();
@@ -277,30 +281,30 @@ fn path(tree: &Tree, place: usize, brevity: Brevity) -> Vec<String> {
     names
 }
 
-pub(super) async fn slowest(call: &Call<'_>, opened: Opened) -> Result<CallToolResult, Failure> {
+pub(super) async fn slowest(call: &Call<'_>, opened: CoveredTraces) -> Result<CallToolResult, Failure> {
     let result = busy(|| slowest_told(call, &opened));
     opened.trace.close().await?;
     result
 }
 
-fn slowest_told(call: &Call<'_>, opened: &Opened) -> Result<CallToolResult, Failure> {
+fn slowest_told(call: &Call<'_>, opened: &CoveredTraces) -> Result<CallToolResult, Failure> {
     let (summary, tree) = (&opened.seen.summary, &opened.seen.tree);
     let all = slowest::slowest(tree);
     let offset = call.offset(opened)?.min(all.len());
     let works = all.get(offset..).unwrap_or_default();
-    let told = |work: &Work, brevity: Brevity| {
+    let told = |work: &Work, detail_level: DetailLevel| {
         let span = tree.spans.get(work.span)?;
         Some(Slow {
             span_id: one_line(&span.span_id, 64),
-            service: span.service.as_deref().map(|service| one_line(service, brevity.name)),
-            name: span.name.as_deref().map(|name| name_or_none(name, brevity.name)),
+            service: span.service.as_deref().map(|service| one_line(service, detail_level.name)),
+            name: span.name.as_deref().map(|name| name_or_none(name, detail_level.name)),
             count: work.count,
             own_ms: milliseconds(work.own),
             longest_ms: milliseconds(work.longest),
         })
     };
-    let render = |count: usize, brevity: Brevity| {
-        let shown: Vec<Slow> = works.iter().take(count).filter_map(|work| told(work, brevity)).collect();
+    let render = |count: usize, detail_level: DetailLevel| {
+        let shown: Vec<Slow> = works.iter().take(count).filter_map(|work| told(work, detail_level)).collect();
         let more = offset + count < all.len();
         let mut next = Vec::new();
         if !shown.is_empty() && call.arguments.cursor.is_none() {
@@ -309,7 +313,7 @@ fn slowest_told(call: &Call<'_>, opened: &Opened) -> Result<CallToolResult, Fail
         if more {
             next.push(call.page(opened, offset, count));
         }
-        let totals = Totals::of(summary, brevity);
+        let totals = Totals::of(summary, detail_level);
         let lines = works.iter().zip(&shown).map(|(work, slow)| {
             let several = if work.count > 1 {
                 format!(" ×{}, longest {}", work.count, lasting(work.longest))
@@ -331,5 +335,5 @@ fn slowest_told(call: &Call<'_>, opened: &Opened) -> Result<CallToolResult, Fail
         };
         Rendered::new(text + &said(&answer.next), &answer)
     };
-    call.budget.fit_briefly(&BREVITIES, works.len(), render)
+    call.budget.fit_briefly(&DETAIL_LEVELS, works.len(), render)
 }

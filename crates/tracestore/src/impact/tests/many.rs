@@ -23,13 +23,14 @@ async fn many_comparisons_of_large_predicates_are_possible() {
     let predicates = [large("web"), large("cart"), large("none"), Predicate::True];
     let comparisons: Vec<Comparison> =
         (0..400).map(|number: usize| comparison(&[number % 3], &[number % 4])).collect();
-    let sharing = Sharing { openings: &[vec![3]], by: Spread::Column("Service"), limit: 1 };
+    let collateral =
+        CollateralQuery { predicate_sets: &[vec![3]], by: CollateralGrouping::Column("Service"), limit: 1 };
     let (compared, _) = distinct(&comparisons);
-    let asked = parts(&compared, Some(sharing), &predicates);
-    assert!(asked.len() > 1 && asked.iter().filter(|part| part.sharing.is_some()).count() == 1);
+    let asked = parts(&compared, Some(collateral), &predicates);
+    assert!(asked.len() > 1 && asked.iter().filter(|part| part.collateral.is_some()).count() == 1);
     let readable = everything();
     let asking = Asking::of_all(&predicates, &comparisons, &readable);
-    let found = asking.impact(&store, "spans", Looks::within(Duration::from_secs(600))).await.unwrap();
+    let found = asking.impact(&store, "spans", SamplingPlan::within(Duration::from_secs(600))).await.unwrap();
     for (number, difference) in found.compared.iter().enumerate() {
         let opens = |predicate: usize| predicate != 2;
         let (before, after) = (opens(number % 3), opens(number % 4));
@@ -41,18 +42,19 @@ async fn many_comparisons_of_large_predicates_are_possible() {
     let refused = Asking { predicates: &vec![Predicate::True; MAX_IMPACT_PREDICATES + 1], ..asking };
     let refused = refused.impact(&store, "spans", sampling()).await;
     assert!(matches!(refused, Err(StoreError::Internal(_))), "{refused:?}");
-    let refused = Asking { predicates: &vec![Predicate::True; MAX_OPENINGS + 1], ..asking };
-    let refused = refused.sharing(&store, "spans", sampling()).await;
+    let refused = Asking { predicates: &vec![Predicate::True; MAX_PREDICATE_SETS + 1], ..asking };
+    let refused = refused.collateral(&store, "spans", sampling()).await;
     assert!(matches!(refused, Err(StoreError::Internal(_))), "{refused:?}");
     let refused = Asking { comparisons: &[comparison(&[], &[4])], ..asking };
     let refused = refused.impact(&store, "spans", sampling()).await;
     assert!(matches!(refused, Err(StoreError::Internal(_))), "{refused:?}");
     // The maximum number of predicate sets, which differ in the spans that they match.
     let services = ["web", "cart", "db", "none"];
-    let expressions = (0..MAX_OPENINGS).map(|number| format!("Service == '{}'", services[number % 4]));
+    let expressions = (0..MAX_PREDICATE_SETS).map(|number| format!("Service == '{}'", services[number % 4]));
     let many: Vec<Predicate> = expressions.map(|expression| scope(&expression).predicate().clone()).collect();
     let asked = Asking { predicates: &many, ..asking };
-    let found = asked.sharing(&store, "spans", Looks::within(Duration::from_secs(600))).await.unwrap();
+    let found =
+        asked.collateral(&store, "spans", SamplingPlan::within(Duration::from_secs(600))).await.unwrap();
     for (number, shared) in found.shared.iter().enumerate() {
         let own: Vec<&str> = shared
             .values
@@ -61,7 +63,7 @@ async fn many_comparisons_of_large_predicates_are_possible() {
             .map(|value| &*value.value)
             .collect();
         match services[number % 4] {
-            "none" => assert_eq!(shared, &Shared::default()),
+            "none" => assert_eq!(shared, &CollateralValues::default()),
             service => assert_eq!((shared.traces, shared.only_shared, own), (FEW, 3, vec![service])),
         }
     }
@@ -86,7 +88,7 @@ async fn hundreds_of_predicates_are_compared_at_once() {
         (0..300).map(|_| Comparison { before: some(), after: some() }).collect();
     let readable = everything();
     let asking = Asking::of_all(&predicates, &comparisons, &readable);
-    let found = asking.impact(&store, "spans", Looks::within(Duration::from_secs(600))).await.unwrap();
+    let found = asking.impact(&store, "spans", SamplingPlan::within(Duration::from_secs(600))).await.unwrap();
     let open = |numbers: &[usize]| -> BTreeSet<usize> {
         numbers.iter().map(|number| number % teams.len()).filter(|team| *team < 10).collect()
     };

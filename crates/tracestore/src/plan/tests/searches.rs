@@ -105,14 +105,14 @@ async fn search(store: &TraceStore, mut random: ChaCha8Rng) -> (usize, usize) {
         ..Asked::new(store, &binding, &scope, &filter, window(from, from + length))
     };
     let demands = RequiredPredicates::new(&scope, &filter.conditions, &asked.table().await).unwrap().all();
-    let mut choices = vec![Choice::Best];
+    let mut choices = vec![PlanChoice::Best];
     let mut several = demands.sample(&mut random, 3).copied();
     if let Some(first) = several.next() {
         let rare = Rare { read: vec![first], narrow: several.collect() };
-        choices.push(Choice::Only(Plan::Candidates(rare)));
+        choices.push(PlanChoice::Only(Plan::Candidates(rare)));
     }
     let first = *[length / 64, length / 7, length].choose(&mut random).unwrap();
     let size = *[IndexSize::Small, IndexSize::Large].choose(&mut random).unwrap();
     choices.push(steps(first, random.random_bool(0.7), size));
-    (asked.same_by(&choices, Tuning::default()).await, asked.limit as usize)
+    (asked.same_by(&choices, PlannerOptions::default()).await, asked.limit as usize)
 }

@@ -13,7 +13,7 @@ use crate::model::paint::{Paint, plain};
 const CONTEXT_LINES: usize = 2;
 /// Time limit for all comparisons of lines. For files of megabytes with little in common, the shortest difference takes
 /// minutes; a longer, equally correct one is found quickly.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// Below this number of lines on both sides together, the comparison needs little stack.
 const FEW_LINES: usize = 1_000;
 /// Stack size for larger comparisons: the recursion is as deep as the number of places at which the two sides match.
@@ -31,7 +31,7 @@ const KINDS: [(&str, &str); 5] = [
 /// Formats all differences.
 pub(in crate::model) fn differences(changes: &[Difference], paint: Paint) -> String {
     let mut text = String::new();
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     let mut others: Vec<&str> = changes.iter().map(|found| found.kind.as_str()).collect();
     others.retain(|kind| KINDS.iter().all(|(known, _)| known != kind));
     others.dedup();

@@ -37,7 +37,7 @@ const ROLE: &str = "beside";
 /// so there might otherwise never be one before its end.
 const WRITTEN_BEFORE: usize = 5;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The old records, which are the whole log.
 #[derive(Clone, Copy)]
@@ -124,7 +124,7 @@ async fn undisturbed(victim: &mut Service, admin: &Client) -> Duration {
     let begun = Instant::now();
     let writing = tokio::spawn(write_until_cut_off(admin.at(victim), 0, Arc::default()));
     while db.begin_read().await.unwrap().audit_anchor().await.unwrap().0 != old.last {
-        assert!(begun.elapsed() < PATIENCE, "old records stay");
+        assert!(begun.elapsed() < TIMEOUT, "old records stay");
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     let taken = begun.elapsed();

@@ -41,7 +41,7 @@ const SURE: f64 = 1.3;
 
 /// Time limits for counting.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Looks {
+pub(crate) struct SamplingPlan {
     /// For counting all traces before a sample was counted.
     pub(crate) whole: Duration,
     /// For everything.
@@ -50,9 +50,9 @@ pub(crate) struct Looks {
     pub(crate) first_share: Option<f64>,
 }
 
-impl Looks {
-    pub(crate) fn within(patience: Duration) -> Self {
-        Self { whole: patience.mul_f64(WHOLE_SHARE), all: patience, first_share: None }
+impl SamplingPlan {
+    pub(crate) fn within(timeout: Duration) -> Self {
+        Self { whole: timeout.mul_f64(WHOLE_SHARE), all: timeout, first_share: None }
     }
 
     /// Returns the counts of all traces of the window, with 1, or of a sample, with its share of the traces.

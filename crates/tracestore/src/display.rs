@@ -10,7 +10,7 @@ use crate::table::{BoundTable, plain_text};
 pub const ERROR_STATUSES: [&str; 3] = ["Error", "STATUS_CODE_ERROR", "ERROR"];
 
 /// The display columns that are bound and that the table still has, each as an expression over a span.
-pub(crate) struct Shown {
+pub(crate) struct DisplayExpressions {
     /// As a plain string, like the next three.
     pub(crate) name: Option<String>,
     pub(crate) service: Option<String>,
@@ -51,7 +51,7 @@ impl Took {
     }
 }
 
-impl Shown {
+impl DisplayExpressions {
     pub(crate) fn of(table: &BoundTable, display: &Display) -> Self {
         let column = |name: &Option<String>| known_column(table, name.as_deref());
         let text = |name: &Option<String>| {

@@ -19,7 +19,7 @@ use crate::code::Code;
 use crate::cookies::SessionCookie;
 use crate::headers::OfWebApplication;
 use crate::metrics::Metrics;
-use crate::mount::OwnBody;
+use crate::nested_interface::OwnBody;
 use crate::problem::Problem;
 use crate::routes::ReadsOnly;
 use crate::{client, cross_site, headers};
@@ -28,7 +28,7 @@ use crate::{client, cross_site, headers};
 pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Settings and shared state of the middleware.
-pub struct Edge {
+pub struct Middleware {
     /// Scheme, host and port under which browsers reach the service, without a trailing slash.
     pub public_origin: String,
     /// Proxies whose `X-Forwarded-For` is trusted.
@@ -38,14 +38,14 @@ pub struct Edge {
     /// Request metrics.
     pub metrics: Metrics,
     /// Whether the process is shutting down.
-    pub stopping: Stopping,
+    pub stopping: ShutdownFlag,
 }
 
 /// Whether the process is shutting down. Clones share the state.
 #[derive(Debug, Clone, Default)]
-pub struct Stopping(Arc<AtomicBool>);
+pub struct ShutdownFlag(Arc<AtomicBool>);
 
-impl Stopping {
+impl ShutdownFlag {
     /// Begins the shutdown: `/readyz` reports "not ready" from now on, so load balancers send no more requests.
     pub fn begin(&self) {
         self.0.store(true, Ordering::Relaxed);
@@ -56,7 +56,7 @@ impl Stopping {
     }
 }
 
-impl Edge {
+impl Middleware {
     /// Whether browsers reach the service over https.
     pub(crate) fn over_https(&self) -> bool {
         self.public_origin.starts_with("https://")
@@ -68,12 +68,16 @@ impl Edge {
 }
 
 /// Wraps every request and response.
-pub(crate) async fn wrap(State(edge): State<Arc<Edge>>, mut request: Request, next: Next) -> Response {
+pub(crate) async fn wrap(
+    State(middleware): State<Arc<Middleware>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
     let route = request.extensions().get::<MatchedPath>().cloned();
     let is_safe = request.method().is_safe();
-    let measured = edge.metrics.begin(request.method(), route.as_ref().map(MatchedPath::as_str));
+    let measured = middleware.metrics.begin(request.method(), route.as_ref().map(MatchedPath::as_str));
     let mut id = [0_u8; 16];
-    let mut response = match edge.entropy.fill(&mut id) {
+    let mut response = match middleware.entropy.fill(&mut id) {
         Err(error) => {
             tracing::error!(%error, "no request id");
             Problem::new(Code::Internal, "no randomness").into_response()
@@ -81,14 +85,14 @@ pub(crate) async fn wrap(State(edge): State<Arc<Edge>>, mut request: Request, ne
         Ok(()) => {
             let info = RequestInfo {
                 request_id: hex::encode(id),
-                client_ip: edge.trusted_proxies.client(request.extensions(), request.headers()),
+                client_ip: middleware.trusted_proxies.client(request.extensions(), request.headers()),
                 user_agent: client::user_agent(request.headers()),
                 via: Transport::Rest,
                 tool_call: None,
             };
             let span = tracing::info_span!("request", request_id = %info.request_id, user_id = tracing::field::Empty);
             request.extensions_mut().insert(info);
-            answer(&edge, request, next).instrument(span).await
+            answer(&middleware, request, next).instrument(span).await
         }
     };
     let id = hex::encode(id);
@@ -104,7 +108,7 @@ pub(crate) async fn wrap(State(edge): State<Arc<Edge>>, mut request: Request, ne
             response.headers_mut().insert(header::ALLOW, allow.clone());
         }
     }
-    headers::secure(&mut response, edge.over_https());
+    headers::secure(&mut response, middleware.over_https());
     if let Ok(value) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(X_REQUEST_ID, value);
     }
@@ -112,16 +116,16 @@ pub(crate) async fn wrap(State(edge): State<Arc<Edge>>, mut request: Request, ne
     response.map(|body| measured.body(status, body))
 }
 
-async fn answer(edge: &Edge, request: Request, next: Next) -> Response {
+async fn answer(middleware: &Middleware, request: Request, next: Next) -> Response {
     let started = Instant::now();
     let method = request.method().clone();
     // Logs the declared route: the path contains user names and trace ids, and query parameters may hold data that must not be
     // logged.
     let route = request.extensions().get::<MatchedPath>().cloned();
-    let origin = &edge.public_origin;
+    let origin = &middleware.public_origin;
     let response = match cross_site::check(&method, request.uri().path(), request.headers(), origin) {
         Err(problem) => {
-            edge.metrics.cross_site_refused();
+            middleware.metrics.cross_site_refused();
             problem.into_response()
         }
         Ok(()) => next.run(request).await,
@@ -186,19 +190,19 @@ mod tests {
     }
 
     async fn ask(path: &str, entropy: Option<u8>) -> (u16, String, http::HeaderMap) {
-        let edge = Edge {
+        let middleware = Middleware {
             public_origin: "https://traces.example.com".to_owned(),
             trusted_proxies: TrustedProxies::default(),
             entropy: Arc::new(Bytes(entropy)),
             metrics: Metrics::default(),
-            stopping: Stopping::default(),
+            stopping: ShutdownFlag::default(),
         };
         let routes = Router::new()
             .route("/panics", get(async || -> &'static str { panic!("with a secret") }))
             .route("/id", get(async |Extension(info): Extension<RequestInfo>| info.request_id))
             .route("/bare", get(async || StatusCode::SERVICE_UNAVAILABLE));
         let request = Request::builder().uri(path).body(Body::empty()).unwrap();
-        let response = crate::wrapped(routes, Arc::new(edge)).oneshot(request).await.unwrap();
+        let response = crate::wrapped(routes, Arc::new(middleware)).oneshot(request).await.unwrap();
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let bytes = response.into_body().collect().await.unwrap().to_bytes();
         (status, String::from_utf8(bytes.to_vec()).unwrap(), headers)

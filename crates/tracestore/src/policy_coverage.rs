@@ -31,7 +31,7 @@ const WINDOWS: [i64; 3] = [5 * MINUTE, 60 * MINUTE, 24 * 60 * MINUTE];
 
 /// The predicates to count, and the time.
 #[derive(Debug, Clone, Copy)]
-pub struct ReachRequest<'a> {
+pub struct PolicyCoverageRequest<'a> {
     /// The bound table.
     pub binding: &'a Binding,
     /// Predicates that are counted one by one: a matching span grants access to its trace. Those beyond [`MAX_PREDICATES`],
@@ -45,7 +45,7 @@ pub struct ReachRequest<'a> {
 
 /// A sample of recent traces, and the counts of the predicates.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RecentReach {
+pub struct PolicyCoverage {
     /// How far back the sample goes, in nanoseconds.
     pub window_nanos: i64,
     /// Number of traces in the sample.
@@ -53,12 +53,12 @@ pub struct RecentReach {
     /// Whether the window may hold more traces than the sample.
     pub sampled: bool,
     /// For each predicate, in order; shorter than the request when not all predicates could be counted.
-    pub opened: Vec<Opened>,
+    pub opened: Vec<CoveredTraces>,
 }
 
 /// Coverage of a sample by one predicate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Opened {
+pub struct CoveredTraces {
     /// Number of traces with a span that satisfies it.
     pub traces: u64,
     /// Number of services of the matching spans; 0 when no service column is bound.
@@ -76,19 +76,19 @@ impl TraceStore {
     ///
     /// # Errors
     /// When ClickHouse fails, is slow, or would have to read too much even for the newest minutes.
-    pub async fn recent_reach(
+    pub async fn policy_coverage(
         &self,
-        request: ReachRequest<'_>,
-        found: &mut Option<RecentReach>,
+        request: PolicyCoverageRequest<'_>,
+        found: &mut Option<PolicyCoverage>,
     ) -> Result<(), StoreError> {
-        self.recent_reach_within(request, MAX_ROWS, found).await
+        self.policy_coverage_within(request, MAX_ROWS, found).await
     }
 
-    async fn recent_reach_within(
+    async fn policy_coverage_within(
         &self,
-        request: ReachRequest<'_>,
+        request: PolicyCoverageRequest<'_>,
         rows: u64,
-        found: &mut Option<RecentReach>,
+        found: &mut Option<PolicyCoverage>,
     ) -> Result<(), StoreError> {
         let predicates = affordable(request.predicates);
         if predicates.is_empty() {
@@ -98,17 +98,17 @@ impl TraceStore {
         let service = known_column(&table, request.binding.display.service.as_deref())
             .map(|(column, quoted)| plain_text(&quoted, &column.column_type));
         let client = self.client.within(Bounds { seconds: request.seconds, rows });
-        let patience = self.config.max_trace_duration_nanos;
+        let timeout = self.config.max_trace_duration_nanos;
         for window_nanos in WINDOWS {
             let from = request.now.saturating_sub(window_nanos);
-            let before = patience.map_or(window_nanos, |longest| longest.min(window_nanos));
+            let before = timeout.map_or(window_nanos, |longest| longest.min(window_nanos));
             let extent = Extent { scan: from.saturating_sub(before), from, to: request.now };
             let statement = statement(&table, service.as_deref(), predicates, &extent)?;
             let rows: Vec<Row> = match client.rows(statement).await {
                 Err(error) if error.is_too_many_rows() && found.is_some() => return Ok(()),
                 rows => rows?,
             };
-            let reach = recent_reach(rows, window_nanos, predicates.len())?;
+            let reach = policy_coverage(rows, window_nanos, predicates.len())?;
             let enough = reach.sampled && reach.traces.saturating_mul(2) >= MAX_TRACES;
             *found = Some(reach);
             if enough {
@@ -182,7 +182,7 @@ fn statement(
     Ok(statement)
 }
 
-fn recent_reach(rows: Vec<Row>, window_nanos: i64, asked: usize) -> Result<RecentReach, StoreError> {
+fn policy_coverage(rows: Vec<Row>, window_nanos: i64, asked: usize) -> Result<PolicyCoverage, StoreError> {
     let short = || StoreError::Short("counts are missing".to_owned());
     let (seen, traces, opened, matching, services) = rows.into_iter().next().ok_or_else(short)?;
     if [&opened, &matching, &services].iter().any(|counts| counts.len() != asked) {
@@ -191,9 +191,9 @@ fn recent_reach(rows: Vec<Row>, window_nanos: i64, asked: usize) -> Result<Recen
     let opened = opened
         .into_iter()
         .zip(matching.into_iter().zip(services))
-        .map(|(traces, (matching_services, services))| Opened { traces, matching_services, services })
+        .map(|(traces, (matching_services, services))| CoveredTraces { traces, matching_services, services })
         .collect();
-    Ok(RecentReach { window_nanos, traces, sampled: seen >= MAX_TRACES, opened })
+    Ok(PolicyCoverage { window_nanos, traces, sampled: seen >= MAX_TRACES, opened })
 }
 
 #[cfg(test)]
@@ -266,10 +266,10 @@ mod tests {
         .await;
     }
 
-    async fn ask(local: &LocalStore, service: bool, predicates: &[Predicate]) -> Option<RecentReach> {
-        let request = ReachRequest { binding: &binding(service), predicates, now: NOW, seconds: 60 };
+    async fn ask(local: &LocalStore, service: bool, predicates: &[Predicate]) -> Option<PolicyCoverage> {
+        let request = PolicyCoverageRequest { binding: &binding(service), predicates, now: NOW, seconds: 60 };
         let mut found = None;
-        connect(local).recent_reach(request, &mut found).await.unwrap();
+        connect(local).policy_coverage(request, &mut found).await.unwrap();
         found
     }
 
@@ -306,7 +306,8 @@ mod tests {
             Predicate::True,
             Predicate::False,
         ];
-        let opened = |traces, matching_services, services| Opened { traces, matching_services, services };
+        let opened =
+            |traces, matching_services, services| CoveredTraces { traces, matching_services, services };
         let reach = ask(&local, true, &predicates).await.unwrap();
         assert_eq!(
             reach.opened,
@@ -345,13 +346,13 @@ mod tests {
         .await;
         let predicates = [predicate("Attributes['team'] == 'blue'")];
         let request =
-            ReachRequest { binding: &binding(true), predicates: &predicates, now: NOW, seconds: 60 };
+            PolicyCoverageRequest { binding: &binding(true), predicates: &predicates, now: NOW, seconds: 60 };
         let mut found = None;
-        connect(&local).recent_reach_within(request, 30_000, &mut found).await.unwrap();
+        connect(&local).policy_coverage_within(request, 30_000, &mut found).await.unwrap();
         let reach = found.unwrap();
         assert_eq!((reach.traces, reach.window_nanos), (10, 5 * MINUTE));
         let mut found = None;
-        let error = connect(&local).recent_reach_within(request, 10, &mut found).await.unwrap_err();
+        let error = connect(&local).policy_coverage_within(request, 10, &mut found).await.unwrap_err();
         assert!(error.is_too_many_rows() && found.is_none(), "{error}");
         let many = vec![Predicate::True; MAX_PREDICATES + 50];
         assert_eq!(affordable(&many).len(), MAX_PREDICATES);

@@ -17,7 +17,7 @@ const LEAVING: Duration = Duration::from_millis(200);
 
 /// Turns an error of the document into an aborted connection. NDJSON responses first get a last line with the error, because the
 /// status can no longer report it.
-pub(crate) fn broken_off_on_failure<S>(
+pub(crate) fn abort_on_error<S>(
     document: S,
     representation: Representation,
     request_id: String,
@@ -28,17 +28,17 @@ where
     // The compression layer polls once more after the end, so the stream must be fused.
     document.fuse().flat_map(move |item| match item {
         Ok(bytes) => stream::iter([Ok(bytes)]).left_stream(),
-        Err(error) => last_words(&error, representation, &request_id).right_stream(),
+        Err(error) => error_trailer(&error, representation, &request_id).right_stream(),
     })
 }
 
 /// The last line of an incomplete NDJSON response.
 #[derive(Serialize)]
-struct Failure {
+struct ErrorTrailer {
     error: ProblemDetails,
 }
 
-fn last_words(
+fn error_trailer(
     error: &ServiceError,
     representation: Representation,
     request_id: &str,
@@ -47,11 +47,11 @@ fn last_words(
     tracing::error!(request_id, code = error.code(), inside, "the answer was aborted");
     let line = (representation == Representation::Lines).then(|| {
         let error = Problem::of(error).details(request_id);
-        Ok(Bytes::from(text(&Failure { error }) + "\n"))
+        Ok(Bytes::from(text(&ErrorTrailer { error }) + "\n"))
     });
-    let patience = if line.is_some() { LEAVING } else { Duration::ZERO };
+    let timeout = if line.is_some() { LEAVING } else { Duration::ZERO };
     let end = async move {
-        tokio::time::sleep(patience).await;
+        tokio::time::sleep(timeout).await;
         Err(io::Error::other("the answer was aborted"))
     };
     stream::iter(line).chain(stream::once(end))

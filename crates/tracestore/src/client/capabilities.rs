@@ -15,14 +15,14 @@ const LIFETIME: Duration = Duration::from_secs(60);
 
 /// What the client learnt from a server's refusals, which come before a statement is begun.
 #[derive(Debug, Default)]
-pub(super) struct Dialect {
+pub(super) struct ServerCapabilities {
     /// Whether the user's own profile fixes `readonly`.
     readonly_fixed: AtomicBool,
     /// Settings of this crate that the server does not have, and since when that is known.
     unknown: RwLock<Option<(Instant, BTreeSet<&'static str>)>>,
 }
 
-impl Dialect {
+impl ServerCapabilities {
     pub(super) fn readonly(&self) -> &'static str {
         if self.readonly_fixed.load(Ordering::Relaxed) { READONLY_OF_PROFILE } else { READONLY }
     }
@@ -67,33 +67,33 @@ mod tests {
 
     #[test]
     fn only_settings_that_disable_features_may_be_unknown() {
-        let dialect = Dialect::default();
+        let capabilities = ServerCapabilities::default();
         let neutral = NEUTRAL[0].0;
         let known = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
         let sent = ["timeout_overflow_mode", neutral];
-        dialect.learn(&known(&["timeout_overflow_mode"]), &sent).unwrap();
-        assert!(!dialect.knows(neutral) && dialect.knows("timeout_overflow_mode"));
-        let refused = dialect.learn(&known(&[neutral]), &sent).unwrap_err().to_string();
+        capabilities.learn(&known(&["timeout_overflow_mode"]), &sent).unwrap();
+        assert!(!capabilities.knows(neutral) && capabilities.knows("timeout_overflow_mode"));
+        let refused = capabilities.learn(&known(&[neutral]), &sent).unwrap_err().to_string();
         assert!(refused.contains("`timeout_overflow_mode`"), "{refused}");
-        dialect.forget();
-        assert!(dialect.knows(neutral));
+        capabilities.forget();
+        assert!(capabilities.knows(neutral));
     }
 
     /// A server may be replaced by one with more settings, at the same address.
     #[test]
     fn cached_capabilities_are_forgotten() {
-        let dialect = Dialect::default();
+        let capabilities = ServerCapabilities::default();
         let neutral = NEUTRAL[0].0;
         let age = |seconds| {
-            dialect.unknown.write().unwrap().as_mut().unwrap().0 =
+            capabilities.unknown.write().unwrap().as_mut().unwrap().0 =
                 Instant::now() - Duration::from_secs(seconds);
         };
-        dialect.learn(&BTreeSet::new(), &[neutral]).unwrap();
+        capabilities.learn(&BTreeSet::new(), &[neutral]).unwrap();
         age(50);
-        assert!(!dialect.knows(neutral));
+        assert!(!capabilities.knows(neutral));
         age(61);
-        assert!(dialect.knows(neutral));
-        dialect.learn(&BTreeSet::new(), &[neutral]).unwrap();
-        assert!(!dialect.knows(neutral));
+        assert!(capabilities.knows(neutral));
+        capabilities.learn(&BTreeSet::new(), &[neutral]).unwrap();
+        assert!(!capabilities.knows(neutral));
     }
 }

@@ -8,15 +8,15 @@ use rand_chacha::ChaCha8Rng;
 
 use super::{HOUR, Query, SECOND};
 use crate::plan::{
-    Choice, IndexSize, Plan, Rare, RequiredPredicate, RequiredPredicates, StepOptions, Tuning,
+    IndexSize, Plan, PlanChoice, PlannerOptions, Rare, RequiredPredicate, RequiredPredicates, StepOptions,
 };
 use crate::select::Position;
 use crate::{OnProgress, SelectRequest, TraceStore};
 
 /// Returns limits that are so small that everything is cut, given up or skipped that can be.
-fn tiny(random: &mut ChaCha8Rng) -> Tuning {
+fn tiny(random: &mut ChaCha8Rng) -> PlannerOptions {
     let few = |random: &mut ChaCha8Rng| *[1, 2, 5, 1_000].choose(random).unwrap();
-    Tuning {
+    PlannerOptions {
         small: *[0, 1, 24].choose(random).unwrap(),
         candidates: few(random),
         wave: few(random),
@@ -44,50 +44,50 @@ pub(super) async fn every_plan(
         use_trace_index: random.random_bool(0.5),
         index_size: *sizes.choose(random).unwrap(),
     });
-    let steps = steps.map(|pace| Choice::Only(Plan::Steps(pace)));
+    let steps = steps.map(|pace| PlanChoice::Only(Plan::Steps(pace)));
     let second = demands.choose(random).copied();
     let narrow: Vec<RequiredPredicate> = demands.iter().copied().filter(|_| random.random()).collect();
     let rare = |first| {
         let second = second.filter(|second| *second != first);
         Rare { read: [first].into_iter().chain(second).collect(), narrow: narrow.clone() }
     };
-    let candidates = demands.iter().map(|&demand| Choice::Only(Plan::Candidates(rare(demand))));
-    let mut choices: Vec<Choice> = vec![Choice::Best, Choice::Only(Plan::Grouped)];
+    let candidates = demands.iter().map(|&demand| PlanChoice::Only(Plan::Candidates(rare(demand))));
+    let mut choices: Vec<PlanChoice> = vec![PlanChoice::Best, PlanChoice::Only(Plan::Grouped)];
     choices.extend(candidates);
     choices.extend(steps.choose(random).cloned());
     choices.shuffle(random);
     for choice in choices.iter().take(2) {
-        let tuning = tiny(random);
-        let tuning = match choice {
+        let options = tiny(random);
+        let options = match choice {
             // Whatever the number of candidates.
-            Choice::Only(Plan::Candidates(_)) if random.random_bool(0.8) => {
-                Tuning { candidates: 1_000, ..tuning }
+            PlanChoice::Only(Plan::Candidates(_)) if random.random_bool(0.8) => {
+                PlannerOptions { candidates: 1_000, ..options }
             }
-            _ => tuning,
+            _ => options,
         };
         let limit = *[2, 5, 200].choose(random).unwrap();
-        let found = walk(store, query, limit, |_| (choice.clone(), tuning)).await;
-        assert_eq!(found, expected, "{choice:?}, pages of {limit}, {tuning:?}");
+        let found = walk(store, query, limit, |_| (choice.clone(), options)).await;
+        assert_eq!(found, expected, "{choice:?}, pages of {limit}, {options:?}");
         tried.count(choice, expected);
     }
     // Steps that exclude traces by the trace index.
     if query.binding.trace_index.is_some() && demands.len() > 1 {
         let first = *[60 * SECOND, 600 * SECOND, HOUR].choose(random).unwrap();
-        let tuning = Tuning { chunk: 1_000, ids: 1_000, ..tiny(random) };
+        let options = PlannerOptions { chunk: 1_000, ids: 1_000, ..tiny(random) };
         let pace = StepOptions {
             first,
             statement: 0,
             use_trace_index: true,
             index_size: *sizes.choose(random).unwrap(),
         };
-        let found = walk(store, query, 200, |_| (Choice::Only(Plan::Steps(pace)), tuning)).await;
+        let found = walk(store, query, 200, |_| (PlanChoice::Only(Plan::Steps(pace)), options)).await;
         assert_eq!(found, expected, "steps of {first} ns with the trace index");
         tried.certified += usize::from(!expected.is_empty());
     }
     if random.random_bool(0.3) {
         let found = walk(store, query, 3, |page| {
-            let choice = choices.get(page % choices.len()).cloned().unwrap_or(Choice::Best);
-            (choice, Tuning::default())
+            let choice = choices.get(page % choices.len()).cloned().unwrap_or(PlanChoice::Best);
+            (choice, PlannerOptions::default())
         });
         assert_eq!(found.await, expected, "another plan on each page");
     }
@@ -104,12 +104,12 @@ pub(super) struct Tried {
 }
 
 impl Tried {
-    fn count(&mut self, choice: &Choice, expected: &[String]) {
+    fn count(&mut self, choice: &PlanChoice, expected: &[String]) {
         *match choice {
-            Choice::Best => &mut self.best,
-            Choice::Only(Plan::Steps(_)) => &mut self.steps,
-            Choice::Only(Plan::Candidates(_)) => &mut self.candidates,
-            Choice::Only(Plan::Grouped) => &mut self.grouped,
+            PlanChoice::Best => &mut self.best,
+            PlanChoice::Only(Plan::Steps(_)) => &mut self.steps,
+            PlanChoice::Only(Plan::Candidates(_)) => &mut self.candidates,
+            PlanChoice::Only(Plan::Grouped) => &mut self.grouped,
         } += usize::from(!expected.is_empty());
     }
 
@@ -123,7 +123,7 @@ async fn walk(
     store: &TraceStore,
     query: &Query<'_>,
     limit: u32,
-    mut how: impl FnMut(usize) -> (Choice, Tuning),
+    mut how: impl FnMut(usize) -> (PlanChoice, PlannerOptions),
 ) -> Vec<String> {
     let table = store.bound_table(query.binding).await.unwrap();
     let mut ids = Vec::new();
@@ -139,17 +139,17 @@ async fn walk(
             Arc::new(move |progress| teller.lock().unwrap().push(progress.searched_to.as_nanos()));
         let request =
             SelectRequest { binding, scope, filter, window, limit, after, progress: Some(progress) };
-        let (choice, tuning) = how(number);
+        let (choice, options) = how(number);
         if scope.is_empty() {
             break;
         }
         let index = store.usable_trace_index(binding).await.unwrap();
-        let search = store.prepare(&request, &table, index, tuning).unwrap();
+        let search = store.prepare(&request, &table, index, options).unwrap();
         let found = search.run(&choice).await.unwrap();
         // Ids that do not fit into one statement are sent in several.
         assert!(
-            search.sent.into_inner() <= 7 || tuning.ids < 1_000,
-            "{choice:?} sent too many statements, {tuning:?}"
+            search.sent.into_inner() <= 7 || options.ids < 1_000,
+            "{choice:?} sent too many statements, {options:?}"
         );
         let part = (to - from).max(1).unsigned_abs().div_ceil(64).max(SECOND as u64) as i64;
         let told = told.lock().unwrap().clone();

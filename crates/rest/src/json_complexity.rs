@@ -14,11 +14,11 @@ const MAX_VALUES: usize = 50_000;
 
 /// Returns whether a JSON text is within the limits. Only the valid beginning of a malformed text is counted; its parser reports
 /// the error.
-pub(crate) fn is_moderate(json: &[u8]) -> bool {
+pub(crate) fn within_limits(json: &[u8]) -> bool {
     let mut count = Count::default();
     let mut deserializer = serde_json::Deserializer::from_slice(json);
     let _counted = (&mut count).deserialize(&mut deserializer);
-    count.is_moderate()
+    count.within_limits()
 }
 
 #[derive(Default)]
@@ -28,13 +28,13 @@ struct Count {
 }
 
 impl Count {
-    fn is_moderate(&self) -> bool {
+    fn within_limits(&self) -> bool {
         self.values <= MAX_VALUES && self.containers <= MAX_CONTAINERS
     }
 
     fn value<E: Error>(&mut self) -> Result<(), E> {
         self.values = self.values.saturating_add(1);
-        if self.is_moderate() { Ok(()) } else { Err(E::custom("too much")) }
+        if self.within_limits() { Ok(()) } else { Err(E::custom("too much")) }
     }
 
     fn container<E: Error>(&mut self) -> Result<(), E> {
@@ -105,28 +105,28 @@ mod tests {
     fn lists_objects_and_values_are_counted_at_any_position() {
         let many = |one: &str, number: usize| format!("[{}]", vec![one; number].join(","));
         // The surrounding list counts too.
-        assert!(is_moderate(many("[]", MAX_CONTAINERS - 1).as_bytes()));
-        assert!(!is_moderate(many("[]", MAX_CONTAINERS).as_bytes()));
-        assert!(is_moderate(many(r#"{"a": {}}"#, MAX_CONTAINERS / 2 - 1).as_bytes()));
-        assert!(!is_moderate(many(r#"{"a": {}}"#, MAX_CONTAINERS / 2).as_bytes()));
+        assert!(within_limits(many("[]", MAX_CONTAINERS - 1).as_bytes()));
+        assert!(!within_limits(many("[]", MAX_CONTAINERS).as_bytes()));
+        assert!(within_limits(many(r#"{"a": {}}"#, MAX_CONTAINERS / 2 - 1).as_bytes()));
+        assert!(!within_limits(many(r#"{"a": {}}"#, MAX_CONTAINERS / 2).as_bytes()));
         for scalar in ["null", "true", "-1", "18446744073709551615", "1e400", "0.5", r#""a""#, r#""\u00e9""#]
         {
             let (most, more) = (many(scalar, MAX_VALUES - 1), many(scalar, MAX_VALUES));
-            assert!(is_moderate(most.as_bytes()), "{scalar}");
+            assert!(within_limits(most.as_bytes()), "{scalar}");
             // Counting ends at an invalid number.
-            assert_eq!(is_moderate(more.as_bytes()), scalar == "1e400", "{scalar}");
+            assert_eq!(within_limits(more.as_bytes()), scalar == "1e400", "{scalar}");
         }
         let deep = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
-        assert!(!is_moderate(many(&deep(100), 11).as_bytes()));
+        assert!(!within_limits(many(&deep(100), 11).as_bytes()));
     }
 
     #[test]
     fn invalid_json_is_left_to_the_parser() {
         for text in ["", "x", "[1,", "{\"a\": }", "\u{feff}{}", "[]]"] {
-            assert!(is_moderate(text.as_bytes()), "{text}");
+            assert!(within_limits(text.as_bytes()), "{text}");
         }
         // Until the limit is exceeded.
-        assert!(!is_moderate(format!("[{}", "[],".repeat(MAX_CONTAINERS)).as_bytes()));
-        assert!(is_moderate(b"\xff\xfe"));
+        assert!(!within_limits(format!("[{}", "[],".repeat(MAX_CONTAINERS)).as_bytes()));
+        assert!(within_limits(b"\xff\xfe"));
     }
 }

@@ -8,7 +8,7 @@ use axum::body::Body;
 use http_body::Body as _;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use crate::body::Takes;
+use crate::body::BodyLimit;
 use crate::problem::Problem;
 
 /// Size of bodies that are read without a permit. The limit on connections bounds their total.
@@ -22,20 +22,21 @@ const LARGE_BODIES_KIB: usize = 16 * 1024;
 /// arrive slowly, so without this limit a few silent connections of one user would block all others.
 const SHARE_KIB: usize = LARGE_BODIES_KIB / 2;
 
-static ROOM: Room = Room { free: Semaphore::const_new(LARGE_BODIES_KIB), held: Mutex::new(None) };
+static BODY_MEMORY: BodyMemoryLimiter =
+    BodyMemoryLimiter { free: Semaphore::const_new(LARGE_BODIES_KIB), held: Mutex::new(None) };
 
 /// Time-out for acquiring a permit.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-struct Room {
+struct BodyMemoryLimiter {
     free: Semaphore,
     /// KiB by user, including requests that wait. A map cannot be created in a constant.
     held: Mutex<Option<HashMap<String, usize>>>,
 }
 
 /// Permit for a body; dropping it releases the memory.
-pub(crate) struct Held<'a> {
-    room: &'a Room,
+pub(crate) struct BodyMemoryPermit<'a> {
+    body_memory: &'a BodyMemoryLimiter,
     user: String,
     kib: usize,
     permit: Option<SemaphorePermit<'a>>,
@@ -43,7 +44,7 @@ pub(crate) struct Held<'a> {
 
 /// Returns how much of a body may have to be buffered, in KiB. A body of undeclared length may reach the limit; more than the
 /// limit is never buffered.
-pub(crate) fn kept_kib(body: &Body, takes: Takes) -> usize {
+pub(crate) fn kept_kib(body: &Body, takes: BodyLimit) -> usize {
     let declared = body.size_hint().upper().and_then(|bytes| usize::try_from(bytes).ok());
     declared.map_or(takes.limit(), |bytes| bytes.min(takes.limit())).div_ceil(1024)
 }
@@ -52,26 +53,29 @@ pub(crate) fn kept_kib(body: &Body, takes: Takes) -> usize {
 ///
 /// # Errors
 /// `overloaded` when the user's share is exhausted, or when the time-out expires because others use all memory.
-pub(crate) async fn room(user: &str, kib: usize) -> Result<Option<Held<'static>>, Problem> {
-    ROOM.hold(user, kib).await
+pub(crate) async fn body_memory(
+    user: &str,
+    kib: usize,
+) -> Result<Option<BodyMemoryPermit<'static>>, Problem> {
+    BODY_MEMORY.hold(user, kib).await
 }
 
-impl Room {
-    async fn hold(&self, user: &str, kib: usize) -> Result<Option<Held<'_>>, Problem> {
+impl BodyMemoryLimiter {
+    async fn hold(&self, user: &str, kib: usize) -> Result<Option<BodyMemoryPermit<'_>>, Problem> {
         if kib <= SMALL_BODY_KIB {
             return Ok(None);
         }
         let full = |what: &str| Problem::overloaded(&format!("{what} are in progress"));
         let mut held = self.share(user, kib).ok_or_else(|| full("too many of your large requests"))?;
         let permits = u32::try_from(kib).unwrap_or(u32::MAX);
-        match tokio::time::timeout(PATIENCE, self.free.acquire_many(permits)).await {
+        match tokio::time::timeout(TIMEOUT, self.free.acquire_many(permits)).await {
             Ok(Ok(permit)) => held.permit = Some(permit),
             _ => return Err(full("too many large requests")),
         }
         Ok(Some(held))
     }
 
-    fn share(&self, user: &str, kib: usize) -> Option<Held<'_>> {
+    fn share(&self, user: &str, kib: usize) -> Option<BodyMemoryPermit<'_>> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let of_user = held.get_or_insert_default().entry(user.to_owned()).or_default();
         let together = of_user.saturating_add(kib);
@@ -79,13 +83,13 @@ impl Room {
             return None;
         }
         *of_user = together;
-        Some(Held { room: self, user: user.to_owned(), kib, permit: None })
+        Some(BodyMemoryPermit { body_memory: self, user: user.to_owned(), kib, permit: None })
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for BodyMemoryPermit<'_> {
     fn drop(&mut self) {
-        let mut held = self.room.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.body_memory.held.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(users) = held.as_mut() else { return };
         match users.get_mut(&self.user) {
             Some(of_user) if *of_user > self.kib => *of_user -= self.kib,
@@ -107,49 +111,51 @@ mod tests {
     use crate::body::MAX_BODY_BYTES;
     use crate::code::Code;
 
-    fn of(kib: usize) -> Room {
-        Room { free: Semaphore::new(kib), held: Mutex::new(None) }
+    fn of(kib: usize) -> BodyMemoryLimiter {
+        BodyMemoryLimiter { free: Semaphore::new(kib), held: Mutex::new(None) }
     }
 
     #[tokio::test(start_paused = true)]
     async fn large_bodies_wait_for_memory_and_small_ones_do_not() {
-        let room = of(1_100);
+        let body_memory = of(1_100);
         let body = |bytes: usize| Body::from(vec![b' '; bytes]);
-        let held = room.hold("ada", kept_kib(&body(MAX_BODY_BYTES), Takes::Json)).await.ok().unwrap();
+        let held =
+            body_memory.hold("ada", kept_kib(&body(MAX_BODY_BYTES), BodyLimit::Json)).await.ok().unwrap();
         assert!(held.is_some());
         // The length is not declared.
         let endless = Body::from_stream(stream::pending::<Result<Bytes, Infallible>>());
-        let endless = kept_kib(&endless, Takes::Json);
-        let refused = room.hold("bob", endless).await.err().unwrap();
+        let endless = kept_kib(&endless, BodyLimit::Json);
+        let refused = body_memory.hold("bob", endless).await.err().unwrap();
         assert_eq!(refused.code(), Code::Overloaded);
         for (body, takes) in
-            [(body(SMALL_BODY_KIB * 1024), Takes::Json), (body(MAX_BODY_BYTES), Takes::LittleJson)]
+            [(body(SMALL_BODY_KIB * 1024), BodyLimit::Json), (body(MAX_BODY_BYTES), BodyLimit::AnonymousJson)]
         {
-            assert!(room.hold("bob", kept_kib(&body, takes)).await.ok().unwrap().is_none());
+            assert!(body_memory.hold("bob", kept_kib(&body, takes)).await.ok().unwrap().is_none());
         }
         drop(held);
-        assert!(room.hold("bob", endless).await.ok().unwrap().is_some());
-        assert_eq!(kept_kib(&body(2 * MAX_BODY_BYTES), Takes::Json), MAX_BODY_BYTES / 1024);
-        assert!(room.held.lock().unwrap().as_ref().unwrap().is_empty());
+        assert!(body_memory.hold("bob", endless).await.ok().unwrap().is_some());
+        assert_eq!(kept_kib(&body(2 * MAX_BODY_BYTES), BodyLimit::Json), MAX_BODY_BYTES / 1024);
+        assert!(body_memory.held.lock().unwrap().as_ref().unwrap().is_empty());
     }
 
     #[tokio::test(start_paused = true)]
     async fn one_user_is_limited_to_a_share_of_memory() {
-        let room = of(LARGE_BODIES_KIB);
+        let body_memory = of(LARGE_BODIES_KIB);
         let mut held = Vec::new();
-        while let Ok(more) = room.hold("ada", 1_024).await {
+        while let Ok(more) = body_memory.hold("ada", 1_024).await {
             held.push(more);
         }
         assert_eq!(held.len() * 1_024, SHARE_KIB);
-        assert!(room.hold("ada", SMALL_BODY_KIB + 1).await.is_err());
+        assert!(body_memory.hold("ada", SMALL_BODY_KIB + 1).await.is_err());
         // The largest possible body.
-        let largest = kept_kib(&Body::from(vec![b' '; crate::body::MAX_DOCUMENT_BYTES]), Takes::ModelFile);
-        let other = room.hold("bob", largest).await.ok().unwrap();
+        let largest =
+            kept_kib(&Body::from(vec![b' '; crate::body::MAX_DOCUMENT_BYTES]), BodyLimit::ModelFile);
+        let other = body_memory.hold("bob", largest).await.ok().unwrap();
         // After a time-out, nothing stays reserved.
         held.pop();
-        assert!(room.hold("eve", 1_025).await.is_err());
-        assert!(room.hold("ada", 1_024).await.is_ok());
+        assert!(body_memory.hold("eve", 1_025).await.is_err());
+        assert!(body_memory.hold("ada", 1_024).await.is_ok());
         drop((held, other));
-        assert!(room.held.lock().unwrap().as_ref().unwrap().is_empty());
+        assert!(body_memory.held.lock().unwrap().as_ref().unwrap().is_empty());
     }
 }

@@ -8,12 +8,12 @@ const MINUTE: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(86_400);
 
 /// Returns the warnings.
-pub fn doubts(configuration: &Configuration) -> Vec<String> {
-    let mut doubts = Vec::new();
+pub fn warnings(configuration: &Configuration) -> Vec<String> {
+    let mut warnings = Vec::new();
     let over_https =
         configuration.public_origin.as_deref().is_some_and(|origin| origin.starts_with("https:"));
     if over_https && configuration.trusted_proxies.is_empty() {
-        doubts.push(
+        warnings.push(
             "`public_url` is `https`, so a proxy in front of the service must terminate TLS, but \
              `trusted_proxies` is empty: all clients then have the proxy's address, also in the audit log, \
              and one client that guesses passwords slows down the sign-in of all users; set it to the \
@@ -22,23 +22,23 @@ pub fn doubts(configuration: &Configuration) -> Vec<String> {
         );
     }
     for everybody in configuration.trusted_proxies.iter().filter(|network| network.prefix_len() == 0) {
-        doubts.push(format!(
+        warnings.push(format!(
             "`trusted_proxies` contains `{everybody}`, so every client can claim any address, and a new one \
              for each password that it guesses; list only the proxies"
         ));
     }
     if let Some(retention) = configuration.audit_retention.filter(|retention| *retention < DAY) {
-        doubts.push(format!(
+        warnings.push(format!(
             "`audit_retention` removes audit records older than {retention:?}; keep them for at least a day"
         ));
     }
     if let Some(lifetime) = configuration.session_lifetime.filter(|lifetime| *lifetime < MINUTE) {
-        doubts.push(format!("`session_lifetime` ends every session {lifetime:?} after its sign-in"));
+        warnings.push(format!("`session_lifetime` ends every session {lifetime:?} after its sign-in"));
     }
     if let Some(idle) = configuration.session_idle.filter(|idle| *idle < MINUTE) {
-        doubts.push(format!("`session_idle` ends every session that was not used for {idle:?}"));
+        warnings.push(format!("`session_idle` ends every session that was not used for {idle:?}"));
     }
-    doubts
+    warnings
 }
 
 #[cfg(test)]
@@ -47,14 +47,14 @@ mod tests {
 
     fn of(environment: &[(&str, &str)]) -> Vec<String> {
         let environment = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        doubts(&Configuration::load(None, environment).unwrap())
+        warnings(&Configuration::load(None, environment).unwrap())
     }
 
     #[track_caller]
     fn check(environment: &[(&str, &str)], expected: &[&str]) {
-        let doubts = of(environment);
-        assert_eq!(doubts.len(), expected.len(), "{doubts:?}");
-        for (doubt, part) in doubts.iter().zip(expected) {
+        let warnings = of(environment);
+        assert_eq!(warnings.len(), expected.len(), "{warnings:?}");
+        for (doubt, part) in warnings.iter().zip(expected) {
             assert!(doubt.contains(part), "{doubt}");
         }
     }

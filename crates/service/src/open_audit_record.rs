@@ -10,14 +10,14 @@ use crate::access::Access;
 use crate::audit::{AuditContext, Event, Outcome};
 use crate::authority::Authority;
 use crate::error::ServiceError;
+use crate::keyed_limiter::Permit;
 use crate::metrics::Measured;
 use crate::principal::{Administrator, Principal};
-use crate::running::Permit;
-use crate::service::{Service, to_its_end};
+use crate::service::{Service, run_to_completion};
 
-/// An open audit record. It is completed once: by [`Pending::complete`], or as aborted when it is dropped because the client
+/// An open audit record. It is completed once: by [`OpenAuditRecord::complete`], or as aborted when it is dropped because the client
 /// disconnected. A crash leaves the outcome `unknown`, never `success`.
-pub(crate) struct Pending {
+pub(crate) struct OpenAuditRecord {
     service: Service,
     context: AuditContext,
     action: &'static str,
@@ -44,7 +44,7 @@ pub(crate) struct Prepared<P> {
 }
 
 /// A decision, its inputs, and the detail of the record.
-struct Basis<T> {
+struct DecisionInputs<T> {
     authority: Arc<Authority>,
     detail: Value,
     of: T,
@@ -69,7 +69,7 @@ impl Service {
         action: &'static str,
         target: Option<&str>,
         prepare: impl Fn() -> BoxFuture<'a, Result<Prepared<P>, ServiceError>> + Send + Sync,
-    ) -> Result<(Access, P, Pending), ServiceError>
+    ) -> Result<(Access, P, OpenAuditRecord), ServiceError>
     where
         P: Send + 'a,
     {
@@ -77,12 +77,12 @@ impl Service {
             let prepared = prepare();
             let basis = async move {
                 let Prepared { access, plan, detail } = prepared.await?;
-                Ok(Basis { authority: Arc::clone(&access.authority), detail, of: (access, plan) })
+                Ok(DecisionInputs { authority: Arc::clone(&access.authority), detail, of: (access, plan) })
             };
             basis.boxed()
         };
-        let ((access, plan), pending) = self.begin_on(principal, action, target, prepare).await?;
-        Ok((access, plan, pending))
+        let ((access, plan), open_audit_record) = self.begin_on(principal, action, target, prepare).await?;
+        Ok((access, plan, open_audit_record))
     }
 
     /// Begins another action that shows span data to administrators without a policy. Its record is like that of a read, and
@@ -91,24 +91,24 @@ impl Service {
     /// # Errors
     /// [`ServiceError::TooManyQueries`], [`ServiceError::Forbidden`] and those of authentication; denied and failed calls are
     /// recorded.
-    pub(crate) async fn begin_look(
+    pub(crate) async fn begin_admin_read(
         &self,
         admin: &Administrator<'_>,
         action: &'static str,
         target: Option<&str>,
         detail: Value,
-    ) -> Result<Pending, ServiceError> {
+    ) -> Result<OpenAuditRecord, ServiceError> {
         let prepare = || {
             let detail = detail.clone();
             let basis = async move {
                 let mut tx = self.db().begin_read().await?;
                 let authority = Arc::new(self.admin_authority(&mut tx, admin).await?);
-                Ok(Basis { authority, detail, of: () })
+                Ok(DecisionInputs { authority, detail, of: () })
             };
             basis.boxed()
         };
-        let ((), pending) = self.begin_on(admin, action, target, prepare).await?;
-        Ok(pending)
+        let ((), open_audit_record) = self.begin_on(admin, action, target, prepare).await?;
+        Ok(open_audit_record)
     }
 
     async fn begin_on<'a, T>(
@@ -116,17 +116,17 @@ impl Service {
         principal: &Principal,
         action: &'static str,
         target: Option<&str>,
-        prepare: impl Fn() -> BoxFuture<'a, Result<Basis<T>, ServiceError>> + Send + Sync,
-    ) -> Result<(T, Pending), ServiceError> {
+        prepare: impl Fn() -> BoxFuture<'a, Result<DecisionInputs<T>, ServiceError>> + Send + Sync,
+    ) -> Result<(T, OpenAuditRecord), ServiceError> {
         // Counted by user, so that additional sessions or keys do not raise the limit.
-        let permit = self.queries().admit(principal.user_id()).ok_or_else(|| {
+        let permit = self.queries().try_acquire(principal.user_id()).ok_or_else(|| {
             self.metrics().read_over_limit();
             ServiceError::TooManyQueries
         });
-        let permit = Arc::new(self.note_refusal(principal, action, target, permit).await?);
+        let permit = Arc::new(self.audit_denial(principal, action, target, permit).await?);
         for _ in 0..PREPARATIONS_MAX {
-            let prepared = self.note_refusal(principal, action, target, prepare().await).await?;
-            let Basis { authority, detail, of } = prepared;
+            let prepared = self.audit_denial(principal, action, target, prepare().await).await?;
+            let DecisionInputs { authority, detail, of } = prepared;
             let begin = BeginRecord {
                 service: self.clone(),
                 authority,
@@ -135,10 +135,10 @@ impl Service {
                 target: target.map(str::to_owned),
                 detail,
             };
-            // Returns a `Pending` even if the client disconnects between the commit and this point: its drop then completes
+            // Returns a `OpenAuditRecord` even if the client disconnects between the commit and this point: its drop then completes
             // the record.
-            match to_its_end(begin.write()).await {
-                Ok(Some(pending)) => return Ok((of, pending)),
+            match run_to_completion(begin.write()).await {
+                Ok(Some(open_audit_record)) => return Ok((of, open_audit_record)),
                 Ok(None) => {}
                 // No other record can be written either.
                 Err(error @ (ServiceError::Unavailable { .. } | ServiceError::Internal { .. })) => {
@@ -147,11 +147,11 @@ impl Service {
                 // The record may exist. It then stays `unknown`: its sequence number is not known, so nothing can complete
                 // it.
                 Err(error @ ServiceError::OutcomeUnknown { .. }) => return Err(error),
-                Err(refusal) => return self.note_refusal(principal, action, target, Err(refusal)).await,
+                Err(refusal) => return self.audit_denial(principal, action, target, Err(refusal)).await,
             }
         }
         let unsteady = ServiceError::unavailable("the inputs of the access decision kept changing");
-        self.note_refusal(principal, action, target, Err(unsteady)).await
+        self.audit_denial(principal, action, target, Err(unsteady)).await
     }
 }
 
@@ -166,7 +166,7 @@ struct BeginRecord {
 
 impl BeginRecord {
     /// Writes the first record; `None` if the decision must be made again.
-    async fn write(self) -> Result<Option<Pending>, ServiceError> {
+    async fn write(self) -> Result<Option<OpenAuditRecord>, ServiceError> {
         let Self { service, authority, permit, action, target, detail } = self;
         let context = AuditContext::of(&authority.principal);
         let event = Event { action, outcome: Outcome::Unknown, target: target.as_deref(), detail };
@@ -179,7 +179,7 @@ impl BeginRecord {
         tx.commit().await?;
         let (traces, spans, completed) = (0, 0, false);
         let measured = service.metrics().read_begun(action);
-        Ok(Some(Pending {
+        Ok(Some(OpenAuditRecord {
             service,
             context,
             action,
@@ -195,7 +195,7 @@ impl BeginRecord {
     }
 }
 
-impl Pending {
+impl OpenAuditRecord {
     /// Writes the second record.
     ///
     /// # Errors
@@ -237,7 +237,7 @@ impl Pending {
     }
 }
 
-impl Drop for Pending {
+impl Drop for OpenAuditRecord {
     fn drop(&mut self) {
         if self.completed {
             return;

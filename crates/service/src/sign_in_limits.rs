@@ -8,7 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tracewarden_appdb::WriteTx;
 
 use crate::error::ServiceError;
-use crate::running::{Permit, Running};
+use crate::keyed_limiter::{KeyedLimiter, Permit};
 use crate::service::Service;
 
 /// Concurrent sign-ins for each hash that may be computed at the same time.
@@ -20,7 +20,7 @@ const PLACES_MIN: usize = 16;
 const SHARE_OF_ADDRESS: usize = 2;
 
 /// Maximum wait of a sign-in for those before it; a longer wait means that the database does not work.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Name of the queue in which sign-ins wait to write; not a user id.
 const WRITERS: &str = "log-ins";
@@ -30,12 +30,12 @@ const TOO_MANY: ServiceError = ServiceError::Overloaded { what: "too many sign-i
 /// Sign-ins in progress.
 pub(crate) struct LogIns {
     places: Arc<Semaphore>,
-    by_address: Running,
+    by_address: KeyedLimiter,
 }
 
 /// Permit to sign in, released when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct SignInPermit {
     _place: OwnedSemaphorePermit,
     _of_address: Permit,
 }
@@ -45,7 +45,7 @@ impl LogIns {
         let places = max_parallel_hashes.saturating_mul(PLACES_PER_HASH).max(PLACES_MIN);
         Self {
             places: Arc::new(Semaphore::new(places.min(Semaphore::MAX_PERMITS))),
-            by_address: Running::new(Some(places / SHARE_OF_ADDRESS)),
+            by_address: KeyedLimiter::new(Some(places / SHARE_OF_ADDRESS)),
         }
     }
 
@@ -53,10 +53,10 @@ impl LogIns {
     ///
     /// # Errors
     /// [`ServiceError::Overloaded`].
-    pub(crate) fn admit(&self, address: &str) -> Result<Place, ServiceError> {
-        let of_address = self.by_address.admit(address).ok_or(TOO_MANY)?;
+    pub(crate) fn try_acquire(&self, address: &str) -> Result<SignInPermit, ServiceError> {
+        let of_address = self.by_address.try_acquire(address).ok_or(TOO_MANY)?;
         let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| TOO_MANY)?;
-        Ok(Place { _place: place, _of_address: of_address })
+        Ok(SignInPermit { _place: place, _of_address: of_address })
     }
 }
 
@@ -67,7 +67,7 @@ impl Service {
     /// # Errors
     /// [`ServiceError::Unavailable`], also if the wait is too long.
     pub(crate) async fn begin_log_in_write(&self) -> Result<WriteTx, ServiceError> {
-        Ok(self.db().begin_write_of(WRITERS, PATIENCE).await?)
+        Ok(self.db().begin_write_of(WRITERS, TIMEOUT).await?)
     }
 }
 
@@ -79,19 +79,19 @@ mod tests {
     fn one_address_cannot_take_all_permits_and_all_are_returned() {
         let log_ins = LogIns::new(5);
         let at = |address: &str, count: usize| -> Vec<_> {
-            (0..count).map_while(|_| log_ins.admit(address).ok()).collect()
+            (0..count).map_while(|_| log_ins.try_acquire(address).ok()).collect()
         };
         for _ in 0..2 {
             let flood = at("a", 100);
             assert_eq!(flood.len(), 10);
             let others = [at("b", 6), at("c", 100)];
             assert_eq!(others.each_ref().map(Vec::len), [6, 4]);
-            assert!(matches!(log_ins.admit("d"), Err(ServiceError::Overloaded { .. })));
+            assert!(matches!(log_ins.try_acquire("d"), Err(ServiceError::Overloaded { .. })));
             drop(flood);
             assert_eq!(at("d", 100).len(), 10);
         }
         let few = LogIns::new(1);
-        let all: Vec<_> = (0..100).map_while(|number| few.admit(&number.to_string()).ok()).collect();
+        let all: Vec<_> = (0..100).map_while(|number| few.try_acquire(&number.to_string()).ok()).collect();
         assert_eq!(all.len(), 16);
     }
 }

@@ -117,13 +117,13 @@ async fn write(local: &LocalStore, rows_of: &str, shape: Shape, seed: u64, arriv
 }
 
 /// Results of a caller's policies for spans. Each span is evaluated once: spans are only added.
-struct Opened {
+struct CoveredTraces {
     expressions: Vec<String>,
     caller: Caller,
     granted: RefCell<Vec<bool>>,
 }
 
-impl Opened {
+impl CoveredTraces {
     fn of(&self, spans: &[StoredSpan]) -> Verdicts {
         let mut granted = self.granted.borrow_mut();
         if let Some(further) = spans.get(granted.len()..).filter(|further| !further.is_empty()) {
@@ -180,7 +180,7 @@ async fn look(
     world: &World,
     arriving: &Arriving,
     query: &Query<'_>,
-    opened: &Opened,
+    opened: &CoveredTraces,
     limit: u32,
     seen: &mut Seen,
 ) {
@@ -270,7 +270,7 @@ async fn look_around(
         }
         let policies = expressions.iter().map(|expression| RolePolicy { role: "r", title: "t", expression });
         let scope = authorise(policies, None, &caller, &model, &CompiledPolicies::new()).unwrap();
-        let opened = Opened { expressions, caller, granted: RefCell::default() };
+        let opened = CoveredTraces { expressions, caller, granted: RefCell::default() };
         for _ in 0..OF_A_CALLER {
             let several = *[0, 0, 0, 1, 2].choose(random).unwrap();
             let conditions = (0..several).map(|_| some_condition(random, &model)).collect();

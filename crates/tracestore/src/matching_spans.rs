@@ -1,7 +1,7 @@
 //! Which spans of one trace match which predicates: why a user may see a trace, or how close the user comes to it.
 //!
 //! Functions that return span identities take a [`Selection`], which only an access scope creates. Counts alone are available
-//! for any trace. Their caller is responsible for authorisation, as for those of [`recent_reach`](TraceStore::recent_reach):
+//! for any trace. Their caller is responsible for authorisation, as for those of [`policy_coverage`](TraceStore::recent_reach):
 //! `service` requests them for administrators only, not where the operator disabled samples, and only after the request is in
 //! the audit log.
 
@@ -10,8 +10,8 @@ use std::sync::Arc;
 use tracewarden_model::{Binding, Display, MarkedField, TraceIdNotations};
 use tracewarden_policy::Predicate;
 
+use crate::display::DisplayExpressions;
 use crate::select::Selection;
-use crate::shown::Shown;
 use crate::span_identity::{IdentityRow, SpanIdentity, identity_columns};
 use crate::sql::Statement;
 use crate::table::BoundTable;
@@ -182,8 +182,8 @@ impl TraceStore {
         let table = place.table;
         let mut statement = table.statement();
         let conditions = place.conditions(predicates, &mut statement)?;
-        let shown = Shown::of(table, place.display);
-        let (identity, columns) = identity_columns(table, &shown, &statement);
+        let display = DisplayExpressions::of(table, place.display);
+        let (identity, columns) = identity_columns(table, &display, &statement);
         let met: Vec<String> = (0..conditions.len()).map(|at| statement.own(&format!("p{at}"))).collect();
         let counts: Vec<String> = met.iter().map(|met| format!("countIf({met})")).collect();
         let first: Vec<String> = met
@@ -209,7 +209,7 @@ impl TraceStore {
         }
         let satisfied = counts.into_iter().zip(first);
         let satisfied = satisfied.map(|(spans, first)| {
-            let first = first.into_iter().map(|row| SpanIdentity::of_row(table, &shown, row)).collect();
+            let first = first.into_iter().map(|row| SpanIdentity::of_row(table, &display, row)).collect();
             Satisfied { spans, first, nearest: None }
         });
         Ok((spans, satisfied.collect()))
@@ -219,8 +219,8 @@ impl TraceStore {
     async fn nearest(&self, place: Place<'_>, predicates: &[Predicate]) -> Result<Vec<Nearest>, StoreError> {
         let table = place.table;
         let mut statement = table.statement();
-        let shown = Shown::of(table, place.display);
-        let (identity, columns) = identity_columns(table, &shown, &statement);
+        let display = DisplayExpressions::of(table, place.display);
+        let (identity, columns) = identity_columns(table, &display, &statement);
         let scores: Vec<String> = (0..predicates.len()).map(|at| statement.own(&format!("s{at}"))).collect();
         let mut inner = format!("SELECT {columns}");
         for (predicate, score) in predicates.iter().zip(&scores) {
@@ -238,7 +238,7 @@ impl TraceStore {
             return Err(missing());
         }
         let nearest = nearest.into_iter().map(|(row, score)| {
-            let span = SpanIdentity::of_row(table, &shown, row);
+            let span = SpanIdentity::of_row(table, &display, row);
             Nearest { span, score }
         });
         Ok(nearest.collect())

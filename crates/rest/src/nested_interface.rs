@@ -10,13 +10,13 @@ use tower::ServiceExt as _;
 use crate::accept::{Representation, negotiate};
 use crate::body::{MAX_BODY_BYTES, read_in_time};
 use crate::code::Code;
-use crate::extent;
+use crate::json_complexity;
 use crate::problem::Problem;
 
 /// A nested interface and its path. Its requests have been authenticated with an API key: their extensions hold the
 /// `Arc<Principal>` of the caller.
 #[derive(Clone)]
-pub struct Mount {
+pub struct NestedInterface {
     /// The path.
     pub path: &'static str,
     /// The router of the interface.
@@ -32,7 +32,7 @@ const MAX_REFUSAL_BYTES: usize = 4 * 1024;
 
 const TOO_MANY_VALUES: &str = "the body has too many lists, objects or values";
 
-impl Mount {
+impl NestedInterface {
     /// Returns the interface's response. JSON bodies stay unchanged; a plain-text error becomes a problem as on other routes.
     pub(crate) async fn answer(self, request: Request) -> Response {
         let (head, body) = request.into_parts();
@@ -43,7 +43,7 @@ impl Mount {
         }
         // The body is read here, with a time-out: the interface itself would wait for a slow client without a limit.
         let body = match read_in_time(body, MAX_BODY_BYTES).await {
-            Ok(bytes) if extent::is_moderate(&bytes) => Body::from(bytes),
+            Ok(bytes) if json_complexity::within_limits(&bytes) => Body::from(bytes),
             Ok(_) => return Problem::new(Code::PayloadTooLarge, TOO_MANY_VALUES).into_response(),
             Err(problem) => return problem.into_response(),
         };
@@ -117,7 +117,7 @@ mod tests {
             let sent = format!("[{}]", vec![nested.as_str(); lists].join(","));
             let interface = Router::new().fallback(async |body: Bytes| body);
             let request = Request::post("/mcp").body(Body::from(sent.clone())).unwrap();
-            let response = Mount { path: "/mcp", interface }.answer(request).await;
+            let response = NestedInterface { path: "/mcp", interface }.answer(request).await;
             let code = response.extensions().get::<Problem>().map(Problem::code);
             assert_eq!(code, refused.then_some(Code::PayloadTooLarge), "{lists}");
             let body = body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
@@ -166,7 +166,7 @@ mod tests {
         });
         let begun = Instant::now();
         let request = Request::post("/mcp").body(Body::from_stream(pieces)).unwrap();
-        let response = Mount { path: "/mcp", interface }.answer(request).await;
+        let response = NestedInterface { path: "/mcp", interface }.answer(request).await;
         let (status, took) = (response.status(), begun.elapsed());
         let code = response.extensions().get::<Problem>().map(Problem::code);
         (status, code, body::to_bytes(response.into_body(), usize::MAX).await.unwrap(), took)

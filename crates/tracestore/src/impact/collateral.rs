@@ -11,7 +11,7 @@ use crate::table::{BoundTable, plain_text};
 use crate::values::{MAX_VALUE_BYTES, sought};
 
 /// Maximum number of predicate sets of one request.
-pub const MAX_OPENINGS: usize = 16;
+pub const MAX_PREDICATE_SETS: usize = 16;
 /// Maximum number of values of one span that are counted.
 const MAX_SPAN_VALUES: usize = 1_000;
 /// Maximum number of values of one trace, each with the predicates that the spans with this value satisfy. No list shows as
@@ -23,7 +23,7 @@ pub(super) const UNSHOWN: &str = "char(255)";
 
 /// The field whose values are counted.
 #[derive(Debug, Clone, Copy)]
-pub enum Spread<'a> {
+pub enum CollateralGrouping<'a> {
     /// A marked field of type string or string_array.
     Field(&'a MarkedField),
     /// A column of the bound table that holds strings: a display column. An empty string does not count as a value.
@@ -32,19 +32,19 @@ pub enum Spread<'a> {
 
 /// Which collateral access to count.
 #[derive(Debug, Clone, Copy)]
-pub struct Sharing<'a> {
-    /// Sets of predicates, as indexes, at most [`MAX_OPENINGS`]. A trace is accessible by a set when any of its spans
+pub struct CollateralQuery<'a> {
+    /// Sets of predicates, as indexes, at most [`MAX_PREDICATE_SETS`]. A trace is accessible by a set when any of its spans
     /// satisfies any predicate of the set.
-    pub openings: &'a [Vec<usize>],
+    pub predicate_sets: &'a [Vec<usize>],
     /// The field whose values are counted.
-    pub by: Spread<'a>,
+    pub by: CollateralGrouping<'a>,
     /// Maximum number of values for each set.
     pub limit: u32,
 }
 
 /// Values that become visible by one set of predicates.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Shared {
+pub struct CollateralValues {
     /// Number of traces that it grants access to.
     pub traces: u64,
     /// Values in these traces: by number of traces, descending, then by number of traces in which a span with the value
@@ -71,7 +71,7 @@ pub struct SharedValue {
     pub matching_traces: u64,
 }
 
-impl Spread<'_> {
+impl CollateralGrouping<'_> {
     /// # Errors
     /// For a field whose values are not strings.
     pub(super) fn check(&self) -> Result<(), StoreError> {

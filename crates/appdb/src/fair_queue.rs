@@ -9,21 +9,21 @@ use tokio::sync::{Mutex as Queue, OwnedMutexGuard};
 
 /// Queues by name. A queue that is neither held nor waited for is removed, so there are never more queues than callers.
 #[derive(Clone, Default)]
-pub(crate) struct Turns(Arc<Mutex<HashMap<String, Arc<Queue<()>>>>>);
+pub(crate) struct FairQueue(Arc<Mutex<HashMap<String, Arc<Queue<()>>>>>);
 
 /// A permit for a name, released on drop.
-pub(crate) struct Turn {
-    turns: Turns,
+pub(crate) struct QueuePermit {
+    turns: FairQueue,
     name: String,
     held: Option<OwnedMutexGuard<()>>,
 }
 
-impl Turns {
+impl FairQueue {
     /// Acquires the permit of a name, after the waiters before it.
-    pub(crate) async fn of(&self, name: &str) -> Turn {
+    pub(crate) async fn of(&self, name: &str) -> QueuePermit {
         let queue = Arc::clone(self.queues().entry(name.to_owned()).or_default());
         // Created before waiting, so that a caller that gives up leaves no queue behind.
-        let mut turn = Turn { turns: self.clone(), name: name.to_owned(), held: None };
+        let mut turn = QueuePermit { turns: self.clone(), name: name.to_owned(), held: None };
         turn.held = Some(queue.lock_owned().await);
         turn
     }
@@ -33,7 +33,7 @@ impl Turns {
     }
 }
 
-impl Drop for Turn {
+impl Drop for QueuePermit {
     fn drop(&mut self) {
         let mut queues = self.turns.queues();
         self.held = None;
@@ -52,7 +52,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_name_has_one_permit_at_a_time_and_is_removed() {
-        let turns = Turns::default();
+        let turns = FairQueue::default();
         let held = turns.of("ada").await;
         let mut second = Box::pin(turns.of("ada"));
         let mut given_up = Box::pin(turns.of("ada"));

@@ -18,13 +18,13 @@ use tracewarden_testkit::policies::Generator;
 use super::{HOUR, MAX_TRACE_DURATION, NOON, SECOND, StoredSpan, Verdicts, World, expected, raw};
 use crate::cancellation::everything;
 use crate::filter_reference::strings;
-use crate::impact::Looks;
+use crate::impact::SamplingPlan;
 use crate::{
-    Comparison, Difference, ImpactRequest, MAX_FIRST_SPANS, MAX_VALUE_BYTES, SelectRequest, Shared,
-    SharedValue, Sharing, Spread, TraceCounts, TraceStore,
+    CollateralGrouping, CollateralQuery, CollateralValues, Comparison, Difference, ImpactRequest,
+    MAX_FIRST_SPANS, MAX_VALUE_BYTES, SelectRequest, SharedValue, TraceCounts, TraceStore,
 };
 
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// What was seen, with a random generator of its own: the data sets then do not depend on it.
 pub(super) struct Changes {
@@ -168,19 +168,27 @@ pub(super) async fn of_changes(
         };
         let at = Timestamp::from_nanos;
         let window = Window::new(at(from), at(from + length)).unwrap();
-        let whole = Looks::within(PATIENCE);
-        let mut looks = vec![whole];
+        let whole = SamplingPlan::within(TIMEOUT);
+        let mut sampling_plan = vec![whole];
         // A sample of all traces, which reads the same range as the definitions.
         if world.index.is_none() {
-            looks.push(Looks { whole: Duration::ZERO, first_share: Some(1.0), ..whole });
+            sampling_plan.push(SamplingPlan { whole: Duration::ZERO, first_share: Some(1.0), ..whole });
         }
-        let round =
-            Round { store, world, binding, model, asked: &asked, readable: &readable, window, looks: &looks };
+        let round = Round {
+            store,
+            world,
+            binding,
+            model,
+            asked: &asked,
+            readable: &readable,
+            window,
+            sampling_plan: &sampling_plan,
+        };
         round.differences(changes).await;
         round.values(changes).await;
     }
     let asked = Asked::new(changes, world, model);
-    openers(store, world, binding, &asked, changes).await;
+    matching_spans(store, world, binding, &asked, changes).await;
 }
 
 struct Round<'a> {
@@ -191,7 +199,7 @@ struct Round<'a> {
     asked: &'a Asked,
     readable: &'a AccessScope,
     window: Window,
-    looks: &'a [Looks],
+    sampling_plan: &'a [SamplingPlan],
 }
 
 impl Round<'_> {
@@ -237,30 +245,31 @@ impl Round<'_> {
             seen.lost += difference.lost;
             seen.unchanged += difference.unchanged;
             seen.unread += unread as u64;
-            seen.sampled += if self.looks.len() > 1 { difference.gained + difference.lost } else { 0 };
+            seen.sampled +=
+                if self.sampling_plan.len() > 1 { difference.gained + difference.lost } else { 0 };
             compared.push(difference);
         }
-        for looks in self.looks {
+        for sampling_plan in self.sampling_plan {
             let request = ImpactRequest {
                 binding,
                 predicates: &asked.predicates,
                 comparisons: &comparisons,
-                sharing: None,
+                collateral: None,
                 window,
                 readable,
                 only_readable,
                 referenced_fields: &asked.referenced_fields,
                 samples,
-                patience: PATIENCE,
+                timeout: TIMEOUT,
             };
-            let found = store.impact_by(request, *looks).await.unwrap();
-            let context = format!("{looks:?}, {window:?}, {:?}, {comparisons:?}", asked.expressions);
+            let found = store.impact_by(request, *sampling_plan).await.unwrap();
+            let context = format!("{sampling_plan:?}, {window:?}, {:?}, {comparisons:?}", asked.expressions);
             assert_eq!(found.compared, compared, "{context}");
             let traces = looked_at.iter().filter(counted).count() as u64;
             assert_eq!(found.traces, traces, "{context}");
             // A sample is reported as one, even if it reads everything. If nothing may be counted, nothing is read.
             let nothing = only_readable && readable.is_empty();
-            assert_eq!(found.fraction < 1.0, looks.whole.is_zero() && !nothing, "{context}");
+            assert_eq!(found.fraction < 1.0, sampling_plan.whole.is_zero() && !nothing, "{context}");
         }
     }
 
@@ -278,8 +287,8 @@ impl Round<'_> {
             .filter(|field| matches!(field.logical, LogicalType::String | LogicalType::StringArray))
             .collect();
         let by = match changes.random.random_bool(0.3) {
-            true => Spread::Column("ServiceName"),
-            false => Spread::Field(fields.choose(&mut changes.random).unwrap()),
+            true => CollateralGrouping::Column("ServiceName"),
+            false => CollateralGrouping::Field(fields.choose(&mut changes.random).unwrap()),
         };
         let may_read = all(store, binding, readable, window).await;
         let mut expected = Vec::new();
@@ -320,34 +329,34 @@ impl Round<'_> {
                 |shared: &SharedValue| (Reverse(shared.traces), shared.matching_traces, shared.value.clone());
             listed.sort_by_key(key);
             listed.truncate(limit as usize);
-            expected.push(Shared { traces, values: listed, distinct, hidden_values, only_shared });
+            expected.push(CollateralValues { traces, values: listed, distinct, hidden_values, only_shared });
         }
         let predicates: Vec<Predicate> =
             numbers.iter().map(|number| asked.predicates[*number].clone()).collect();
-        let openings: Vec<Vec<usize>> = (0..numbers.len()).map(|number| vec![number]).collect();
+        let predicate_sets: Vec<Vec<usize>> = (0..numbers.len()).map(|number| vec![number]).collect();
         // Alone, and together with a comparison.
         let all_gained = Comparison { before: Vec::new(), after: (0..numbers.len()).collect() };
         let comparisons = if changes.random.random_bool(0.5) { vec![all_gained] } else { Vec::new() };
-        for looks in self.looks {
+        for sampling_plan in self.sampling_plan {
             let request = ImpactRequest {
                 binding,
                 predicates: &predicates,
                 comparisons: &comparisons,
-                sharing: Some(Sharing { openings: &openings, by, limit }),
+                collateral: Some(CollateralQuery { predicate_sets: &predicate_sets, by, limit }),
                 window,
                 readable,
                 only_readable,
                 referenced_fields: &asked.referenced_fields,
                 samples: 0,
-                patience: PATIENCE,
+                timeout: TIMEOUT,
             };
-            let found = store.impact_by(request, *looks).await.unwrap();
+            let found = store.impact_by(request, *sampling_plan).await.unwrap();
             let expressions: Vec<_> = numbers.iter().map(|number| &asked.expressions[*number]).collect();
-            let context = format!("{looks:?}, {window:?}, {by:?}, {expressions:?}, {comparisons:?}");
+            let context = format!("{sampling_plan:?}, {window:?}, {by:?}, {expressions:?}, {comparisons:?}");
             // A sample is reported as one, even if it reads everything. If nothing may be counted, nothing is read.
             let unopened = predicates.iter().all(|predicate| matches!(predicate, Predicate::False));
             let nothing = (comparisons.is_empty() && unopened) || (only_readable && readable.is_empty());
-            assert_eq!(found.fraction < 1.0, looks.whole.is_zero() && !nothing, "{context}");
+            assert_eq!(found.fraction < 1.0, sampling_plan.whole.is_zero() && !nothing, "{context}");
             assert_eq!(found.shared, expected, "{context}");
             for compared in &found.compared {
                 assert_eq!(compared.gained, opened_by_any.len() as u64, "{context}");
@@ -380,10 +389,10 @@ pub(super) fn bounds(world: &World, trace: &[u8], window: Window) -> (i64, i64) 
     }
 }
 
-fn of_span(span: &StoredSpan, by: Spread<'_>) -> Vec<Vec<u8>> {
+fn of_span(span: &StoredSpan, by: CollateralGrouping<'_>) -> Vec<Vec<u8>> {
     match by {
-        Spread::Field(field) => strings(raw(span, field).as_ref(), field),
-        Spread::Column(name) => match span.values.get(name) {
+        CollateralGrouping::Field(field) => strings(raw(span, field).as_ref(), field),
+        CollateralGrouping::Column(name) => match span.values.get(name) {
             Some(FieldValue::String(value)) if !value.is_empty() => vec![value.clone()],
             _ => Vec::new(),
         },
@@ -391,7 +400,13 @@ fn of_span(span: &StoredSpan, by: Spread<'_>) -> Vec<Vec<u8>> {
 }
 
 /// Checks some traces of a data set, each completely.
-async fn openers(store: &TraceStore, world: &World, binding: &Binding, asked: &Asked, changes: &mut Changes) {
+async fn matching_spans(
+    store: &TraceStore,
+    world: &World,
+    binding: &Binding,
+    asked: &Asked,
+    changes: &mut Changes,
+) {
     let (predicates, referenced_fields) = (asked.predicates.as_slice(), asked.referenced_fields.as_slice());
     let ids: BTreeSet<&[u8]> = world.spans.iter().map(|span| span.trace.as_slice()).collect();
     for id in ids.into_iter().filter_map(|id| std::str::from_utf8(id).ok()).take(8) {
