@@ -9,10 +9,10 @@ use crate::documents;
 use crate::error::DbError;
 use crate::rows;
 
-const IN_FORCE: &str = "SELECT version, document FROM access_models ORDER BY version DESC LIMIT 1";
+const LATEST_MODEL: &str = "SELECT version, document FROM access_models ORDER BY version DESC LIMIT 1";
 
-/// [`IN_FORCE`] with the number of the last change, in one statement, so that both belong to the same state.
-const CURRENT: &str = "SELECT (SELECT MAX(number) FROM changes) AS last_change, latest.version, latest.document \
+/// [`LATEST_MODEL`] with the number of the last change, in one statement, so that both belong to the same state.
+const LATEST_MODEL_AND_CHANGE: &str = "SELECT (SELECT MAX(number) FROM changes) AS last_change, latest.version, latest.document \
      FROM (SELECT 1 AS always) AS one LEFT JOIN \
      (SELECT version, document FROM access_models ORDER BY version DESC LIMIT 1) AS latest ON one.always = 1";
 
@@ -47,8 +47,8 @@ impl AppDb {
     /// # Errors
     /// [`DbError`] when the database fails or the document cannot be read.
     pub async fn current_model(&self) -> Result<CurrentModel, DbError> {
-        let mut glance = self.acquire_read().await?;
-        current(&sqlx::query(CURRENT).fetch_one(glance.statement()).await?)
+        let mut connection = self.acquire_read().await?;
+        current(&sqlx::query(LATEST_MODEL_AND_CHANGE).fetch_one(connection.statement()).await?)
     }
 
     /// Returns the current access model, outside a transaction; an empty model with version 0 before the first version
@@ -57,8 +57,8 @@ impl AppDb {
     /// # Errors
     /// [`DbError`] when the database fails or the document cannot be read.
     pub async fn access_model(&self) -> Result<AccessModel, DbError> {
-        let mut glance = self.acquire_read().await?;
-        let row = sqlx::query(IN_FORCE).fetch_optional(glance.statement()).await?;
+        let mut connection = self.acquire_read().await?;
+        let row = sqlx::query(LATEST_MODEL).fetch_optional(connection.statement()).await?;
         row.as_ref().map_or_else(|| Ok(AccessModel::default()), model)
     }
 }
@@ -69,7 +69,7 @@ impl ReadTx {
     /// # Errors
     /// [`DbError`] when the database fails or the document cannot be read.
     pub async fn current_model(&mut self) -> Result<CurrentModel, DbError> {
-        current(&sqlx::query(CURRENT).fetch_one(self.statements()).await?)
+        current(&sqlx::query(LATEST_MODEL_AND_CHANGE).fetch_one(self.statements()).await?)
     }
 
     /// Streams the versions of binding and fields from `from` through `through`, in order. One version can be large, so
@@ -90,7 +90,7 @@ impl ReadTx {
     /// # Errors
     /// [`DbError`] when the database fails or the document cannot be read.
     pub async fn access_model(&mut self) -> Result<AccessModel, DbError> {
-        let row = sqlx::query(IN_FORCE).fetch_optional(self.statements()).await?;
+        let row = sqlx::query(LATEST_MODEL).fetch_optional(self.statements()).await?;
         row.as_ref().map_or_else(|| Ok(AccessModel::default()), model)
     }
 

@@ -45,7 +45,8 @@ impl WriteTx {
     /// # Errors
     /// [`DbError`] when the database fails; [`DbError::Conflict`] when the record to complete is already completed.
     pub async fn append_audit(&mut self, record: &NewAuditRecord<'_>) -> Result<u64, DbError> {
-        self.measured.appended = self.measured.appended.saturating_add(1);
+        self.transaction_metrics.appended_records =
+            self.transaction_metrics.appended_records.saturating_add(1);
         // Writers are serialized, so two records never follow the same record. Even without that, the lock on this row
         // would keep the chain from forking.
         sqlx::query("UPDATE audit_head SET sequence = sequence + 1 WHERE id = 1")

@@ -45,12 +45,12 @@ pub(crate) fn hash(previous: &str, sequence: u64, record: &NewAuditRecord<'_>) -
 }
 
 /// Error for a missing row. The first migration inserts the row, and the program never removes it.
-fn without_row(table: &str) -> DbError {
+fn missing_row_error(table: &str) -> DbError {
     DbError::Corrupt(format!("the one row of `{table}` is missing"))
 }
 
 /// A missing audit table means that data is corrupt, not that the database is unavailable.
-pub(crate) fn without_table(table: &str, error: sqlx::Error) -> DbError {
+pub(crate) fn missing_table_error(table: &str, error: sqlx::Error) -> DbError {
     if migrations::is_missing_table(&error) {
         return DbError::Corrupt(format!("the table `{table}` is missing"));
     }
@@ -66,8 +66,8 @@ impl ReadTx {
         let row = sqlx::query("SELECT sequence, hash FROM audit_head WHERE id = 1")
             .fetch_optional(self.statements())
             .await
-            .map_err(|error| without_table("audit_head", error))?
-            .ok_or_else(|| without_row("audit_head"))?;
+            .map_err(|error| missing_table_error("audit_head", error))?
+            .ok_or_else(|| missing_row_error("audit_head"))?;
         Ok((rows::unsigned(&row, "sequence")?, rows::text(&row, "hash")?))
     }
 
@@ -80,8 +80,8 @@ impl ReadTx {
         let row = sqlx::query("SELECT sequence, hash FROM audit_anchor WHERE id = 1")
             .fetch_optional(self.statements())
             .await
-            .map_err(|error| without_table("audit_anchor", error))?
-            .ok_or_else(|| without_row("audit_anchor"))?;
+            .map_err(|error| missing_table_error("audit_anchor", error))?
+            .ok_or_else(|| missing_row_error("audit_anchor"))?;
         Ok((rows::unsigned(&row, "sequence")?, rows::text(&row, "hash")?))
     }
 

@@ -14,14 +14,14 @@ pub const AUDIT_PRUNE: &str = "audit.prune";
 
 /// Additional age, beyond the bound, that a record must have if it was begun and never completed. The operation may
 /// still be running, and its completion must find the record. After this time no completion arrives.
-const OPEN_GRACE_NANOS: i64 = 3_600 * 1_000_000_000;
+const INCOMPLETE_GRACE_NANOS: i64 = 3_600 * 1_000_000_000;
 
 /// Records per query. A record's detail has a few members of up to 64 KiB each.
-const PAGE: i64 = 100;
+const PAGE_SIZE: i64 = 100;
 
 /// Limit on the bytes of details removed in one call. The record that reaches the limit is still removed. All details
 /// are read and hashed while other writers wait.
-const BYTES_AT_ONCE: usize = 16 * 1024 * 1024;
+const MAX_DETAIL_BYTES: usize = 16 * 1024 * 1024;
 
 /// The removed records: every record up to `through`. The detail of the [`AUDIT_PRUNE`] record has members with these
 /// names. It may have others, such as `before`, the time from which records were kept.
@@ -36,9 +36,9 @@ pub struct PrunedAudit {
 }
 
 /// State of a scan for removable records.
-struct Sweep {
+struct PruneScan {
     before: Timestamp,
-    open_since: Timestamp,
+    incomplete_since: Timestamp,
     anchor: u64,
     limit: u64,
     /// Bytes of the details so far.
@@ -48,7 +48,7 @@ struct Sweep {
     previous: String,
 }
 
-impl Sweep {
+impl PruneScan {
     /// Processes the next record. Returns whether to continue.
     ///
     /// A completion may remain in the log after its beginning is removed. It is not an entry by itself and goes with a
@@ -70,13 +70,13 @@ impl Sweep {
         let is_complete = rows::optional_integer(row, "completes")?.is_some()
             || rows::optional_integer(row, "completed_by")?.is_some()
             || rows::text(row, "outcome")? != "unknown";
-        if !is_complete && at >= self.open_since {
+        if !is_complete && at >= self.incomplete_since {
             return Ok(false);
         }
         self.last = sequence;
         self.previous = rows::text(row, "hash")?;
         self.bytes = self.bytes.saturating_add(rows::text(row, "detail")?.len());
-        Ok(sequence.saturating_sub(self.anchor) < self.limit && self.bytes < BYTES_AT_ONCE)
+        Ok(sequence.saturating_sub(self.anchor) < self.limit && self.bytes < MAX_DETAIL_BYTES)
     }
 }
 
@@ -93,16 +93,16 @@ impl WriteTx {
         limit: u32,
     ) -> Result<Option<PrunedAudit>, DbError> {
         let (anchor, previous) = self.audit_anchor().await?;
-        let mut sweep = Sweep {
+        let mut scan = PruneScan {
             before,
-            open_since: before.saturating_sub(OPEN_GRACE_NANOS),
+            incomplete_since: before.saturating_sub(INCOMPLETE_GRACE_NANOS),
             anchor,
             limit: u64::from(limit),
             bytes: 0,
             last: anchor,
             previous,
         };
-        'sweep: loop {
+        'scan: loop {
             let page = sqlx::query(
                 "SELECT begun.sequence, begun.completes, begun.at, begun.actor_id, begun.actor_name, \
                  begun.credential_id, begun.via, begun.action, begun.outcome, begun.request_id, begun.client_ip, \
@@ -111,25 +111,25 @@ impl WriteTx {
                  FROM audit AS begun LEFT JOIN audit AS ended ON ended.completes = begun.sequence \
                  WHERE begun.sequence > $1 ORDER BY begun.sequence LIMIT $2",
             )
-            .bind(rows::signed(sweep.last)?)
-            .bind(PAGE)
+            .bind(rows::signed(scan.last)?)
+            .bind(PAGE_SIZE)
             .fetch_all(self.statements())
             .await?;
             if page.is_empty() {
                 break;
             }
             for row in &page {
-                match sweep.next(row) {
+                match scan.next(row) {
                     Ok(true) => {}
-                    Ok(false) => break 'sweep,
+                    Ok(false) => break 'scan,
                     Err(error) => {
-                        self.measured.refused_to_prune();
+                        self.transaction_metrics.record_refused_prune();
                         return Err(error);
                     }
                 }
             }
         }
-        let Sweep { last: through, previous: hash, .. } = sweep;
+        let PruneScan { last: through, previous: hash, .. } = scan;
         if through == anchor {
             return Ok(None);
         }
@@ -143,7 +143,8 @@ impl WriteTx {
             .bind(hash.as_str())
             .execute(self.statements())
             .await?;
-        self.measured.pruned = self.measured.pruned.saturating_add(done.rows_affected());
+        self.transaction_metrics.pruned =
+            self.transaction_metrics.pruned.saturating_add(done.rows_affected());
         Ok(Some(PrunedAudit { through, hash, removed: done.rows_affected() }))
     }
 }

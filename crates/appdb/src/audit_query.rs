@@ -118,18 +118,19 @@ impl ReadTx {
             // Records contain the user name in the user's own spelling. Folding the name of every record would read the
             // whole log, and the two databases fold differently.
             let known = self.user_by_name(actor).await?.map(|user| [user.id, user.username]);
-            let words = known.into_iter().flatten().chain([actor.to_owned()]);
+            let actors = known.into_iter().flatten().chain([actor.to_owned()]);
             let first = values.len();
-            values.extend(words.map(Value::Text));
-            let places: Vec<String> =
+            values.extend(actors.map(Value::Text));
+            let placeholders: Vec<String> =
                 (first..values.len()).map(|before| format!("${}", before.saturating_add(1))).collect();
-            let places = places.join(", ");
-            let condition = format!(" AND (begun.actor_name IN ({places}) OR begun.actor_id IN ({places}))");
+            let placeholders = placeholders.join(", ");
+            let condition =
+                format!(" AND (begun.actor_name IN ({placeholders}) OR begun.actor_id IN ({placeholders}))");
             statement.push_str(&condition);
         }
         let conditions = [
-            (" AND begun.at >= $", filter.from.map(micros_up).map(Value::Number)),
-            (" AND begun.at < $", filter.to.map(micros_up).map(Value::Number)),
+            (" AND begun.at >= $", filter.from.map(micros_rounded_up).map(Value::Number)),
+            (" AND begun.at < $", filter.to.map(micros_rounded_up).map(Value::Number)),
             (" AND begun.action = $", filter.action.map(text)),
             (" AND COALESCE(ended.outcome, begun.outcome) = $", filter.outcome.map(text)),
             (" ORDER BY begun.sequence DESC LIMIT $", Some(Value::Number(i64::from(limit)))),
@@ -154,7 +155,7 @@ impl ReadTx {
 
 /// Converts to microseconds, rounded up: stored times are whole microseconds, and `at >= from` must not match a time
 /// before `from`.
-fn micros_up(at: Timestamp) -> i64 {
+fn micros_rounded_up(at: Timestamp) -> i64 {
     let micros = at.as_micros();
     if Timestamp::from_micros(micros) < at { micros.saturating_add(1) } else { micros }
 }

@@ -12,7 +12,7 @@ use crate::error::DbError;
 use crate::rows;
 
 /// Records per query. A record may have 64 KiB.
-const PAGE: i64 = 250;
+const PAGE_SIZE: i64 = 250;
 
 /// A break in the chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub struct ChainFault {
 
 /// Position of a record in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct AuditPlace {
+pub struct AuditPosition {
     /// Sequence number.
     pub sequence: u64,
     /// Time.
@@ -36,7 +36,7 @@ pub struct AuditPlace {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditRemoval {
     /// Position of that audit record.
-    pub recorded: AuditPlace,
+    pub record: AuditPosition,
     /// The removed records.
     pub removed: PrunedAudit,
     /// Time from which records were kept, if the audit record contains it.
@@ -49,9 +49,9 @@ pub struct VerifiedAudit {
     /// Number of records.
     pub records: u64,
     /// The oldest record.
-    pub first: Option<AuditPlace>,
+    pub first: Option<AuditPosition>,
     /// The newest record.
-    pub last: Option<AuditPlace>,
+    pub last: Option<AuditPosition>,
     /// Sequence number and hash of the newest record, from the head. Operators keep this value elsewhere.
     pub head: (u64, String),
     /// Sequence number and hash of the newest record pruned because of its age; 0 and [`GENESIS_HASH`] before the first
@@ -68,8 +68,8 @@ struct ChainVerifier {
     last: u64,
     previous: String,
     records: u64,
-    first: Option<AuditPlace>,
-    latest: Option<AuditPlace>,
+    first: Option<AuditPosition>,
+    latest: Option<AuditPosition>,
     removals: u64,
     newest_removal: Option<AuditRemoval>,
 }
@@ -81,17 +81,17 @@ impl ChainVerifier {
         if let Some(reason) = check_link(row, sequence, self.last, &self.previous)? {
             return Ok(Err(ChainFault { sequence, reason }));
         }
-        let place = AuditPlace { sequence, at: rows::time(row, "at")? };
+        let position = AuditPosition { sequence, at: rows::time(row, "at")? };
         if rows::text(row, "action")? == AUDIT_PRUNE && rows::text(row, "outcome")? == "success" {
             let Ok((removed, before)) = documents::read_pruned(&rows::text(row, "detail")?) else {
                 let reason = "it records a removal of old records, but not which ones";
                 return Ok(Err(ChainFault { sequence, reason }));
             };
             self.removals = self.removals.saturating_add(1);
-            self.newest_removal = Some(AuditRemoval { recorded: place, removed, before });
+            self.newest_removal = Some(AuditRemoval { record: position, removed, before });
         }
-        self.first.get_or_insert(place);
-        self.latest = Some(place);
+        self.first.get_or_insert(position);
+        self.latest = Some(position);
         self.records = self.records.saturating_add(1);
         self.last = sequence;
         self.previous = rows::text(row, "hash")?;
@@ -101,7 +101,7 @@ impl ChainVerifier {
     /// Whether the recorded removals led to this anchor. An attacker who cuts off the beginning by hand and moves the
     /// anchor leaves no such record. The record of the last removal is always kept, because it is newer than all
     /// records that it removed.
-    fn confirms(&self, anchor: &(u64, String)) -> bool {
+    fn matches_anchor(&self, anchor: &(u64, String)) -> bool {
         match &self.newest_removal {
             Some(newest) => (newest.removed.through, &newest.removed.hash) == (anchor.0, &anchor.1),
             None => anchor.0 == 0 && anchor.1 == GENESIS_HASH,
@@ -125,7 +125,7 @@ impl ReadTx {
             let reason = "its sequence number is among removed records, or never existed";
             return Ok(Err(ChainFault { sequence, reason }));
         }
-        let mut walk = ChainVerifier {
+        let mut verifier = ChainVerifier {
             last: anchor.0,
             previous: anchor.1.clone(),
             records: 0,
@@ -140,31 +140,32 @@ impl ReadTx {
                  request_id, client_ip, user_agent, target, detail, previous_hash, hash FROM audit \
                  WHERE sequence > $1 ORDER BY sequence LIMIT $2",
             )
-            .bind(rows::signed(walk.last)?)
-            .bind(PAGE)
+            .bind(rows::signed(verifier.last)?)
+            .bind(PAGE_SIZE)
             .fetch_all(self.statements())
             .await
-            .map_err(|error| audit_chain::without_table("audit", error))?;
+            .map_err(|error| audit_chain::missing_table_error("audit", error))?;
             if page.is_empty() {
                 break;
             }
             for row in &page {
-                if let Err(fault) = walk.next(row)? {
+                if let Err(fault) = verifier.next(row)? {
                     return Ok(Err(fault));
                 }
             }
-            progress(walk.records, head.0.saturating_sub(anchor.0));
+            progress(verifier.records, head.0.saturating_sub(anchor.0));
         }
-        if (walk.last, &walk.previous) != (head.0, &head.1) {
+        if (verifier.last, &verifier.previous) != (head.0, &head.1) {
             let reason = "the log does not end with the last record written";
-            let sequence = if walk.last < head.0 { walk.last.saturating_add(1) } else { walk.last };
+            let sequence =
+                if verifier.last < head.0 { verifier.last.saturating_add(1) } else { verifier.last };
             return Ok(Err(ChainFault { sequence, reason }));
         }
-        if !walk.confirms(&anchor) {
+        if !verifier.matches_anchor(&anchor) {
             let reason = "the log does not begin where the record of the last removal ends";
             return Ok(Err(ChainFault { sequence: anchor.0, reason }));
         }
-        let ChainVerifier { records, first, latest: last, removals, newest_removal, .. } = walk;
+        let ChainVerifier { records, first, latest: last, removals, newest_removal, .. } = verifier;
         Ok(Ok(VerifiedAudit { records, first, last, head, anchor, removals, newest_removal }))
     }
 
@@ -174,7 +175,7 @@ impl ReadTx {
             .bind(rows::signed(anchor)?)
             .fetch_optional(self.statements())
             .await
-            .map_err(|error| audit_chain::without_table("audit", error))?;
+            .map_err(|error| audit_chain::missing_table_error("audit", error))?;
         let sequence = row.map(|row| rows::integer(&row, "sequence")).transpose()?;
         Ok(sequence.map(|sequence| u64::try_from(sequence).unwrap_or(0)))
     }

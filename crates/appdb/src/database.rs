@@ -14,7 +14,7 @@ use tracewarden_model::Timestamp;
 
 use crate::error::DbError;
 use crate::fair_queue::{FairQueue, QueuePermit};
-use crate::metrics::{Kind, Measured, Metrics};
+use crate::metrics::{Kind, Metrics, TransactionMetrics};
 use crate::migrations::{self, Migration};
 use crate::statements::Statements;
 use crate::{postgres, sqlite};
@@ -35,11 +35,11 @@ impl Backend {
         }
     }
 
-    fn answer_limit(self) -> Option<Duration> {
+    fn response_timeout(self) -> Option<Duration> {
         match self {
             // A file has no network that can fail, and a statement that waits for a lock has its own limit.
             Self::Sqlite => None,
-            Self::Postgres => Some(postgres::ANSWER_LIMIT),
+            Self::Postgres => Some(postgres::RESPONSE_TIMEOUT),
         }
     }
 }
@@ -79,15 +79,15 @@ pub struct AppDb {
 /// A consistent snapshot for reading.
 pub struct ReadTx {
     inner: Transaction<'static, Any>,
-    pub(crate) measured: Measured,
-    limit: Option<Duration>,
+    pub(crate) transaction_metrics: TransactionMetrics,
+    response_timeout: Option<Duration>,
 }
 
 /// A connection for one read statement: one snapshot without the round trips of a transaction.
 pub(crate) struct ReadConnection {
     inner: PoolConnection<Any>,
-    measured: Measured,
-    limit: Option<Duration>,
+    transaction_metrics: TransactionMetrics,
+    response_timeout: Option<Duration>,
 }
 
 /// A write transaction. Writers of all replicas are serialized, so data that one of them reads stays true until it
@@ -97,9 +97,9 @@ pub(crate) struct ReadConnection {
 pub struct WriteTx {
     read: ReadTx,
     backend: Backend,
-    _turn: OwnedMutexGuard<()>,
+    _writer_guard: OwnedMutexGuard<()>,
     /// Released last: waiters for it wait for the writers' lock afterwards.
-    _own_turn: Option<QueuePermit>,
+    _queue_permit: Option<QueuePermit>,
 }
 
 impl AppDb {
@@ -112,7 +112,7 @@ impl AppDb {
     pub async fn open(url: &str, now: Timestamp) -> Result<Self, DbError> {
         let db = Self::connect(url, true).await?;
         db.migrate_with(migrations::MIGRATIONS, now).await?;
-        db.catch_up(now).await?;
+        db.record_missed_changes(now).await?;
         Ok(db)
     }
 
@@ -158,7 +158,7 @@ impl AppDb {
         // Of several replicas that start together, the write lock lets one apply the migrations; the others find them
         // applied.
         let mut tx = self.begin_write().await?;
-        tx.read.limit = None;
+        tx.read.response_timeout = None;
         migrations::migrate(&mut tx, self.backend, migrations, now).await?;
         tx.commit().await
     }
@@ -176,10 +176,10 @@ impl AppDb {
                 Backend::Postgres => self.pool.begin_with(postgres::BEGIN_READ).await,
             }
         };
-        let waiting = self.metrics.waiting(Kind::Read);
+        let begin_timer = self.metrics.begin_timer(Kind::Read);
         let begun = timeout(self.backend.timeout(), begin).await.map_err(|_| busy());
-        let (inner, measured) = waiting.ended(begun.and_then(|begun| Ok(begun?)))?;
-        Ok(ReadTx { inner, measured, limit: self.backend.answer_limit() })
+        let (inner, transaction_metrics) = begin_timer.finish(begun.and_then(|begun| Ok(begun?)))?;
+        Ok(ReadTx { inner, transaction_metrics, response_timeout: self.backend.response_timeout() })
     }
 
     /// Acquires a connection for one read statement. Like a snapshot, it reflects everything committed before this
@@ -188,10 +188,10 @@ impl AppDb {
     /// # Errors
     /// [`DbError::Unavailable`].
     pub(crate) async fn acquire_read(&self) -> Result<ReadConnection, DbError> {
-        let waiting = self.metrics.waiting(Kind::Read);
+        let begin_timer = self.metrics.begin_timer(Kind::Read);
         let begun = timeout(self.backend.timeout(), self.pool.acquire()).await.map_err(|_| busy());
-        let (inner, measured) = waiting.ended(begun.and_then(|begun| Ok(begun?)))?;
-        Ok(ReadConnection { inner, measured, limit: self.backend.answer_limit() })
+        let (inner, transaction_metrics) = begin_timer.finish(begun.and_then(|begun| Ok(begun?)))?;
+        Ok(ReadConnection { inner, transaction_metrics, response_timeout: self.backend.response_timeout() })
     }
 
     /// Begins a write transaction, after the writers before it.
@@ -199,7 +199,7 @@ impl AppDb {
     /// # Errors
     /// [`DbError::Unavailable`], also when the wait is too long.
     pub async fn begin_write(&self) -> Result<WriteTx, DbError> {
-        self.write_once(async { Ok(None) }).await
+        self.begin_write_after(async { Ok(None) }).await
     }
 
     /// Begins a write transaction for one of many writes that users can request. Of the writes with the same name, only
@@ -207,23 +207,23 @@ impl AppDb {
     ///
     /// # Errors
     /// As [`AppDb::begin_write`].
-    pub async fn begin_write_of(&self, name: &str, max_wait: Duration) -> Result<WriteTx, DbError> {
-        let own_turn = async {
-            let turn = timeout(max_wait, self.fair_queue.of(name)).await;
-            turn.map(Some).map_err(|_| busy())
+    pub async fn begin_queued_write(&self, name: &str, max_wait: Duration) -> Result<WriteTx, DbError> {
+        let queue_permit = async {
+            let guard = timeout(max_wait, self.fair_queue.acquire(name)).await;
+            guard.map(Some).map_err(|_| busy())
         };
-        self.write_once(own_turn).await
+        self.begin_write_after(queue_permit).await
     }
 
-    /// Begins a write transaction after `own_turn` has completed.
-    async fn write_once(
+    /// Begins a write transaction after `queue_permit` has completed.
+    async fn begin_write_after(
         &self,
-        own_turn: impl Future<Output = Result<Option<QueuePermit>, DbError>>,
+        queue_permit: impl Future<Output = Result<Option<QueuePermit>, DbError>>,
     ) -> Result<WriteTx, DbError> {
         let begin = async {
-            let turn = Arc::clone(&self.writers).lock_owned().await;
+            let guard = Arc::clone(&self.writers).lock_owned().await;
             let connection = self.pool.acquire().await?;
-            let writing = begin_undisturbed(connection, self.backend, turn);
+            let writing = begin_write_detached(connection, self.backend, guard);
             // A statement has a shorter limit. This one matters only when the server vanished without closing the
             // connection.
             let begun = tokio::spawn(timeout(2 * self.backend.timeout(), writing)).await;
@@ -233,15 +233,15 @@ impl AppDb {
                 .map_err(|_| busy())?
         };
         let begun = async {
-            let own_turn = own_turn.await?;
+            let queue_permit = queue_permit.await?;
             let begun = timeout(self.backend.timeout(), begin).await.map_err(|_| busy());
-            let (inner, turn) = begun.and_then(|begun| begun)?;
-            Ok::<_, DbError>((inner, turn, own_turn))
+            let (inner, guard) = begun.and_then(|begun| begun)?;
+            Ok::<_, DbError>((inner, guard, queue_permit))
         };
-        let waiting = self.metrics.waiting(Kind::Write);
-        let ((inner, turn, own_turn), measured) = waiting.ended(begun.await)?;
-        let read = ReadTx { inner, measured, limit: self.backend.answer_limit() };
-        Ok(WriteTx { read, backend: self.backend, _turn: turn, _own_turn: own_turn })
+        let begin_timer = self.metrics.begin_timer(Kind::Write);
+        let ((inner, guard, queue_permit), transaction_metrics) = begin_timer.finish(begun.await)?;
+        let read = ReadTx { inner, transaction_metrics, response_timeout: self.backend.response_timeout() };
+        Ok(WriteTx { read, backend: self.backend, _writer_guard: guard, _queue_permit: queue_permit })
     }
 
     /// Time-out for the beginning of a write transaction.
@@ -259,8 +259,10 @@ impl AppDb {
     /// # Errors
     /// [`DbError::Unavailable`].
     pub async fn ping(&self) -> Result<(), DbError> {
-        let mut glance = self.acquire_read().await?;
-        sqlx::query("SELECT version FROM schema_migrations LIMIT 1").fetch_one(glance.statement()).await?;
+        let mut connection = self.acquire_read().await?;
+        sqlx::query("SELECT version FROM schema_migrations LIMIT 1")
+            .fetch_one(connection.statement())
+            .await?;
         Ok(())
     }
 
@@ -274,10 +276,10 @@ impl AppDb {
 /// lock of another process keeps its connection until its own time-out. The task also keeps the writers' lock, so that
 /// waiting writers never occupy more than one connection; otherwise each further writer would take another one from the
 /// readers.
-async fn begin_undisturbed(
+async fn begin_write_detached(
     connection: PoolConnection<Any>,
     backend: Backend,
-    turn: OwnedMutexGuard<()>,
+    guard: OwnedMutexGuard<()>,
 ) -> Result<(Transaction<'static, Any>, OwnedMutexGuard<()>), DbError> {
     let statement = match backend {
         // A deferred transaction that reads first and writes later fails immediately if another process wrote in
@@ -287,9 +289,9 @@ async fn begin_undisturbed(
     };
     let mut inner = Transaction::begin(connection, Some(statement.into_sql_str())).await?;
     if backend == Backend::Postgres {
-        sqlx::query(postgres::LOCK).execute(&mut *inner).await?;
+        sqlx::query(postgres::WRITER_LOCK).execute(&mut *inner).await?;
     }
-    Ok((inner, turn))
+    Ok((inner, guard))
 }
 
 fn busy() -> DbError {
@@ -298,17 +300,17 @@ fn busy() -> DbError {
 
 impl ReadConnection {
     pub(crate) fn statement(&mut self) -> Statements<'_> {
-        let Measured { sound, metrics, .. } = &mut self.measured;
+        let TransactionMetrics { usable, metrics, .. } = &mut self.transaction_metrics;
         let executed = metrics.statements();
-        Statements { connection: &mut self.inner, sound, limit: self.limit, executed }
+        Statements { connection: &mut self.inner, usable, response_timeout: self.response_timeout, executed }
     }
 }
 
 impl ReadTx {
     pub(crate) fn statements(&mut self) -> Statements<'_> {
-        let Measured { sound, metrics, .. } = &mut self.measured;
+        let TransactionMetrics { usable, metrics, .. } = &mut self.transaction_metrics;
         let executed = metrics.statements();
-        Statements { connection: &mut self.inner, sound, limit: self.limit, executed }
+        Statements { connection: &mut self.inner, usable, response_timeout: self.response_timeout, executed }
     }
 }
 
@@ -320,21 +322,21 @@ impl WriteTx {
     /// made, and only reading them tells. Any other error: nothing has changed.
     pub async fn commit(self) -> Result<(), DbError> {
         // The order of the bindings decides the order of release: the last one is released first.
-        let Self { read, backend, _own_turn, _turn } = self;
-        let ReadTx { inner, measured, .. } = read;
-        if !measured.sound {
+        let Self { read, backend, _queue_permit, _writer_guard } = self;
+        let ReadTx { inner, transaction_metrics, .. } = read;
+        if !transaction_metrics.usable {
             return Err(DbError::Unavailable(
                 "a statement of the transaction failed, so that nothing of it can be kept".to_owned(),
             ));
         }
         let result = match backend {
             Backend::Sqlite => inner.commit().await.map_err(DbError::from_commit_to_file),
-            Backend::Postgres => match timeout(postgres::ANSWER_LIMIT, inner.commit()).await {
+            Backend::Postgres => match timeout(postgres::RESPONSE_TIMEOUT, inner.commit()).await {
                 Ok(done) => done.map_err(DbError::from_commit),
                 Err(_) => Err(DbError::OutcomeUnknown("the database does not answer".to_owned())),
             },
         };
-        measured.committed(result)
+        transaction_metrics.record_commit(result)
     }
 }
 

@@ -13,19 +13,19 @@ pub(crate) struct FairQueue(Arc<Mutex<HashMap<String, Arc<Queue<()>>>>>);
 
 /// A permit for a name, released on drop.
 pub(crate) struct QueuePermit {
-    turns: FairQueue,
+    fair_queue: FairQueue,
     name: String,
-    held: Option<OwnedMutexGuard<()>>,
+    guard: Option<OwnedMutexGuard<()>>,
 }
 
 impl FairQueue {
     /// Acquires the permit of a name, after the waiters before it.
-    pub(crate) async fn of(&self, name: &str) -> QueuePermit {
+    pub(crate) async fn acquire(&self, name: &str) -> QueuePermit {
         let queue = Arc::clone(self.queues().entry(name.to_owned()).or_default());
         // Created before waiting, so that a caller that gives up leaves no queue behind.
-        let mut turn = QueuePermit { turns: self.clone(), name: name.to_owned(), held: None };
-        turn.held = Some(queue.lock_owned().await);
-        turn
+        let mut permit = QueuePermit { fair_queue: self.clone(), name: name.to_owned(), guard: None };
+        permit.guard = Some(queue.lock_owned().await);
+        permit
     }
 
     fn queues(&self) -> std::sync::MutexGuard<'_, HashMap<String, Arc<Queue<()>>>> {
@@ -35,8 +35,8 @@ impl FairQueue {
 
 impl Drop for QueuePermit {
     fn drop(&mut self) {
-        let mut queues = self.turns.queues();
-        self.held = None;
+        let mut queues = self.fair_queue.queues();
+        self.guard = None;
         // Only the map refers to the queue: it is neither held nor waited for.
         if queues.get(&self.name).is_some_and(|queue| Arc::strong_count(queue) == 1) {
             queues.remove(&self.name);
@@ -52,29 +52,29 @@ mod tests {
 
     #[tokio::test]
     async fn a_name_has_one_permit_at_a_time_and_is_removed() {
-        let turns = FairQueue::default();
-        let held = turns.of("ada").await;
-        let mut second = Box::pin(turns.of("ada"));
-        let mut given_up = Box::pin(turns.of("ada"));
+        let fair_queue = FairQueue::default();
+        let guard = fair_queue.acquire("ada").await;
+        let mut second = Box::pin(fair_queue.acquire("ada"));
+        let mut given_up = Box::pin(fair_queue.acquire("ada"));
         assert!(poll_immediate(&mut second).await.is_none());
         assert!(poll_immediate(&mut given_up).await.is_none());
-        drop(turns.of("bob").await);
+        drop(fair_queue.acquire("bob").await);
         drop(given_up);
-        drop(held);
-        let held = poll_immediate(&mut second).await.expect("the first has been given back");
-        assert!(poll_immediate(Box::pin(turns.of("ada"))).await.is_none());
-        drop(held);
+        drop(guard);
+        let guard = poll_immediate(&mut second).await.expect("the first has been given back");
+        assert!(poll_immediate(Box::pin(fair_queue.acquire("ada"))).await.is_none());
+        drop(guard);
         let name = |number: usize| if number.is_multiple_of(2) { "ada" } else { "bob" };
-        let (turns, taken) = (&turns, std::cell::Cell::new(0));
+        let (fair_queue, acquired) = (&fair_queue, std::cell::Cell::new(0));
         join_all((0..100).map(|number| {
-            let taken = &taken;
+            let acquired = &acquired;
             async move {
-                let _turn = turns.of(name(number)).await;
-                taken.set(taken.get() + 1);
+                let _permit = fair_queue.acquire(name(number)).await;
+                acquired.set(acquired.get() + 1);
             }
         }))
         .await;
-        assert_eq!(taken.get(), 100);
-        assert!(turns.queues().is_empty());
+        assert_eq!(acquired.get(), 100);
+        assert!(fair_queue.queues().is_empty());
     }
 }

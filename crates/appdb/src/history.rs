@@ -61,7 +61,7 @@ pub struct ModelState {
     pub tests: String,
 }
 
-const ONE: &str =
+const CHANGE_BY_NUMBER: &str =
     "SELECT number, at, by_id, by_name, action, target, model_version FROM changes WHERE number = $1";
 
 /// The last version of each role up to a change.
@@ -85,7 +85,7 @@ fn change(row: &AnyRow) -> Result<Change, DbError> {
 }
 
 /// Collects roles from rows; a role without policies has one row without a policy.
-fn roles_of(found: &[AnyRow]) -> Result<BTreeMap<String, Vec<Policy>>, DbError> {
+fn collect_roles(found: &[AnyRow]) -> Result<BTreeMap<String, Vec<Policy>>, DbError> {
     let mut by_role: BTreeMap<String, Vec<Policy>> = BTreeMap::new();
     for row in found {
         if rows::boolean(row, "deleted")? {
@@ -151,8 +151,8 @@ impl WriteTx {
                 })
             })
             .collect();
-        let place = "role_change_policies (role, change, position, title, expression, description)";
-        self.insert_rows(place, &policies, "").await?;
+        let table = "role_change_policies (role, change, position, title, expression, description)";
+        self.insert_rows(table, &policies, "").await?;
         if let Some(document) = tests {
             sqlx::query("INSERT INTO test_changes (change, document) VALUES ($1, $2)")
                 .bind(signed)
@@ -171,48 +171,52 @@ impl AppDb {
     ///
     /// # Errors
     /// [`DbError`] when the database fails.
-    pub async fn catch_up(&self, now: Timestamp) -> Result<bool, DbError> {
+    pub async fn record_missed_changes(&self, now: Timestamp) -> Result<bool, DbError> {
         // Unreadable data denies access where it is used. It must not prevent the service from starting.
-        let unread = |error| if matches!(error, DbError::Corrupt(_)) { Ok(false) } else { Err(error) };
+        let ignore_corrupt =
+            |error| if matches!(error, DbError::Corrupt(_)) { Ok(false) } else { Err(error) };
         let mut tx = self.begin_read().await?;
-        match tx.past_the_history().await {
+        match tx.unrecorded_state().await {
             Ok(None) => return Ok(false),
             Ok(Some(_)) => drop(tx),
-            Err(error) => return unread(error),
+            Err(error) => return ignore_corrupt(error),
         }
         let mut tx = self.begin_write().await?;
-        match tx.past_the_history().await {
+        match tx.unrecorded_state().await {
             Ok(None) => Ok(false),
-            Ok(Some([told, is])) => {
-                let names: BTreeSet<&String> = told.roles.keys().chain(is.roles.keys()).collect();
+            Ok(Some([recorded, current])) => {
+                let names: BTreeSet<&String> = recorded.roles.keys().chain(current.roles.keys()).collect();
                 let roles: Vec<_> = names
                     .into_iter()
-                    .map(|name| (name.as_str(), is.roles.get(name).map(Vec::as_slice)))
-                    .filter(|(name, policies)| told.roles.get(*name).map(Vec::as_slice) != *policies)
+                    .map(|name| (name.as_str(), current.roles.get(name).map(Vec::as_slice)))
+                    .filter(|(name, policies)| recorded.roles.get(*name).map(Vec::as_slice) != *policies)
                     .collect();
                 let change = NewChange {
                     at: now,
                     by: ("", ""),
                     action: "upgrade",
                     target: None,
-                    model_version: is.model.version,
+                    model_version: current.model.version,
                 };
                 tx.record_change(&change, &roles, None).await?;
                 tx.commit().await?;
                 Ok(true)
             }
-            Err(error) => unread(error),
+            Err(error) => ignore_corrupt(error),
         }
     }
 }
 
 impl ReadTx {
     /// Returns the state according to the history and the current state, if they differ.
-    async fn past_the_history(&mut self) -> Result<Option<[ModelState; 2]>, DbError> {
+    async fn unrecorded_state(&mut self) -> Result<Option<[ModelState; 2]>, DbError> {
         let last = self.change_number().await?;
-        let told = self.model_state(Some(last)).await?;
-        let is = self.model_state(None).await?;
-        Ok(told.zip(is).filter(|(told, is)| told != is).map(|(told, is)| [told, is]))
+        let recorded = self.model_state(Some(last)).await?;
+        let current = self.model_state(None).await?;
+        Ok(recorded
+            .zip(current)
+            .filter(|(recorded, current)| recorded != current)
+            .map(|(recorded, current)| [recorded, current]))
     }
 
     /// Returns the number of the last change.
@@ -251,7 +255,7 @@ impl ReadTx {
     pub async fn change(&mut self, number: u64) -> Result<Option<Change>, DbError> {
         // The number comes from the request and can have any value.
         let Ok(number) = i64::try_from(number) else { return Ok(None) };
-        let found = sqlx::query(ONE).bind(number).fetch_optional(self.statements()).await?;
+        let found = sqlx::query(CHANGE_BY_NUMBER).bind(number).fetch_optional(self.statements()).await?;
         found.as_ref().map(change).transpose()
     }
 
@@ -272,7 +276,7 @@ impl ReadTx {
         };
         let Some(change) = self.change(number).await? else { return Ok(None) };
         let signed = rows::signed(number)?;
-        let model = self.model_of(&change).await?;
+        let model = self.model_as_of(&change).await?;
         let roles = self.roles_as_of(signed).await?;
         Ok(Some(ModelState { model, roles, tests: self.tests_as_of(signed).await? }))
     }
@@ -283,37 +287,37 @@ impl ReadTx {
     ///
     /// # Errors
     /// [`DbError`] when the database fails or a row cannot be read.
-    pub async fn change_sides(&mut self, number: u64) -> Result<Option<[ModelState; 2]>, DbError> {
+    pub async fn states_around_change(&mut self, number: u64) -> Result<Option<[ModelState; 2]>, DbError> {
         let Some(change) = self.change(number).await? else { return Ok(None) };
         let signed = rows::signed(number)?;
         let earlier = match number.checked_sub(1) {
             Some(earlier) => self.change(earlier).await?,
             None => None,
         };
-        let model = self.model_of(&change).await?;
+        let model = self.model_as_of(&change).await?;
         let model_before = match earlier {
             Some(earlier) if earlier.model_version == change.model_version => model.clone(),
-            Some(earlier) => self.model_of(&earlier).await?,
+            Some(earlier) => self.model_as_of(&earlier).await?,
             None => AccessModel::default(),
         };
         let [roles_before, roles] = match self.written_roles(number, number).next().await.transpose()? {
             Some(WrittenRoles { before, after, .. }) => [before, after],
             None => [BTreeMap::new(), BTreeMap::new()],
         };
-        let mut sides = [
+        let mut states = [
             ModelState { model: model_before, roles: roles_before, tests: String::new() },
             ModelState { model, roles, tests: String::new() },
         ];
         if self.written_tests(number, number).await?.contains_key(&number) {
-            let [before, after] = &mut sides;
+            let [before, after] = &mut states;
             before.tests = self.tests_as_of(signed.saturating_sub(1)).await?;
             after.tests = self.tests_as_of(signed).await?;
         }
-        Ok(Some(sides))
+        Ok(Some(states))
     }
 
     /// Returns binding and fields as of a change.
-    async fn model_of(&mut self, change: &Change) -> Result<AccessModel, DbError> {
+    async fn model_as_of(&mut self, change: &Change) -> Result<AccessModel, DbError> {
         let Change { number, model_version, .. } = *change;
         if model_version == 0 {
             return Ok(AccessModel::default());
@@ -324,7 +328,7 @@ impl ReadTx {
     }
 
     async fn roles_as_of(&mut self, change: i64) -> Result<BTreeMap<String, Vec<Policy>>, DbError> {
-        roles_of(&sqlx::query(POLICIES_AS_OF).bind(change).fetch_all(self.statements()).await?)
+        collect_roles(&sqlx::query(POLICIES_AS_OF).bind(change).fetch_all(self.statements()).await?)
     }
 
     async fn tests_as_of(&mut self, change: i64) -> Result<String, DbError> {

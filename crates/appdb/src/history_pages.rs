@@ -46,7 +46,7 @@ fn bound(number: u64) -> i64 {
 }
 
 impl WrittenRoles {
-    fn of(change: u64) -> Self {
+    fn new(change: u64) -> Self {
         Self { change, before: BTreeMap::new(), after: BTreeMap::new() }
     }
 
@@ -79,7 +79,7 @@ impl ReadTx {
                         continue;
                     }
                     _ => {
-                        let mut next = WrittenRoles::of(change);
+                        let mut next = WrittenRoles::new(change);
                         next.add(&row)?;
                         next
                     }

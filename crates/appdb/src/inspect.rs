@@ -11,7 +11,7 @@ use crate::rows;
 use crate::sqlite;
 
 /// Privileges that the service needs on its tables.
-const TABLE_RIGHTS: [&str; 4] = ["SELECT", "INSERT", "UPDATE", "DELETE"];
+const TABLE_PRIVILEGES: [&str; 4] = ["SELECT", "INSERT", "UPDATE", "DELETE"];
 
 /// Properties of a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub struct DbInspection {
     pub superuser: bool,
     /// Statements that grant the service's user its missing privileges. A user with sufficient privileges must run
     /// them.
-    pub missing_rights: Vec<String>,
+    pub missing_privileges: Vec<String>,
 }
 
 /// State of a schema relative to this program.
@@ -37,11 +37,11 @@ pub enum SchemaState {
     /// The schema is current.
     Current,
     /// This number of migrations is missing. The next start applies them.
-    Older(usize),
+    Outdated(usize),
     /// The schema belongs to another or a newer program; with the reason.
-    Foreign(String),
+    Incompatible(String),
     /// There is one, but the user has no permission to read it.
-    Hidden,
+    PermissionDenied,
 }
 
 impl AppDb {
@@ -80,17 +80,17 @@ impl AppDb {
                 )
                 .fetch_one(tx.statements())
                 .await?;
-                let far = row.try_get::<bool, _>(2)?;
+                let remote = row.try_get::<bool, _>(2)?;
                 let encrypted = row.try_get::<bool, _>(1)?;
                 let product = format!("PostgreSQL {}", row.try_get::<String, _>(0)?);
-                (product, far.then_some(encrypted), row.try_get::<bool, _>(3)?)
+                (product, remote.then_some(encrypted), row.try_get::<bool, _>(3)?)
             }
         };
-        let missing_rights = match self.backend() {
+        let missing_privileges = match self.backend() {
             Backend::Sqlite => Vec::new(),
-            Backend::Postgres => missing_rights(&mut tx, &schema).await?,
+            Backend::Postgres => missing_privileges(&mut tx, &schema).await?,
         };
-        Ok(DbInspection { product, schema, encrypted, superuser, missing_rights })
+        Ok(DbInspection { product, schema, encrypted, superuser, missing_privileges })
     }
 
     async fn schema_state(&self) -> Result<SchemaState, DbError> {
@@ -100,13 +100,13 @@ impl AppDb {
             .await;
         match any {
             Err(error) if migrations::is_missing_table(&error) => return Ok(SchemaState::Absent),
-            Err(error) if is_forbidden(&error) => return Ok(SchemaState::Hidden),
+            Err(error) if is_forbidden(&error) => return Ok(SchemaState::PermissionDenied),
             found => found?,
         };
         match migrations::missing(tx.statements(), self.backend(), MIGRATIONS).await {
             Ok([]) => Ok(SchemaState::Current),
-            Ok(missing) => Ok(SchemaState::Older(missing.len())),
-            Err(DbError::Migration(reason)) => Ok(SchemaState::Foreign(reason)),
+            Ok(missing) => Ok(SchemaState::Outdated(missing.len())),
+            Err(DbError::Migration(reason)) => Ok(SchemaState::Incompatible(reason)),
             Err(error) => Err(error),
         }
     }
@@ -119,7 +119,7 @@ fn is_forbidden(error: &sqlx::Error) -> bool {
 }
 
 /// Returns statements that grant the privileges that the service lacks on a PostgreSQL server.
-async fn missing_rights(tx: &mut ReadTx, schema: &SchemaState) -> Result<Vec<String>, DbError> {
+async fn missing_privileges(tx: &mut ReadTx, schema: &SchemaState) -> Result<Vec<String>, DbError> {
     let mut statements = Vec::new();
     let row = sqlx::query(
         "SELECT quote_ident(current_user) AS owner, quote_ident(coalesce(current_schema(), 'public')) AS place, \
@@ -127,10 +127,10 @@ async fn missing_rights(tx: &mut ReadTx, schema: &SchemaState) -> Result<Vec<Str
     )
     .fetch_one(tx.statements())
     .await?;
-    let (role, place) = (rows::text(&row, "owner")?, rows::text(&row, "place")?);
-    let changes = matches!(schema, SchemaState::Absent | SchemaState::Older(_));
+    let (role, schema_name) = (rows::text(&row, "owner")?, rows::text(&row, "place")?);
+    let changes = matches!(schema, SchemaState::Absent | SchemaState::Outdated(_));
     if changes && !rows::boolean(&row, "may_create")? {
-        statements.push(format!("GRANT USAGE, CREATE ON SCHEMA {place} TO {role}"));
+        statements.push(format!("GRANT USAGE, CREATE ON SCHEMA {schema_name} TO {role}"));
     }
     // The service creates missing tables itself and so owns them.
     let tables: Vec<&str> = migrations::tables().collect();
@@ -145,36 +145,36 @@ async fn missing_rights(tx: &mut ReadTx, schema: &SchemaState) -> Result<Vec<Str
     .bind(tables.join(","))
     .fetch_all(tx.statements())
     .await?;
-    let mut foreign = Vec::new();
-    let mut closed = Vec::new();
-    let mut lacking = [false; TABLE_RIGHTS.len()];
+    let mut not_owned = Vec::new();
+    let mut restricted = Vec::new();
+    let mut lacking = [false; TABLE_PRIVILEGES.len()];
     for row in &found {
         let name = rows::text(row, "name")?;
-        let rights = TABLE_RIGHTS.map(|right| rows::boolean(row, right));
+        let privileges = TABLE_PRIVILEGES.map(|privilege| rows::boolean(row, privilege));
         let mut all = true;
-        for (lacks, right) in lacking.iter_mut().zip(rights) {
-            let has = right?;
+        for (lacks, privilege) in lacking.iter_mut().zip(privileges) {
+            let has = privilege?;
             *lacks |= !has;
             all &= has;
         }
         if !all {
-            closed.push(name.clone());
+            restricted.push(name.clone());
         }
         if !rows::boolean(row, "own")? {
-            foreign.push(name);
+            not_owned.push(name);
         }
     }
-    if !closed.is_empty() {
-        let rights: Vec<&str> = TABLE_RIGHTS
+    if !restricted.is_empty() {
+        let privileges: Vec<&str> = TABLE_PRIVILEGES
             .into_iter()
             .zip(lacking)
-            .filter_map(|(right, lacks)| lacks.then_some(right))
+            .filter_map(|(privilege, lacks)| lacks.then_some(privilege))
             .collect();
-        statements.push(format!("GRANT {} ON {} TO {role}", rights.join(", "), closed.join(", ")));
+        statements.push(format!("GRANT {} ON {} TO {role}", privileges.join(", "), restricted.join(", ")));
     }
-    if matches!(schema, SchemaState::Older(_)) {
+    if matches!(schema, SchemaState::Outdated(_)) {
         // Only a table's owner may alter it.
-        statements.extend(foreign.iter().map(|table| format!("ALTER TABLE {table} OWNER TO {role}")));
+        statements.extend(not_owned.iter().map(|table| format!("ALTER TABLE {table} OWNER TO {role}")));
     }
     Ok(statements)
 }

@@ -40,7 +40,7 @@ pub use audit::NewAuditRecord;
 pub use audit_chain::GENESIS_HASH;
 pub use audit_prune::{AUDIT_PRUNE, PrunedAudit};
 pub use audit_query::{AuditFilter, AuditRecord};
-pub use audit_verify::{AuditPlace, AuditRemoval, ChainFault, VerifiedAudit};
+pub use audit_verify::{AuditPosition, AuditRemoval, ChainFault, VerifiedAudit};
 pub use database::{AppDb, ReadTx, WriteTx};
 pub use error::DbError;
 pub use history::{Change, ModelState, NewChange};

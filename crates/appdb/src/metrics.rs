@@ -152,26 +152,29 @@ impl Metrics {
     }
 
     /// Starts to measure the time until a transaction begins, and then the transaction itself.
-    pub(crate) fn waiting(&self, kind: Kind) -> Waiting {
-        Waiting { metrics: self.clone(), kind, since: Instant::now() }
+    pub(crate) fn begin_timer(&self, kind: Kind) -> BeginTimer {
+        BeginTimer { metrics: self.clone(), kind, since: Instant::now() }
     }
 }
 
 /// A transaction that is about to begin.
-pub(crate) struct Waiting {
+pub(crate) struct BeginTimer {
     metrics: Metrics,
     kind: Kind,
     since: Instant,
 }
 
-impl Waiting {
-    pub(crate) fn ended<T, E>(self, result: Result<T, E>) -> Result<(T, Measured), E> {
+impl BeginTimer {
+    pub(crate) fn finish<T, E>(self, result: Result<T, E>) -> Result<(T, TransactionMetrics), E> {
         let Self { metrics, kind, since } = self;
         metrics.0.wait.get_or_create(&kind.label()).observe(since.elapsed().as_secs_f64());
         match result {
             Ok(begun) => {
                 let since = Instant::now();
-                Ok((begun, Measured { metrics, kind, since, sound: true, appended: 0, pruned: 0 }))
+                Ok((
+                    begun,
+                    TransactionMetrics { metrics, kind, since, usable: true, appended_records: 0, pruned: 0 },
+                ))
             }
             Err(error) => {
                 metrics.0.failures.get_or_create(&BEGIN).inc();
@@ -182,29 +185,29 @@ impl Waiting {
 }
 
 /// A running transaction; recorded when it is dropped.
-pub(crate) struct Measured {
+pub(crate) struct TransactionMetrics {
     pub(crate) metrics: Metrics,
     kind: Kind,
     since: Instant,
     /// False while a statement runs and after one failed.
-    pub(crate) sound: bool,
+    pub(crate) usable: bool,
     /// Audit records written in the transaction, not yet known to be durable.
-    pub(crate) appended: u64,
+    pub(crate) appended_records: u64,
     /// Audit records removed in the transaction.
     pub(crate) pruned: u64,
 }
 
-impl Measured {
+impl TransactionMetrics {
     /// Counts a pruning that was refused because the log is broken.
-    pub(crate) fn refused_to_prune(&self) {
+    pub(crate) fn record_refused_prune(&self) {
         self.metrics.0.audit_prune_refusals.inc();
     }
 
     /// Records the result of a commit.
-    pub(crate) fn committed<T, E>(mut self, result: Result<T, E>) -> Result<T, E> {
+    pub(crate) fn record_commit<T, E>(mut self, result: Result<T, E>) -> Result<T, E> {
         if result.is_ok() {
             let Inner { audit_records, audit_pruned, .. } = self.metrics.0.as_ref();
-            audit_records.inc_by(std::mem::take(&mut self.appended));
+            audit_records.inc_by(std::mem::take(&mut self.appended_records));
             audit_pruned.inc_by(std::mem::take(&mut self.pruned));
         } else {
             self.metrics.0.failures.get_or_create(&COMMIT).inc();
@@ -213,14 +216,14 @@ impl Measured {
     }
 }
 
-impl Drop for Measured {
+impl Drop for TransactionMetrics {
     fn drop(&mut self) {
         let Inner { transaction, failures, audit_failures, .. } = self.metrics.0.as_ref();
         transaction.get_or_create(&self.kind.label()).observe(self.since.elapsed().as_secs_f64());
-        if !self.sound {
+        if !self.usable {
             failures.get_or_create(&STATEMENT).inc();
         }
-        if self.appended > 0 {
+        if self.appended_records > 0 {
             audit_failures.inc();
         }
     }

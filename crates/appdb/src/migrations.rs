@@ -57,7 +57,7 @@ pub(crate) async fn migrate(
     migrations: &'static [Migration],
     now: Timestamp,
 ) -> Result<(), DbError> {
-    if !has_history(tx, backend).await? {
+    if !has_migrations_table(tx, backend).await? {
         sqlx::query(
             "CREATE TABLE schema_migrations \
              (version BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL, sha256 TEXT NOT NULL, applied_at BIGINT NOT NULL)",
@@ -90,24 +90,24 @@ pub(crate) async fn migrate(
 
 /// Whether the table of migrations exists. `CREATE TABLE IF NOT EXISTS` would require PostgreSQL's privilege to create
 /// tables even if nothing has to be created, and would log a notice at every start.
-async fn has_history(tx: &mut WriteTx, backend: Backend) -> Result<bool, DbError> {
-    let look = match backend {
+async fn has_migrations_table(tx: &mut WriteTx, backend: Backend) -> Result<bool, DbError> {
+    let query = match backend {
         Backend::Sqlite => {
             "SELECT count(*) AS found FROM sqlite_master WHERE type = 'table' AND name = 'schema_migrations'"
         }
         Backend::Postgres => "SELECT count(to_regclass('schema_migrations')) AS found",
     };
-    let row = sqlx::query(look).fetch_one(tx.statements()).await?;
+    let row = sqlx::query(query).fetch_one(tx.statements()).await?;
     Ok(rows::integer(&row, "found")? > 0)
 }
 
 /// Returns the names of the tables that the migrations create.
 pub(crate) fn tables() -> impl Iterator<Item = &'static str> {
     let statements = MIGRATIONS.iter().flat_map(|step| step.statements(Backend::Postgres));
-    let made = statements.filter_map(|statement| {
+    let created = statements.filter_map(|statement| {
         statement.lines().find_map(|line| line.strip_prefix("CREATE TABLE "))?.split_whitespace().next()
     });
-    std::iter::once("schema_migrations").chain(made)
+    std::iter::once("schema_migrations").chain(created)
 }
 
 /// Fails if the schema is missing or is not that of this program.
@@ -134,7 +134,7 @@ pub(crate) async fn missing(
     let applied = sqlx::query("SELECT version, sha256 FROM schema_migrations ORDER BY version")
         .fetch_all(statements)
         .await
-        .map_err(|error| if is_missing_table(&error) { no_schema() } else { error.into() })?;
+        .map_err(|error| if is_missing_table(&error) { missing_schema() } else { error.into() })?;
     let newest = migrations.last().map_or(0, |migration| migration.version);
     let mut known = migrations.iter();
     for row in &applied {
@@ -160,7 +160,7 @@ pub(crate) async fn missing(
     Ok(known.as_slice())
 }
 
-fn no_schema() -> DbError {
+fn missing_schema() -> DbError {
     DbError::Migration(
         "the database contains no data of this service; start the service, which creates it".to_owned(),
     )

@@ -14,7 +14,7 @@ use crate::error::{DbError, message};
 /// Total time-out for acquiring a connection, waiting for other writers, and beginning the transaction.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(2);
 /// Time-out for a response. Longer than the server's statement time-out, so that the server's own error arrives first.
-pub(crate) const ANSWER_LIMIT: Duration = Duration::from_secs(20);
+pub(crate) const RESPONSE_TIMEOUT: Duration = Duration::from_secs(20);
 /// Time-out at start: a distant server, or one that wakes up for the first connection, needs more time to accept it.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 const CONNECTIONS_MAX: u32 = 8;
@@ -27,13 +27,13 @@ pub(crate) const BEGIN_READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ
 pub(crate) const BEGIN_WRITE: &str = "BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE";
 /// Serializes the writers of all replicas. The number is `TRACEWRD` in ASCII. The lock belongs to the database, not to
 /// a schema in it.
-pub(crate) const LOCK: &str = "SELECT pg_advisory_xact_lock(6075990604458185284)";
+pub(crate) const WRITER_LOCK: &str = "SELECT pg_advisory_xact_lock(6075990604458185284)";
 
 /// Settings of each session. A replica that hangs while it holds the lock, or vanishes without closing the connection,
 /// loses the lock with its session. A replica that waits for the lock gives up. A runaway statement is cancelled. The
 /// defaults of the server are unknown, so all settings are explicit. A statement outside a transaction names no
 /// isolation level; with a stricter default, concurrent changes could make it fail.
-const SESSION: &str = "SET statement_timeout = '15s'; SET lock_timeout = '2s'; \
+const SESSION_SETTINGS: &str = "SET statement_timeout = '15s'; SET lock_timeout = '2s'; \
                        SET idle_in_transaction_session_timeout = '5s'; SET standard_conforming_strings = on; \
                        SET default_transaction_isolation = 'read committed'; \
                        SELECT set_config('synchronous_commit', 'on', false) \
@@ -43,12 +43,12 @@ const SESSION: &str = "SET statement_timeout = '15s'; SET lock_timeout = '2s'; \
 /// has another isolation level than the session. The driver does not know about a transaction whose `BEGIN` was
 /// abandoned before the response arrived. The next user of that connection would see its old snapshot and could get
 /// access that has since been revoked.
-const IS_OUTSIDE: &str = "SELECT now() = statement_timestamp() \
+const IS_OUTSIDE_TRANSACTION: &str = "SELECT now() = statement_timestamp() \
                           AND current_setting('transaction_isolation') = 'read committed'";
 
 /// Parameters that the driver understands or that have no effect here. Other parameters are rejected instead of
 /// ignored: an operator who writes `channel_binding=require` must not be left without it.
-const PARAMETERS: &[&str] = &[
+const SUPPORTED_PARAMETERS: &[&str] = &[
     "sslmode",
     "ssl-mode",
     "sslrootcert",
@@ -68,7 +68,7 @@ const PARAMETERS: &[&str] = &[
     "application_name",
     "options",
 ];
-const WITHOUT_MEANING: &[&str] = &[
+const IGNORED_PARAMETERS: &[&str] = &[
     "connect_timeout",
     "client_encoding",
     "fallback_application_name",
@@ -97,28 +97,28 @@ fn with_host(url: &str) -> String {
 
 /// Returns the address in the driver's form. Errors never contain the address, because it may hold a password.
 pub(crate) fn address(url: &str) -> Result<String, DbError> {
-    let refuse = |why: String| DbError::Configuration(format!("the PostgreSQL address {why}"));
+    let refuse = |reason: String| DbError::Configuration(format!("the PostgreSQL address {reason}"));
     let mut parsed = Url::parse(&with_host(url)).map_err(|error| refuse(format!("is not a URL: {error}")))?;
     // Without `//` the URL has no host, and user and password would be parsed as a path.
     if !matches!(parsed.scheme(), "postgres" | "postgresql") || parsed.cannot_be_a_base() {
         return Err(refuse("does not begin with `postgres://` or `postgresql://`".to_owned()));
     }
-    let mut kept: Vec<(String, String)> = Vec::new();
+    let mut accepted: Vec<(String, String)> = Vec::new();
     for (name, value) in parsed.query_pairs() {
-        let known = PARAMETERS.contains(&name.as_ref()) || name.starts_with("options[");
-        let harmless = WITHOUT_MEANING.contains(&name.as_ref())
+        let known = SUPPORTED_PARAMETERS.contains(&name.as_ref()) || name.starts_with("options[");
+        let harmless = IGNORED_PARAMETERS.contains(&name.as_ref())
             || (name == "channel_binding" && value != "require")
             || (name == "target_session_attrs" && matches!(value.as_ref(), "any" | "read-write" | "primary"));
         if known {
-            kept.push((name.into_owned(), value.into_owned()));
+            accepted.push((name.into_owned(), value.into_owned()));
         } else if !harmless {
             return Err(refuse(format!("has a parameter that is not supported: `{name}`")));
         }
     }
-    if !kept.iter().any(|(name, _)| name == "application_name") {
-        kept.push(("application_name".to_owned(), "tracewarden".to_owned()));
+    if !accepted.iter().any(|(name, _)| name == "application_name") {
+        accepted.push(("application_name".to_owned(), "tracewarden".to_owned()));
     }
-    parsed.query_pairs_mut().clear().extend_pairs(kept);
+    parsed.query_pairs_mut().clear().extend_pairs(accepted);
     Ok(parsed.into())
 }
 
@@ -131,7 +131,7 @@ pub(crate) async fn connect(address: &str) -> Result<AnyPool, DbError> {
         .acquire_timeout(START_TIMEOUT)
         .after_connect(|connection, _| {
             Box::pin(async move {
-                connection.execute(SESSION).await?;
+                connection.execute(SESSION_SETTINGS).await?;
                 // After a failover an address may lead to a standby, whose data is outdated.
                 let row = connection.fetch_one("SELECT pg_is_in_recovery()").await?;
                 if row.try_get::<bool, _>(0)? {
@@ -144,24 +144,25 @@ pub(crate) async fn connect(address: &str) -> Result<AnyPool, DbError> {
         // keep its slot in the pool until the TCP connection times out.
         .after_release(|connection, _| {
             Box::pin(async move {
-                let looked = async { connection.fetch_one(IS_OUTSIDE).await?.try_get::<bool, _>(0) };
-                let late = |_| Err(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into()));
-                timeout(TIMEOUT, looked).await.unwrap_or_else(late)
+                let outside_transaction =
+                    async { connection.fetch_one(IS_OUTSIDE_TRANSACTION).await?.try_get::<bool, _>(0) };
+                let timed_out = |_| Err(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into()));
+                timeout(TIMEOUT, outside_transaction).await.unwrap_or_else(timed_out)
             })
         })
         .connect_lazy(address)?;
     // Two, since one is still being returned to the pool when the next transaction of the start begins.
     drop(tokio::try_join!(pool.acquire(), pool.acquire())?);
-    let back = async {
+    let all_returned = async {
         while pool.num_idle() < 2 {
             sleep(Duration::from_millis(5)).await;
         }
     };
-    timeout(TIMEOUT, back).await.map_err(|_| silent())?;
+    timeout(TIMEOUT, all_returned).await.map_err(|_| not_responding())?;
     Ok(pool)
 }
 
-fn silent() -> DbError {
+fn not_responding() -> DbError {
     DbError::Unavailable("the PostgreSQL server does not answer".to_owned())
 }
 
@@ -171,8 +172,8 @@ const STANDBY: &str =
 async fn check_server(address: &str) -> Result<(), DbError> {
     let mut connection = timeout(START_TIMEOUT, AnyConnection::connect(address))
         .await
-        .map_err(|_| silent())?
-        .map_err(|error| refused(error, address))?;
+        .map_err(|_| not_responding())?
+        .map_err(|error| connect_error(error, address))?;
     let checks = async {
         let row = connection
             .fetch_one(
@@ -180,7 +181,7 @@ async fn check_server(address: &str) -> Result<(), DbError> {
                  pg_is_in_recovery()",
             )
             .await?;
-        let refuse = |why: String| Err(DbError::Configuration(why));
+        let refuse = |reason: String| Err(DbError::Configuration(reason));
         let version = row.try_get::<i64, _>(0)?;
         if version < VERSION_MIN {
             return refuse(format!(
@@ -199,7 +200,7 @@ async fn check_server(address: &str) -> Result<(), DbError> {
         }
         Ok(())
     };
-    timeout(START_TIMEOUT, checks).await.map_err(|_| silent())??;
+    timeout(START_TIMEOUT, checks).await.map_err(|_| not_responding())??;
     // The checks are done; an error while closing does not matter.
     let _ = timeout(TIMEOUT, connection.close()).await;
     Ok(())
@@ -207,7 +208,7 @@ async fn check_server(address: &str) -> Result<(), DbError> {
 
 /// Converts an error of the first connection. The operator must correct a wrong password, a missing database or a
 /// missing certificate; waiting does not help.
-fn refused(error: sqlx::Error, address: &str) -> DbError {
+fn connect_error(error: sqlx::Error, address: &str) -> DbError {
     if matches!(error, sqlx::Error::Tls(_)) {
         return DbError::Configuration(message(&error));
     }
@@ -244,15 +245,15 @@ mod tests {
             given("postgres://u:p%40@h:1/d").unwrap(),
             "postgres://u:p%40@h:1/d?application_name=tracewarden"
         );
-        let kept = "postgresql://u@h/d?sslmode=verify-full&sslrootcert=%2Fca.pem&application_name=mine";
-        assert_eq!(given(kept).unwrap(), kept);
+        let accepted = "postgresql://u@h/d?sslmode=verify-full&sslrootcert=%2Fca.pem&application_name=mine";
+        assert_eq!(given(accepted).unwrap(), accepted);
         assert_eq!(
             given("postgres://u@/d?host=/run/postgresql&connect_timeout=3&channel_binding=prefer").unwrap(),
             "postgres://u@localhost/d?host=%2Frun%2Fpostgresql&application_name=tracewarden"
         );
         let in_password = "postgres://u@h/d?password=a@/b&application_name=mine";
-        let kept = "postgres://u@h/d?password=a%40%2Fb&application_name=mine";
-        assert_eq!(given(in_password).unwrap(), kept);
+        let accepted = "postgres://u@h/d?password=a%40%2Fb&application_name=mine";
+        assert_eq!(given(in_password).unwrap(), accepted);
         for url in [
             "postgres://u:secret@h/d?channel_binding=require",
             "postgres://u:secret@h/d?target_session_attrs=standby",
@@ -268,7 +269,7 @@ mod tests {
     }
 
     /// Proxies connections to the server, each after a pause.
-    async fn slow(server: String, pause: Duration) -> std::net::SocketAddr {
+    async fn slow_proxy(server: String, pause: Duration) -> std::net::SocketAddr {
         let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         tokio::spawn(async move {
@@ -290,7 +291,7 @@ mod tests {
         let database = tracewarden_testkit::postgres::database().unwrap();
         let url = database.url();
         let server = url.split('@').nth(1).unwrap().split('/').next().unwrap();
-        let proxy = slow(server.to_owned(), TIMEOUT + Duration::from_secs(1)).await;
+        let proxy = slow_proxy(server.to_owned(), TIMEOUT + Duration::from_secs(1)).await;
         let url = url.replace(server, &proxy.to_string());
         let db = crate::AppDb::open(&url, tracewarden_model::Timestamp::from_micros(0)).await.unwrap();
         db.ping().await.unwrap();
@@ -311,7 +312,7 @@ mod tests {
         let database = tracewarden_testkit::postgres::database().unwrap();
         let parts = database.url();
         let name = parts.rsplit('/').next().unwrap().to_owned();
-        let shown = async |setting: &str| {
+        let current_setting = async |setting: &str| {
             sqlx::any::install_default_drivers();
             let pool = connect(&address(&database.url()).unwrap()).await.unwrap();
             let row = sqlx::query("SELECT current_setting($1)").bind(setting).fetch_one(&pool).await.unwrap();
@@ -319,7 +320,7 @@ mod tests {
         };
         for (given, expected) in [("off", "on"), ("remote_apply", "remote_apply"), ("local", "local")] {
             database.run(&[&format!("ALTER DATABASE {name} SET synchronous_commit = {given}")]).unwrap();
-            assert_eq!(shown("synchronous_commit").await, expected);
+            assert_eq!(current_setting("synchronous_commit").await, expected);
         }
         for (setting, given, expected) in [
             ("statement_timeout", "0", "15s"),
@@ -330,7 +331,7 @@ mod tests {
             ("application_name", "x", "tracewarden"),
         ] {
             database.run(&[&format!("ALTER DATABASE {name} SET {setting} = '{given}'")]).unwrap();
-            assert_eq!(shown(setting).await, expected);
+            assert_eq!(current_setting(setting).await, expected);
         }
         database.run(&[&format!("ALTER DATABASE {name} SET default_transaction_read_only = on")]).unwrap();
         crate::AppDb::open(&database.url(), tracewarden_model::Timestamp::from_micros(0)).await.unwrap();

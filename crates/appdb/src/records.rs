@@ -77,7 +77,7 @@ pub struct AttributeKinds {
     /// Kinds among all users.
     pub all: BTreeSet<AttributeKind>,
     /// Kinds among the users who hold the given role.
-    pub of_holders: BTreeSet<AttributeKind>,
+    pub with_role: BTreeSet<AttributeKind>,
 }
 
 /// Data of a new user.

@@ -112,7 +112,7 @@ impl ReadTx {
     pub async fn role_spellings(&mut self, names: &[&str]) -> Result<BTreeSet<String>, DbError> {
         let folded: Vec<String> = names.iter().map(|name| name.to_ascii_lowercase()).collect();
         let folded: Vec<&str> = folded.iter().map(String::as_str).collect();
-        let found = self.select_named("SELECT name FROM roles WHERE lower(name)", &folded, "").await?;
+        let found = self.select_where_in("SELECT name FROM roles WHERE lower(name)", &folded, "").await?;
         found.iter().map(|row| rows::text(row, "name")).collect()
     }
 
@@ -121,10 +121,10 @@ impl ReadTx {
     /// # Errors
     /// [`DbError`] when the database fails or a row cannot be read.
     pub async fn roles_named(&mut self, names: &[&str]) -> Result<Vec<Role>, DbError> {
-        let which = "SELECT name, revision, created_at, updated_at FROM roles WHERE name";
-        let roles = self.select_named(which, names, "ORDER BY name").await?;
-        let which = "SELECT role, title, expression, description FROM role_policies WHERE role";
-        let policies = self.select_named(which, names, "ORDER BY role, position").await?;
+        let query_prefix = "SELECT name, revision, created_at, updated_at FROM roles WHERE name";
+        let roles = self.select_where_in(query_prefix, names, "ORDER BY name").await?;
+        let query_prefix = "SELECT role, title, expression, description FROM role_policies WHERE role";
+        let policies = self.select_where_in(query_prefix, names, "ORDER BY role, position").await?;
         let mut roles = assemble(&roles, &policies)?;
         roles.sort_by(|one, other| one.name.cmp(&other.name));
         Ok(roles)
@@ -179,10 +179,11 @@ impl ReadTx {
         &mut self,
         names: &[&str],
     ) -> Result<BTreeMap<String, Vec<String>>, DbError> {
-        let which = "SELECT user_roles.role, users.username FROM users JOIN user_roles ON user_roles.user_id = users.id \
+        let query_prefix = "SELECT user_roles.role, users.username FROM users JOIN user_roles ON user_roles.user_id = users.id \
              WHERE user_roles.role";
-        let found =
-            self.select_named(which, names, "ORDER BY user_roles.role, users.username_folded").await?;
+        let found = self
+            .select_where_in(query_prefix, names, "ORDER BY user_roles.role, users.username_folded")
+            .await?;
         let mut members: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for row in &found {
             members.entry(rows::text(row, "role")?).or_default().push(rows::text(row, "username")?);
@@ -224,7 +225,7 @@ impl WriteTx {
             "ON CONFLICT (name) DO UPDATE SET revision = excluded.revision, updated_at = excluded.updated_at";
         self.insert_rows("roles (name, revision, created_at, updated_at)", &written, replace).await?;
         let names: Vec<&str> = roles.iter().map(|&(name, _)| name).collect();
-        self.delete_named("DELETE FROM role_policies WHERE role", &names).await?;
+        self.delete_where_in("DELETE FROM role_policies WHERE role", &names).await?;
         let policies: Vec<_> = roles
             .iter()
             .flat_map(|&(name, policies)| {
@@ -240,8 +241,8 @@ impl WriteTx {
                 })
             })
             .collect();
-        let place = "role_policies (role, position, title, expression, description)";
-        self.insert_rows(place, &policies, "").await?;
+        let table = "role_policies (role, position, title, expression, description)";
+        self.insert_rows(table, &policies, "").await?;
         Ok(last)
     }
 
@@ -258,6 +259,6 @@ impl WriteTx {
     /// # Errors
     /// [`DbError`] when the database fails.
     pub async fn delete_roles(&mut self, names: &[&str]) -> Result<u64, DbError> {
-        self.delete_named("DELETE FROM roles WHERE name", names).await
+        self.delete_where_in("DELETE FROM roles WHERE name", names).await
     }
 }

@@ -16,34 +16,35 @@ pub(crate) enum Value<'a> {
     Number(i64),
     Text(&'a str),
     /// An absent text. An absent number would need a type of its own.
-    NoText,
+    NullText,
 }
 
 impl<'a> Value<'a> {
     pub(crate) fn optional_text(text: Option<&'a str>) -> Self {
-        text.map_or(Self::NoText, Self::Text)
+        text.map_or(Self::NullText, Self::Text)
     }
 }
 
 impl WriteTx {
-    /// Inserts rows into `place`, a table and its columns (`table (a, b)`), in the order of the values. `conflict` is
+    /// Inserts rows into `table`, a table and its columns (`table (a, b)`), in the order of the values. `conflict` is
     /// the `ON CONFLICT` clause for rows that exist; empty for an error.
     pub(crate) async fn insert_rows<const WIDTH: usize>(
         &mut self,
-        place: &'static str,
+        table: &'static str,
         rows: &[[Value<'_>; WIDTH]],
         conflict: &'static str,
     ) -> Result<(), DbError> {
         for chunk in rows.chunks(PARAMETERS_MAX / WIDTH.max(1)) {
-            let places: Vec<String> = (0..chunk.len()).map(|row| parameters(row, WIDTH)).collect();
+            let row_placeholders: Vec<String> =
+                (0..chunk.len()).map(|row| placeholders(row, WIDTH)).collect();
             // The text contains no values.
-            let statement = format!("INSERT INTO {place} VALUES {} {conflict}", places.join(", "));
+            let statement = format!("INSERT INTO {table} VALUES {} {conflict}", row_placeholders.join(", "));
             let mut query = sqlx::query(AssertSqlSafe(statement));
             for value in chunk.iter().flatten() {
                 query = match *value {
                     Value::Number(number) => query.bind(number),
                     Value::Text(text) => query.bind(text),
-                    Value::NoText => query.bind(None::<&str>),
+                    Value::NullText => query.bind(None::<&str>),
                 };
             }
             query.execute(self.statements()).await?;
@@ -51,12 +52,16 @@ impl WriteTx {
         Ok(())
     }
 
-    /// Deletes the rows whose column is one of `names`. `which` is the statement up to and including that column.
+    /// Deletes the rows whose column is one of `names`. `query_prefix` is the statement up to and including that column.
     /// Returns the number of deleted rows.
-    pub(crate) async fn delete_named(&mut self, which: &'static str, names: &[&str]) -> Result<u64, DbError> {
+    pub(crate) async fn delete_where_in(
+        &mut self,
+        query_prefix: &'static str,
+        names: &[&str],
+    ) -> Result<u64, DbError> {
         let mut deleted = 0_u64;
         for chunk in names.chunks(PARAMETERS_MAX) {
-            let statement = format!("{which} IN {}", parameters(0, chunk.len()));
+            let statement = format!("{query_prefix} IN {}", placeholders(0, chunk.len()));
             let mut query = sqlx::query(AssertSqlSafe(statement));
             for name in chunk {
                 query = query.bind(*name);
@@ -68,17 +73,17 @@ impl WriteTx {
 }
 
 impl ReadTx {
-    /// Returns the rows whose column is one of `names`, each named once. `which` is the statement up to and including
+    /// Returns the rows whose column is one of `names`, each named once. `query_prefix` is the statement up to and including
     /// that column, and `order` the rest of it. More names than fit one statement are split into several.
-    pub(crate) async fn select_named(
+    pub(crate) async fn select_where_in(
         &mut self,
-        which: &'static str,
+        query_prefix: &'static str,
         names: &[&str],
         order: &'static str,
     ) -> Result<Vec<AnyRow>, DbError> {
         let mut found = Vec::new();
         for chunk in names.chunks(PARAMETERS_MAX) {
-            let statement = format!("{which} IN {} {order}", parameters(0, chunk.len()));
+            let statement = format!("{query_prefix} IN {} {order}", placeholders(0, chunk.len()));
             let mut query = sqlx::query(AssertSqlSafe(statement));
             for name in chunk {
                 query = query.bind(*name);
@@ -90,7 +95,7 @@ impl ReadTx {
 }
 
 /// Returns the parameters of row number `row` in parentheses: `($1, $2)` for the first of two values.
-fn parameters(row: usize, width: usize) -> String {
+fn placeholders(row: usize, width: usize) -> String {
     let first = row.saturating_mul(width).saturating_add(1);
     let names: Vec<String> = (first..).take(width).map(|number| format!("${number}")).collect();
     format!("({})", names.join(", "))

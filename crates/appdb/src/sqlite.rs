@@ -31,9 +31,9 @@ pub(crate) async fn connect(path: &Path, create: bool) -> Result<AnyPool, DbErro
     let url = file_url(path)?;
     // The pool retries until its time-out and then does not report the cause.
     let mut first = AnyConnection::connect(&url).await?;
-    first.execute(SETUP).await.map_err(|error| unusable(path, error))?;
+    first.execute(SETUP).await.map_err(|error| open_error(path, error))?;
     if create {
-        keep_a_log_ahead(&mut first).await.map_err(|error| unusable(path, error))?;
+        enable_wal(&mut first).await.map_err(|error| open_error(path, error))?;
     }
     first.close().await?;
     let pool = AnyPoolOptions::new()
@@ -67,7 +67,7 @@ pub(crate) async fn connect(path: &Path, create: bool) -> Result<AnyPool, DbErro
 
 /// Switches to WAL mode, in which readers never wait for the writer. Several processes that start together may all do
 /// this. Changing the mode takes an exclusive lock without waiting, regardless of `busy_timeout`.
-async fn keep_a_log_ahead(connection: &mut AnyConnection) -> Result<(), sqlx::Error> {
+async fn enable_wal(connection: &mut AnyConnection) -> Result<(), sqlx::Error> {
     let begun = Instant::now();
     loop {
         match connection.execute("PRAGMA journal_mode = WAL").await {
@@ -84,7 +84,7 @@ fn is_busy(error: &sqlx::Error) -> bool {
     code.and_then(|code| code.parse::<u32>().ok()).is_some_and(|code| code & 0xFF == BUSY)
 }
 
-fn unusable(path: &Path, error: sqlx::Error) -> DbError {
+fn open_error(path: &Path, error: sqlx::Error) -> DbError {
     /// `SQLITE_NOTADB`.
     const NO_DATABASE: &str = "26";
     let code = error.as_database_error().and_then(|inner| inner.code());
@@ -119,8 +119,8 @@ fn create_private(path: &Path) -> Result<(), DbError> {
         let new = tempfile::Builder::new().prefix(".tracewarden-").tempfile_in(directory).map_err(refuse)?;
         match new.into_temp_path().persist_noclobber(path) {
             Ok(()) => {}
-            Err(lost) if lost.error.kind() == std::io::ErrorKind::AlreadyExists => {}
-            Err(lost) => return Err(refuse(lost.error)),
+            Err(persist_error) if persist_error.error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(persist_error) => return Err(refuse(persist_error.error)),
         }
     }
     #[cfg(unix)]
@@ -151,18 +151,18 @@ mod tests {
 
     use super::*;
 
-    async fn fresh() -> (tempfile::TempDir, PathBuf, AnyPool) {
+    async fn new_database() -> (tempfile::TempDir, PathBuf, AnyPool) {
         sqlx::any::install_default_drivers();
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("own.db");
         let pool = connect(&path, true).await.unwrap();
         sqlx::query("CREATE TABLE t (a TEXT)").execute(&pool).await.unwrap();
-        returned(&pool).await;
+        wait_until_returned(&pool).await;
         (directory, path, pool)
     }
 
     /// Waits until all connections are back in the pool, so that the next one acquired is not new.
-    async fn returned(pool: &AnyPool) {
+    async fn wait_until_returned(pool: &AnyPool) {
         while pool.num_idle() < pool.size() as usize {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
@@ -176,20 +176,20 @@ mod tests {
         let error = sqlx::query(insert).execute(&mut *tx).await.unwrap_err();
         assert!(error.to_string().contains("database or disk is full"), "{error}");
         drop(tx);
-        returned(pool).await;
+        wait_until_returned(pool).await;
     }
 
     async fn rows(pool: &AnyPool) -> i64 {
         let mut tx = pool.begin().await.unwrap();
         let row = sqlx::query("SELECT count(*) FROM t").fetch_one(&mut *tx).await.unwrap();
         drop(tx);
-        returned(pool).await;
+        wait_until_returned(pool).await;
         row.try_get(0).unwrap()
     }
 
     #[tokio::test]
     async fn writes_continue_after_a_full_disk() {
-        let (_directory, _, pool) = fresh().await;
+        let (_directory, _, pool) = new_database().await;
         fill(&pool).await;
         let mut tx = pool.begin_with("BEGIN IMMEDIATE").await.unwrap();
         sqlx::query("INSERT INTO t VALUES ('a')").execute(&mut *tx).await.unwrap();
@@ -199,7 +199,7 @@ mod tests {
 
     #[tokio::test]
     async fn reads_are_current_after_a_full_disk() {
-        let (_directory, path, pool) = fresh().await;
+        let (_directory, path, pool) = new_database().await;
         fill(&pool).await;
         let other = connect(&path, false).await.unwrap();
         for count in 0..3 {

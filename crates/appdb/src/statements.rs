@@ -16,20 +16,20 @@ pub(crate) struct Statements<'c> {
     /// Cleared while a statement runs and after one failed. After a failure PostgreSQL ignores further statements,
     /// answers `COMMIT` with a rollback and reports success; SQLite continues and commits the rest. Neither may be
     /// taken for a successful commit of the whole change.
-    pub(crate) sound: &'c mut bool,
+    pub(crate) usable: &'c mut bool,
     /// Time-out: a server that vanished without closing the connection never answers.
-    pub(crate) limit: Option<Duration>,
+    pub(crate) response_timeout: Option<Duration>,
     /// Number of statements: on a server each one is a round trip.
     pub(crate) executed: &'c Counter,
 }
 
-async fn limited<T>(
-    limit: Option<Duration>,
+async fn with_timeout<T>(
+    response_timeout: Option<Duration>,
     work: impl Future<Output = Result<T, sqlx::Error>> + Send,
 ) -> Result<T, sqlx::Error> {
-    match limit {
+    match response_timeout {
         None => work.await,
-        Some(limit) => timeout(limit, work).await.unwrap_or_else(|_| {
+        Some(response_timeout) => timeout(response_timeout, work).await.unwrap_or_else(|_| {
             Err(sqlx::Error::Io(std::io::Error::new(
                 std::io::ErrorKind::TimedOut,
                 "the database does not answer",
@@ -49,16 +49,16 @@ impl<'c> Executor<'c> for Statements<'c> {
         'c: 'e,
         E: 'q + Execute<'q, Any>,
     {
-        let Self { connection, sound, limit, executed } = self;
+        let Self { connection, usable, response_timeout, executed } = self;
         executed.inc();
-        let was_sound = std::mem::replace(sound, false);
-        let answers = connection.fetch_many(query);
-        stream::unfold(Some((answers, sound)), move |state| async move {
-            let (mut answers, sound) = state?;
-            match limited(limit, async { answers.next().await.transpose() }).await {
-                Ok(Some(answer)) => Some((Ok(answer), Some((answers, sound)))),
+        let was_usable = std::mem::replace(usable, false);
+        let results = connection.fetch_many(query);
+        stream::unfold(Some((results, usable)), move |state| async move {
+            let (mut results, usable) = state?;
+            match with_timeout(response_timeout, async { results.next().await.transpose() }).await {
+                Ok(Some(result)) => Some((Ok(result), Some((results, usable)))),
                 Ok(None) => {
-                    *sound = was_sound;
+                    *usable = was_usable;
                     None
                 }
                 Err(error) => Some((Err(error), None)),
@@ -72,13 +72,13 @@ impl<'c> Executor<'c> for Statements<'c> {
         'c: 'e,
         E: 'q + Execute<'q, Any>,
     {
-        let Self { connection, sound, limit, executed } = self;
+        let Self { connection, usable, response_timeout, executed } = self;
         executed.inc();
-        let was_sound = std::mem::replace(sound, false);
-        let answer = connection.fetch_optional(query);
+        let was_usable = std::mem::replace(usable, false);
+        let result = connection.fetch_optional(query);
         Box::pin(async move {
-            let row = limited(limit, answer).await?;
-            *sound = was_sound;
+            let row = with_timeout(response_timeout, result).await?;
+            *usable = was_usable;
             Ok(row)
         })
     }

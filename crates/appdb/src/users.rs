@@ -34,7 +34,7 @@ pub(crate) use user_columns;
 
 /// Selects at most a given number of users after a name, in order, and of these only as many as have no more than a
 /// given number of characters of attributes before them. To compute that, the statement reads only names and lengths.
-macro_rules! piece_of {
+macro_rules! select_batch {
     ($from:literal) => {
         concat!(
             "SELECT users.id AS user_id, ",
@@ -48,8 +48,8 @@ macro_rules! piece_of {
     };
 }
 
-const USERS_PIECE: &str = piece_of!("users WHERE users.username_folded > $1");
-const HOLDERS_PIECE: &str = piece_of!(
+const USERS_BATCH: &str = select_batch!("users WHERE users.username_folded > $1");
+const USERS_WITH_ROLE_BATCH: &str = select_batch!(
     "users JOIN user_roles ON user_roles.user_id = users.id WHERE users.username_folded > $1 AND user_roles.role = $4"
 );
 
@@ -127,25 +127,25 @@ impl ReadTx {
     ///
     /// # Errors
     /// [`DbError`] when the database fails or a row cannot be read.
-    pub async fn users_piece(&mut self, after: &str, limit: u32, bytes: u32) -> Result<Vec<User>, DbError> {
-        self.piece(USERS_PIECE, after, limit, bytes, None).await
+    pub async fn users_batch(&mut self, after: &str, limit: u32, bytes: u32) -> Result<Vec<User>, DbError> {
+        self.user_batch(USERS_BATCH, after, limit, bytes, None).await
     }
 
-    /// Like [`ReadTx::users_piece`], for the users who hold a role.
+    /// Like [`ReadTx::users_batch`], for the users who hold a role.
     ///
     /// # Errors
     /// [`DbError`] when the database fails or a row cannot be read.
-    pub async fn holders_piece(
+    pub async fn users_with_role_batch(
         &mut self,
         role: &str,
         after: &str,
         limit: u32,
         bytes: u32,
     ) -> Result<Vec<User>, DbError> {
-        self.piece(HOLDERS_PIECE, after, limit, bytes, Some(role)).await
+        self.user_batch(USERS_WITH_ROLE_BATCH, after, limit, bytes, Some(role)).await
     }
 
-    async fn piece(
+    async fn user_batch(
         &mut self,
         statement: &'static str,
         after: &str,
@@ -222,10 +222,10 @@ impl ReadTx {
             let holders = rows::unsigned(&row, "users_holding")?;
             known.holders = known.holders.saturating_add(holders);
             for (name, value) in documents::read_attributes(&rows::text(&row, "attributes")?)? {
-                let AttributeKinds { all, of_holders } = known.kinds.entry(name).or_default();
+                let AttributeKinds { all, with_role } = known.kinds.entry(name).or_default();
                 all.insert(value.kind());
                 if holders > 0 {
-                    of_holders.insert(value.kind());
+                    with_role.insert(value.kind());
                 }
             }
         }

@@ -7,15 +7,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::engine::{Class, Progress, Query};
+use crate::engine::{Progress, Query, QueryClass};
 use crate::error::{EngineError, code};
 use crate::http::body::BodyReader;
 use crate::http::compression::Encoding;
 use crate::http::output::Output;
 use crate::http::request::Request;
-use crate::running::{self, Entry, MARK_COLUMN, PROCESSES_VIEW, Registry, Running, Stop};
+use crate::running::{self, Entry, MARK_COLUMN, PROCESSES_VIEW, Registry, RunningQuery, StopReason};
 use crate::session::{Checkout, Sessions};
-use crate::statement::{self, Analysis, InsertHeader, MAX_INSERT_HEADER_BYTES, Shape};
+use crate::statement::{self, Analysis, InsertHeader, MAX_INSERT_HEADER_BYTES, StatementKind};
 
 /// Maximum length of a statement other than an `INSERT` with data.
 const MAX_STATEMENT_BYTES: usize = 64 << 20;
@@ -25,7 +25,7 @@ const ANSWER_PART_BYTES: usize = 64 << 10;
 /// Directory where a process finds its own open files by number; the same on Linux and macOS.
 pub const PIPE_DIRECTORY: &str = "/dev/fd/";
 /// Words at which the engine's built-in command-line client exits instead of parsing a statement.
-const CLIENT_WORDS: [&str; 12] =
+const CLIENT_EXIT_COMMANDS: [&str; 12] =
     ["exit", "quit", "logout", "учшеж", "йгше", "дщпщгеж", "exit;", "quit;", "logout;", "q", "й", "\\q"];
 
 /// A statement with everything needed to run it.
@@ -49,10 +49,10 @@ impl Job {
             Ok(mut body) => self.execute(&mut *body, &mut output),
             Err(error) => Err(body_error(&error)),
         };
-        let stopped = self.entry.running.stopped();
+        let stop_error = self.entry.running.stop_error();
         // Releases the query id first: a client that has read the end may use the id again.
         drop(self);
-        match stopped.map_or(result, Err) {
+        match stop_error.map_or(result, Err) {
             Ok(progress) => output.finish(progress),
             Err(error) => output.fail(error),
         }
@@ -67,12 +67,13 @@ impl Job {
 
     fn execute(&mut self, body: &mut dyn Read, output: &mut Output) -> Result<Progress, EngineError> {
         // Clients put the text of an `INSERT` into the URL; it can begin before its data arrives.
-        let in_url = matches!(statement::analyse(&self.request.query).shape, Shape::InsertData(_));
+        let in_url =
+            matches!(statement::analyse(&self.request.query).statement_kind, StatementKind::InsertData(_));
         let limit = if in_url { 0 } else { MAX_INSERT_HEADER_BYTES };
         let (text, complete) = self.read_statement(body, limit)?;
         let mut analysis = statement::analyse(&text);
         let mut text = text;
-        if !complete && !matches!(analysis.shape, Shape::InsertData(_)) {
+        if !complete && !matches!(analysis.statement_kind, StatementKind::InsertData(_)) {
             let rest = read_rest(body)?;
             text.extend_from_slice(&rest);
             analysis = statement::analyse(&text);
@@ -86,13 +87,15 @@ impl Job {
             checkout.connection()?.query(Query { text: &set_role, format: "Null", params: &[] })?;
         }
         output.set_format(analysis.format.clone().or_else(|| self.request.default_format.clone()));
-        if let Some(error) = self.entry.running.stopped() {
+        if let Some(error) = self.entry.running.stop_error() {
             return Err(error);
         }
-        match &analysis.shape {
-            Shape::InsertData(header) => self.insert(&mut checkout, &text, header, body),
-            Shape::KillQuery => self.kill(&mut checkout, &text, &analysis, output),
-            Shape::Select | Shape::Other => self.select_or_other(&mut checkout, &text, &analysis, output),
+        match &analysis.statement_kind {
+            StatementKind::InsertData(header) => self.insert(&mut checkout, &text, header, body),
+            StatementKind::KillQuery => self.kill(&mut checkout, &text, &analysis, output),
+            StatementKind::Select | StatementKind::Other => {
+                self.select_or_other(&mut checkout, &text, &analysis, output)
+            }
         }
     }
 
@@ -120,7 +123,7 @@ impl Job {
             return Err(file_clause_refused(clause));
         }
         let trimmed = String::from_utf8_lossy(text.get(..64).unwrap_or(text)).trim().to_lowercase();
-        if CLIENT_WORDS.contains(&trimmed.trim_end_matches(';').trim_end()) {
+        if CLIENT_EXIT_COMMANDS.contains(&trimmed.trim_end_matches(';').trim_end()) {
             return Err(EngineError::new(
                 code::SYNTAX_ERROR,
                 "SYNTAX_ERROR",
@@ -164,14 +167,14 @@ impl Job {
         let text = rewritten.as_deref().unwrap_or(text);
         let query = Query { text, format: self.format(), params: &self.request.params };
         let class = checkout.connection()?.classify(text)?;
-        match (class, &analysis.shape) {
-            (Class::NotOneStatement, _) => return Err(checkout.connection()?.parse_error(query)),
-            (Class::Reads, Shape::Select) => {
+        match (class, &analysis.statement_kind) {
+            (QueryClass::NotOneStatement, _) => return Err(checkout.connection()?.parse_error(query)),
+            (QueryClass::Read, StatementKind::Select) => {
                 if let Some(progress) = self.select(checkout, text, output)? {
                     return Ok(progress);
                 }
             }
-            (Class::Controls, Shape::Select) => return Err(file_clause_refused("INTO OUTFILE")),
+            (QueryClass::Control, StatementKind::Select) => return Err(file_clause_refused("INTO OUTFILE")),
             _ => {}
         }
         let answer = checkout.connection()?.query(query)?;
@@ -180,7 +183,7 @@ impl Job {
         output.write(answer.as_ref());
         drop(answer);
         if analysis.first_keyword == "USE" {
-            checkout.used()?;
+            checkout.record_use()?;
         }
         Ok(progress)
     }
@@ -202,7 +205,7 @@ impl Job {
         let query = Query { text: &text, format: self.format(), params: &self.request.params };
         let connection = checkout.connection()?;
         // The engine's parser decides whether the clause is in a valid position.
-        if connection.classify(&text)? != Class::Controls {
+        if connection.classify(&text)? != QueryClass::Control {
             return Ok(None);
         }
         let running = &self.entry.running;
@@ -219,7 +222,7 @@ impl Job {
             let progress =
                 engine.join().map_err(|_| EngineError::local("the statement's thread has ended"))?;
             // A stopped query may end without an error, so the stop is checked before the result counts as complete.
-            running.stopped().map_or(Ok(()), Err)?;
+            running.stop_error().map_or(Ok(()), Err)?;
             let progress = progress?;
             copied.map_err(|error| EngineError::local(format_args!("cannot read the answer: {error}")))?;
             Ok(Some(progress))
@@ -248,7 +251,7 @@ impl Job {
             if read == 0 {
                 break;
             }
-            if let Some(error) = self.entry.running.stopped() {
+            if let Some(error) = self.entry.running.stop_error() {
                 return Err(error);
             }
             accepted = insert.append(part.get(..read).unwrap_or_default());
@@ -271,9 +274,9 @@ impl Job {
                 "Syntax error: expected KILL QUERY WHERE <condition>",
             ));
         };
-        let mine = &self.entry.running.mark;
+        let own_mark = &self.entry.running.mark;
         let mut find = format!(
-            "SELECT {MARK_COLUMN} AS mark FROM {PROCESSES_VIEW} WHERE mark NOT IN ('', '{mine}') AND ("
+            "SELECT {MARK_COLUMN} AS mark FROM {PROCESSES_VIEW} WHERE mark NOT IN ('', '{own_mark}') AND ("
         )
         .into_bytes();
         find.extend_from_slice(condition);
@@ -295,19 +298,19 @@ impl Job {
         let progress = rows.progress();
         output.write(rows.as_ref());
         if !only_test {
-            self.registry.stop(&marks, Stop::Cancelled);
+            self.registry.stop(&marks, StopReason::Cancelled);
         }
         Ok(progress)
     }
 }
 
 /// Copies a result to the output until its end, or until the query is stopped or the client disconnects.
-fn copy_answer(reader: &mut io::PipeReader, output: &mut Output, running: &Running) -> io::Result<()> {
+fn copy_answer(reader: &mut io::PipeReader, output: &mut Output, running: &RunningQuery) -> io::Result<()> {
     loop {
         let mut part = vec![0_u8; ANSWER_PART_BYTES];
         let read = reader.read(&mut part)?;
         part.truncate(read);
-        if read == 0 || running.stopped().is_some() || !output.write_owned(part) {
+        if read == 0 || running.stop_error().is_some() || !output.write_owned(part) {
             return Ok(());
         }
     }

@@ -28,7 +28,7 @@ use crate::otlp::attributes::as_text;
 use crate::otlp::messages::Value;
 use crate::otlp::request::{Encoding as OtlpEncoding, decode};
 use crate::otlp::rows::write;
-use crate::statement::{Shape, analyse, kill_condition, replace_processes_table, with_outfile};
+use crate::statement::{StatementKind, analyse, kill_condition, replace_processes_table, with_outfile};
 
 /// Limit on the decoded bytes that are checked.
 const MAX_UNPACKED: u64 = 8 << 20;
@@ -42,14 +42,14 @@ fn statements() {
             end = token.end;
         }
         let analysis = soon(|| analyse(text));
-        if let Shape::InsertData(header) = &analysis.shape {
+        if let StatementKind::InsertData(header) = &analysis.statement_kind {
             assert!(
                 header.header_length < header.data_start && header.data_start <= text.len(),
                 "{header:?}"
             );
             // The data after the header must not affect the analysis of the statement.
             let again = analyse(&[&text[..header.data_start], b" FORMAT CSV INTO OUTFILE 'x'"].concat());
-            let Shape::InsertData(same) = &again.shape else { panic!("{again:?}") };
+            let StatementKind::InsertData(same) = &again.statement_kind else { panic!("{again:?}") };
             assert_eq!((same.header_length, again.file_clause), (header.header_length, analysis.file_clause));
         }
         let out = soon(|| with_outfile(text, "/dev/null", "CSV"));
@@ -191,14 +191,14 @@ fn attributes() -> Vec<KeyValue> {
     let list = ArrayValue {
         values: vec![AnyValue { value: Some(any_value::Value::BoolValue(true)) }, AnyValue { value: None }],
     };
-    let of = |key: &str, value| KeyValue { key: key.to_owned(), value, ..KeyValue::default() };
+    let key_value = |key: &str, value| KeyValue { key: key.to_owned(), value, ..KeyValue::default() };
     vec![
-        of("service.name", value(any_value::Value::StringValue("checkout".to_owned()))),
-        of("n", value(any_value::Value::IntValue(-1))),
-        of("d", value(any_value::Value::DoubleValue(1e-7))),
-        of("b", value(any_value::Value::BytesValue(vec![0, 255]))),
-        of("l", value(any_value::Value::ArrayValue(list))),
-        of("n", None),
+        key_value("service.name", value(any_value::Value::StringValue("checkout".to_owned()))),
+        key_value("n", value(any_value::Value::IntValue(-1))),
+        key_value("d", value(any_value::Value::DoubleValue(1e-7))),
+        key_value("b", value(any_value::Value::BytesValue(vec![0, 255]))),
+        key_value("l", value(any_value::Value::ArrayValue(list))),
+        key_value("n", None),
     ]
 }
 

@@ -17,7 +17,7 @@ use crate::error::{EngineError, code};
 const MARK_PREFIX: &str = "tracewarden:";
 
 /// Returns the `log_comment` of a query: the mark, the client's query id, and the client's own comment.
-pub fn log_comment(running: &Running, comment: &[u8]) -> Vec<u8> {
+pub fn log_comment(running: &RunningQuery, comment: &[u8]) -> Vec<u8> {
     let mut marked =
         format!("{MARK_PREFIX}{}:{}:", running.mark, hex::encode(&running.query_id)).into_bytes();
     marked.extend_from_slice(comment);
@@ -35,7 +35,7 @@ pub const MARK_COLUMN: &str = "if(startsWith(Settings['log_comment'], 'traceward
 /// Reason why a query was stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Stop {
+pub enum StopReason {
     /// `KILL QUERY`, or the client disconnected.
     Cancelled = 1,
     /// The query ran longer than `max_execution_time`.
@@ -44,7 +44,7 @@ pub enum Stop {
 
 /// A running query.
 #[derive(Debug)]
-pub struct Running {
+pub struct RunningQuery {
     /// The client's query id.
     pub query_id: String,
     /// Mark of the query.
@@ -55,14 +55,14 @@ pub struct Running {
     stop_signal: Notify,
 }
 
-impl Running {
+impl RunningQuery {
     /// Waits until the query is stopped. Only one task at a time may wait.
     pub async fn wait_for_stop(&self) {
         self.stop_signal.notified().await;
     }
 
     /// Returns the error with which the query must end if it was stopped.
-    pub fn stopped(&self) -> Option<EngineError> {
+    pub fn stop_error(&self) -> Option<EngineError> {
         match self.stop.load(Ordering::SeqCst) {
             0 => None,
             1 => Some(EngineError::new(
@@ -84,7 +84,7 @@ pub struct Registry {
     engine: Arc<Engine>,
     limit: usize,
     next_mark: AtomicU64,
-    queries: Mutex<HashMap<String, Arc<Running>>>,
+    queries: Mutex<HashMap<String, Arc<RunningQuery>>>,
 }
 
 impl Registry {
@@ -93,12 +93,12 @@ impl Registry {
         Arc::new(Self { engine, limit, next_mark: AtomicU64::new(1), queries: Mutex::default() })
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Arc<Running>>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Arc<RunningQuery>>> {
         self.queries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Registers a query. Errors: its id is in use (216), or too many queries are running (202).
-    pub fn enter(self: &Arc<Self>, query_id: &str) -> Result<Entry, EngineError> {
+    pub fn register(self: &Arc<Self>, query_id: &str) -> Result<Entry, EngineError> {
         let mut queries = self.lock();
         if queries.values().any(|running| running.query_id == query_id) {
             return Err(EngineError::new(
@@ -115,7 +115,7 @@ impl Registry {
             ));
         }
         let mark = self.next_mark.fetch_add(1, Ordering::Relaxed).to_string();
-        let running = Arc::new(Running {
+        let running = Arc::new(RunningQuery {
             query_id: query_id.to_owned(),
             mark: mark.clone(),
             started: Instant::now(),
@@ -132,8 +132,8 @@ impl Registry {
     }
 
     /// Stops the queries with these marks. Returns immediately; a thread retries until they have ended.
-    pub fn stop(self: &Arc<Self>, marks: &[String], reason: Stop) {
-        let found: Vec<Arc<Running>> = {
+    pub fn stop(self: &Arc<Self>, marks: &[String], reason: StopReason) {
+        let found: Vec<Arc<RunningQuery>> = {
             let queries = self.lock();
             marks.iter().filter_map(|mark| queries.get(mark).cloned()).collect()
         };
@@ -146,18 +146,18 @@ impl Registry {
             running.stop_signal.notify_one();
         }
         let registry = Arc::clone(self);
-        std::thread::spawn(move || registry.insist(&found));
+        std::thread::spawn(move || registry.kill_until_ended(&found));
     }
 
     /// Stops all queries, for shutdown.
     pub fn stop_all(self: &Arc<Self>) {
         let marks: Vec<String> = self.lock().keys().cloned().collect();
-        self.stop(&marks, Stop::Cancelled);
+        self.stop(&marks, StopReason::Cancelled);
     }
 
     /// Kills queries repeatedly until they have left this registry: a query that is not yet in the engine's list cannot
     /// be killed.
-    fn insist(&self, queries: &[Arc<Running>]) {
+    fn kill_until_ended(&self, queries: &[Arc<RunningQuery>]) {
         loop {
             let marks: Vec<&str> = queries
                 .iter()
@@ -186,7 +186,7 @@ impl Registry {
 pub struct Entry {
     registry: Arc<Registry>,
     /// The query.
-    pub running: Arc<Running>,
+    pub running: Arc<RunningQuery>,
 }
 
 impl Drop for Entry {

@@ -22,7 +22,7 @@ use crate::session::Sessions;
 
 /// Time for requests to complete after the shutdown signal, and again after their queries were stopped.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
-const PARENT_CHECK: Duration = Duration::from_millis(500);
+const PARENT_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Error that prevents the process from starting.
 pub type StartError = Box<dyn std::error::Error>;
@@ -106,7 +106,7 @@ async fn serve(options: &Options, engine: &Arc<Engine>) -> Result<(), StartError
     }
     std::io::stdout().flush()?;
     tokio::select! {
-        () = told_to_end(options) => {}
+        () = wait_for_shutdown(options) => {}
         Some(ended) = ports.join_next() => ended??,
     }
     let _ = stop.send(true);
@@ -139,16 +139,16 @@ async fn serve_port(
 }
 
 /// Waits for the first event that ends the process.
-async fn told_to_end(options: &Options) {
+async fn wait_for_shutdown(options: &Options) {
     tokio::select! {
-        () = signalled(SignalKind::terminate()) => {}
-        () = signalled(SignalKind::interrupt()) => {}
+        () = signal_received(SignalKind::terminate()) => {}
+        () = signal_received(SignalKind::interrupt()) => {}
         () = stdin_closed(), if options.exit_with_stdin => {}
         () = parent_gone(options.parent_pid), if options.parent_pid.is_some() => {}
     }
 }
 
-async fn signalled(kind: SignalKind) {
+async fn signal_received(kind: SignalKind) {
     match signal(kind) {
         Ok(mut signals) => {
             signals.recv().await;
@@ -176,7 +176,7 @@ async fn parent_gone(pid: Option<u32>) {
         if !running.unwrap_or(true) {
             return;
         }
-        tokio::time::sleep(PARENT_CHECK).await;
+        tokio::time::sleep(PARENT_CHECK_INTERVAL).await;
     }
 }
 

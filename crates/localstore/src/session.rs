@@ -31,7 +31,7 @@ pub struct SessionRequest {
     pub timeout_seconds: Option<u64>,
 }
 
-struct Kept {
+struct IdleSession {
     connection: Connection,
     database: String,
     unused_since: Instant,
@@ -42,7 +42,7 @@ struct Kept {
 pub struct Sessions {
     engine: Arc<Engine>,
     /// `None` while a request uses the session.
-    kept: Mutex<HashMap<String, Option<Kept>>>,
+    kept: Mutex<HashMap<String, Option<IdleSession>>>,
 }
 
 impl Sessions {
@@ -51,7 +51,7 @@ impl Sessions {
         Arc::new(Self { engine, kept: Mutex::default() })
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Option<Kept>>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Option<IdleSession>>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -72,7 +72,7 @@ impl Sessions {
             return Ok(Checkout {
                 connection: Some(self.engine.connect()?),
                 database: DEFAULT_DATABASE.to_owned(),
-                home: None,
+                session_slot: None,
                 settings: Vec::new(),
             });
         };
@@ -116,12 +116,12 @@ impl Sessions {
                 (connection, DEFAULT_DATABASE.to_owned())
             }
         };
-        let home = Some(Home { sessions: Arc::clone(self), id: request.id.clone(), timeout });
-        Ok(Checkout { connection: Some(connection), database, home, settings: Vec::new() })
+        let session_slot = Some(SessionSlot { sessions: Arc::clone(self), id: request.id.clone(), timeout });
+        Ok(Checkout { connection: Some(connection), database, session_slot, settings: Vec::new() })
     }
 }
 
-struct Home {
+struct SessionSlot {
     sessions: Arc<Sessions>,
     id: String,
     timeout: Duration,
@@ -131,7 +131,7 @@ struct Home {
 pub struct Checkout {
     connection: Option<Connection>,
     database: String,
-    home: Option<Home>,
+    session_slot: Option<SessionSlot>,
     /// Statements that restore the session's settings.
     settings: Vec<Vec<u8>>,
 }
@@ -149,8 +149,8 @@ impl Checkout {
         settings: &[(String, Vec<u8>)],
         database: Option<&str>,
     ) -> Result<(), EngineError> {
-        if self.home.is_some() {
-            self.remember(settings)?;
+        if self.session_slot.is_some() {
+            self.save_settings(settings)?;
         }
         if !settings.is_empty() {
             let mut statement = b"SET ".to_vec();
@@ -166,18 +166,18 @@ impl Checkout {
         }
         if let Some(database) = database.filter(|database| *database != self.database) {
             self.use_database(database)?;
-            if self.home.is_some() {
-                let mut back = b"USE ".to_vec();
-                quote_identifier(&mut back, &self.database);
-                self.settings.push(back);
+            if self.session_slot.is_some() {
+                let mut restore_database = b"USE ".to_vec();
+                quote_identifier(&mut restore_database, &self.database);
+                self.settings.push(restore_database);
             }
         }
         Ok(())
     }
 
     /// Records a `USE` of the client, which applies for the rest of the session.
-    pub fn used(&mut self) -> Result<(), EngineError> {
-        if self.home.is_some() {
+    pub fn record_use(&mut self) -> Result<(), EngineError> {
+        if self.session_slot.is_some() {
             let current = self.connection()?.run("SELECT currentDatabase() FORMAT TSVRaw")?;
             self.database = String::from_utf8_lossy(current.as_ref()).trim_end().to_owned();
             self.settings.retain(|statement| !statement.starts_with(b"USE "));
@@ -198,7 +198,7 @@ impl Checkout {
     }
 
     /// Reads the current settings, so that they can be restored.
-    fn remember(&mut self, settings: &[(String, Vec<u8>)]) -> Result<(), EngineError> {
+    fn save_settings(&mut self, settings: &[(String, Vec<u8>)]) -> Result<(), EngineError> {
         if settings.is_empty() {
             return Ok(());
         }
@@ -230,22 +230,22 @@ impl Checkout {
 
 impl Drop for Checkout {
     fn drop(&mut self) {
-        let Some(home) = self.home.take() else { return };
+        let Some(session_slot) = self.session_slot.take() else { return };
         let statements = std::mem::take(&mut self.settings);
         let restored = statements.iter().try_for_each(|statement| self.run(statement));
-        let mut sessions = home.sessions.lock();
+        let mut sessions = session_slot.sessions.lock();
         match (restored, self.connection.take()) {
             (Ok(()), Some(connection)) => {
-                let kept = Kept {
+                let kept = IdleSession {
                     connection,
                     database: std::mem::take(&mut self.database),
                     unused_since: Instant::now(),
-                    timeout: home.timeout,
+                    timeout: session_slot.timeout,
                 };
-                sessions.insert(home.id, Some(kept));
+                sessions.insert(session_slot.id, Some(kept));
             }
             (result, _) => {
-                sessions.remove(&home.id);
+                sessions.remove(&session_slot.id);
                 if let Err(error) = result {
                     tracing::warn!(%error, "closed a session whose settings could not be restored");
                 }

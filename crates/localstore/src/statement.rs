@@ -4,7 +4,7 @@ use crate::lexer::{Kind, Lexer, Token};
 
 /// How a statement is passed to the engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Shape {
+pub enum StatementKind {
     /// Returns rows and may be long: streamed.
     Select,
     /// `INSERT` followed by data.
@@ -30,7 +30,7 @@ pub struct InsertHeader {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Analysis {
     /// How to run the statement.
-    pub shape: Shape,
+    pub statement_kind: StatementKind,
     /// The format named in a trailing `FORMAT` clause.
     pub format: Option<String>,
     /// The first keyword, in upper case.
@@ -48,18 +48,19 @@ pub fn analyse(text: &[u8]) -> Analysis {
     let mut tokens = Lexer::new(text).skip_while(|token| token.kind == Kind::Punctuation(b'('));
     let first = tokens.next();
     let first_keyword = first.and_then(|token| token.name(text)).unwrap_or_default().to_ascii_uppercase();
-    let mut analysis = Analysis { shape: Shape::Other, format: None, first_keyword, file_clause: None };
+    let mut analysis =
+        Analysis { statement_kind: StatementKind::Other, format: None, first_keyword, file_clause: None };
     match analysis.first_keyword.as_str() {
         "INSERT" => {
             if let Some(header) = insert_header(text) {
                 analysis.file_clause = file_clause(text.get(..header.header_length).unwrap_or_default());
-                analysis.shape = Shape::InsertData(header);
+                analysis.statement_kind = StatementKind::InsertData(header);
                 return analysis;
             }
         }
-        "SELECT" | "WITH" | "FROM" => analysis.shape = Shape::Select,
+        "SELECT" | "WITH" | "FROM" => analysis.statement_kind = StatementKind::Select,
         "KILL" if tokens.next().is_some_and(|token| token.is(text, "QUERY")) => {
-            analysis.shape = Shape::KillQuery
+            analysis.statement_kind = StatementKind::KillQuery
         }
         _ => {}
     }
@@ -238,8 +239,8 @@ mod tests {
     use super::*;
 
     fn insert(text: &str) -> Option<(&str, String, &str)> {
-        match analyse(text.as_bytes()).shape {
-            Shape::InsertData(header) => {
+        match analyse(text.as_bytes()).statement_kind {
+            StatementKind::InsertData(header) => {
                 Some((&text[..header.header_length], header.format, &text[header.data_start..]))
             }
             _ => None,
@@ -276,8 +277,11 @@ mod tests {
     fn formats_and_kinds_are_recognised() {
         let analysis =
             analyse(b"-- c\n(SELECT format(a) FROM (SELECT 1 FORMAT CSV)) FORMAT JSON SETTINGS x=1");
-        assert_eq!((analysis.shape, analysis.format.as_deref()), (Shape::Select, Some("JSON")));
-        assert_eq!(analyse(b"kill /* */ query where 1").shape, Shape::KillQuery);
+        assert_eq!(
+            (analysis.statement_kind, analysis.format.as_deref()),
+            (StatementKind::Select, Some("JSON"))
+        );
+        assert_eq!(analyse(b"kill /* */ query where 1").statement_kind, StatementKind::KillQuery);
         assert_eq!(analyse(b"select 1 into  outfile 'x'").file_clause, Some("INTO OUTFILE"));
         assert_eq!(analyse(b"select 'into outfile'").file_clause, None);
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use support::raw::request;
 use support::{PASSWORD_VARIABLE, Store, binary};
 
-const SOON: Duration = Duration::from_secs(10);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
 
 fn fails_with(arguments: &[&str], expected: &str) {
     let output = binary().args(arguments).output().expect("the binary starts");
@@ -52,7 +52,7 @@ fn one_process_per_data_directory_and_data_survive() {
     store.text("CREATE TABLE t (a UInt64) ENGINE = MergeTree ORDER BY a");
     store.text("INSERT INTO t VALUES (1), (2)");
     store.signal("TERM");
-    assert!(store.wait(SOON).success());
+    assert!(store.wait(EXIT_TIMEOUT).success());
     let store = Store::start_on(directory.path(), &[]);
     assert_eq!(store.text("SELECT sum(a) FROM t"), "3");
 }
@@ -88,25 +88,25 @@ fn it_ends_on_signals() {
 
     let mut by_stdin = Store::start();
     by_stdin.close_stdin();
-    assert!(by_stdin.wait(SOON).success());
+    assert!(by_stdin.wait(EXIT_TIMEOUT).success());
 
     let mut parent = std::process::Command::new("sleep").arg("600").spawn().expect("sleep");
     let mut by_parent = Store::start_with(&["--parent-pid", &parent.id().to_string()]);
     assert_eq!(by_parent.text("SELECT 1"), "1");
     parent.kill().expect("kill");
-    assert!(by_parent.wait(SOON).success());
+    assert!(by_parent.wait(EXIT_TIMEOUT).success());
     parent.wait().expect("wait");
 }
 
 #[test]
 fn the_password_may_come_from_the_environment() {
     let store = Store::start_with_password("canary-secret");
-    let ask = |headers: &[(&str, &str)]| request(&store.address, "POST", "/", headers, b"SELECT 1");
+    let query = |headers: &[(&str, &str)]| request(&store.address, "POST", "/", headers, b"SELECT 1");
     for headers in [vec![], vec![("X-ClickHouse-Key", "")], vec![("X-ClickHouse-Key", "canary")]] {
-        let answer = ask(&headers);
+        let answer = query(&headers);
         assert_eq!((answer.status, answer.code()), (403, Some(516)), "{headers:?}");
     }
-    let answer = ask(&[("X-ClickHouse-Key", "canary-secret")]);
+    let answer = query(&[("X-ClickHouse-Key", "canary-secret")]);
     assert_eq!((answer.status, answer.text().as_str()), (200, "1\n"));
 
     let output = binary().arg("--help").env(PASSWORD_VARIABLE, "canary-secret").output().expect("starts");

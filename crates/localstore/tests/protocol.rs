@@ -325,21 +325,21 @@ fn no_input_ends_the_process() {
 #[test]
 fn every_format_is_one_document() {
     let store = Store::start();
-    let ask = |format: &str| {
+    let query = |format: &str| {
         let answer = store.post("", format!("SELECT number AS n FROM numbers(200000) FORMAT {format}"));
         assert!(answer.status == 200 && answer.complete, "{format}: {}", answer.status);
         answer
     };
-    assert_eq!(ask("CSVWithNames").text().matches("\"n\"").count(), 1);
-    assert_eq!(ask("RowBinaryWithNamesAndTypes").body.len(), 1 + 2 + 7 + 200_000 * 8);
-    let json: serde_json::Value = serde_json::from_slice(&ask("JSON").body).expect("JSON");
+    assert_eq!(query("CSVWithNames").text().matches("\"n\"").count(), 1);
+    assert_eq!(query("RowBinaryWithNamesAndTypes").body.len(), 1 + 2 + 7 + 200_000 * 8);
+    let json: serde_json::Value = serde_json::from_slice(&query("JSON").body).expect("JSON");
     assert_eq!(
         (json["rows"].as_u64(), json["data"].as_array().map(Vec::len)),
         (Some(200_000), Some(200_000))
     );
-    let parquet = ask("Parquet").body;
+    let parquet = query("Parquet").body;
     assert!(parquet.starts_with(b"PAR1") && parquet.ends_with(b"PAR1"));
-    assert_eq!(ask("Null").body, b"");
+    assert_eq!(query("Null").body, b"");
     for statement in [
         "SELECT 1 -- FORMAT JSON",
         "SELECT 1;",

@@ -168,7 +168,7 @@ fn sessions_keep_their_state_but_not_a_requests_settings() {
 #[test]
 fn only_the_configured_user_gets_in() {
     let store = Store::start_with(&["--user", "u", "--password", "p:q"]);
-    let ask = |headers: &[(&str, &str)], parameters: &str| {
+    let query = |headers: &[(&str, &str)], parameters: &str| {
         request(&store.address, "POST", &format!("/?{parameters}"), headers, b"SELECT 1")
     };
     for (headers, parameters) in [
@@ -176,7 +176,7 @@ fn only_the_configured_user_gets_in() {
         (vec![("Authorization", "Basic dTpwOnE=")], ""),
         (vec![], "user=u&password=p%3Aq"),
     ] {
-        assert_eq!(ask(&headers, parameters).text(), "1\n", "{headers:?}");
+        assert_eq!(query(&headers, parameters).text(), "1\n", "{headers:?}");
     }
     for (headers, parameters) in [
         (vec![], ""),
@@ -185,7 +185,7 @@ fn only_the_configured_user_gets_in() {
         (vec![("Authorization", "Basic dTpwOnE="), ("X-ClickHouse-User", "u")], ""),
         (vec![], "user=u&password=p"),
     ] {
-        let answer = ask(&headers, parameters);
+        let answer = query(&headers, parameters);
         assert_eq!((answer.status, answer.code()), (403, Some(516)), "{headers:?}");
     }
     assert_eq!(request(&store.address, "GET", "/ping", &[], b"").status, 200);

@@ -13,9 +13,9 @@ use tracewarden_testkit::memory;
 
 const TWO_SECONDS: Duration = Duration::from_secs(2);
 /// Time-out until a query is running, which these tests do not measure.
-const BEGINS: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// Long-running statements that differ in when they return rows: never, at the end, continuously.
-const LONG: [&str; 4] = [
+const LONG_QUERIES: [&str; 4] = [
     "SELECT sum(cityHash64(number)) FROM numbers(1000000000000)",
     "SELECT number FROM numbers(3000000000) ORDER BY cityHash64(number) LIMIT 3 SETTINGS max_bytes_before_external_sort = 0",
     "SELECT number, sleepEachRow(0.01) FROM numbers(1000000) SETTINGS max_block_size = 1",
@@ -61,7 +61,7 @@ fn a_late_error_breaks_the_answer_in_clickhouses_way() {
 #[test]
 fn limits_are_errors() {
     let store = Store::start();
-    for statement in LONG {
+    for statement in LONG_QUERIES {
         let start = Instant::now();
         let answer = store.post("max_execution_time=1", statement);
         let took = start.elapsed();
@@ -90,12 +90,12 @@ fn limits_are_errors() {
 #[test]
 fn kill_query_stops_by_the_clients_id() {
     let store = Store::start();
-    for (index, statement) in LONG.iter().enumerate() {
+    for (index, statement) in LONG_QUERIES.iter().enumerate() {
         let id = format!("victim '{index}");
         let victim =
             send(&store.address, "POST", &format!("/?query_id={}", encode(&id)), &[], statement.as_bytes());
         let quoted = id.replace('\'', "\\'");
-        store.wait_for(&running(&quoted), "1", BEGINS);
+        store.wait_for(&running(&quoted), "1", START_TIMEOUT);
         let twin = store.post(&format!("query_id={}", encode(&id)), "SELECT 1");
         assert_eq!((twin.status, twin.code()), (500, Some(216)));
         let reader = std::thread::spawn(move || read(victim));
@@ -121,16 +121,16 @@ fn kill_query_stops_by_the_clients_id() {
     assert_eq!(store.post("", "KILL QUERY WHERE nosuch = 1").code(), Some(47));
 }
 
-const ENDS_WITH_CLIENT: &str = "readonly=2&cancel_http_readonly_queries_on_client_close=1";
+const CANCEL_ON_DISCONNECT: &str = "readonly=2&cancel_http_readonly_queries_on_client_close=1";
 
 #[test]
 fn a_client_disconnect_stops_its_query() {
     let store = Store::start();
-    for (index, statement) in LONG.iter().cycle().take(20).enumerate() {
+    for (index, statement) in LONG_QUERIES.iter().cycle().take(20).enumerate() {
         let id = format!("left-{index}");
-        let target = format!("/?query_id={id}&{ENDS_WITH_CLIENT}");
+        let target = format!("/?query_id={id}&{CANCEL_ON_DISCONNECT}");
         let client = send(&store.address, "POST", &target, &[], statement.as_bytes());
-        store.wait_for(&running(&id), "1", BEGINS);
+        store.wait_for(&running(&id), "1", START_TIMEOUT);
         drop(client);
         store.wait_for(&running(&id), "0", TWO_SECONDS);
         // The query id is free again.
@@ -142,8 +142,8 @@ fn a_client_disconnect_stops_its_query() {
     {
         let id = format!("goes-on-{index}");
         let target = format!("/?query_id={id}&{settings}");
-        let client = send(&store.address, "POST", &target, &[], LONG[0].as_bytes());
-        store.wait_for(&running(&id), "1", BEGINS);
+        let client = send(&store.address, "POST", &target, &[], LONG_QUERIES[0].as_bytes());
+        store.wait_for(&running(&id), "1", START_TIMEOUT);
         drop(client);
         std::thread::sleep(Duration::from_millis(500));
         assert_eq!(store.text(&running(&id)), "1", "{settings}");
@@ -163,7 +163,7 @@ fn a_slow_reader_holds_the_query_back_and_not_the_memory() {
         &[],
         b"SELECT number, repeat('x', 100) FROM numbers(10000000)",
     );
-    store.wait_for(&running("slow"), "1", BEGINS);
+    store.wait_for(&running("slow"), "1", START_TIMEOUT);
     std::thread::sleep(Duration::from_secs(1));
     assert_eq!(store.text(&running("slow")), "1");
     let answer = read(reader);
@@ -181,13 +181,13 @@ fn too_many_queries_are_refused() {
     // The query that checks whether both run also takes a place, so the second one may be rejected; then the loop
     // starts another one.
     let refused = loop {
-        let target = format!("/?query_id=b{}&{ENDS_WITH_CLIENT}", busy.len());
-        busy.push(send(&store.address, "POST", &target, &[], LONG[0].as_bytes()));
+        let target = format!("/?query_id=b{}&{CANCEL_ON_DISCONNECT}", busy.len());
+        busy.push(send(&store.address, "POST", &target, &[], LONG_QUERIES[0].as_bytes()));
         let answer = request(&store.address, "POST", "/", &[], b"SELECT 1");
         if answer.status != 200 {
             break answer;
         }
-        assert!(begun.elapsed() < BEGINS, "no query was refused with {} running queries", busy.len());
+        assert!(begun.elapsed() < START_TIMEOUT, "no query was refused with {} running queries", busy.len());
         std::thread::sleep(Duration::from_millis(100));
     };
     assert_eq!((refused.status, refused.code()), (500, Some(202)));
@@ -206,7 +206,7 @@ fn a_waiting_insert_can_be_killed() {
     store.text("CREATE TABLE t (a UInt64) ENGINE = MergeTree ORDER BY a");
     let target = format!("/?query_id=ins&query={}", encode("INSERT INTO t FORMAT TSV"));
     let client = send(&store.address, "POST", &target, &[("Transfer-Encoding", "chunked")], b"2\r\n1\n\r\n");
-    store.wait_for(&running("ins"), "1", BEGINS);
+    store.wait_for(&running("ins"), "1", START_TIMEOUT);
     store.text("KILL QUERY WHERE query_id = 'ins' SYNC");
     assert!(read(client).text().contains("Code: 394"));
     assert_eq!(store.text("SELECT count() FROM t"), "0");

@@ -227,7 +227,7 @@ impl Service {
     ) -> Result<(), ServiceError> {
         let mut tx = match &context.actor_id {
             // In another queue than the same user's changes: a user whose key is abused must be able to revoke it.
-            Some(user) => self.db().begin_write_of(&format!("{user} alone"), self.db().timeout()).await?,
+            Some(user) => self.db().begin_queued_write(&format!("{user} alone"), self.db().timeout()).await?,
             None => self.db().begin_write().await?,
         };
         context.append(&mut tx, self.now(), None, event).await?;

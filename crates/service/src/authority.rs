@@ -107,7 +107,7 @@ impl Service {
     pub(crate) async fn begin_change<R: Right>(&self, right: &R) -> Result<WriteTx, ServiceError> {
         // Queued by user, so that a user with many changes does not delay the changes of others.
         let user = right.identity().user_id();
-        let mut tx = self.db().begin_write_of(user, self.db().timeout()).await?;
+        let mut tx = self.db().begin_queued_write(user, self.db().timeout()).await?;
         R::holds(self.reread(&mut tx, right.identity()).await?)?;
         Ok(tx)
     }

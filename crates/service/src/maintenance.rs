@@ -150,7 +150,7 @@ impl Service {
     /// # Errors
     /// When the application database fails.
     pub async fn number_changes_once(&self) -> Result<bool, ServiceError> {
-        Ok(self.db().catch_up(self.now()).await?)
+        Ok(self.db().record_missed_changes(self.now()).await?)
     }
 
     /// Deletes the sign-in counters that no longer limit any client.

@@ -67,7 +67,7 @@ impl Service {
     /// # Errors
     /// [`ServiceError::Unavailable`], also if the wait is too long.
     pub(crate) async fn begin_log_in_write(&self) -> Result<WriteTx, ServiceError> {
-        Ok(self.db().begin_write_of(WRITERS, TIMEOUT).await?)
+        Ok(self.db().begin_queued_write(WRITERS, TIMEOUT).await?)
     }
 }
 

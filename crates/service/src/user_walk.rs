@@ -44,8 +44,8 @@ impl<'a> UserWalk<'a> {
         }
         let mut tx = db.begin_read().await?;
         let mut piece = match self.role {
-            None => tx.users_piece(&self.after, USERS, CHARACTERS).await?,
-            Some(role) => tx.holders_piece(role, &self.after, USERS, CHARACTERS).await?,
+            None => tx.users_batch(&self.after, USERS, CHARACTERS).await?,
+            Some(role) => tx.users_with_role_batch(role, &self.after, USERS, CHARACTERS).await?,
         };
         drop(tx);
         let Some(last) = piece.last() else {

@@ -46,7 +46,7 @@ pub struct UserInspection {
     pub comparison: Result<(), StoreError>,
     /// Whether the version is supported, and whether the servers of the bound table's cluster keep the settings that are
     /// sent.
-    pub resolve_fields: Result<(), StoreError>,
+    pub server_support: Result<(), StoreError>,
     /// Limits of statements in the user's profile.
     pub limits: Vec<ProfileLimit>,
     /// Whether names of tables and columns can be read.
@@ -123,13 +123,13 @@ impl TraceStore {
         let catalogue = "SELECT 1 FROM system.tables, system.columns LIMIT 0";
         let statements = "SELECT 1 FROM system.processes LIMIT 0";
         let version = version.into_iter().next().map(|(version,)| version).unwrap_or_default();
-        let resolve_fields = match refuse_old(&version) {
+        let server_support = match refuse_old(&version) {
             Ok(()) => Box::pin(self.verify_bound(client, binding)).await,
             old => old,
         };
         Ok(UserInspection {
             version,
-            resolve_fields,
+            server_support,
             readonly: readonly.unwrap_or_default(),
             compatibility: compatibility.unwrap_or_default(),
             sees_statements: client.rows::<(u8,)>(Statement::new(statements)).await.is_ok(),

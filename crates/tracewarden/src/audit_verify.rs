@@ -10,7 +10,7 @@ use crate::configuration::Configuration;
 use crate::serve;
 
 /// Exit status when the check could not be completed.
-pub const NOT_CHECKED: u8 = 2;
+pub const EXIT_NOT_CHECKED: u8 = 2;
 
 /// Result of a check.
 enum Verdict {
@@ -36,7 +36,7 @@ async fn verify(db: &AppDb, heads: &[NotedHead]) -> anyhow::Result<ExitCode> {
     // All reads use one snapshot: the check does not see concurrent writes of the service and does not block them.
     let mut tx = db.begin_read().await?;
     let mut progress = Progress::default();
-    let verdict = match tx.verify_audit(|done, of| progress.show(done, of)).await {
+    let verdict = match tx.verify_audit(|done, total| progress.show(done, total)).await {
         Ok(Ok(verified)) => Verdict::Intact(verified),
         Ok(Err(fault)) => Verdict::Broken(fault),
         Err(DbError::Corrupt(reason)) => {
@@ -57,21 +57,21 @@ async fn verify(db: &AppDb, heads: &[NotedHead]) -> anyhow::Result<ExitCode> {
     print(&verified);
     let mut status = ExitCode::SUCCESS;
     for head in heads {
-        let kept = tx.audit_hash(head.sequence).await?;
-        match compare(head, kept.as_deref(), &verified) {
-            Noted::Fits => {
+        let kept_hash = tx.audit_hash(head.sequence).await?;
+        match compare(head, kept_hash.as_deref(), &verified) {
+            HeadComparison::Matches => {
                 println!("noted head {}: fits", head.sequence);
                 print_removal_since(head, &verified);
             }
-            Noted::Removed => {
+            HeadComparison::Removed => {
                 println!(
                     "noted head {}: cannot be checked, the record was removed because of its age",
                     head.sequence
                 );
                 print_removal_since(head, &verified);
-                status = NOT_CHECKED.into();
+                status = EXIT_NOT_CHECKED.into();
             }
-            Noted::Differs(reason) => {
+            HeadComparison::Differs(reason) => {
                 println!("broken at record {}: {reason}", head.sequence);
                 return Ok(ExitCode::FAILURE);
             }
@@ -90,7 +90,7 @@ fn print(verified: &VerifiedAudit) {
         println!("older ones were removed because of their age, through {}:{}", anchor.0, anchor.1);
     }
     if let Some(newest) = newest_removal {
-        println!("{removals} of the records report a removal, the newest is {}", told(newest));
+        println!("{removals} of the records report a removal, the newest is {}", describe_removal(newest));
     }
     println!("head {}:{}", head.0, head.1);
 }
@@ -100,38 +100,42 @@ fn print(verified: &VerifiedAudit) {
 /// can judge it.
 fn print_removal_since(head: &NotedHead, verified: &VerifiedAudit) {
     if let Some(newest) = &verified.newest_removal
-        && newest.recorded.sequence > head.sequence
+        && newest.record.sequence > head.sequence
     {
-        println!("noted head {}: older records were removed since, see {}", head.sequence, told(newest));
+        println!(
+            "noted head {}: older records were removed since, see {}",
+            head.sequence,
+            describe_removal(newest)
+        );
     }
 }
 
-fn told(AuditRemoval { recorded, removed, before }: &AuditRemoval) -> String {
+fn describe_removal(AuditRemoval { record, removed, before }: &AuditRemoval) -> String {
     let bound = before.map_or_else(|| "an unknown time".to_owned(), |before| before.to_string());
     let (through, count) = (removed.through, removed.removed);
-    format!("{} ({}): {count} from before {bound}, through {through}", recorded.sequence, recorded.at)
+    format!("{} ({}): {count} from before {bound}, through {through}", record.sequence, record.at)
 }
 
 /// Result of comparing a noted head with the log.
 #[derive(Debug, PartialEq, Eq)]
-enum Noted {
-    Fits,
+enum HeadComparison {
+    Matches,
     Removed,
     Differs(&'static str),
 }
 
-fn compare(noted: &NotedHead, kept: Option<&str>, verified: &VerifiedAudit) -> Noted {
+fn compare(noted: &NotedHead, kept_hash: Option<&str>, verified: &VerifiedAudit) -> HeadComparison {
     let anchor = &verified.anchor;
-    let hash = match kept {
+    let hash = match kept_hash {
         Some(hash) => hash,
         None if noted.sequence == anchor.0 => anchor.1.as_str(),
-        None if noted.sequence < anchor.0 => return Noted::Removed,
-        None => return Noted::Differs("the log ends before the noted head: records were cut off"),
+        None if noted.sequence < anchor.0 => return HeadComparison::Removed,
+        None => return HeadComparison::Differs("the log ends before the noted head: records were cut off"),
     };
     if hash == noted.hash {
-        Noted::Fits
+        HeadComparison::Matches
     } else {
-        Noted::Differs("it is not the record whose hash was noted: the log was rewritten")
+        HeadComparison::Differs("it is not the record whose hash was noted: the log was rewritten")
     }
 }
 
@@ -142,11 +146,11 @@ struct Progress {
 }
 
 impl Progress {
-    fn show(&mut self, done: u64, of: u64) {
+    fn show(&mut self, done: u64, total: u64) {
         let mut terminal = io::stderr();
         if terminal.is_terminal() {
             // Progress output is optional, so a failed write is ignored.
-            let _ = write!(terminal, "\rchecked {done} of {of} records").and_then(|()| terminal.flush());
+            let _ = write!(terminal, "\rchecked {done} of {total} records").and_then(|()| terminal.flush());
             self.shown = true;
         }
     }
@@ -173,15 +177,15 @@ mod tests {
             removals: 0,
             newest_removal: None,
         };
-        let check = |sequence, hash: &str, kept| {
-            compare(&NotedHead { sequence, hash: hash.to_owned() }, kept, &verified)
+        let check = |sequence, hash: &str, kept_hash| {
+            compare(&NotedHead { sequence, hash: hash.to_owned() }, kept_hash, &verified)
         };
-        assert_eq!(check(7, "77", Some("77")), Noted::Fits);
-        assert!(matches!(check(7, "78", Some("77")), Noted::Differs(_)));
-        assert_eq!(check(5, "55", None), Noted::Fits);
-        assert!(matches!(check(5, "56", None), Noted::Differs(_)));
-        assert_eq!(check(4, "44", None), Noted::Removed);
-        assert!(matches!(check(8, "88", None), Noted::Differs(_)));
+        assert_eq!(check(7, "77", Some("77")), HeadComparison::Matches);
+        assert!(matches!(check(7, "78", Some("77")), HeadComparison::Differs(_)));
+        assert_eq!(check(5, "55", None), HeadComparison::Matches);
+        assert!(matches!(check(5, "56", None), HeadComparison::Differs(_)));
+        assert_eq!(check(4, "44", None), HeadComparison::Removed);
+        assert!(matches!(check(8, "88", None), HeadComparison::Differs(_)));
     }
 
     #[test]

@@ -69,7 +69,7 @@ pub fn run(configuration: &Configuration, strict: bool) -> anyhow::Result<ExitCo
         println!("{line}");
     }
     println!("the configuration is valid");
-    let findings = serve::runtime()?.block_on(surroundings(configuration));
+    let findings = serve::runtime()?.block_on(check_environment(configuration));
     for finding in &findings {
         println!("{finding}");
     }
@@ -78,17 +78,17 @@ pub fn run(configuration: &Configuration, strict: bool) -> anyhow::Result<ExitCo
     Ok(if fails { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-async fn surroundings(configuration: &Configuration) -> Vec<Finding> {
+async fn check_environment(configuration: &Configuration) -> Vec<Finding> {
     let mut findings: Vec<Finding> = warnings(configuration).into_iter().map(Finding::warning).collect();
-    findings.extend(configuration.secret_files.iter().map(|path| private(path, "holds a secret")));
-    listeners::look(configuration, &mut findings).await;
-    let bound = application_database::look(configuration, &mut findings).await;
-    trace_store::look(configuration, &bound, &mut findings).await;
+    findings.extend(configuration.secret_files.iter().map(|path| check_permissions(path, "holds a secret")));
+    listeners::check(configuration, &mut findings).await;
+    let trace_source = application_database::check(configuration, &mut findings).await;
+    trace_store::check(configuration, &trace_source, &mut findings).await;
     findings
 }
 
 /// Checks that only the owner and the group can read a file, and only the owner can write it.
-fn private(path: &Path, what: &str) -> Finding {
+fn check_permissions(path: &Path, what: &str) -> Finding {
     const OTHERS: u32 = 0o007;
     const GROUP_WRITES: u32 = 0o020;
     match path.metadata() {

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use model::{
-    Connection, Model, ModelApply, ModelExport, ModelHistory, ModelPlan, ModelRestore, Notation,
+    Connection, FileFormat, Model, ModelApply, ModelExport, ModelHistory, ModelPlan, ModelRestore,
 };
 
 /// Policy-controlled read access to OpenTelemetry traces in ClickHouse.

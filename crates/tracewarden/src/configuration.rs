@@ -13,7 +13,7 @@ pub mod sources;
 pub mod values;
 pub mod warnings;
 
-use sources::{Sources, default_of};
+use sources::{Sources, default_value};
 
 /// Text that is never displayed or logged.
 #[derive(Clone, PartialEq, Eq)]
@@ -154,7 +154,7 @@ impl Reader {
         name: &'static str,
         parse: impl Fn(&str) -> Result<T, String>,
     ) -> Option<Option<T>> {
-        let (text, origin) = match (self.sources.get(name), default_of(name)) {
+        let (text, origin) = match (self.sources.get(name), default_value(name)) {
             (Some(given), _) => (given.text.as_str(), given.origin.as_str()),
             (None, Some(default)) => (default, name),
             (None, None) => return Some(None),

@@ -16,7 +16,7 @@ const FILES_PER_CONNECTION: u64 = 2;
 const OTHER_FILES: u64 = 100;
 
 /// Minimum time between log lines about events that clients can trigger at will.
-const BETWEEN_LINES: Duration = Duration::from_secs(60);
+const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The connections of one listener. Cheap to clone; clones share the count.
 ///
@@ -25,18 +25,18 @@ const BETWEEN_LINES: Duration = Duration::from_secs(60);
 /// the queue advances. Closing excess connections at once would favour the clients that retry most often.
 #[derive(Debug, Clone)]
 pub struct Connections {
-    most: usize,
-    places: Arc<Semaphore>,
+    limit: usize,
+    permits: Arc<Semaphore>,
     open: Gauge,
-    full: Counter,
+    limit_reached: Counter,
     failures: Counter,
-    said: Arc<Said>,
+    log_limits: Arc<LogLimits>,
 }
 
 #[derive(Debug, Default)]
-struct Said {
-    full: Seldom,
-    failure: Seldom,
+struct LogLimits {
+    limit_reached: LogRateLimiter,
+    failure: LogRateLimiter,
 }
 
 /// Permit to accept one connection.
@@ -48,16 +48,16 @@ pub struct ConnectionPermit {
 /// An open connection; dropping it marks the connection as closed.
 #[derive(Debug)]
 pub struct OpenConnection {
-    _place: ConnectionPermit,
+    _permit: ConnectionPermit,
     open: Gauge,
 }
 
 impl Connections {
-    /// Creates a limit of `most` open connections.
-    pub fn new(most: usize) -> Self {
-        let places = Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)));
-        let (open, full, failures) = Default::default();
-        Self { most, places, open, full, failures, said: Arc::default() }
+    /// Creates a limit of `limit` open connections.
+    pub fn new(limit: usize) -> Self {
+        let permits = Arc::new(Semaphore::new(limit.min(Semaphore::MAX_PERMITS)));
+        let (open, limit_reached, failures) = Default::default();
+        Self { limit, permits, open, limit_reached, failures, log_limits: Arc::default() }
     }
 
     /// Registers the metrics.
@@ -66,7 +66,7 @@ impl Connections {
         registry.register(
             "tracewarden_http_connections_full",
             "Times that the connection limit was reached, so that the next connection had to wait",
-            self.full.clone(),
+            self.limit_reached.clone(),
         );
         registry.register(
             "tracewarden_http_accept_failures",
@@ -76,31 +76,31 @@ impl Connections {
     }
 
     /// Waits for a permit to accept the next connection.
-    pub async fn place(&self) -> ConnectionPermit {
-        if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
-            return ConnectionPermit { _permit: place };
+    pub async fn permit(&self) -> ConnectionPermit {
+        if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
+            return ConnectionPermit { _permit: permit };
         }
-        self.full.inc();
-        if let Some(times) = self.said.full.say(Instant::now()) {
-            tracing::warn!(times, most = self.most, "connection limit reached; new connections are queued");
+        self.limit_reached.inc();
+        if let Some(times) = self.log_limits.limit_reached.record(Instant::now()) {
+            tracing::warn!(times, limit = self.limit, "connection limit reached; new connections are queued");
         }
-        match Arc::clone(&self.places).acquire_owned().await {
-            Ok(place) => ConnectionPermit { _permit: place },
+        match Arc::clone(&self.permits).acquire_owned().await {
+            Ok(permit) => ConnectionPermit { _permit: permit },
             // The semaphore is never closed.
             Err(_) => std::future::pending().await,
         }
     }
 
     /// Counts an accepted connection as open.
-    pub fn opened(&self, place: ConnectionPermit) -> OpenConnection {
+    pub fn record_open(&self, permit: ConnectionPermit) -> OpenConnection {
         self.open.inc();
-        OpenConnection { _place: place, open: self.open.clone() }
+        OpenConnection { _permit: permit, open: self.open.clone() }
     }
 
     /// Counts and logs a failure to accept.
-    pub fn failed(&self, error: &std::io::Error) {
+    pub fn record_accept_failure(&self, error: &std::io::Error) {
         self.failures.inc();
-        if let Some(times) = self.said.failure.say(Instant::now()) {
+        if let Some(times) = self.log_limits.failure.record(Instant::now()) {
             tracing::error!(%error, times, "cannot accept connections");
         }
     }
@@ -114,15 +114,15 @@ impl Drop for OpenConnection {
 
 /// Limits how often an event is logged.
 #[derive(Debug, Default)]
-struct Seldom(Mutex<(Option<Instant>, u64)>);
+struct LogRateLimiter(Mutex<(Option<Instant>, u64)>);
 
-impl Seldom {
+impl LogRateLimiter {
     /// Returns the number of events since the last log line, including this one, if the event is to be logged now.
-    fn say(&self, now: Instant) -> Option<u64> {
+    fn record(&self, now: Instant) -> Option<u64> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (last, times) = &mut *state;
         *times = times.saturating_add(1);
-        if last.is_some_and(|last| now.duration_since(last) < BETWEEN_LINES) {
+        if last.is_some_and(|last| now.duration_since(last) < LOG_INTERVAL) {
             return None;
         }
         *last = Some(now);
@@ -132,7 +132,7 @@ impl Seldom {
 
 /// Raises the process's limit of open files to its maximum, which is often far above the initial limit. Logs a warning if
 /// the maximum is too low for this number of connections.
-pub fn make_room(connections: usize) {
+pub fn raise_open_files_limit(connections: usize) {
     let limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {
         let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
@@ -160,10 +160,10 @@ mod tests {
 
     #[test]
     fn frequent_events_are_logged_rarely_with_their_count() {
-        let (seldom, begun) = (Seldom::default(), Instant::now());
-        assert_eq!(seldom.say(begun), Some(1));
-        assert!((0..99).all(|_| seldom.say(begun + BETWEEN_LINES / 2).is_none()));
-        let later = begun + BETWEEN_LINES;
-        assert_eq!((seldom.say(later), seldom.say(later)), (Some(100), None));
+        let (limiter, begun) = (LogRateLimiter::default(), Instant::now());
+        assert_eq!(limiter.record(begun), Some(1));
+        assert!((0..99).all(|_| limiter.record(begun + LOG_INTERVAL / 2).is_none()));
+        let later = begun + LOG_INTERVAL;
+        assert_eq!((limiter.record(later), limiter.record(later)), (Some(100), None));
     }
 }

@@ -20,7 +20,7 @@ use crate::{ambient, serve};
 /// # Errors
 /// When no table is bound, or the application database or ClickHouse cannot be queried.
 pub fn run(configuration: &Configuration, format: Format) -> anyhow::Result<()> {
-    let (binding, advice) = serve::runtime()?.block_on(ask(configuration))?;
+    let (binding, advice) = serve::runtime()?.block_on(fetch_advice(configuration))?;
     let text = match format {
         Format::Text => sql(&binding, &advice),
         Format::Json => {
@@ -32,7 +32,7 @@ pub fn run(configuration: &Configuration, format: Format) -> anyhow::Result<()> 
     io::stdout().write_all(text.as_bytes()).context("cannot write to the standard output")
 }
 
-async fn ask(configuration: &Configuration) -> anyhow::Result<(Binding, DdlAdvice)> {
+async fn fetch_advice(configuration: &Configuration) -> anyhow::Result<(Binding, DdlAdvice)> {
     // The database URL may contain a password, so the error shows only the database's own message.
     let db = AppDb::open_existing(configuration.database_url.expose()).await?;
     let model = async { db.begin_read().await?.access_model().await }.await;
@@ -50,8 +50,8 @@ async fn ask(configuration: &Configuration) -> anyhow::Result<(Binding, DdlAdvic
 /// Formats the statements, one per line and with a semicolon, and everything else as comments.
 fn sql(binding: &Binding, advice: &DdlAdvice) -> String {
     let mut text = String::new();
-    let mut say = |line: &str| comment(&mut text, line);
-    say(&format!(
+    let mut add_comment = |line: &str| comment(&mut text, line);
+    add_comment(&format!(
         "{}.{}: {} to add, {} in place",
         binding.database,
         binding.table,
@@ -59,10 +59,10 @@ fn sql(binding: &Binding, advice: &DdlAdvice) -> String {
         advice.in_place.len()
     ));
     for found in &advice.in_place {
-        say(&format!("in place: {} ({})", found.id, found.name));
+        add_comment(&format!("in place: {} ({})", found.id, found.name));
     }
     for note in &advice.notes {
-        say(&format!("note: {note}"));
+        add_comment(&format!("note: {note}"));
     }
     for suggestion in &advice.suggestions {
         text.push('\n');
@@ -154,14 +154,14 @@ mod tests {
 
     #[test]
     fn sizes_are_short() {
-        for (bytes, told) in [
+        for (bytes, expected) in [
             (0, "0 B"),
             (2_047, "2047 B"),
             (2_048, "2.0 KiB"),
             (5 << 20, "5.0 MiB"),
             (u64::MAX, "17179869183.9 GiB"),
         ] {
-            assert_eq!(size(bytes), told);
+            assert_eq!(size(bytes), expected);
         }
     }
 }

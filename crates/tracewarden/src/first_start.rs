@@ -34,7 +34,7 @@ impl InitialPassword {
     ///
     /// # Errors
     /// When there is no working directory.
-    pub fn place(configuration: &Configuration) -> anyhow::Result<Self> {
+    pub fn destination(configuration: &Configuration) -> anyhow::Result<Self> {
         if io::stdout().is_terminal() && io::stdin().is_terminal() {
             return Ok(Self::Terminal);
         }
@@ -45,33 +45,33 @@ impl InitialPassword {
     ///
     /// # Errors
     /// Why the file could not be written.
-    pub fn look(configuration: &Configuration) -> Result<PathBuf, String> {
+    pub fn check(configuration: &Configuration) -> Result<PathBuf, String> {
         let path = file(configuration).map_err(|error| format!("{error:#}"))?;
         let directory = path.parent().unwrap_or(Path::new("/"));
         let writable = match path.symlink_metadata() {
-            Ok(_) => ours(&path).map(drop),
+            Ok(_) => open_own_file(&path).map(drop),
             Err(_) => rustix::fs::access(directory, Access::WRITE_OK | Access::EXEC_OK)
                 .map_err(|error| format!("`{}`: {error}", directory.display())),
         };
-        writable.map_err(|why| unwritable(&path, &why)).map(|()| path)
+        writable.map_err(|reason| write_error(&path, &reason)).map(|()| path)
     }
 
     /// Writes the password, if the destination is a file.
     ///
     /// # Errors
     /// Why the file could not be written, and what to do about it. The file is then unchanged.
-    pub fn keep(&mut self, password: &str) -> Result<(), String> {
+    pub fn store_password(&mut self, password: &str) -> Result<(), String> {
         let Self::File { path, written } = self else { return Ok(()) };
-        write_private(path, password).map_err(|why| unwritable(path, &why))?;
+        write_private(path, password).map_err(|reason| write_error(path, &reason))?;
         *written = Some(password.to_owned());
         Ok(())
     }
 
     /// Removes the file after the administrator was not created.
-    pub fn withdraw(&self) {
+    pub fn discard(&self) {
         let Self::File { path, written: Some(password) } = self else { return };
         // Another process that uses the same path may have written its own password.
-        let still_ours = ours(path).is_ok_and(|(_, text)| text.trim_end() == password);
+        let still_ours = open_own_file(path).is_ok_and(|(_, text)| text.trim_end() == password);
         if still_ours && let Err(error) = fs::remove_file(path) {
             tracing::warn!(
                 %error,
@@ -122,9 +122,9 @@ fn file(configuration: &Configuration) -> anyhow::Result<PathBuf> {
     absolute(&path).with_context(|| format!("cannot determine the absolute path of `{}`", path.display()))
 }
 
-fn unwritable(path: &Path, why: &str) -> String {
+fn write_error(path: &Path, reason: &str) -> String {
     format!(
-        "cannot write the generated password to {}: {why}; give another path as `initial_password_file`, or the hash of a \
+        "cannot write the generated password to {}: {reason}; give another path as `initial_password_file`, or the hash of a \
          password (`tracewarden hash-password`) as `admin_password_hash`",
         path.display()
     )
@@ -135,7 +135,7 @@ fn write_private(path: &Path, password: &str) -> Result<(), String> {
     let created = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     let (mut file, new) = match created {
         Ok(file) => (file, true),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => (ours(path)?.0, false),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => (open_own_file(path)?.0, false),
         Err(error) => return Err(error.to_string()),
     };
     let write = |file: &mut File| {
@@ -158,29 +158,29 @@ fn write_private(path: &Path, password: &str) -> Result<(), String> {
 /// Opens the file at a path and returns it with its content, if an earlier start created it: a start that was killed before
 /// the administrator existed, or one with a database that no longer exists. All checks use the open file, so that an
 /// attacker cannot replace it between check and use.
-fn ours(path: &Path) -> Result<(File, String), String> {
+fn open_own_file(path: &Path) -> Result<(File, String), String> {
     const OTHERS: u32 = 0o077;
     const BYTES_MAX: u64 = 64;
-    let foreign = |why: &str| format!("a file exists that no earlier start created ({why})");
+    let foreign_file_error = |reason: &str| format!("a file exists that no earlier start created ({reason})");
     // `NONBLOCK`: opening a named pipe must not wait for its writer.
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let opened = rustix::fs::open(path, flags, Mode::empty()).map_err(|error| match error {
-        Errno::LOOP => foreign("a symbolic link"),
+        Errno::LOOP => foreign_file_error("a symbolic link"),
         error => error.to_string(),
     })?;
     let mut file = File::from(opened);
     let metadata = file.metadata().map_err(|error| error.to_string())?;
     if !metadata.is_file() || metadata.nlink() != 1 {
-        return Err(foreign("not a regular file"));
+        return Err(foreign_file_error("not a regular file"));
     }
     if metadata.uid() != rustix::process::geteuid().as_raw() || metadata.mode() & OTHERS != 0 {
-        return Err(foreign("other users own it or have access to it"));
+        return Err(foreign_file_error("other users own it or have access to it"));
     }
     let mut text = String::new();
     let read = (&mut file).take(BYTES_MAX).read_to_string(&mut text);
     // The file is empty if the process was killed between creating and writing it.
     if read.is_err() || !(text.is_empty() || text.strip_suffix('\n').is_some_and(is_generated_password)) {
-        return Err(foreign("it does not contain a generated password"));
+        return Err(foreign_file_error("it does not contain a generated password"));
     }
     Ok((file, text))
 }
@@ -238,15 +238,15 @@ mod tests {
     #[test]
     fn removes_only_its_own_password_file() {
         let (_directory, path) = file("", 0o600);
-        let mut place = InitialPassword::File { path: path.clone(), written: None };
-        place.withdraw();
+        let mut destination = InitialPassword::File { path: path.clone(), written: None };
+        destination.discard();
         assert!(path.exists());
-        place.keep(NEW).unwrap();
+        destination.store_password(NEW).unwrap();
         fs::write(&path, EARLIER).unwrap();
-        place.withdraw();
+        destination.discard();
         assert!(path.exists());
-        place.keep(NEW).unwrap();
-        place.withdraw();
+        destination.store_password(NEW).unwrap();
+        destination.discard();
         assert!(!path.exists());
     }
 }

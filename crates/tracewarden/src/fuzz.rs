@@ -150,9 +150,9 @@ fn files() {
 }
 
 /// Asserts that the text contains no control characters and no characters that change the direction of text.
-fn is_harmless(text: &str) {
+fn assert_sanitized(text: &str) {
     let lines = text.replace('\n', "");
-    assert_eq!(files::plain(&lines), lines, "{text:?}");
+    assert_eq!(files::sanitize(&lines), lines, "{text:?}");
 }
 
 /// Answers of a service, or of an attacker's server in its place, to the commands.
@@ -160,7 +160,7 @@ fn is_harmless(text: &str) {
 fn answers() {
     let check = |input: &[u8]| {
         let Ok(answer) = serde_json::from_slice(input) else { return };
-        soon(|| model::shown(&answer)).iter().for_each(|text| is_harmless(text));
+        soon(|| model::printed_texts(&answer)).iter().for_each(|text| assert_sanitized(text));
     };
     let seeds = texts([
         r#"{"version":3,"changes":[{"kind":"policy","name":"dev/Own","change":"changed","before":{"title":"Own","expression":"span.ServiceName == \"a\""},"after":{"title":"Own","expression":"span.ServiceName == \"b\"\n|| true"}},{"kind":"role","name":"r\u202e","change":"added","before":null,"after":{"name":"r","title":"R","policies":[]}}],"warnings":[{"role":"dev","title":"Own","code":"W101","message":"m\u001b[2J","hint":"h","line":1,"column":2,"length":3}],"tests":{"passed":1,"failed":[{"name":"n","message":"m"}]},"members":[{"role":"r","users":2,"usernames":["ada","bob"]}],"impact":{"from":"2026-01-01T00:00:00Z","to":"2026-01-02T00:00:00Z","among":"all","sampled":true,"fraction":0.1,"members":2,"members_compared":1,"users":[{"username":"ada","gained":1,"lost":2,"unchanged":3,"gained_ids":["a"],"lost_ids":["b"]}],"notes":["n"]},"notes":["note"]}"#,
@@ -181,7 +181,7 @@ fn policy_files() {
         std::fs::write(&path, input).unwrap();
         // The file that `model` names would be read as well.
         if !String::from_utf8_lossy(input).contains("model") {
-            soon(|| policy::said(&path)).iter().for_each(|message| is_harmless(message));
+            soon(|| policy::printed_messages(&path)).iter().for_each(|message| assert_sanitized(message));
         }
     };
     let seeds = texts([

@@ -10,17 +10,17 @@ use crate::configuration::LogFormat;
 
 /// The MCP library logs the end of every request, warns of every client that disconnects, and logs every message with its
 /// content at `trace`. It is therefore limited to errors unless the directives name it.
-const PROTOCOL: &str = "rmcp";
+const MCP_LIBRARY: &str = "rmcp";
 
 /// Starts logging, including panics. The directives were validated with the configuration; if they cannot be parsed here,
 /// everything from `info` is logged.
 pub fn start(directives: &str, format: LogFormat) {
     let filter: Targets =
         directives.parse().unwrap_or_else(|_| Targets::new().with_default(tracing::Level::INFO));
-    let filter = if directives.contains(PROTOCOL) {
+    let filter = if directives.contains(MCP_LIBRARY) {
         filter
     } else {
-        filter.with_target(PROTOCOL, tracing::Level::ERROR)
+        filter.with_target(MCP_LIBRARY, tracing::Level::ERROR)
     };
     let registry = tracing_subscriber::registry().with(filter);
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);

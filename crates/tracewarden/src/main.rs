@@ -17,9 +17,9 @@ mod model;
 mod policy;
 mod process_metrics;
 mod prompt;
-mod refused_heads;
 mod serve;
 mod server;
+mod unreadable_heads;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -30,7 +30,7 @@ use tracewarden_service::Settings;
 
 use crate::command_line::{Audit, AuditVerify, CheckConfig, Command, CommandLine, Ddl, HashPassword};
 use crate::configuration::Configuration;
-use crate::configuration::sources::default_of;
+use crate::configuration::sources::default_value;
 
 fn main() -> ExitCode {
     match run(CommandLine::parse().command) {
@@ -48,7 +48,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::HashPassword(HashPassword { username }) => {
             // An empty variable counts as not set, as in the configuration.
             let username = username.filter(|name| !name.is_empty());
-            hash_password(username.as_deref().or(default_of("admin_username")))?;
+            hash_password(username.as_deref().or(default_value("admin_username")))?;
             Ok(ExitCode::SUCCESS)
         }
         Command::CheckConfig(CheckConfig { file, strict }) => {
@@ -59,7 +59,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
                 .and_then(|configuration| audit_verify::run(&configuration, &head));
             Ok(verified.unwrap_or_else(|error| {
                 eprintln!("tracewarden: the audit log could not be checked: {error:#}");
-                audit_verify::NOT_CHECKED.into()
+                audit_verify::EXIT_NOT_CHECKED.into()
             }))
         }
         Command::Ddl(Ddl { file, format }) => {

@@ -1,45 +1,45 @@
 //! `tracewarden model`: the access model of a running service as one file, through the service's API.
 
 mod answers;
+mod api_client;
 mod apply;
 mod export;
 mod file;
 mod history;
 mod paint;
 mod plan;
-mod remote;
 mod show;
 
 use std::process::ExitCode;
 
 use crate::command_line::Model;
-use crate::policy::{self, FAILED, NOT_DONE, Trouble};
+use crate::policy::{self, EXIT_ERROR, EXIT_FAILED, ErrorReport};
 
 /// Exit status of a plan that can be applied and has changes, with `--detailed-exitcode`.
-const CHANGES: u8 = 3;
+const EXIT_CHANGES: u8 = 3;
 
 /// Why a command ended without success.
 #[derive(Debug)]
-enum Stop {
+enum CommandError {
     /// The file is not valid, a test fails, or the operator declined.
-    Refused(Trouble),
+    Rejected(ErrorReport),
     /// The command failed, or its outcome is unknown.
-    NotDone(Trouble),
+    Failed(ErrorReport),
 }
 
-impl Stop {
-    fn refused(message: impl Into<String>) -> Self {
-        Self::Refused(Trouble::one(message))
+impl CommandError {
+    fn rejected(message: impl Into<String>) -> Self {
+        Self::Rejected(ErrorReport::from_message(message))
     }
 
-    fn not_done(message: impl Into<String>) -> Self {
-        Self::NotDone(Trouble::one(message))
+    fn failed(message: impl Into<String>) -> Self {
+        Self::Failed(ErrorReport::from_message(message))
     }
 }
 
-impl From<Trouble> for Stop {
-    fn from(trouble: Trouble) -> Self {
-        Self::NotDone(trouble)
+impl From<ErrorReport> for CommandError {
+    fn from(error_report: ErrorReport) -> Self {
+        Self::Failed(error_report)
     }
 }
 
@@ -54,13 +54,13 @@ pub fn run(command: &Model) -> ExitCode {
         Model::Restore(options) => apply::restore(options),
     };
     let status = status.unwrap_or_else(|stop| match stop {
-        Stop::Refused(trouble) => {
-            policy::tell(trouble);
-            FAILED
+        CommandError::Rejected(error_report) => {
+            policy::print_errors(error_report);
+            EXIT_FAILED
         }
-        Stop::NotDone(trouble) => {
-            policy::tell(trouble);
-            NOT_DONE
+        CommandError::Failed(error_report) => {
+            policy::print_errors(error_report);
+            EXIT_ERROR
         }
     });
     status.into()
@@ -69,20 +69,20 @@ pub fn run(command: &Model) -> ExitCode {
 /// Returns every text that the commands print for an answer of the service, which is parsed as each of the answers that
 /// they read.
 #[cfg(test)]
-pub(crate) fn shown(answer: &serde_json::Value) -> Vec<String> {
-    use answers::{ChangeInFull, History, Plan};
+pub(crate) fn printed_texts(answer: &serde_json::Value) -> Vec<String> {
+    use answers::{ChangeDetails, History, Plan};
     use paint::Paint;
     fn read<T: serde::de::DeserializeOwned>(answer: &serde_json::Value) -> Option<T> {
         serde_json::from_value(answer.clone()).ok()
     }
     let exact = serde_json::from_value(answer.clone()).unwrap_or_default();
-    let file = file::ModelFile::of_version(7, &exact);
+    let file = file::ModelFile::from_version(7, &exact);
     let mut texts = Vec::new();
     texts.extend(read::<Plan>(answer).map(|plan| show::plan(&plan, &file, "https://a", Paint::none())));
     texts.extend(
-        read::<ChangeInFull>(answer).map(|found| show::differences(&found.differences, Paint::none())),
+        read::<ChangeDetails>(answer).map(|found| show::differences(&found.differences, Paint::none())),
     );
     texts.extend(read::<History>(answer).map(|history| history::entries(&history.changes, Paint::none())));
-    texts.extend(read::<remote::Problem>(answer).map(|problem| problem.said()));
+    texts.extend(read::<api_client::Problem>(answer).map(|problem| problem.message()));
     texts
 }

@@ -14,13 +14,13 @@ use std::process::ExitCode;
 use crate::command_line::{Policy, PolicyTest};
 
 /// Exit status when policies are not valid, or a test failed.
-pub(crate) const FAILED: u8 = 1;
+pub(crate) const EXIT_FAILED: u8 = 1;
 /// Exit status when the command could not do its work.
-pub(crate) const NOT_DONE: u8 = 2;
+pub(crate) const EXIT_ERROR: u8 = 2;
 
 /// Why a command could not do its work.
 #[derive(Debug, Default)]
-pub(crate) struct Trouble(pub(crate) Vec<Line>);
+pub(crate) struct ErrorReport(pub(crate) Vec<Line>);
 
 /// One message of it.
 #[derive(Debug)]
@@ -31,8 +31,8 @@ pub(crate) enum Line {
     Rendered(String),
 }
 
-impl Trouble {
-    pub(crate) fn one(message: impl Into<String>) -> Self {
+impl ErrorReport {
+    pub(crate) fn from_message(message: impl Into<String>) -> Self {
         Self(vec![Line::Message(message.into())])
     }
 }
@@ -51,41 +51,41 @@ pub(crate) fn test(options: &PolicyTest) -> ExitCode {
     finish(|output| test::run(options, output))
 }
 
-fn finish(command: impl FnOnce(&mut String) -> Result<u8, Trouble>) -> ExitCode {
+fn finish(command: impl FnOnce(&mut String) -> Result<u8, ErrorReport>) -> ExitCode {
     let mut output = String::new();
     let status = command(&mut output);
     // Print the results so far, also after an error.
     let written = write(&output);
-    ended(status.and_then(|status| written.map(|()| status)))
+    exit_code(status.and_then(|status| written.map(|()| status)))
 }
 
 /// Writes results to the standard output.
 ///
 /// # Errors
 /// When they cannot be written, unless the reader has closed the pipe.
-pub(crate) fn write(text: &str) -> Result<(), Trouble> {
+pub(crate) fn write(text: &str) -> Result<(), ErrorReport> {
     let mut output = io::stdout().lock();
     match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
         // A reader may close the pipe early, as `head` does.
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(Trouble::one(format!("the results cannot be written: {error}")))
+            Err(ErrorReport::from_message(format!("the results cannot be written: {error}")))
         }
         _ => Ok(()),
     }
 }
 
 /// Returns the exit status of a command, after printing its errors to the standard error.
-fn ended(status: Result<u8, Trouble>) -> ExitCode {
+fn exit_code(status: Result<u8, ErrorReport>) -> ExitCode {
     status
-        .unwrap_or_else(|trouble| {
-            tell(trouble);
-            NOT_DONE
+        .unwrap_or_else(|error_report| {
+            print_errors(error_report);
+            EXIT_ERROR
         })
         .into()
 }
 
 /// Prints to the standard error why a command could not do its work.
-pub(crate) fn tell(Trouble(lines): Trouble) {
+pub(crate) fn print_errors(ErrorReport(lines): ErrorReport) {
     let mut standard_error = io::stderr().lock();
     for line in lines {
         // If the standard error cannot be written, the exit status still shows the failure.
@@ -98,19 +98,19 @@ pub(crate) fn tell(Trouble(lines): Trouble) {
 
 /// Returns every message that the commands print for a file, which is read as each of the files that they accept.
 #[cfg(test)]
-pub(crate) fn said(path: &std::path::Path) -> Vec<String> {
+pub(crate) fn printed_messages(path: &std::path::Path) -> Vec<String> {
     let options =
         PolicyTest { files: vec![path.to_owned()], model: None, format: crate::command_line::Format::Text };
     let mut output = String::new();
-    let troubles = [
+    let error_reports = [
         test::run(&options, &mut output).err(),
         files::user(path).err(),
         files::spans(path).err(),
         files::model(path).err(),
     ];
-    let lines = troubles.into_iter().flatten().flat_map(|trouble| trouble.0);
-    let said = lines.map(|line| match line {
+    let lines = error_reports.into_iter().flatten().flat_map(|error_report| error_report.0);
+    let printed_messages = lines.map(|line| match line {
         Line::Message(text) | Line::Rendered(text) => text,
     });
-    said.chain([output]).collect()
+    printed_messages.chain([output]).collect()
 }

@@ -24,8 +24,8 @@ impl Collector for ProcessMetrics {
         if let Some(open) = open_files() {
             write("process_open_fds", "Open file descriptors", &ConstGauge::new(open))?;
         }
-        if let Some(most) = most_files() {
-            write("process_max_fds", "Maximum number of open file descriptors", &ConstGauge::new(most))?;
+        if let Some(max_files) = max_open_files() {
+            write("process_max_fds", "Maximum number of open file descriptors", &ConstGauge::new(max_files))?;
         }
         if let Some((seconds, started)) = times() {
             let metric = ConstCounter::new(seconds);
@@ -49,7 +49,7 @@ fn open_files() -> Option<i64> {
     i64::try_from(entries.saturating_sub(1)).ok()
 }
 
-fn most_files() -> Option<i64> {
+fn max_open_files() -> Option<i64> {
     let limits = fs::read_to_string("/proc/self/limits").ok()?;
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
     line.split_whitespace().next()?.parse().ok()
@@ -82,7 +82,7 @@ mod tests {
         assert!(resident_bytes().unwrap() > 1 << 20);
         let before = open_files().unwrap();
         let file = fs::File::open("/proc/self/status").unwrap();
-        assert!(open_files().unwrap() > before - 3 && most_files().unwrap() > before);
+        assert!(open_files().unwrap() > before - 3 && max_open_files().unwrap() > before);
         drop(file);
         let (seconds, started) = times().unwrap();
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs_f64();

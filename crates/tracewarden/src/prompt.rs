@@ -17,8 +17,8 @@ pub fn password() -> anyhow::Result<String> {
         return line();
     }
     let echo = EchoOff::new()?;
-    let first = ask("Password: ")?;
-    let second = ask("Again: ")?;
+    let first = prompt_for("Password: ")?;
+    let second = prompt_for("Again: ")?;
     drop(echo);
     if first != second {
         bail!("the two passwords differ");
@@ -26,7 +26,7 @@ pub fn password() -> anyhow::Result<String> {
     Ok(first)
 }
 
-fn ask(prompt: &str) -> anyhow::Result<String> {
+fn prompt_for(prompt: &str) -> anyhow::Result<String> {
     let mut terminal = io::stderr();
     terminal.write_all(prompt.as_bytes()).context("cannot write the prompt")?;
     terminal.flush().context("cannot write the prompt")?;
@@ -53,9 +53,9 @@ struct EchoOff(Termios);
 impl EchoOff {
     fn new() -> anyhow::Result<Self> {
         let before = tcgetattr(io::stdin()).context("cannot read the terminal's state")?;
-        let mut silent = before.clone();
-        silent.local_modes.remove(LocalModes::ECHO);
-        tcsetattr(io::stdin(), OptionalActions::Flush, &silent).context("cannot turn off the echo")?;
+        let mut without_echo = before.clone();
+        without_echo.local_modes.remove(LocalModes::ECHO);
+        tcsetattr(io::stdin(), OptionalActions::Flush, &without_echo).context("cannot turn off the echo")?;
         Ok(Self(before))
     }
 }

@@ -70,10 +70,10 @@ pub fn runtime() -> anyhow::Result<Runtime> {
 }
 
 async fn serve(configuration: &Configuration) -> anyhow::Result<()> {
-    for doubt in warnings(configuration) {
-        tracing::warn!("{doubt}");
+    for warning in warnings(configuration) {
+        tracing::warn!("{warning}");
     }
-    connections::make_room(configuration.max_connections);
+    connections::raise_open_files_limit(configuration.max_connections);
     let mut stop = Box::pin(server::stop_signal().context("cannot listen for the stop signal")?);
     // Bind before anything is created, so that an address in use is found first.
     let listener = TcpListener::bind(configuration.listen)
@@ -112,7 +112,7 @@ async fn serve(configuration: &Configuration) -> anyhow::Result<()> {
 
     let timeout = Timeouts { grace: configuration.shutdown_grace, stall: CLIENT_STALL, head: HEAD_DEADLINE };
     let connections = Connections::new(configuration.max_connections);
-    let counted = metrics_listener.map(|listener| {
+    let metrics_task = metrics_listener.map(|listener| {
         let routes = metrics::routes(metrics::registry(&http_metrics, &connections, &service));
         // Metrics are served until the end, so that operators can watch the last requests finish.
         tokio::spawn(async move {
@@ -121,12 +121,12 @@ async fn serve(configuration: &Configuration) -> anyhow::Result<()> {
         })
     });
     let (end_maintenance, ended) = oneshot::channel::<()>();
-    let maintained = service.clone();
+    let maintenance_service = service.clone();
     let maintenance = tokio::spawn(async move {
         // The receiver completes when the sender is dropped or used; both mean the end.
-        maintained.maintain(async { drop(ended.await) }).await;
+        maintenance_service.maintain(async { drop(ended.await) }).await;
     });
-    let stop = notice(stop, stopping, configuration.shutdown_delay);
+    let stop = drain(stop, stopping, configuration.shutdown_delay);
     let mcp = tracewarden_mcp::Interface {
         public_origin: middleware.public_origin.clone(),
         hosts: configuration.mcp_hosts.clone(),
@@ -140,8 +140,8 @@ async fn serve(configuration: &Configuration) -> anyhow::Result<()> {
         // The error itself is not logged: it quotes the panic's message.
         tracing::error!(panicked = error.is_panic(), "background maintenance ended unexpectedly");
     }
-    if let Some(counted) = counted {
-        counted.abort();
+    if let Some(metrics_task) = metrics_task {
+        metrics_task.abort();
     }
     db.close().await;
     tracing::info!("stopped");
@@ -149,7 +149,7 @@ async fn serve(configuration: &Configuration) -> anyhow::Result<()> {
 }
 
 /// Reports "not ready" to load balancers after the stop signal, and gives them time to react.
-async fn notice(stop: impl Future<Output = ()>, stopping: ShutdownFlag, delay: Duration) {
+async fn drain(stop: impl Future<Output = ()>, stopping: ShutdownFlag, delay: Duration) {
     stop.await;
     stopping.begin();
     if !delay.is_zero() {
@@ -179,12 +179,13 @@ async fn bootstrap(service: &Service, configuration: &Configuration) -> anyhow::
         username: configuration.admin_username.clone(),
         password_hash: configuration.admin_password_hash.as_ref().map(|hash| hash.expose().to_owned()),
     };
-    let mut place = InitialPassword::place(configuration)?;
-    let done = service.bootstrap(admin, |password| place.keep(password.expose_secret())).await;
+    let mut destination = InitialPassword::destination(configuration)?;
+    let done =
+        service.bootstrap(admin, |password| destination.store_password(password.expose_secret())).await;
     let done = done.map_err(|error| {
         // If it is unknown whether the administrator was created, the password may be valid, so the file stays.
         if !matches!(error, ServiceError::OutcomeUnknown { .. }) {
-            place.withdraw();
+            destination.discard();
         }
         explain("cannot set up the administrator", &error)
     })?;
@@ -194,7 +195,7 @@ async fn bootstrap(service: &Service, configuration: &Configuration) -> anyhow::
             tracing::info!(username, "created the administrator with the configured password hash");
         }
         Bootstrap::Created { username, password: Some(password) } => {
-            place
+            destination
                 .announce(&username, password.expose_secret())
                 .context("cannot show the administrator's password; it is lost: set `admin_password_hash`")?;
         }

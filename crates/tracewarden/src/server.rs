@@ -21,7 +21,7 @@ use tower::ServiceExt;
 use tracewarden_rest::UnreadableHeads;
 
 use crate::connections::Connections;
-use crate::refused_heads::{AnswerBody, Exchange, Refusing};
+use crate::unreadable_heads::{AnswerBody, ErrorReplacingStream, Exchange};
 
 /// Maximum size of a request's line and headers together, with line ends; a larger head is rejected. hyper rejects a head
 /// that is still incomplete when its buffer holds this many bytes. For other heads that depends on how many bytes arrive at
@@ -33,7 +33,7 @@ const MAX_HEADERS: usize = 100;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Time to write the audit records of answers aborted at shutdown.
-const LAST_RECORDS: Duration = Duration::from_secs(1);
+const AUDIT_FLUSH_TIME: Duration = Duration::from_secs(1);
 
 /// Time limits of the server.
 #[derive(Debug, Clone, Copy)]
@@ -62,11 +62,11 @@ pub async fn serve(
         .max_headers(MAX_HEADERS)
         .max_buf_size(MAX_HEAD_BYTES);
     let running = GracefulShutdown::new();
-    let (break_off, broken_off) = watch::channel(false);
+    let (abort, aborted) = watch::channel(false);
     let mut stop = std::pin::pin!(stop);
     loop {
-        let place = tokio::select! {
-            place = connections.place() => place,
+        let permit = tokio::select! {
+            permit = connections.permit() => permit,
             () = &mut stop => break,
         };
         let accepted = tokio::select! {
@@ -75,19 +75,19 @@ pub async fn serve(
         };
         match accepted {
             Ok((stream, peer)) => {
-                let open = connections.opened(place);
+                let open = connections.record_open(permit);
                 let exchange = Arc::default();
                 let stream = prepare(stream, timeout.stall);
-                let stream = Refusing::new(stream, Arc::clone(&exchange), heads.clone());
-                let service = per_connection(routes.clone(), peer, exchange, heads.clone());
+                let stream = ErrorReplacingStream::new(stream, Arc::clone(&exchange), heads.clone());
+                let service = connection_service(routes.clone(), peer, exchange, heads.clone());
                 let connection = http.serve_connection(stream, service);
                 let connection = running.watch(connection);
-                let mut broken_off = broken_off.clone();
+                let mut aborted = aborted.clone();
                 tokio::spawn(async move {
                     let _open = open;
                     let ended = tokio::select! {
                         ended = connection => ended,
-                        _ = broken_off.wait_for(|now| *now) => return,
+                        _ = aborted.wait_for(|now| *now) => return,
                     };
                     if let Err(error) = ended {
                         // Client disconnects are normal. Where they matter, an audit record is written.
@@ -95,9 +95,9 @@ pub async fn serve(
                     }
                 });
             }
-            Err(error) if is_of_one_connection(&error) => {}
+            Err(error) if is_connection_error(&error) => {}
             Err(error) => {
-                connections.failed(&error);
+                connections.record_accept_failure(&error);
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -106,9 +106,9 @@ pub async fn serve(
     tracing::info!("stopping; running answers may finish");
     if tokio::time::timeout(timeout.grace, running.shutdown()).await.is_err() {
         tracing::warn!("aborting answers that still run");
-        if break_off.send(true).is_ok() {
+        if abort.send(true).is_ok() {
             // Aborted answers write their audit records now.
-            tokio::time::sleep(LAST_RECORDS).await;
+            tokio::time::sleep(AUDIT_FLUSH_TIME).await;
         }
     }
 }
@@ -123,7 +123,7 @@ fn prepare(stream: TcpStream, stall: Duration) -> TokioIo<Pin<Box<TimeoutStream<
     TokioIo::new(Box::pin(stream))
 }
 
-fn per_connection(
+fn connection_service(
     routes: Router,
     peer: SocketAddr,
     exchange: Arc<Exchange>,
@@ -171,7 +171,7 @@ fn too_large(heads: Option<&UnreadableHeads>) -> Response {
 }
 
 /// Whether the failure concerns only the connection being accepted.
-fn is_of_one_connection(error: &io::Error) -> bool {
+fn is_connection_error(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
@@ -301,7 +301,7 @@ mod tests {
     async fn a_head_of_64_kib_is_read_and_a_byte_more_refused() {
         let address = start(TIMEOUT, &Connections::new(9)).await;
         let empty = "GET / HTTP/1.1\r\nhost: x\r\nx-long: \r\n\r\n";
-        let of_bytes =
+        let head_of_size =
             |bytes: usize| empty.replace("x-long: ", &format!("x-long: {}", "x".repeat(bytes - empty.len())));
         for (bytes, expected) in [
             (MAX_HEAD_BYTES - 1, 200),
@@ -311,7 +311,7 @@ mod tests {
             (100_000, 431),
             (120_000, 431),
         ] {
-            let head = of_bytes(bytes);
+            let head = head_of_size(bytes);
             assert_eq!(head.len(), bytes);
             // The result must be the same whether the head arrives at once or in parts that leave space in the buffer.
             assert_eq!(status(address, &head).await, expected, "{bytes} bytes at once");
@@ -332,9 +332,9 @@ mod tests {
         }
     }
 
-    struct Sevens;
+    struct ConstantEntropy;
 
-    impl tracewarden_model::Entropy for Sevens {
+    impl tracewarden_model::Entropy for ConstantEntropy {
         fn fill(&self, bytes: &mut [u8]) -> Result<(), tracewarden_model::ambient::EntropyError> {
             bytes.fill(7);
             Ok(())
@@ -345,7 +345,7 @@ mod tests {
         UnreadableHeads::new(&tracewarden_rest::Middleware {
             public_origin: "http://localhost".to_owned(),
             trusted_proxies: tracewarden_rest::TrustedProxies::default(),
-            entropy: Arc::new(Sevens),
+            entropy: Arc::new(ConstantEntropy),
             metrics: tracewarden_rest::Metrics::default(),
             stopping: tracewarden_rest::ShutdownFlag::default(),
         })
@@ -424,8 +424,8 @@ mod tests {
             read.unwrap();
             assert!(String::from_utf8(answer).unwrap().contains(code), "{code}");
         }
-        let spoken = exchange(address, head("bare", "connection: close\r\n").as_bytes()).await;
-        assert!(spoken.starts_with("HTTP/1.1 200") && spoken.matches(bare).count() == 2, "{spoken}");
+        let response = exchange(address, head("bare", "connection: close\r\n").as_bytes()).await;
+        assert!(response.starts_with("HTTP/1.1 200") && response.matches(bare).count() == 2, "{response}");
     }
 
     #[tokio::test]
@@ -436,7 +436,7 @@ mod tests {
         let mut slow = TcpStream::connect(address).await.unwrap();
         let mut idle = TcpStream::connect(address).await.unwrap();
         idle.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
-        let dripping = async {
+        let slow_sender = async {
             // Each byte arrives in time, but the head as a whole does not.
             for piece in b"GET / HTTP/1.1\r\nhost: x\r\nx-more: and more and more".chunks(1) {
                 if slow.write_all(piece).await.is_err() {
@@ -448,7 +448,7 @@ mod tests {
         };
         let all = async {
             let waited = Duration::from_secs(30);
-            tokio::join!(dripping, answer(&mut silent, waited), answer(&mut idle, waited))
+            tokio::join!(slow_sender, answer(&mut silent, waited), answer(&mut idle, waited))
         };
         let ((), silent, idle) = tokio::time::timeout(Duration::from_secs(20), all).await.unwrap();
         assert_eq!(silent, "");

@@ -87,9 +87,9 @@ async fn change(db: &AppDb, random: &mut ChaCha8Rng, time: i64) {
     for (revision, (name, _)) in (0..=last).rev().zip(put.iter().rev()) {
         assert_eq!(tx.role(name).await.unwrap().unwrap().revision, revision);
     }
-    let gone: Vec<&str> =
+    let deleted: Vec<&str> =
         written.iter().filter(|(_, policies)| policies.is_none()).map(|(name, _)| *name).collect();
-    assert_eq!(tx.delete_roles(&gone).await.unwrap(), u64::try_from(gone.len()).unwrap());
+    assert_eq!(tx.delete_roles(&deleted).await.unwrap(), u64::try_from(deleted.len()).unwrap());
     if random.random_bool(0.3) {
         version += 1;
         let model = model(random, version);
@@ -106,66 +106,66 @@ async fn change(db: &AppDb, random: &mut ChaCha8Rng, time: i64) {
 }
 
 async fn the_history_matches_the_tables(fixture: &Fixture) {
-    let mut held: Vec<ModelState> = Vec::new();
+    let mut expected: Vec<ModelState> = Vec::new();
     for seed in 0..RUNS {
         // Each run continues with the connections of another process.
         let db = fixture.open().await;
         let mut random = ChaCha8Rng::seed_from_u64(seed);
-        if held.is_empty() {
-            held.push(now(&db).await);
+        if expected.is_empty() {
+            expected.push(now(&db).await);
         }
         for time in 0..CHANGES {
             change(&db, &mut random, i64::try_from(time).unwrap()).await;
             let mut tx = db.begin_read().await.unwrap();
             let number = usize::try_from(tx.change_number().await.unwrap()).unwrap();
-            assert!(number == held.len() || number == held.len() + 1, "numbers grow by one");
+            assert!(number == expected.len() || number == expected.len() + 1, "numbers grow by one");
             let state = tx.model_state(None).await.unwrap().unwrap();
-            if number > held.len() {
-                held.push(state);
+            if number > expected.len() {
+                expected.push(state);
             } else {
-                assert!(state == held[number - 1], "seed {seed}, {time}: changed without a change");
+                assert!(state == expected[number - 1], "seed {seed}, {time}: changed without a change");
             }
         }
         let mut tx = db.begin_read().await.unwrap();
-        for (number, state) in (1..).zip(&held) {
-            let told = tx.model_state(Some(number)).await.unwrap().unwrap();
-            assert!(told == *state, "seed {seed}, change {number}:\n{told:?}\n{state:?}");
+        for (number, state) in (1..).zip(&expected) {
+            let reported = tx.model_state(Some(number)).await.unwrap().unwrap();
+            assert!(reported == *state, "seed {seed}, change {number}:\n{reported:?}\n{state:?}");
         }
-        for (number, sides) in (2..).zip(held.windows(2)) {
-            description_of_one_change(&mut tx, number, sides).await;
+        for (number, states) in (2..).zip(expected.windows(2)) {
+            description_of_one_change(&mut tx, number, states).await;
         }
-        descriptions_of_many_changes(&mut tx, &held).await;
-        let [nothing, first] = tx.change_sides(1).await.unwrap().unwrap();
-        assert!(nothing.roles.is_empty() && first == held[0]);
-        let after = u64::try_from(held.len()).unwrap() + 1;
+        descriptions_of_many_changes(&mut tx, &expected).await;
+        let [nothing, first] = tx.states_around_change(1).await.unwrap().unwrap();
+        assert!(nothing.roles.is_empty() && first == expected[0]);
+        let after = u64::try_from(expected.len()).unwrap() + 1;
         for absent in [0, after, u64::MAX] {
             assert_eq!(tx.model_state(Some(absent)).await.unwrap(), None);
-            assert_eq!(tx.change_sides(absent).await.unwrap(), None);
+            assert_eq!(tx.states_around_change(absent).await.unwrap(), None);
         }
         drop(tx);
         db.close().await;
     }
-    let changes = held.len();
+    let changes = expected.len();
     assert!(changes > 100, "{changes}");
 }
 
 /// The reported sides of a change must match the states around it wherever these differ. The report may also contain
 /// roles that the change wrote without modifying them.
-async fn description_of_one_change(tx: &mut ReadTx, number: u64, sides: &[ModelState]) {
-    let [before, after] = tx.change_sides(number).await.unwrap().unwrap();
-    for (told, held) in [(&before, &sides[0]), (&after, &sides[1])] {
-        assert!(told.model == held.model, "change {number}");
-        let differ = sides[0].tests != sides[1].tests;
-        assert!(!differ || told.tests == held.tests, "change {number}");
+async fn description_of_one_change(tx: &mut ReadTx, number: u64, states: &[ModelState]) {
+    let [before, after] = tx.states_around_change(number).await.unwrap().unwrap();
+    for (reported, expected) in [(&before, &states[0]), (&after, &states[1])] {
+        assert!(reported.model == expected.model, "change {number}");
+        let differ = states[0].tests != states[1].tests;
+        assert!(!differ || reported.tests == expected.tests, "change {number}");
         assert!(differ || before.tests == after.tests, "change {number}");
         assert!(
-            told.roles.iter().all(|(name, policies)| held.roles.get(name) == Some(policies)),
+            reported.roles.iter().all(|(name, policies)| expected.roles.get(name) == Some(policies)),
             "change {number}"
         );
     }
-    let names: BTreeSet<&String> = sides.iter().flat_map(|state| state.roles.keys()).collect();
+    let names: BTreeSet<&String> = states.iter().flat_map(|state| state.roles.keys()).collect();
     for name in names {
-        let (was, is) = (sides[0].roles.get(name), sides[1].roles.get(name));
+        let (was, is) = (states[0].roles.get(name), states[1].roles.get(name));
         if was != is {
             assert_eq!((before.roles.get(name), after.roles.get(name)), (was, is), "change {number}: {name}");
         }
@@ -173,8 +173,8 @@ async fn description_of_one_change(tx: &mut ReadTx, number: u64, sides: &[ModelS
 }
 
 /// The entry of a change in a range must equal the entry of that change alone.
-async fn descriptions_of_many_changes(tx: &mut ReadTx, held: &[ModelState]) {
-    let last = u64::try_from(held.len()).unwrap();
+async fn descriptions_of_many_changes(tx: &mut ReadTx, expected: &[ModelState]) {
+    let last = u64::try_from(expected.len()).unwrap();
     for (from, through) in [(1, last), (2, last / 2), (last / 2, last), (last, last), (last + 1, u64::MAX)] {
         let written: Vec<WrittenRoles> = tx.written_roles(from, through).try_collect().await.unwrap();
         let numbers: Vec<u64> = written.iter().map(|written| written.change).collect();
@@ -183,25 +183,25 @@ async fn descriptions_of_many_changes(tx: &mut ReadTx, held: &[ModelState]) {
             written.into_iter().map(|written| (written.change, written)).collect();
         let tests = tx.written_tests(from, through).await.unwrap();
         for number in from..=through.min(last) {
-            let [before, after] = tx.change_sides(number).await.unwrap().unwrap();
-            let told = by_change.remove(&number);
-            let told = told.map_or_else(Default::default, |written| (written.before, written.after));
-            assert!(told == (before.roles, after.roles), "change {number}");
+            let [before, after] = tx.states_around_change(number).await.unwrap().unwrap();
+            let reported = by_change.remove(&number);
+            let reported = reported.map_or_else(Default::default, |written| (written.before, written.after));
+            assert!(reported == (before.roles, after.roles), "change {number}");
             let at = usize::try_from(number).unwrap() - 1;
-            let sides = [at.checked_sub(1).map(|before| &held[before]), Some(&held[at])];
-            let present = sides.map(|state| state.is_some_and(|state| !state.tests.is_empty()));
+            let states = [at.checked_sub(1).map(|before| &expected[before]), Some(&expected[at])];
+            let present = states.map(|state| state.is_some_and(|state| !state.tests.is_empty()));
             match tests.get(&number) {
-                Some(told) => assert_eq!(*told, present, "change {number}"),
-                None => assert!(at == 0 || held[at - 1].tests == held[at].tests, "change {number}"),
+                Some(reported) => assert_eq!(*reported, present, "change {number}"),
+                None => assert!(at == 0 || expected[at - 1].tests == expected[at].tests, "change {number}"),
             }
         }
         assert!(by_change.is_empty());
     }
     let versions: Vec<AccessModel> = tx.access_models(0, u64::MAX).try_collect().await.unwrap();
     let numbers: Vec<u64> = versions.iter().map(|model| model.version).collect();
-    assert_eq!(numbers, (1..=held[held.len() - 1].model.version).collect::<Vec<_>>());
+    assert_eq!(numbers, (1..=expected[expected.len() - 1].model.version).collect::<Vec<_>>());
     let current = tx.current_model().await.unwrap();
-    assert_eq!(current, CurrentModel { version: last, model: held[held.len() - 1].model.clone() });
+    assert_eq!(current, CurrentModel { version: last, model: expected[expected.len() - 1].model.clone() });
 }
 
 async fn the_history_begins_with_the_existing_data(fixture: &Fixture) {
@@ -287,7 +287,7 @@ async fn unrecorded_writes_are_added_at_the_next_start(fixture: &Fixture) {
         let mut tx = db.begin_read().await.unwrap();
         let [newest] = <[Change; 1]>::try_from(tx.changes(None, 1).await.unwrap()).unwrap();
         assert_eq!((newest.number, newest.at, newest.action.as_str()), (5, at(5), "upgrade"));
-        let [before, after] = tx.change_sides(5).await.unwrap().unwrap();
+        let [before, after] = tx.states_around_change(5).await.unwrap().unwrap();
         assert_eq!(before.roles.keys().collect::<Vec<_>>(), ["changed", "deleted"]);
         assert_eq!(after.roles.keys().collect::<Vec<_>>(), ["changed", "new"]);
         assert_eq!((before.model.version, after.model.version), (0, 1));
@@ -324,10 +324,11 @@ async fn members_of_several_roles_are_found_at_once(fixture: &Fixture) {
     let mut tx = db.begin_read().await.unwrap();
     let all: Vec<&str> = names.iter().map(String::as_str).collect();
     let members = tx.members_of_roles(&all).await.unwrap();
-    let told = |role: &str, members: &[&str]| {
+    let reported = |role: &str, members: &[&str]| {
         (role.to_owned(), members.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
     };
-    let expected = [told("r00000", &["ada", "Zoe"]), told("r00001", &["ada"]), told("r10049", &["Zoe"])];
+    let expected =
+        [reported("r00000", &["ada", "Zoe"]), reported("r00001", &["ada"]), reported("r10049", &["Zoe"])];
     assert_eq!(members, BTreeMap::from(expected));
     assert!(tx.members_of_roles(&[]).await.unwrap().is_empty());
 }
@@ -347,13 +348,13 @@ async fn lists_do_not_read_test_documents() {
     fixture.run(&["UPDATE test_changes SET document = x'ff00' WHERE document <> ''"]).await;
     let db = fixture.open().await;
     let mut tx = db.begin_read().await.unwrap();
-    let told = BTreeMap::from([(2, [false, true]), (3, [true, true]), (5, [true, false])]);
-    assert_eq!(tx.written_tests(1, 9).await.unwrap(), told);
+    let reported = BTreeMap::from([(2, [false, true]), (3, [true, true]), (5, [true, false])]);
+    assert_eq!(tx.written_tests(1, 9).await.unwrap(), reported);
     for number in 1..=5 {
         let alone = tx.written_tests(number, number).await.unwrap();
-        assert_eq!(alone.get(&number), told.get(&number), "change {number}");
+        assert_eq!(alone.get(&number), reported.get(&number), "change {number}");
     }
-    assert!(tx.change_sides(3).await.is_err(), "there is something to be read");
+    assert!(tx.states_around_change(3).await.is_err(), "there is something to be read");
 }
 
 /// Measures how long this machine currently takes to write a hundred records, one statement at a time, in one
@@ -406,10 +407,10 @@ async fn a_large_change_is_quick(fixture: &Fixture) {
     drop(tx);
     let begun = Instant::now();
     let mut tx = db.begin_read().await.unwrap();
-    let told = tx.model_state(Some(4)).await.unwrap().unwrap();
+    let reported = tx.model_state(Some(4)).await.unwrap().unwrap();
     println!("rebuilt in {:?}", begun.elapsed());
     let begun = Instant::now();
-    assert!(tx.change_sides(1).await.unwrap().is_some());
+    assert!(tx.states_around_change(1).await.unwrap().is_some());
     println!("the description of a small change is read in {:?}", begun.elapsed());
-    assert_eq!(told.roles.values().map(Vec::len).sum::<usize>(), 1_000);
+    assert_eq!(reported.roles.values().map(Vec::len).sum::<usize>(), 1_000);
 }

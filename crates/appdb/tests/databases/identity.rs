@@ -12,7 +12,7 @@ use crate::fixture::{Fixture, add_user, at, attributes, on_both, record, set};
 
 on_both!(
     users_and_roles,
-    users_in_pieces,
+    users_in_batches,
     access_changes_are_detected,
     credentials,
     sessions_expire,
@@ -60,8 +60,8 @@ async fn users_and_roles(fixture: &Fixture) {
     let kinds = |holders: u64| {
         let each = attributes().into_iter().map(|(name, value)| {
             let all = BTreeSet::from([value.kind()]);
-            let of_holders = if holders > 0 { all.clone() } else { BTreeSet::new() };
-            (name, AttributeKinds { all, of_holders })
+            let with_role = if holders > 0 { all.clone() } else { BTreeSet::new() };
+            (name, AttributeKinds { all, with_role })
         });
         Some(KnownAttributes { kinds: each.collect(), holders })
     };
@@ -97,7 +97,7 @@ async fn users_and_roles(fixture: &Fixture) {
 
 /// All users in pieces, each bounded by the number of users and the size of their attributes: in order, and each user
 /// once.
-async fn users_in_pieces(fixture: &Fixture) {
+async fn users_in_batches(fixture: &Fixture) {
     let db = fixture.open().await;
     let mut tx = db.begin_write().await.unwrap();
     tx.put_role("reader", &[], at(1)).await.unwrap();
@@ -123,17 +123,17 @@ async fn users_in_pieces(fixture: &Fixture) {
         for (limit, bytes) in [(1, 10_000), (7, 10_000), (500, 1), (500, 1_500), (500, 1 << 20)] {
             let (mut seen, mut sizes, mut after) = (Vec::new(), Vec::new(), String::new());
             loop {
-                let piece = match role {
-                    None => tx.users_piece(&after, limit, bytes).await.unwrap(),
-                    Some(role) => tx.holders_piece(role, &after, limit, bytes).await.unwrap(),
+                let batch = match role {
+                    None => tx.users_batch(&after, limit, bytes).await.unwrap(),
+                    Some(role) => tx.users_with_role_batch(role, &after, limit, bytes).await.unwrap(),
                 };
-                let Some(last) = piece.last() else { break };
+                let Some(last) = batch.last() else { break };
                 after = fold_username(&last.username);
                 assert_eq!(tx.user_by_id(&last.id).await.unwrap().as_ref(), Some(last));
-                let large = piece.iter().filter(|user| user.attributes.contains_key("large")).count();
+                let large = batch.iter().filter(|user| user.attributes.contains_key("large")).count();
                 assert!(large <= usize::try_from(bytes / 1_000 + 1).unwrap(), "{limit} {bytes}: {large}");
-                sizes.push(piece.len());
-                seen.extend(piece.into_iter().map(|user| user.username));
+                sizes.push(batch.len());
+                seen.extend(batch.into_iter().map(|user| user.username));
             }
             assert_eq!(seen, expected, "{limit} {bytes}");
             assert!(sizes.iter().all(|size| *size <= usize::try_from(limit).unwrap()), "{sizes:?}");
@@ -183,9 +183,9 @@ async fn credentials(fixture: &Fixture) {
     }
     let preview = Preview { roles: set(&["reader"]), attributes: attributes(), ..Preview::default() };
     tx.set_session_preview("s1", Some(&preview)).await.unwrap();
-    let of_bob =
+    let bob_preview =
         Preview { username: Some("bob".to_owned()), user_id: Some("u2".to_owned()), ..Preview::default() };
-    tx.set_session_preview("s2", Some(&of_bob)).await.unwrap();
+    tx.set_session_preview("s2", Some(&bob_preview)).await.unwrap();
     tx.touch_session("s1", at(50)).await.unwrap();
     tx.touch_session("s1", at(40)).await.unwrap();
     let tools = ["query\"".to_owned(), "get".to_owned()];
@@ -212,14 +212,14 @@ async fn credentials(fixture: &Fixture) {
     assert_eq!((session.id.as_str(), session.last_seen_at), ("s1", at(50)));
     assert_eq!(session.preview, Some(preview));
     assert_eq!(tx.session_by_id("s1").await.unwrap().unwrap(), session);
-    assert_eq!(tx.session_by_id("s2").await.unwrap().unwrap().preview, Some(of_bob.clone()));
+    assert_eq!(tx.session_by_id("s2").await.unwrap().unwrap().preview, Some(bob_preview.clone()));
     drop(tx);
     // As an earlier version stored it: a copy of the user's roles, which grants no access.
     let earlier = r#"UPDATE sessions SET preview = '{"roles":["reader"],"attributes":{"team":"blue"},"username":"bob"}' WHERE id = 's3'"#;
     fixture.run(&[earlier]).await;
     let mut tx = db.begin_read().await.unwrap();
     let kept = tx.session_by_id("s3").await.unwrap().unwrap().preview;
-    assert_eq!(kept, Some(Preview { user_id: None, ..of_bob }));
+    assert_eq!(kept, Some(Preview { user_id: None, ..bob_preview }));
     assert_eq!(db.session_by_token(token(4)).await.unwrap(), None);
     assert_eq!(tx.session_by_id("s4").await.unwrap(), None);
     let (key, user) = db.api_key_by_token(token(9)).await.unwrap().unwrap();

@@ -108,7 +108,7 @@ async fn values_that_cannot_be_stored_are_not_an_outage() {
 
 /// Polls a call at most `polls` times and then drops it: right after the last poll, or (`when_woken`) once the next
 /// response has arrived. Timers have a resolution of milliseconds and cannot interrupt a call between such short steps.
-async fn leave<T>(call: impl Future<Output = T>, polls: usize, when_woken: bool) -> Option<T> {
+async fn drop_after_polls<T>(call: impl Future<Output = T>, polls: usize, when_woken: bool) -> Option<T> {
     let mut call = pin!(call);
     let mut left = polls;
     poll_fn(|context| {
@@ -134,14 +134,14 @@ async fn a_dropped_call_leaves_nothing_behind() {
         // Continues until several calls have completed: not all calls take the same number of steps.
         for polls in 0.. {
             let name = format!("w{polls}{when_woken}");
-            match leave(put_role(&db, &name), polls, when_woken).await {
+            match drop_after_polls(put_role(&db, &name), polls, when_woken).await {
                 Some(done) => {
                     done.unwrap();
                     finished += 1;
                 }
                 None => given_up += 1,
             }
-            if let Some(read) = leave(role_exists(&db, "admin"), polls / 2, when_woken).await {
+            if let Some(read) = drop_after_polls(role_exists(&db, "admin"), polls / 2, when_woken).await {
                 read.unwrap();
             }
             if finished == 10 {
@@ -180,31 +180,32 @@ async fn unsuitable_servers_are_refused() {
         (AppDb::open(&format!("{url}?sslmode=require"), at(0)).await, "server does not support TLS"),
     ];
     database.run(&["DROP DATABASE latin WITH (FORCE)"]).unwrap();
-    for (opened, why) in opened {
+    for (opened, reason) in opened {
         let error = opened.err().unwrap();
         assert!(matches!(error, DbError::Configuration(_)), "{error:?}");
         let text = error.to_string();
-        assert!(text.contains(why) && !text.contains("canary"), "{text}");
+        assert!(text.contains(reason) && !text.contains("canary"), "{text}");
     }
 }
 
-/// Delay of responses from [`far_away`].
-const ON_ITS_WAY: Duration = Duration::from_millis(20);
+/// Delay of responses from [`delaying_proxy`].
+const RESPONSE_DELAY: Duration = Duration::from_millis(20);
 
 /// Proxies connections to a server and delays its responses.
-async fn far_away(server: String) -> SocketAddr {
+async fn delaying_proxy(server: String) -> SocketAddr {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
         while let Ok((client, _)) = listener.accept().await {
-            let (mut questions, mut answered) = client.into_split();
-            let (mut answers, mut asked) = TcpStream::connect(&server).await.unwrap().into_split();
-            tokio::spawn(async move { tokio::io::copy(&mut questions, &mut asked).await });
+            let (mut client_reader, mut client_writer) = client.into_split();
+            let (mut server_reader, mut server_writer) =
+                TcpStream::connect(&server).await.unwrap().into_split();
+            tokio::spawn(async move { tokio::io::copy(&mut client_reader, &mut server_writer).await });
             tokio::spawn(async move {
                 let mut part = vec![0; 64 << 10];
-                while let Ok(length @ 1..) = answers.read(&mut part).await {
-                    tokio::time::sleep(ON_ITS_WAY).await;
-                    if answered.write_all(&part[..length]).await.is_err() {
+                while let Ok(length @ 1..) = server_reader.read(&mut part).await {
+                    tokio::time::sleep(RESPONSE_DELAY).await;
+                    if client_writer.write_all(&part[..length]).await.is_err() {
                         break;
                     }
                 }
@@ -222,26 +223,26 @@ async fn an_abandoned_begin_exposes_no_stale_data() {
     let url = database.url();
     let replica = AppDb::open(&url, at(0)).await.unwrap();
     let server = url.split('@').nth(1).unwrap().split('/').next().unwrap();
-    let url = url.replace(server, &far_away(server.to_owned()).await.to_string());
+    let url = url.replace(server, &delaying_proxy(server.to_owned()).await.to_string());
     let db = AppDb::open(&url, at(0)).await.unwrap();
     // Two at once, since there are two connections.
-    let look = async || {
-        let looks = (0..2).map(|_| async { db.access_model().await.unwrap().version });
-        futures::future::join_all(looks).await
+    let read_versions = async || {
+        let reads = (0..2).map(|_| async { db.access_model().await.unwrap().version });
+        futures::future::join_all(reads).await
     };
     for version in 0..3 {
         // The first response confirms the connection, the second one that the snapshot has begun.
-        assert!(timeout(ON_ITS_WAY * 3 / 2, db.begin_read()).await.is_err());
+        assert!(timeout(RESPONSE_DELAY * 3 / 2, db.begin_read()).await.is_err());
         // The response has arrived, and the connection is back in the pool.
-        tokio::time::sleep(ON_ITS_WAY * 5).await;
-        assert_eq!(look().await, [version; 2]);
+        tokio::time::sleep(RESPONSE_DELAY * 5).await;
+        assert_eq!(read_versions().await, [version; 2]);
         let mut tx = replica.begin_write().await.unwrap();
         let model = AccessModel { version: version + 1, ..AccessModel::default() };
         tx.insert_access_model(&model, at(1), ("u1", "Ada")).await.unwrap();
         tx.commit().await.unwrap();
         // The connections just used are back in the pool, too; otherwise the pool would open new ones.
-        tokio::time::sleep(ON_ITS_WAY * 5).await;
-        assert_eq!(look().await, [version + 1; 2], "the replaced version");
+        tokio::time::sleep(RESPONSE_DELAY * 5).await;
+        assert_eq!(read_versions().await, [version + 1; 2], "the replaced version");
         assert_eq!(db.begin_read().await.unwrap().access_model().await.unwrap(), model);
     }
 }

@@ -40,11 +40,11 @@ async fn prune(db: &AppDb, before: i64, limit: u32) -> Result<Option<PrunedAudit
 }
 
 /// Returns the numbers of the entries still in the log, oldest first, without removals. Also checks the chain.
-async fn left(db: &AppDb) -> Vec<u64> {
+async fn remaining_entries(db: &AppDb) -> Vec<u64> {
     let mut tx = db.begin_read().await.unwrap();
     let verified = tx.verify_audit(|_, _| ()).await.unwrap().unwrap();
     let entries = tx.audit_records(&AuditFilter::default(), 10_000).await.unwrap();
-    let first = verified.first.map_or(u64::MAX, |place| place.sequence);
+    let first = verified.first.map_or(u64::MAX, |position| position.sequence);
     assert_eq!(verified.anchor.0 + 1, first);
     assert_eq!(verified.last.unwrap().sequence, verified.head.0);
     assert_eq!(verified.records, verified.head.0 - verified.anchor.0);
@@ -64,15 +64,15 @@ async fn only_a_complete_prefix_is_removed(fixture: &Fixture) {
     assert_eq!(prune(&db, 1, 100).await.unwrap(), None);
     let pruned = prune(&db, 5, 100).await.unwrap().unwrap();
     assert_eq!((pruned.through, pruned.removed), (2, 2));
-    assert_eq!(left(&db).await, [3, 4, 5], "the fourth is old, but newer ones precede it");
+    assert_eq!(remaining_entries(&db).await, [3, 4, 5], "the fourth is old, but newer ones precede it");
     assert_eq!(prune(&db, 5, 100).await.unwrap(), None);
     assert_eq!(prune(&db, 10, 100).await.unwrap().unwrap().through, 4);
-    assert_eq!(left(&db).await, [5]);
+    assert_eq!(remaining_entries(&db).await, [5]);
     // All records may be removed except that of this very removal.
     assert_eq!(prune(&db, 200 * HOUR, 100).await.unwrap().unwrap().through, 7);
-    assert_eq!(left(&db).await, [0_u64; 0]);
+    assert_eq!(remaining_entries(&db).await, [0_u64; 0]);
     append(&db, record("done", 11, None, "success")).await;
-    assert_eq!(left(&db).await, [9], "numbers go on");
+    assert_eq!(remaining_entries(&db).await, [9], "numbers go on");
     let mut tx = db.begin_read().await.unwrap();
     let (sequence, hash) = tx.audit_head().await.unwrap();
     assert_eq!(tx.audit_hash(sequence).await.unwrap(), Some(hash));
@@ -88,9 +88,9 @@ async fn a_completion_may_be_left_behind(fixture: &Fixture) {
     append(&db, record("traces.query", 20, Some(slow), "success")).await;
     append(&db, record("done", 21, None, "success")).await;
     assert_eq!(prune(&db, 10, 100).await.unwrap().unwrap().through, 4);
-    assert_eq!(left(&db).await, [6], "the completion of `slow` is no entry");
+    assert_eq!(remaining_entries(&db).await, [6], "the completion of `slow` is no entry");
     assert_eq!(prune(&db, 21, 100).await.unwrap().unwrap().through, 5);
-    assert_eq!(left(&db).await, [6]);
+    assert_eq!(remaining_entries(&db).await, [6]);
 }
 
 async fn a_limit_bounds_each_removal(fixture: &Fixture) {
@@ -107,10 +107,10 @@ async fn a_limit_bounds_each_removal(fixture: &Fixture) {
     let mut removed = Vec::new();
     while let Some(pruned) = prune(&db, 12, 3).await.unwrap() {
         removed.push(pruned.removed);
-        left(&db).await;
+        remaining_entries(&db).await;
     }
     assert_eq!(removed, [3, 3, 3, 2]);
-    assert_eq!(left(&db).await, [12]);
+    assert_eq!(remaining_entries(&db).await, [12]);
 }
 
 async fn large_records_are_removed_in_batches(fixture: &Fixture) {
@@ -136,12 +136,12 @@ async fn overlapping_reads_are_removed_in_batches(fixture: &Fixture) {
         open = next;
     }
     append(&db, record("traces.query", 20, Some(open), "success")).await;
-    let mut shown = left(&db).await;
+    let mut shown = remaining_entries(&db).await;
     assert_eq!(shown.len(), 21);
     while let Some(pruned) = prune(&db, 21, 4).await.unwrap() {
         assert!(pruned.removed <= 4, "{pruned:?}");
         shown.retain(|entry| *entry > pruned.through);
-        assert_eq!(left(&db).await, shown);
+        assert_eq!(remaining_entries(&db).await, shown);
         let mut tx = db.begin_read().await.unwrap();
         let entries = tx.audit_records(&AuditFilter::default(), 100).await.unwrap();
         assert!(
@@ -161,7 +161,7 @@ async fn reads_that_may_be_running_are_kept(fixture: &Fixture) {
     let crashed = append(&db, record("traces.query", HOUR, None, "unknown")).await;
     let pruned = prune(&db, HOUR + 1, 100).await.unwrap().unwrap();
     assert_eq!(pruned.through, 3, "complete now, and so old enough");
-    assert_eq!(left(&db).await, [crashed]);
+    assert_eq!(remaining_entries(&db).await, [crashed]);
     assert_eq!(prune(&db, 2 * HOUR, 100).await.unwrap(), None);
     let pruned = prune(&db, 2 * HOUR + 1, 100).await.unwrap().unwrap();
     assert_eq!(pruned.through, crashed, "a record that a crash left incomplete is removed eventually");
@@ -210,7 +210,7 @@ async fn tampered_records_are_not_removed(fixture: &Fixture) {
     assert_eq!(pruned.through, 4);
     let verified = db.begin_read().await.unwrap().verify_audit(|_, _| ()).await.unwrap().unwrap();
     let newest = verified.newest_removal.unwrap();
-    assert_eq!((verified.removals, newest.recorded.sequence, newest.removed), (1, 7, pruned));
+    assert_eq!((verified.removals, newest.record.sequence, newest.removed), (1, 7, pruned));
 }
 
 async fn two_replicas_prune_at_once(fixture: &Fixture) {
@@ -238,6 +238,6 @@ async fn two_replicas_prune_at_once(fixture: &Fixture) {
         removed += replica.await.unwrap();
     }
     assert_eq!(removed, 40, "each record once");
-    let kept = left(&db).await;
+    let kept = remaining_entries(&db).await;
     assert_eq!(kept[..20], (41..=60).collect::<Vec<u64>>(), "nothing that is newer went");
 }

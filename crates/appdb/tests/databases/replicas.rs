@@ -155,7 +155,7 @@ async fn readers_do_not_wait_for_writers_who_gave_up(fixture: &Fixture) {
         begun.elapsed()
     };
     // Time on this machine without writers.
-    let usual = read().await;
+    let baseline = read().await;
     other.execute(lock).await.unwrap();
     // Writers arrive one after another and time out one after another, each while the next one is waiting.
     let writers = (0..12).map(|number| {
@@ -169,7 +169,7 @@ async fn readers_do_not_wait_for_writers_who_gave_up(fixture: &Fixture) {
         assert!(matches!(refused, Err(DbError::Unavailable(_))), "{refused:?}");
     }
     let took = read().await;
-    assert!(took < usual + Duration::from_secs(1), "{took:?}, and {usual:?} without writers");
+    assert!(took < baseline + Duration::from_secs(1), "{took:?}, and {baseline:?} without writers");
     // They must not delay the next writer either.
     other.execute(unlock).await.unwrap();
     add_user(&db, "u1", "ada", &[]).await.unwrap();
@@ -177,12 +177,12 @@ async fn readers_do_not_wait_for_writers_who_gave_up(fixture: &Fixture) {
 
 async fn a_busy_user_has_one_place_in_the_writer_queue(fixture: &Fixture) {
     let db = fixture.open().await;
-    let (order, mut came) = tokio::sync::mpsc::unbounded_channel();
+    let (order, mut arrivals) = tokio::sync::mpsc::unbounded_channel();
     let writing = db.begin_write().await.unwrap();
     let write = |name: &'static str| {
         let (db, order) = (db.clone(), order.clone());
         tokio::spawn(async move {
-            let mut tx = db.begin_write_of(name, Duration::from_secs(20)).await.unwrap();
+            let mut tx = db.begin_queued_write(name, Duration::from_secs(20)).await.unwrap();
             tx.append_audit(&record(name, 0, None, "success")).await.unwrap();
             tx.commit().await.unwrap();
             order.send(name).unwrap();
@@ -201,13 +201,13 @@ async fn a_busy_user_has_one_place_in_the_writer_queue(fixture: &Fixture) {
     for writer in writers {
         writer.await.unwrap();
     }
-    let order: Vec<&str> = std::iter::from_fn(|| came.try_recv().ok()).collect();
+    let order: Vec<&str> = std::iter::from_fn(|| arrivals.try_recv().ok()).collect();
     let before = order.iter().position(|name| *name == "bob").unwrap();
     assert!(before <= 1, "{before} of ada's wrote before bob");
     // A writer that cannot begin in time gets an error, also if it waits only for writes with the same name.
-    let writing = db.begin_write_of("ada", Duration::from_secs(20)).await.unwrap();
-    let refused = db.begin_write_of("ada", Duration::from_millis(100)).await.map(drop);
+    let writing = db.begin_queued_write("ada", Duration::from_secs(20)).await.unwrap();
+    let refused = db.begin_queued_write("ada", Duration::from_millis(100)).await.map(drop);
     assert!(matches!(refused, Err(DbError::Unavailable(_))), "{refused:?}");
     drop(writing);
-    db.begin_write_of("ada", Duration::from_secs(20)).await.unwrap().commit().await.unwrap();
+    db.begin_queued_write("ada", Duration::from_secs(20)).await.unwrap().commit().await.unwrap();
 }

@@ -54,7 +54,7 @@ const PINNED: [Step; 5] = [
             "eed17b1203cea91293f99f9c4067a31d1f8e8ca3f46064e53de2134a50ffd9b1",
             "95d9a116bb1c9376f3f85fa08c8e3c20a5d0abe693937c43ba8a3162aa279714",
         ],
-        rows: rows::NARROWED_KEYS,
+        rows: rows::SCOPED_KEYS,
     },
     Step {
         name: "history",
@@ -82,14 +82,14 @@ const AUDIT_ANCHOR: usize = 3;
 const HISTORY: usize = 4;
 
 /// A database that has only the first migrations, with data from programs of each of these versions.
-struct Earlier {
+struct EarlierDatabase {
     fixture: Fixture,
     steps: usize,
     /// Whether its audit log has been pruned.
     is_pruned: bool,
 }
 
-impl Earlier {
+impl EarlierDatabase {
     async fn make(fixture: Fixture, steps: usize, is_pruned: bool) -> Self {
         let mut statements = vec![
             "CREATE TABLE schema_migrations (version BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL, \
@@ -172,8 +172,8 @@ async fn check_history(db: &AppDb, steps: usize) {
     let last = tx.change_number().await.unwrap();
     assert_eq!(tx.model_state(Some(last)).await.unwrap().as_ref(), Some(&now));
     let first = ModelState { tests: String::new(), ..now };
-    let told = tx.model_state(Some(1)).await.unwrap();
-    assert_eq!(told, Some(first), "the history begins with the stored model");
+    let reported = tx.model_state(Some(1)).await.unwrap();
+    assert_eq!(reported, Some(first), "the history begins with the stored model");
 }
 
 /// Checks the pins against a new database: an added or edited migration fails here.
@@ -198,7 +198,7 @@ async fn an_earlier_schema_is_brought_up_to_date(fixture: &Fixture) {
                 Fixture::Sqlite { .. } => Fixture::sqlite(),
                 Fixture::Postgres(_) => Fixture::postgres(),
             };
-            Earlier::make(empty, steps, is_pruned).await.check().await;
+            EarlierDatabase::make(empty, steps, is_pruned).await.check().await;
         }
     }
 }

@@ -63,7 +63,7 @@ unsafe impl Sync for Chunk {}
 
 impl Chunk {
     /// Takes ownership of a result; converts a result with an error into that error.
-    fn checked(raw: RawResult, api: &'static Api) -> Result<Self, EngineError> {
+    fn from_raw(raw: RawResult, api: &'static Api) -> Result<Self, EngineError> {
         if raw.is_null() {
             return Err(EngineError::local("the engine returned no result"));
         }
@@ -159,12 +159,12 @@ pub struct Engine {
     api: &'static Api,
     arguments: Vec<CString>,
     /// Connections must not be opened and closed concurrently. Contains the connection that is kept open.
-    gate: Mutex<Option<RawKept>>,
+    connection_lock: Mutex<Option<KeptConnection>>,
 }
 
-struct RawKept(*mut RawConnection);
+struct KeptConnection(*mut RawConnection);
 // SAFETY: the pointer is only used to close the connection, under the gate's lock.
-unsafe impl Send for RawKept {}
+unsafe impl Send for KeptConnection {}
 
 impl Engine {
     /// Loads the library and starts the engine on a data directory.
@@ -193,19 +193,19 @@ impl Engine {
                     .map_err(|_| EngineError::local("the data directory's path holds a NUL byte"))
             })
             .collect::<Result<Vec<_>, _>>()?;
-        let engine = Arc::new(Self { api, arguments, gate: Mutex::new(None) });
+        let engine = Arc::new(Self { api, arguments, connection_lock: Mutex::new(None) });
         let kept = engine.connect_raw(&mut engine.lock())?;
-        *engine.lock() = Some(RawKept(kept));
+        *engine.lock() = Some(KeptConnection(kept));
         Ok(engine)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<RawKept>> {
-        self.gate.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Option<KeptConnection>> {
+        self.connection_lock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn connect_raw(
         &self,
-        _gate: &mut MutexGuard<'_, Option<RawKept>>,
+        _guard: &mut MutexGuard<'_, Option<KeptConnection>>,
     ) -> Result<*mut RawConnection, EngineError> {
         let mut pointers: Vec<*mut c_char> =
             self.arguments.iter().map(|argument| argument.as_ptr().cast_mut()).collect();
@@ -228,8 +228,8 @@ impl Engine {
     /// Closes the kept connection and stops the engine's threads, so that tables are closed in order. Does nothing
     /// while another connection is open.
     pub fn shutdown(&self) {
-        let mut gate = self.lock();
-        if let Some(RawKept(raw)) = gate.take() {
+        let mut connection_lock = self.lock();
+        if let Some(KeptConnection(raw)) = connection_lock.take() {
             // SAFETY: closed exactly once; `shutdown` itself checks for open connections.
             unsafe {
                 (self.api.close)(raw);
@@ -256,7 +256,7 @@ impl Connection {
 
     /// Runs one or several statements to completion and returns the whole output.
     pub fn query(&mut self, query: Query<'_>) -> Result<Chunk, EngineError> {
-        Chunk::checked(query.call(self.engine.api.query, self.handle()), self.engine.api)
+        Chunk::from_raw(query.call(self.engine.api.query, self.handle()), self.engine.api)
     }
 
     /// As [`Self::query`], for an internal statement without parameters.
@@ -265,7 +265,7 @@ impl Connection {
     }
 
     /// Analyses a text with the engine's parser, without running it.
-    pub fn classify(&mut self, text: &[u8]) -> Result<Class, EngineError> {
+    pub fn classify(&mut self, text: &[u8]) -> Result<QueryClass, EngineError> {
         let size = u32::try_from(size_of::<RawAnalysis>()).unwrap_or(0);
         let mut analysis = RawAnalysis { struct_size: size, ..RawAnalysis::default() };
         // SAFETY: the text is paired with its length; the report is as large as its first field says.
@@ -284,18 +284,18 @@ impl Connection {
             return Err(EngineError::local("the engine cannot classify the statement"));
         }
         Ok(match (analysis.statement_count, analysis.query_class) {
-            (1, 0) => Class::Reads,
-            (1, 1 | 2) => Class::Writes,
-            (1, 3) => Class::Controls,
-            _ => Class::NotOneStatement,
+            (1, 0) => QueryClass::Read,
+            (1, 1 | 2) => QueryClass::Write,
+            (1, 3) => QueryClass::Control,
+            _ => QueryClass::NotOneStatement,
         })
     }
 
-    /// Returns the error for a text of [`Class::NotOneStatement`]. The engine's streaming call parses the text first
+    /// Returns the error for a text of [`QueryClass::NotOneStatement`]. The engine's streaming call parses the text first
     /// and runs it only if it is exactly one statement.
     pub fn parse_error(&mut self, query: Query<'_>) -> EngineError {
         let api = self.engine.api;
-        match Chunk::checked(query.call(api.stream_query, self.handle()), api) {
+        match Chunk::from_raw(query.call(api.stream_query, self.handle()), api) {
             Err(error) if error.code != code::BAD_ARGUMENTS => error,
             _ => EngineError::new(code::SYNTAX_ERROR, "SYNTAX_ERROR", "Syntax error: send one statement"),
         }
@@ -322,7 +322,7 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        let _gate = self.engine.lock();
+        let _guard = self.engine.lock();
         // SAFETY: closed exactly once, and nothing borrows the connection any more.
         unsafe { (self.engine.api.close)(self.raw) }
     }
@@ -330,13 +330,13 @@ impl Drop for Connection {
 
 /// Class of a text according to the engine's parser.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Class {
+pub enum QueryClass {
     /// One statement that changes no data.
-    Reads,
+    Read,
     /// One statement that changes data.
-    Writes,
+    Write,
     /// One statement about the session, the process or files: `SET`, `USE`, `KILL`, `SYSTEM`, `INTO OUTFILE`.
-    Controls,
+    Control,
     /// No statement, several statements, or a syntax error.
     NotOneStatement,
 }
@@ -360,7 +360,7 @@ impl Insert<'_> {
     pub fn finish(self) -> Result<Progress, EngineError> {
         // SAFETY: `raw` is live until `drop`, which runs after this.
         let raw = unsafe { (self.api.stream_done)(self.raw) };
-        Ok(Chunk::checked(raw, self.api)?.progress())
+        Ok(Chunk::from_raw(raw, self.api)?.progress())
     }
 }
 

@@ -16,13 +16,13 @@ use super::output::{Frame, State, exception_text};
 use crate::error::EngineError;
 
 /// The response starts when this number of bytes is available; until then an error still gets its own status ...
-const HOLD_BACK_BYTES: usize = 1 << 20;
+const MAX_BUFFERED_BYTES: usize = 1 << 20;
 /// ... or when its first part has waited for this time.
-const HOLD_BACK_TIME: Duration = Duration::from_millis(50);
+const MAX_BUFFERED_TIME: Duration = Duration::from_millis(50);
 
 /// Values that the response headers need.
 #[derive(Debug, Clone)]
-pub struct Head {
+pub struct ResponseHead {
     /// `X-ClickHouse-Query-Id`
     pub query_id: String,
     /// `X-ClickHouse-Exception-Tag`
@@ -36,7 +36,7 @@ pub struct Head {
     /// Number of bytes to hold back; `None` for the default, which also has a time limit.
     pub buffer_size: Option<usize>,
     /// Whether the response is complete when its first frame arrives.
-    pub waited: bool,
+    pub is_complete: bool,
     /// Start of the request, for the running time in the summary.
     pub started: std::time::Instant,
 }
@@ -45,15 +45,15 @@ pub struct Head {
 /// disconnected.
 pub async fn answer<G: Send + 'static>(
     mut frames: mpsc::Receiver<Frame>,
-    head: Head,
+    head: ResponseHead,
     guard: G,
     flushes: Flushes,
 ) -> Response {
-    let mut held: Vec<Bytes> = Vec::new();
-    let mut held_bytes = 0_usize;
+    let mut buffered: Vec<Bytes> = Vec::new();
+    let mut buffered_bytes = 0_usize;
     let mut state = State::default();
     let mut deadline = None;
-    let limit = head.buffer_size.unwrap_or(HOLD_BACK_BYTES);
+    let limit = head.buffer_size.unwrap_or(MAX_BUFFERED_BYTES);
     loop {
         let received = match deadline {
             None => Ok(frames.recv().await),
@@ -61,19 +61,19 @@ pub async fn answer<G: Send + 'static>(
         };
         match received {
             Ok(Some(Frame::Data(bytes, now))) => {
-                held_bytes = held_bytes.saturating_add(bytes.len());
-                held.push(bytes);
+                buffered_bytes = buffered_bytes.saturating_add(bytes.len());
+                buffered.push(bytes);
                 state = now;
-                if held_bytes >= limit || head.waited {
+                if buffered_bytes >= limit || head.is_complete {
                     break;
                 }
                 if head.buffer_size.is_none() {
-                    deadline.get_or_insert_with(|| Instant::now() + HOLD_BACK_TIME);
+                    deadline.get_or_insert_with(|| Instant::now() + MAX_BUFFERED_TIME);
                 }
             }
             Ok(Some(Frame::End(now))) => {
                 drop(guard);
-                return with_headers(Body::from(held.concat()), &head, &now);
+                return with_headers(Body::from(buffered.concat()), &head, &now);
             }
             Ok(Some(Frame::Failed { error, .. })) => return failure(&error, &head),
             Ok(None) => {
@@ -85,54 +85,55 @@ pub async fn answer<G: Send + 'static>(
             Err(_waited_long_enough) => break,
         }
     }
-    let rest = Rest { held: held.into_iter(), frames, guard, at: At::Data, flushes };
-    let body = Body::from_stream(stream::unfold(rest, |mut rest| async move {
-        let item = rest.next().await?;
-        Some((item, rest))
+    let body_stream =
+        BodyStream { buffered: buffered.into_iter(), frames, guard, body_state: BodyState::Data, flushes };
+    let body = Body::from_stream(stream::unfold(body_stream, |mut body_stream| async move {
+        let item = body_stream.next().await?;
+        Some((item, body_stream))
     }));
     with_headers(body, &head, &state)
 }
 
-struct Rest<G> {
-    held: std::vec::IntoIter<Bytes>,
+struct BodyStream<G> {
+    buffered: std::vec::IntoIter<Bytes>,
     frames: mpsc::Receiver<Frame>,
     #[allow(dead_code)] // Held for its `drop`.
     guard: G,
-    at: At,
+    body_state: BodyState,
     flushes: Flushes,
 }
 
-enum At {
+enum BodyState {
     Data,
-    AfterTail,
+    AfterException,
     End,
 }
 
-impl<G> Rest<G> {
-    async fn next(&mut self) -> Option<Result<Bytes, BrokenOff>> {
-        if let Some(bytes) = self.held.next() {
+impl<G> BodyStream<G> {
+    async fn next(&mut self) -> Option<Result<Bytes, ResponseAborted>> {
+        if let Some(bytes) = self.buffered.next() {
             return Some(Ok(bytes));
         }
-        match self.at {
-            At::End => None,
-            At::AfterTail => {
-                self.at = At::End;
+        match self.body_state {
+            BodyState::End => None,
+            BodyState::AfterException => {
+                self.body_state = BodyState::End;
                 self.flushes.next().await;
-                Some(Err(BrokenOff))
+                Some(Err(ResponseAborted))
             }
-            At::Data => match self.frames.recv().await {
+            BodyState::Data => match self.frames.recv().await {
                 Some(Frame::Data(bytes, _)) => Some(Ok(bytes)),
                 Some(Frame::End(_)) => {
-                    self.at = At::End;
+                    self.body_state = BodyState::End;
                     None
                 }
                 Some(Frame::Failed { tail, .. }) => {
-                    self.at = At::AfterTail;
+                    self.body_state = BodyState::AfterException;
                     Some(Ok(tail))
                 }
                 None => {
-                    self.at = At::End;
-                    Some(Err(BrokenOff))
+                    self.body_state = BodyState::End;
+                    Some(Err(ResponseAborted))
                 }
             },
         }
@@ -141,9 +142,9 @@ impl<G> Rest<G> {
 
 #[derive(Debug, thiserror::Error)]
 #[error("the statement failed after its answer had begun")]
-struct BrokenOff;
+struct ResponseAborted;
 
-fn with_headers(body: Body, head: &Head, state: &State) -> Response {
+fn with_headers(body: Body, head: &ResponseHead, state: &State) -> Response {
     let mut response = Response::new(body);
     let format = state.format.as_deref().unwrap_or("TabSeparated");
     common_headers(&mut response, head, state);
@@ -159,7 +160,7 @@ fn with_headers(body: Body, head: &Head, state: &State) -> Response {
 }
 
 /// Builds a response that consists of an error.
-pub fn failure(error: &EngineError, head: &Head) -> Response {
+pub fn failure(error: &EngineError, head: &ResponseHead) -> Response {
     let mut response = Response::new(Body::from(exception_text(error, &head.version)));
     *response.status_mut() =
         StatusCode::from_u16(error.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -170,7 +171,7 @@ pub fn failure(error: &EngineError, head: &Head) -> Response {
     response
 }
 
-fn common_headers(response: &mut Response, head: &Head, state: &State) {
+fn common_headers(response: &mut Response, head: &ResponseHead, state: &State) {
     let progress = state.progress;
     let elapsed = head.started.elapsed().as_nanos();
     let summary = format!(

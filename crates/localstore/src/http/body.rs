@@ -8,7 +8,7 @@ use bytes::{Buf, Bytes};
 use futures::StreamExt;
 use tokio::sync::mpsc;
 
-use crate::running::Running;
+use crate::running::RunningQuery;
 
 /// Maximum number of buffered parts of a body; the connection waits when the engine is behind.
 const PARTS: usize = 8;
@@ -31,7 +31,7 @@ impl BodyReader {
 
 /// Starts a task that reads the body of a query. The task ends with the body, when the query is stopped, or when the
 /// reader is dropped.
-pub fn receive(body: Body, running: Arc<Running>) -> BodyReader {
+pub fn receive(body: Body, running: Arc<RunningQuery>) -> BodyReader {
     let (sender, parts) = mpsc::channel(PARTS);
     tokio::spawn(async move {
         let mut stream = body.into_data_stream();

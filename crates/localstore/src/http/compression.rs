@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn the_clients_order_decides() {
+    fn the_order_of_accept_encoding_decides() {
         assert_eq!(Encoding::accepted("br, lz4;q=0.5, gzip"), Encoding::Lz4);
         assert_eq!(Encoding::accepted("gzip;q=0, identity"), Encoding::Identity);
     }

@@ -24,14 +24,14 @@ use bytes::Bytes;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
-use self::answer::Head;
+use self::answer::ResponseHead;
 use self::connection::Flushes;
 use self::credentials::Credentials;
 use self::output::Output;
 use self::request::{Parameter, Request};
 use crate::error::{EngineError, code};
 use crate::execute::Job;
-use crate::running::{Registry, Stop};
+use crate::running::{Registry, StopReason};
 use crate::session::Sessions;
 
 /// Maximum length of a form field: ClickHouse's default of `http_max_field_value_size`, which a server takes from its
@@ -87,14 +87,14 @@ async fn statement(
         return (StatusCode::NOT_IMPLEMENTED, "Only GET and POST are supported\n").into_response();
     }
     let mut parameters = request::url_parameters(&parts.uri);
-    let mut head = Head {
+    let mut head = ResponseHead {
         query_id: String::new(),
         tag: crate::entropy::exception_tag(),
         version: server.version.clone(),
         timezone: server.timezone.clone(),
         content_encoding: None,
         buffer_size: None,
-        waited: false,
+        is_complete: false,
         started,
     };
     if parts.method != Method::POST && !parameters.iter().any(|(name, _)| name == "query") {
@@ -131,14 +131,14 @@ fn start(
     headers: &axum::http::HeaderMap,
     parameters: Vec<Parameter>,
     body: Option<Body>,
-    head: &mut Head,
+    head: &mut ResponseHead,
 ) -> Result<(mpsc::Receiver<output::Frame>, CancelOnDrop), EngineError> {
     let request = Request::read(method, headers, parameters)?;
     head.query_id.clone_from(&request.query_id);
     head.content_encoding = request.accept_encoding.header();
     head.buffer_size = request.buffer_size;
-    head.waited = request.wait_end_of_query;
-    let entry = server.registry.enter(&request.query_id)?;
+    head.is_complete = request.wait_end_of_query;
+    let entry = server.registry.register(&request.query_id)?;
     let io_error =
         |error: std::io::Error| EngineError::local(format_args!("cannot set up compression: {error}"));
     let (sender, frames) = mpsc::channel(ANSWER_PARTS);
@@ -155,10 +155,10 @@ fn start(
         None => body::BodyReader::complete(Bytes::new()),
     };
     let mark = entry.running.mark.clone();
-    let time_watch = watch_time(&server.registry, mark.clone(), request.setting("max_execution_time"));
-    let cancels = request.cancels_for_leavers();
+    let timeout_task = start_timeout(&server.registry, mark.clone(), request.setting("max_execution_time"));
+    let cancels = request.cancels_on_disconnect();
     let guard =
-        CancelOnDrop { cancels, registry: Arc::clone(&server.registry), marks: vec![mark], time_watch };
+        CancelOnDrop { cancels, registry: Arc::clone(&server.registry), marks: vec![mark], timeout_task };
     let job = Job {
         request,
         body: reader,
@@ -171,15 +171,15 @@ fn start(
 }
 
 /// Stops a query that the engine does not stop in time.
-fn watch_time(registry: &Arc<Registry>, mark: String, limit: Option<&[u8]>) -> Option<AbortHandle> {
+fn start_timeout(registry: &Arc<Registry>, mark: String, limit: Option<&[u8]>) -> Option<AbortHandle> {
     let seconds: f64 = std::str::from_utf8(limit?).ok()?.trim().parse().ok()?;
     let limit = Duration::try_from_secs_f64(seconds).ok().filter(|limit| !limit.is_zero())?;
     let registry = Arc::clone(registry);
-    let watch = tokio::spawn(async move {
+    let task = tokio::spawn(async move {
         tokio::time::sleep(limit.saturating_add(TIMEOUT_GRACE)).await;
-        registry.stop(&[mark], Stop::TimedOut);
+        registry.stop(&[mark], StopReason::TimedOut);
     });
-    Some(watch.abort_handle())
+    Some(task.abort_handle())
 }
 
 /// Cancels the query when the client disconnects, if the client requested that. The task of the connection drops this
@@ -190,7 +190,7 @@ struct CancelOnDrop {
     cancels: bool,
     registry: Arc<Registry>,
     marks: Vec<String>,
-    time_watch: Option<AbortHandle>,
+    timeout_task: Option<AbortHandle>,
 }
 
 impl Drop for CancelOnDrop {
@@ -198,9 +198,9 @@ impl Drop for CancelOnDrop {
         if !self.cancels {
             return;
         }
-        self.registry.stop(&self.marks, Stop::Cancelled);
-        if let Some(watch) = &self.time_watch {
-            watch.abort();
+        self.registry.stop(&self.marks, StopReason::Cancelled);
+        if let Some(task) = &self.timeout_task {
+            task.abort();
         }
     }
 }

@@ -45,19 +45,19 @@ pub struct Output {
     encoder: Option<Encoder>,
     spool: Option<tempfile::SpooledTempFile>,
     tag: String,
-    server: String,
+    engine_version: String,
     state: State,
-    broken: Option<EngineError>,
+    write_error: Option<EngineError>,
 }
 
 impl Output {
-    /// `tag` is the value of the response's `X-ClickHouse-Exception-Tag`, and `server` the engine's version.
+    /// `tag` is the value of the response's `X-ClickHouse-Exception-Tag`, and `engine_version` the engine's version.
     pub fn new(
         frames: mpsc::Sender<Frame>,
         encoding: Encoding,
         wait: bool,
         tag: String,
-        server: String,
+        engine_version: String,
     ) -> io::Result<Self> {
         let spool = wait.then(|| tempfile::SpooledTempFile::new(SPOOL_MEMORY_BYTES));
         Ok(Self {
@@ -66,9 +66,9 @@ impl Output {
             encoder: Some(Encoder::new(encoding)?),
             spool,
             tag,
-            server,
+            engine_version,
             state: State::default(),
-            broken: None,
+            write_error: None,
         })
     }
 
@@ -89,7 +89,7 @@ impl Output {
         }
         let encoded = match self.encoder.as_mut().map(|encoder| encoder.push(data)) {
             Some(Ok(encoded)) => encoded,
-            Some(Err(error)) => return self.break_off(&error),
+            Some(Err(error)) => return self.abort(&error),
             None => return false,
         };
         self.send(Bytes::from(encoded))
@@ -110,20 +110,20 @@ impl Output {
         match &mut self.spool {
             Some(spool) => match spool.write_all(&bytes) {
                 Ok(()) => true,
-                Err(error) => self.break_off(&error),
+                Err(error) => self.abort(&error),
             },
             None => self.frames.blocking_send(Frame::Data(bytes, self.state.clone())).is_ok(),
         }
     }
 
-    fn break_off(&mut self, error: &io::Error) -> bool {
-        self.broken = Some(EngineError::local(format_args!("cannot write the answer: {error}")));
+    fn abort(&mut self, error: &io::Error) -> bool {
+        self.write_error = Some(EngineError::local(format_args!("cannot write the answer: {error}")));
         false
     }
 
     /// Ends the response.
     pub fn finish(mut self, progress: Progress) {
-        if let Some(error) = self.broken.take() {
+        if let Some(error) = self.write_error.take() {
             return self.fail(error);
         }
         self.state.progress = progress;
@@ -160,8 +160,8 @@ impl Output {
 
     /// Ends the response with an error.
     pub fn fail(mut self, error: EngineError) {
-        let error = self.broken.take().unwrap_or(error);
-        let block = exception_block(&self.tag, &exception_text(&error, &self.server));
+        let error = self.write_error.take().unwrap_or(error);
+        let block = exception_block(&self.tag, &exception_text(&error, &self.engine_version));
         let tail =
             self.encoder.as_mut().and_then(|encoder| encoder.push(block.as_bytes()).ok()).unwrap_or_default();
         let _ = self.frames.blocking_send(Frame::Failed { error, tail: Bytes::from(tail) });
@@ -169,8 +169,8 @@ impl Output {
 }
 
 /// Returns the text of an error as ClickHouse sends it, with the version and a line break.
-pub fn exception_text(error: &EngineError, server: &str) -> String {
-    format!("{} (version {server} (embedded engine))\n", error.message.replace(['\0', '\r'], " "))
+pub fn exception_text(error: &EngineError, engine_version: &str) -> String {
+    format!("{} (version {engine_version} (embedded engine))\n", error.message.replace(['\0', '\r'], " "))
 }
 
 /// Returns the block that follows the data of a response that fails after it has started (since ClickHouse 25.11). The

@@ -166,7 +166,7 @@ impl Request {
     }
 
     /// Whether the query is cancelled when its client disconnects.
-    pub fn cancels_for_leavers(&self) -> bool {
+    pub fn cancels_on_disconnect(&self) -> bool {
         let reads = self.setting("readonly").is_some_and(|value| matches!(value, b"1" | b"2"));
         reads && self.setting("cancel_http_readonly_queries_on_client_close").is_some_and(is_on)
     }

@@ -117,14 +117,14 @@ fn write_json_string(out: &mut String, text: &str) {
 /// Returns the attributes in order. The last value for a key replaces the first one, in its position.
 pub fn deduplicated(attributes: &[KeyValue]) -> Vec<&KeyValue> {
     // Compares the stored texts: two keys that are not UTF-8 may become equal.
-    let mut places: HashMap<Cow<'_, str>, usize> = HashMap::with_capacity(attributes.len());
+    let mut positions: HashMap<Cow<'_, str>, usize> = HashMap::with_capacity(attributes.len());
     let mut kept: Vec<&KeyValue> = Vec::with_capacity(attributes.len());
     for attribute in attributes {
         let key = text(&attribute.key);
-        match places.get(&key).and_then(|place| kept.get_mut(*place)) {
+        match positions.get(&key).and_then(|position| kept.get_mut(*position)) {
             Some(slot) => *slot = attribute,
             None => {
-                places.insert(key, kept.len());
+                positions.insert(key, kept.len());
                 kept.push(attribute);
             }
         }

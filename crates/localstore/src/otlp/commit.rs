@@ -14,10 +14,10 @@ use crate::error::EngineError;
 /// Time that a small request waits for others.
 const GATHER_TIME: Duration = Duration::from_millis(20);
 /// Size from which an insert does not wait for more rows.
-const ENOUGH_BYTES: usize = 512 << 10;
+const FULL_GROUP_BYTES: usize = 512 << 10;
 const QUEUED_REQUESTS: usize = 64;
 
-struct Pending {
+struct CommitRequest {
     data: Vec<u8>,
     done: oneshot::Sender<Result<(), EngineError>>,
 }
@@ -25,7 +25,7 @@ struct Pending {
 /// Writes rows durably.
 #[derive(Clone)]
 pub struct Committer {
-    queue: mpsc::Sender<Pending>,
+    queue: mpsc::Sender<CommitRequest>,
 }
 
 impl Committer {
@@ -40,23 +40,23 @@ impl Committer {
     pub async fn commit(&self, data: Vec<u8>) -> Result<(), EngineError> {
         let (done, written) = oneshot::channel();
         let ended = || EngineError::local("the store is shutting down");
-        self.queue.send(Pending { data, done }).await.map_err(|_| ended())?;
+        self.queue.send(CommitRequest { data, done }).await.map_err(|_| ended())?;
         written.await.map_err(|_| ended())?
     }
 }
 
-async fn write_groups(engine: Arc<Engine>, statement: String, mut requests: mpsc::Receiver<Pending>) {
+async fn write_groups(engine: Arc<Engine>, statement: String, mut requests: mpsc::Receiver<CommitRequest>) {
     while let Some(first) = requests.recv().await {
         let mut bytes = first.data.len();
         let mut group = vec![first];
         let deadline = Instant::now() + GATHER_TIME;
-        while bytes < ENOUGH_BYTES {
+        while bytes < FULL_GROUP_BYTES {
             let Ok(Some(next)) = timeout_at(deadline, requests.recv()).await else { break };
             bytes = bytes.saturating_add(next.data.len());
             group.push(next);
         }
-        let (parts, waiting): (Vec<_>, Vec<_>) =
-            group.into_iter().map(|pending| (pending.data, pending.done)).unzip();
+        let (parts, senders): (Vec<_>, Vec<_>) =
+            group.into_iter().map(|request| (request.data, request.done)).unzip();
         let (engine, statement) = (Arc::clone(&engine), statement.clone());
         let written = tokio::task::spawn_blocking(move || insert(&engine, &statement, &parts)).await;
         let written = written.unwrap_or_else(|error| {
@@ -65,7 +65,7 @@ async fn write_groups(engine: Arc<Engine>, statement: String, mut requests: mpsc
         if let Err(error) = &written {
             tracing::warn!(%error, "cannot write spans");
         }
-        for done in waiting {
+        for done in senders {
             // The receiver is gone if the client has disconnected; its rows are written anyway.
             let _ = done.send(written.clone());
         }

@@ -196,7 +196,7 @@ pub struct Batch {
     /// In the sender's order.
     pub resources: Vec<ResourceSpans>,
     /// The rejected spans.
-    pub rejected: Rejected,
+    pub rejected: RejectedSpans,
 }
 
 /// The spans of one resource.
@@ -219,24 +219,24 @@ pub struct ScopeSpans {
 
 /// The rejected spans of a request.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Rejected {
+pub struct RejectedSpans {
     /// Number of spans. An unreadable list of spans counts as one.
     pub spans: i64,
     /// Position of the first rejected span, and the reason.
     pub reason: Option<String>,
 }
 
-impl Rejected {
+impl RejectedSpans {
     /// Counts rejected spans.
-    pub fn add(&mut self, spans: usize, place: &Place, reason: &impl fmt::Display) {
+    pub fn add(&mut self, spans: usize, position: &RequestPosition, reason: &impl fmt::Display) {
         self.spans = self.spans.saturating_add(i64::try_from(spans).unwrap_or(i64::MAX));
-        self.reason.get_or_insert_with(|| format!("{place}: {reason}"));
+        self.reason.get_or_insert_with(|| format!("{position}: {reason}"));
     }
 }
 
 /// A position in a request, with indexes from 0 as in a path into its JSON.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Place {
+pub struct RequestPosition {
     /// Index of the resource.
     pub resource: usize,
     /// Index of the scope within the resource.
@@ -245,7 +245,7 @@ pub struct Place {
     pub span: Option<usize>,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for RequestPosition {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "resourceSpans[{}]", self.resource)?;
         if let Some(scope) = self.scope {

@@ -5,7 +5,7 @@ pub mod commit;
 pub mod json;
 pub mod messages;
 #[cfg(test)]
-mod properties;
+mod property_tests;
 pub mod protobuf;
 pub mod request;
 pub mod rows;
@@ -26,23 +26,23 @@ use prost::Message;
 use tokio::sync::Semaphore;
 
 use self::commit::Committer;
-use self::messages::Rejected;
+use self::messages::RejectedSpans;
 use self::request::{Encoding, Refusal};
 use crate::http::guard;
 
 /// Maximum number of requests that are decoded concurrently; others wait.
-const DECODED_AT_ONCE: usize = 8;
+const MAX_CONCURRENT_DECODES: usize = 8;
 
 /// State shared by all requests.
 pub struct Receiver {
     committer: Committer,
-    decoding: Semaphore,
+    decode_permits: Semaphore,
 }
 
 impl Receiver {
     /// Creates a receiver that writes through `committer`.
     pub fn new(committer: Committer) -> Arc<Self> {
-        Arc::new(Self { committer, decoding: Semaphore::new(DECODED_AT_ONCE) })
+        Arc::new(Self { committer, decode_permits: Semaphore::new(MAX_CONCURRENT_DECODES) })
     }
 }
 
@@ -56,13 +56,13 @@ pub fn router(receiver: Arc<Receiver>, listen: SocketAddr) -> Router {
 
 async fn receive(State(receiver): State<Arc<Receiver>>, http_request: axum::extract::Request) -> Response {
     let (parts, body) = http_request.into_parts();
-    let encoding = match Encoding::of_request(&parts.headers) {
+    let encoding = match Encoding::from_headers(&parts.headers) {
         Ok(encoding) => encoding,
-        Err(refusal) => return refused(Encoding::Json, &refusal),
+        Err(refusal) => return error_response(Encoding::Json, &refusal),
     };
     match store(&receiver, &parts.headers, encoding, body).await {
         Ok(rejected) => respond(StatusCode::OK, encoding, &encode_success(encoding, rejected)),
-        Err(refusal) => refused(encoding, &refusal),
+        Err(refusal) => error_response(encoding, &refusal),
     }
 }
 
@@ -71,7 +71,7 @@ async fn store(
     headers: &axum::http::HeaderMap,
     encoding: Encoding,
     body: Body,
-) -> Result<Rejected, Refusal> {
+) -> Result<RejectedSpans, Refusal> {
     let gzip = request::is_gzip(headers)?;
     let limited = http_body_util::Limited::new(body, request::MAX_BODY_BYTES);
     let body = limited.collect().await.map_err(|error| {
@@ -82,7 +82,7 @@ async fn store(
         }
     })?;
     let body = body.to_bytes();
-    let permit = receiver.decoding.acquire().await;
+    let permit = receiver.decode_permits.acquire().await;
     let (rows, rejected) = tokio::task::spawn_blocking(move || {
         request::decode(encoding, gzip, body).map(|batch| (rows::write(&batch), batch.rejected))
     })
@@ -118,7 +118,7 @@ struct PartialSuccess {
     error_message: String,
 }
 
-fn encode_success(encoding: Encoding, rejected: Rejected) -> Vec<u8> {
+fn encode_success(encoding: Encoding, rejected: RejectedSpans) -> Vec<u8> {
     let partial =
         rejected.reason.map(|error_message| PartialSuccess { rejected_spans: rejected.spans, error_message });
     match (encoding, partial) {
@@ -141,7 +141,7 @@ struct RpcStatus {
     message: String,
 }
 
-fn refused(encoding: Encoding, refusal: &Refusal) -> Response {
+fn error_response(encoding: Encoding, refusal: &Refusal) -> Response {
     let body = match encoding {
         Encoding::Protobuf => {
             RpcStatus { code: refusal.rpc_code(), message: refusal.message.clone() }.encode_to_vec()

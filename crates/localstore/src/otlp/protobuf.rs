@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use prost::{DecodeError, Message};
 
-use super::messages::{Batch, Place, Resource, ResourceSpans, Scope, ScopeSpans, Span};
+use super::messages::{Batch, RequestPosition, Resource, ResourceSpans, Scope, ScopeSpans, Span};
 
 #[derive(Clone, PartialEq, Message)]
 struct RequestFrame {
@@ -35,44 +35,44 @@ struct ScopeFrame {
 pub fn read(body: Bytes) -> Result<Batch, DecodeError> {
     let mut batch = Batch::default();
     for (resource, bytes) in RequestFrame::decode(body)?.resource_spans.into_iter().enumerate() {
-        read_resource(&mut batch, Place { resource, ..Place::default() }, bytes);
+        read_resource(&mut batch, RequestPosition { resource, ..RequestPosition::default() }, bytes);
     }
     Ok(batch)
 }
 
-fn read_resource(batch: &mut Batch, place: Place, bytes: Bytes) {
+fn read_resource(batch: &mut Batch, position: RequestPosition, bytes: Bytes) {
     let frame = match ResourceFrame::decode(bytes) {
         Ok(frame) => frame,
-        Err(error) => return batch.rejected.add(1, &place, &error),
+        Err(error) => return batch.rejected.add(1, &position, &error),
     };
     let resource = merged::<Resource>(frame.resource);
     let mut scopes = Vec::with_capacity(frame.scope_spans.len());
     for (scope, bytes) in frame.scope_spans.into_iter().enumerate() {
-        let place = Place { scope: Some(scope), ..place };
+        let position = RequestPosition { scope: Some(scope), ..position };
         let mut frame = ScopeFrame::default();
         let framed = frame.merge(bytes);
         let spans = frame.spans.len();
         let scope = framed.and_then(|()| merged::<Scope>(frame.scope));
         match (&resource, scope) {
-            (Ok(_), Ok(scope)) => scopes.push(read_spans(batch, place, scope, frame.spans)),
+            (Ok(_), Ok(scope)) => scopes.push(read_spans(batch, position, scope, frame.spans)),
             // The spans cannot be stored without their resource.
-            (Err(error), _) => batch.rejected.add(spans, &place, error),
-            (_, Err(error)) => batch.rejected.add(spans.max(1), &place, &error),
+            (Err(error), _) => batch.rejected.add(spans, &position, error),
+            (_, Err(error)) => batch.rejected.add(spans.max(1), &position, &error),
         }
     }
     batch.resources.extend(resource.ok().map(|resource| ResourceSpans { resource, scopes }));
 }
 
-fn read_spans(batch: &mut Batch, place: Place, scope: Scope, encoded: Vec<Bytes>) -> ScopeSpans {
+fn read_spans(batch: &mut Batch, position: RequestPosition, scope: Scope, encoded: Vec<Bytes>) -> ScopeSpans {
     let mut spans = Vec::with_capacity(encoded.len());
     for (span, bytes) in encoded.into_iter().enumerate() {
-        let place = Place { span: Some(span), ..place };
+        let position = RequestPosition { span: Some(span), ..position };
         match Span::decode(bytes) {
             Ok(span) => match span.check() {
                 Ok(()) => spans.push(span),
-                Err(reason) => batch.rejected.add(1, &place, &reason),
+                Err(reason) => batch.rejected.add(1, &position, &reason),
             },
-            Err(error) => batch.rejected.add(1, &place, &error),
+            Err(error) => batch.rejected.add(1, &position, &error),
         }
     }
     ScopeSpans { scope, spans }

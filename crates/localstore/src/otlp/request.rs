@@ -57,7 +57,7 @@ impl Refusal {
 
 impl Encoding {
     /// Returns the encoding in the request's `Content-Type`.
-    pub fn of_request(headers: &HeaderMap) -> Result<Self, Refusal> {
+    pub fn from_headers(headers: &HeaderMap) -> Result<Self, Refusal> {
         let value =
             headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         match value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase().as_str() {

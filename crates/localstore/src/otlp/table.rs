@@ -10,24 +10,24 @@ pub const TABLE: &str = "otel_traces";
 
 /// Table settings. Acknowledged spans must survive a crash: parts are synced when they are written and when a merge
 /// replaces them.
-const DURABLE: &str = "fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1";
+const DURABILITY_SETTINGS: &str = "fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1";
 
 /// Returns a quoted identifier.
-pub fn quoted(name: &str) -> String {
+pub fn quote_identifier(name: &str) -> String {
     format!("`{}`", name.replace('\\', "\\\\").replace('`', "\\`"))
 }
 
 /// Creates the missing objects. An existing table keeps its columns, but is made durable.
 pub fn create(engine: &Arc<Engine>, database: &str) -> Result<(), EngineError> {
-    let database = quoted(database);
+    let database = quote_identifier(database);
     let mut connection = engine.connect()?;
     for statement in [
         format!("CREATE DATABASE IF NOT EXISTS {database}"),
         spans_table(&database),
         trace_index_table(&database),
         trace_index_view(&database),
-        format!("ALTER TABLE {database}.{TABLE} MODIFY SETTING {DURABLE}"),
-        format!("ALTER TABLE {database}.{TABLE}_trace_id_ts MODIFY SETTING {DURABLE}"),
+        format!("ALTER TABLE {database}.{TABLE} MODIFY SETTING {DURABILITY_SETTINGS}"),
+        format!("ALTER TABLE {database}.{TABLE}_trace_id_ts MODIFY SETTING {DURABILITY_SETTINGS}"),
     ] {
         connection.run(&statement)?;
     }
@@ -72,7 +72,7 @@ fn spans_table(database: &str) -> String {
         ) ENGINE = MergeTree
         PARTITION BY toDate(Timestamp)
         ORDER BY (ServiceName, SpanName, toDateTime(Timestamp))
-        SETTINGS index_granularity = 8192, ttl_only_drop_parts = 1, {DURABLE}"
+        SETTINGS index_granularity = 8192, ttl_only_drop_parts = 1, {DURABILITY_SETTINGS}"
     )
 }
 
@@ -86,7 +86,7 @@ fn trace_index_table(database: &str) -> String {
         ) ENGINE = MergeTree
         PARTITION BY toDate(Start)
         ORDER BY (TraceId, Start)
-        SETTINGS index_granularity = 8192, ttl_only_drop_parts = 1, {DURABLE}"
+        SETTINGS index_granularity = 8192, ttl_only_drop_parts = 1, {DURABILITY_SETTINGS}"
     )
 }
 
@@ -104,6 +104,6 @@ pub fn insert_statement(database: &str) -> String {
         "INSERT INTO {}.{TABLE} (Timestamp, TraceId, SpanId, ParentSpanId, TraceState, SpanName, SpanKind, ServiceName, ResourceAttributes, \
          ScopeName, ScopeVersion, SpanAttributes, Duration, StatusCode, StatusMessage, Events.Timestamp, Events.Name, Events.Attributes, \
          Links.TraceId, Links.SpanId, Links.TraceState, Links.Attributes)",
-        quoted(database)
+        quote_identifier(database)
     )
 }

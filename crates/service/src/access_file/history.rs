@@ -90,7 +90,7 @@ impl Service {
         let mut tx = self.db().begin_read().await?;
         let change = tx.change(number).await?.ok_or(missing)?;
         let state = known(tx.model_state(Some(number)).await?)?;
-        let [before, after] = known(tx.change_sides(number).await?)?;
+        let [before, after] = known(tx.states_around_change(number).await?)?;
         drop(tx);
         blocking(move || {
             let changes = if number == FIRST { Vec::new() } else { changes::between(&before, &after) };

@@ -71,7 +71,7 @@ impl Population<'_> {
     }
 
     fn among<'k>(&self, kinds: &'k AttributeKinds) -> &'k BTreeSet<AttributeKind> {
-        if self.holders.is_some() { &kinds.of_holders } else { &kinds.all }
+        if self.holders.is_some() { &kinds.with_role } else { &kinds.all }
     }
 
     fn missing(&self, attribute: &AttributeUse) -> Diagnostic {

@@ -6,58 +6,58 @@ use rustix::fs::Access;
 use tracewarden_model::Binding;
 use tracewarden_service::{AppDb, DbError, DbInspection, SchemaState};
 
-use super::{Finding, GUIDE, private};
+use super::{Finding, GUIDE, check_permissions};
 use crate::configuration::Configuration;
 use crate::first_start::InitialPassword;
 
 /// The trace source, as far as the application database shows it.
 #[derive(Debug)]
-pub(super) enum Bound {
-    To(Box<Binding>),
-    Nothing,
+pub(super) enum TraceSource {
+    Bound(Box<Binding>),
+    Unbound,
     /// The database could not be read.
     Unknown,
 }
 
-impl Bound {
+impl TraceSource {
     pub(super) fn binding(&self) -> Option<&Binding> {
         match self {
-            Self::To(binding) => Some(binding),
-            Self::Nothing | Self::Unknown => None,
+            Self::Bound(binding) => Some(binding),
+            Self::Unbound | Self::Unknown => None,
         }
     }
 }
 
 /// Contents of the application database that other checks need.
 struct Contents {
-    bound: Bound,
+    trace_source: TraceSource,
     /// Whether the next start creates the first administrator.
     without_users: bool,
 }
 
 impl Contents {
-    const NONE: Self = Self { bound: Bound::Nothing, without_users: true };
-    const UNKNOWN: Self = Self { bound: Bound::Unknown, without_users: false };
+    const NONE: Self = Self { trace_source: TraceSource::Unbound, without_users: true };
+    const UNKNOWN: Self = Self { trace_source: TraceSource::Unknown, without_users: false };
 }
 
 /// Adds the findings on the application database.
-pub(super) async fn look(configuration: &Configuration, findings: &mut Vec<Finding>) -> Bound {
+pub(super) async fn check(configuration: &Configuration, findings: &mut Vec<Finding>) -> TraceSource {
     let contents = contents(configuration, findings).await;
     if contents.without_users && configuration.admin_password_hash.is_none() {
-        findings.push(first_password(configuration));
+        findings.push(check_initial_password(configuration));
     }
-    contents.bound
+    contents.trace_source
 }
 
 /// Checks that the first administrator's password can be written to a file. `check-config` itself usually runs on a
 /// terminal, but the service usually runs without one.
-fn first_password(configuration: &Configuration) -> Finding {
-    match InitialPassword::look(configuration) {
+fn check_initial_password(configuration: &Configuration) -> Finding {
+    match InitialPassword::check(configuration) {
         Ok(path) => Finding::ok(format!(
             "first administrator: without a terminal, the generated password goes into `{}`",
             path.display()
         )),
-        Err(why) => Finding::error(format!("first administrator: {why}")),
+        Err(reason) => Finding::error(format!("first administrator: {reason}")),
     }
 }
 
@@ -65,10 +65,10 @@ async fn contents(configuration: &Configuration, findings: &mut Vec<Finding>) ->
     let url = configuration.database_url.expose();
     if let Some(path) = AppDb::file(url) {
         if !path.exists() {
-            findings.push(absent(&path));
+            findings.push(missing_file(&path));
             return Contents::NONE;
         }
-        findings.push(private(&path, "is the application database"));
+        findings.push(check_permissions(&path, "is the application database"));
         if rustix::fs::access(&path, Access::WRITE_OK).is_err() {
             findings.push(Finding::error(format!(
                 "application database: the user who runs this check cannot write `{}`: run it as the \
@@ -89,13 +89,15 @@ async fn contents(configuration: &Configuration, findings: &mut Vec<Finding>) ->
             return Contents::UNKNOWN;
         }
     };
-    findings.extend(say(&inspection));
+    findings.extend(describe(&inspection));
     match inspection.schema {
         SchemaState::Current => {}
         SchemaState::Absent => return Contents::NONE,
-        SchemaState::Older(_) | SchemaState::Foreign(_) | SchemaState::Hidden => return Contents::UNKNOWN,
+        SchemaState::Outdated(_) | SchemaState::Incompatible(_) | SchemaState::PermissionDenied => {
+            return Contents::UNKNOWN;
+        }
     }
-    if !inspection.missing_rights.is_empty() {
+    if !inspection.missing_privileges.is_empty() {
         return Contents::UNKNOWN;
     }
     match read(url).await {
@@ -110,7 +112,7 @@ async fn contents(configuration: &Configuration, findings: &mut Vec<Finding>) ->
 }
 
 /// Describes the result of an inspection for the operator.
-fn say(inspection: &DbInspection) -> Vec<Finding> {
+fn describe(inspection: &DbInspection) -> Vec<Finding> {
     let mut findings = Vec::new();
     let product = &inspection.product;
     findings.push(match &inspection.schema {
@@ -118,18 +120,18 @@ fn say(inspection: &DbInspection) -> Vec<Finding> {
         SchemaState::Absent => {
             Finding::ok(format!("application database: {product}, empty; the next start creates its tables"))
         }
-        SchemaState::Older(steps) => Finding::warning(format!(
+        SchemaState::Outdated(steps) => Finding::warning(format!(
             "application database: {product}, schema {steps} step(s) behind; the next start applies them: \
              make a backup, and stop older versions of the service first"
         )),
-        SchemaState::Foreign(reason) => {
+        SchemaState::Incompatible(reason) => {
             Finding::error(format!("application database: {product}, not usable by this version: {reason}"))
         }
-        SchemaState::Hidden => Finding::error(format!(
+        SchemaState::PermissionDenied => Finding::error(format!(
             "application database: {product}, but the role of `database_url` cannot read its tables"
         )),
     });
-    findings.extend(inspection.missing_rights.iter().map(|statement| {
+    findings.extend(inspection.missing_privileges.iter().map(|statement| {
         Finding::error(format!(
             "application database: the role of `database_url` lacks rights; as the owner, run `{statement}`"
         ))
@@ -151,7 +153,7 @@ fn say(inspection: &DbInspection) -> Vec<Finding> {
     findings
 }
 
-fn absent(path: &Path) -> Finding {
+fn missing_file(path: &Path) -> Finding {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if directory.is_dir() && rustix::fs::access(directory, Access::WRITE_OK | Access::EXEC_OK).is_err() {
         Finding::error(format!(
@@ -179,8 +181,9 @@ async fn read(url: &str) -> Result<Contents, DbError> {
     let without_users = tx.users("", 1).await?.is_empty();
     drop(tx);
     db.close().await;
-    let bound = model.binding.map_or(Bound::Nothing, |binding| Bound::To(Box::new(binding)));
-    Ok(Contents { bound, without_users })
+    let trace_source =
+        model.binding.map_or(TraceSource::Unbound, |binding| TraceSource::Bound(Box::new(binding)));
+    Ok(Contents { trace_source, without_users })
 }
 
 #[cfg(test)]
@@ -190,7 +193,7 @@ mod tests {
     fn lines(schema: SchemaState, encrypted: Option<bool>, superuser: bool) -> Vec<String> {
         let product = "PostgreSQL 15".to_owned();
         let findings =
-            say(&DbInspection { product, schema, encrypted, superuser, missing_rights: Vec::new() });
+            describe(&DbInspection { product, schema, encrypted, superuser, missing_privileges: Vec::new() });
         findings.iter().map(Finding::to_string).collect()
     }
 

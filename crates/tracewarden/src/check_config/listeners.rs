@@ -17,16 +17,17 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 const ANSWER_BYTES_MAX: u64 = 64 * 1024;
 
 /// Adds a finding for each listener. It binds the address for a moment and accepts no connection.
-pub(super) async fn look(configuration: &Configuration, findings: &mut Vec<Finding>) {
+pub(super) async fn check(configuration: &Configuration, findings: &mut Vec<Finding>) {
     // To recognise a running Tracewarden: its metric names are unique to it. The body of `/healthz` is short and not
     // unique, but every answer of the service has this request id header.
-    findings.extend(one("listen", configuration.listen, "/healthz", "x-request-id: ").await);
+    findings.extend(check_listener("listen", configuration.listen, "/healthz", "x-request-id: ").await);
     if let Some(address) = configuration.metrics_listen {
-        findings.extend(one("metrics_listen", address, "/metrics", "tracewarden_build_info").await);
+        findings
+            .extend(check_listener("metrics_listen", address, "/metrics", "tracewarden_build_info").await);
     }
 }
 
-async fn one(setting: &str, address: SocketAddr, path: &str, mark: &str) -> Option<Finding> {
+async fn check_listener(setting: &str, address: SocketAddr, path: &str, marker: &str) -> Option<Finding> {
     if address.port() == 0 {
         return None;
     }
@@ -35,7 +36,7 @@ async fn one(setting: &str, address: SocketAddr, path: &str, mark: &str) -> Opti
         Err(error) => error,
     };
     Some(match error.kind() {
-        io::ErrorKind::AddrInUse if is_ours(address, path, mark).await => {
+        io::ErrorKind::AddrInUse if is_this_service(address, path, marker).await => {
             Finding::ok(format!("`{setting}`: this service already runs on {address}"))
         }
         io::ErrorKind::AddrInUse => Finding::error(format!(
@@ -49,21 +50,21 @@ async fn one(setting: &str, address: SocketAddr, path: &str, mark: &str) -> Opti
     })
 }
 
-async fn is_ours(mut address: SocketAddr, path: &str, mark: &str) -> bool {
+async fn is_this_service(mut address: SocketAddr, path: &str, marker: &str) -> bool {
     if address.ip().is_unspecified() {
         address.set_ip(match address {
             SocketAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),
             SocketAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
         });
     }
-    let ask = async {
+    let probe = async {
         let mut stream = TcpStream::connect(address).await?;
         let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).await?;
         let mut answer = Vec::new();
         stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer).await?;
-        Ok::<_, io::Error>(String::from_utf8_lossy(&answer).contains(mark))
+        Ok::<_, io::Error>(String::from_utf8_lossy(&answer).contains(marker))
     };
     // A listener that does not answer in time is taken for another program.
-    matches!(timeout(TIMEOUT, ask).await, Ok(Ok(true)))
+    matches!(timeout(TIMEOUT, probe).await, Ok(Ok(true)))
 }

@@ -6,7 +6,7 @@ use tracewarden_model::Binding;
 use tracewarden_tracestore::{EndpointInspection, Grant, Power, StoreError, TraceStore, UserInspection};
 use url::Url;
 
-use super::application_database::Bound;
+use super::application_database::TraceSource;
 use super::{Finding, GUIDE};
 use crate::configuration::{Configuration, values};
 use crate::{ambient, serve};
@@ -15,7 +15,7 @@ use crate::{ambient, serve};
 const READONLY: i32 = 164;
 const SETTING_CONSTRAINT_VIOLATION: i32 = 452;
 const UNKNOWN_SETTING: i32 = 115;
-const REFUSED_LOGIN: [i32; 4] = [192, 193, 194, 516];
+const AUTHENTICATION_ERRORS: [i32; 4] = [192, 193, 194, 516];
 
 /// Tables of the `system` database that the service reads, as [`GUIDE`] lists them.
 const CATALOGUE: [&str; 8] = [
@@ -30,11 +30,15 @@ const CATALOGUE: [&str; 8] = [
 ];
 
 /// Maximum number of names in a list; the rest is only counted.
-const LISTED: usize = 8;
+const MAX_LISTED: usize = 8;
 
 /// Adds the findings on every endpoint.
-pub(super) async fn look(configuration: &Configuration, bound: &Bound, findings: &mut Vec<Finding>) {
-    let binding = bound.binding();
+pub(super) async fn check(
+    configuration: &Configuration,
+    trace_source: &TraceSource,
+    findings: &mut Vec<Finding>,
+) {
+    let binding = trace_source.binding();
     let entropy = std::sync::Arc::new(ambient::SystemEntropy);
     let store = match TraceStore::new(serve::store_config(configuration), entropy) {
         Ok(store) => store,
@@ -44,156 +48,162 @@ pub(super) async fn look(configuration: &Configuration, bound: &Bound, findings:
         }
     };
     for endpoint in store.inspect(binding).await.endpoints {
-        let about = About { endpoint: &endpoint, configuration, store: &store };
+        let endpoint_check = EndpointCheck { endpoint: &endpoint, configuration, store: &store };
         match &endpoint.user {
-            Ok(user) => about.user(user, binding, findings),
-            Err(error) => findings.push(about.no_user(error)),
+            Ok(user) => endpoint_check.user(user, binding, findings),
+            Err(error) => findings.push(endpoint_check.user_error(error)),
         }
-        findings.extend(about.unencrypted());
+        findings.extend(endpoint_check.unencrypted());
     }
-    match bound {
-        Bound::To(_) => {}
-        Bound::Nothing => findings
+    match trace_source {
+        TraceSource::Bound(_) => {}
+        TraceSource::Unbound => findings
             .push(Finding::ok("ClickHouse: no trace source is bound yet, so its tables were not checked")),
-        Bound::Unknown => findings.push(Finding::warning(
+        TraceSource::Unknown => findings.push(Finding::warning(
             "ClickHouse: the bound trace source is not known without the application database, so its tables \
              were not checked",
         )),
     }
 }
 
-struct About<'a> {
+struct EndpointCheck<'a> {
     endpoint: &'a EndpointInspection,
     configuration: &'a Configuration,
     store: &'a TraceStore,
 }
 
-impl About<'_> {
-    fn says(&self, text: impl std::fmt::Display) -> String {
+impl EndpointCheck<'_> {
+    fn endpoint_message(&self, text: impl std::fmt::Display) -> String {
         format!("ClickHouse {}: {text}", self.endpoint.endpoint)
     }
 
     fn unencrypted(&self) -> Option<Finding> {
         let url = Url::parse(&self.endpoint.endpoint).ok()?;
         (url.scheme() == "http" && !values::is_loopback(&url)).then(|| {
-            Finding::warning(
-                self.says("spans and the password travel unencrypted: use `https` in `clickhouse_url`"),
-            )
+            Finding::warning(self.endpoint_message(
+                "spans and the password travel unencrypted: use `https` in `clickhouse_url`",
+            ))
         })
     }
 
-    fn no_user(&self, error: &StoreError) -> Finding {
+    fn user_error(&self, error: &StoreError) -> Finding {
         let name = &self.configuration.clickhouse_user;
         match error {
-            StoreError::Unavailable { .. } | StoreError::Timeout(_) => Finding::warning(
-                self.says(format_args!("does not answer, so the user was not checked: {}", short(error))),
-            ),
-            StoreError::Store { code: Some(code), .. } if REFUSED_LOGIN.contains(code) => {
-                Finding::error(self.says(format_args!(
+            StoreError::Unavailable { .. } | StoreError::Timeout(_) => {
+                Finding::warning(self.endpoint_message(format_args!(
+                    "does not answer, so the user was not checked: {}",
+                    truncated(error)
+                )))
+            }
+            StoreError::Store { code: Some(code), .. } if AUTHENTICATION_ERRORS.contains(code) => {
+                Finding::error(self.endpoint_message(format_args!(
                     "rejects the sign-in of `{name}`: correct `clickhouse_user` and `clickhouse_password`, \
                      or create the user ({GUIDE})"
                 )))
             }
-            StoreError::Store { code: Some(READONLY), .. } => Finding::error(self.refuses_settings()),
+            StoreError::Store { code: Some(READONLY), .. } => Finding::error(self.settings_rejected()),
             StoreError::Store { code: Some(SETTING_CONSTRAINT_VIOLATION), .. } => {
-                Finding::error(self.refuses_a_setting(error))
+                Finding::error(self.setting_rejected(error))
             }
-            _ => Finding::error(self.says(short(error))),
+            _ => Finding::error(self.endpoint_message(truncated(error))),
         }
     }
 
-    fn refuses_settings(&self) -> String {
-        self.says(format_args!(
+    fn settings_rejected(&self) -> String {
+        self.endpoint_message(format_args!(
             "the profile of `{}` rejects the settings that the service sends with each statement, as \
              `readonly = 1` does: set `readonly = 2`, or remove `readonly` and grant only `SELECT` ({GUIDE})",
             self.configuration.clickhouse_user
         ))
     }
 
-    fn refuses_a_setting(&self, error: &StoreError) -> String {
-        self.says(format_args!(
+    fn setting_rejected(&self, error: &StoreError) -> String {
+        self.endpoint_message(format_args!(
             "the profile of `{}` has a constraint that rejects a setting that the service sends with each \
              statement: raise it, or lower `query_timeout`, `answer_timeout` or `query_memory`: {}",
             self.configuration.clickhouse_user,
-            short(error)
+            truncated(error)
         ))
     }
 
     fn user(&self, user: &UserInspection, binding: Option<&Binding>, findings: &mut Vec<Finding>) {
         let name = &self.configuration.clickhouse_user;
-        findings.push(Finding::ok(self.says(format_args!("version {}, accepts `{name}`", user.version))));
+        findings.push(Finding::ok(
+            self.endpoint_message(format_args!("version {}, accepts `{name}`", user.version)),
+        ));
         findings.push(match &user.settings {
-            Ok(()) => {
-                Finding::ok(self.says("accepts the settings that the service sends with each statement"))
-            }
-            Err(StoreError::Store { code: Some(READONLY), .. }) => Finding::error(self.refuses_settings()),
+            Ok(()) => Finding::ok(
+                self.endpoint_message("accepts the settings that the service sends with each statement"),
+            ),
+            Err(StoreError::Store { code: Some(READONLY), .. }) => Finding::error(self.settings_rejected()),
             Err(error @ StoreError::Store { code: Some(SETTING_CONSTRAINT_VIOLATION), .. }) => {
-                Finding::error(self.refuses_a_setting(error))
+                Finding::error(self.setting_rejected(error))
             }
             Err(error @ StoreError::Store { code: Some(UNKNOWN_SETTING), .. }) => {
-                Finding::error(self.says(format_args!(
+                Finding::error(self.endpoint_message(format_args!(
                     "does not know a setting that the service sends with each statement; the server may be \
                      too old: {}",
-                    short(error)
+                    truncated(error)
                 )))
             }
-            Err(error) => Finding::error(self.says(short(error))),
+            Err(error) => Finding::error(self.endpoint_message(truncated(error))),
         });
         if let (Ok(()), Err(error @ StoreError::Store { code: Some(SETTING_CONSTRAINT_VIOLATION), .. })) =
             (&user.settings, &user.comparison)
         {
-            findings.push(Finding::warning(self.says(format_args!(
+            findings.push(Finding::warning(self.endpoint_message(format_args!(
                 "key columns cannot be adopted: the profile of `{name}` rejects the time limit of a \
                  comparison, which is ten times `query_timeout`; raise the `MAX` of `max_execution_time` to \
                  that ({GUIDE}): {}",
-                short(error)
+                truncated(error)
             ))));
         }
         // If the server rejects the settings, every statement fails, and that finding has been reported already.
-        let refuses_all = matches!(user.settings, Err(StoreError::Store { code: Some(_), .. }));
-        match &user.resolve_fields {
+        let all_settings_rejected = matches!(user.settings, Err(StoreError::Store { code: Some(_), .. }));
+        match &user.server_support {
             Ok(()) => {}
-            Err(StoreError::Unfit(message)) => findings.push(Finding::error(self.says(message))),
-            Err(_) if refuses_all => {}
-            Err(error) => findings.push(Finding::error(self.says(format_args!(
+            Err(StoreError::Unfit(message)) => findings.push(Finding::error(self.endpoint_message(message))),
+            Err(_) if all_settings_rejected => {}
+            Err(error) => findings.push(Finding::error(self.endpoint_message(format_args!(
                 "the servers of the bound table's cluster cannot be queried: {}",
-                short(error)
+                truncated(error)
             )))),
         }
         if let Err(error) = user.catalogue.as_ref()
-            && !refuses_all
+            && !all_settings_rejected
         {
-            findings.push(Finding::error(self.says(format_args!(
+            findings.push(Finding::error(self.endpoint_message(format_args!(
                 "`{name}` cannot read `system.tables` and `system.columns`: grant `SELECT` on them ({GUIDE}): {}",
-                short(error)
+                truncated(error)
             ))));
         }
         if !user.compatibility.is_empty() {
-            findings.push(Finding::warning(self.says(format_args!(
+            findings.push(Finding::warning(self.endpoint_message(format_args!(
                 "for `{name}`, `compatibility` is {}: answers depend on current defaults, and the service \
                  sends only some of these settings itself; set it to '' in the profile, or remove it from \
                  the default profile ({GUIDE})",
                 user.compatibility
             ))));
         }
-        for (table, error) in user.unreadable.iter().filter(|_| !refuses_all) {
-            findings.push(Finding::error(self.says(format_args!(
+        for (table, error) in user.unreadable.iter().filter(|_| !all_settings_rejected) {
+            findings.push(Finding::error(self.endpoint_message(format_args!(
                 "`{name}` cannot read the bound table `{table}`: grant `SELECT` on it ({GUIDE}): {}",
-                short(error)
+                truncated(error)
             ))));
         }
         match &user.grants {
             Ok(grants) => self.grants(user, grants, binding, findings),
-            Err(error) => findings.push(Finding::warning(
-                self.says(format_args!("does not show the grants of `{name}`: {}", short(error))),
-            )),
+            Err(error) => findings.push(Finding::warning(self.endpoint_message(format_args!(
+                "does not show the grants of `{name}`: {}",
+                truncated(error)
+            )))),
         }
         for limit in &user.limits {
             findings.push(match &limit.most {
-                Some(most) => {
-                    Finding::ok(self.says(format_args!("`{}` is limited to {most} for `{name}`", limit.name)))
-                }
-                None => Finding::warning(self.says(format_args!(
+                Some(most) => Finding::ok(
+                    self.endpoint_message(format_args!("`{}` is limited to {most} for `{name}`", limit.name)),
+                ),
+                None => Finding::warning(self.endpoint_message(format_args!(
                     "only the service limits `{}` (it sends {}): a client with the password of `{name}` can \
                      use the whole server; set a value in the profile, and a constraint with a `MIN` above \
                      0, because 0 means no limit ({GUIDE})",
@@ -213,31 +223,31 @@ impl About<'_> {
     ) {
         let name = &self.configuration.clickhouse_user;
         let all = |power| list(grants.iter().flat_map(|grant| grant.of(power)));
-        let guarded = matches!(user.readonly.as_str(), "1" | "2");
-        findings.push(match (all(Power::Change), guarded) {
-            (None, _) => Finding::ok(self.says(format_args!("`{name}` can change nothing"))),
-            (Some(list), true) => Finding::warning(self.says(format_args!(
+        let is_readonly = matches!(user.readonly.as_str(), "1" | "2");
+        findings.push(match (all(Power::Change), is_readonly) {
+            (None, _) => Finding::ok(self.endpoint_message(format_args!("`{name}` can change nothing"))),
+            (Some(list), true) => Finding::warning(self.endpoint_message(format_args!(
                 "only `readonly` in the profile of `{name}` prevents the use of its other grants: {list}; \
                  revoke these ({GUIDE})"
             ))),
-            (Some(list), false) => Finding::warning(self.says(format_args!(
+            (Some(list), false) => Finding::warning(self.endpoint_message(format_args!(
                 "`{name}` may do more than read: {list}; use a user with `SELECT` alone ({GUIDE})"
             ))),
         });
         // Without the privilege to create temporary tables, the user can reach only the servers of configured clusters.
-        let of_clusters = |grant: &Grant, name: &str| {
+        let is_cluster_access = |grant: &Grant, name: &str| {
             all(Power::Change).is_none() && (name == "REMOTE" || (name == "READ" && grant.object == "REMOTE"))
         };
-        let reach = grants
+        let external_access = grants
             .iter()
-            .flat_map(|grant| grant.of(Power::Reach).filter(move |name| !of_clusters(grant, name)));
-        if let Some(list) = list(reach) {
-            findings.push(Finding::warning(self.says(format_args!(
+            .flat_map(|grant| grant.of(Power::Reach).filter(move |name| !is_cluster_access(grant, name)));
+        if let Some(list) = list(external_access) {
+            findings.push(Finding::warning(self.endpoint_message(format_args!(
                 "`{name}` can reach files and other systems: {list}; revoke these ({GUIDE})"
             ))));
         }
         if user.sees_statements {
-            findings.push(Finding::warning(self.says(format_args!(
+            findings.push(Finding::warning(self.endpoint_message(format_args!(
                 "`{name}` sees the queries of other users, with the values in them (`system.processes`, \
                  `system.query_log`): the server grants this to all users unless \
                  `select_from_system_db_requires_grant` is on; turn it on, or revoke the grant ({GUIDE})"
@@ -254,13 +264,13 @@ impl About<'_> {
             (Some(_), None) => binding.is_none(),
             (None, _) => false,
         };
-        let beyond = list(reads().filter(|grant| !expected(grant)).map(|grant| grant.object.as_str()));
-        findings.push(match beyond {
-            None => Finding::ok(self.says(format_args!(
+        let excess = list(reads().filter(|grant| !expected(grant)).map(|grant| grant.object.as_str()));
+        findings.push(match excess {
+            None => Finding::ok(self.endpoint_message(format_args!(
                 "`{name}` reads {}",
                 list(reads().map(|grant| grant.object.as_str())).unwrap_or_else(|| "nothing".to_owned())
             ))),
-            Some(list) => Finding::warning(self.says(format_args!(
+            Some(list) => Finding::warning(self.endpoint_message(format_args!(
                 "`{name}` reads more than the trace source: {list}; grant `SELECT` on its tables alone ({GUIDE})"
             ))),
         });
@@ -270,8 +280,8 @@ impl About<'_> {
 /// Returns the distinct names as a list, or `None` if there are none.
 fn list<'a>(names: impl Iterator<Item = &'a str>) -> Option<String> {
     let names: BTreeSet<&str> = names.collect();
-    let shown: Vec<&str> = names.iter().take(LISTED).copied().collect();
-    match (shown.is_empty(), names.len().saturating_sub(LISTED)) {
+    let shown: Vec<&str> = names.iter().take(MAX_LISTED).copied().collect();
+    match (shown.is_empty(), names.len().saturating_sub(MAX_LISTED)) {
         (true, _) => None,
         (false, 0) => Some(shown.join(", ")),
         (false, more) => Some(format!("{} and {more} more", shown.join(", "))),
@@ -279,10 +289,10 @@ fn list<'a>(names: impl Iterator<Item = &'a str>) -> Option<String> {
 }
 
 /// Returns the beginning of a message.
-fn short(error: &StoreError) -> String {
-    const MOST: usize = 240;
+fn truncated(error: &StoreError) -> String {
+    const MAX_CHARS: usize = 240;
     let text = error.to_string();
-    match text.char_indices().nth(MOST) {
+    match text.char_indices().nth(MAX_CHARS) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
         None => text,
     }

@@ -65,7 +65,7 @@ pub struct Connection {
 
 /// File formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Notation {
+pub enum FileFormat {
     /// YAML, for people.
     Yaml,
     /// JSON, for programs.
@@ -83,7 +83,7 @@ pub struct ModelExport {
     pub output: Option<PathBuf>,
     /// File format; default: JSON if the file name ends with `.json`, otherwise YAML.
     #[arg(long, value_enum)]
-    pub format: Option<Notation>,
+    pub format: Option<FileFormat>,
 }
 
 /// Options of `model plan`.

@@ -10,7 +10,7 @@ use super::settings::{FOREIGN_PREFIX, FOREIGN_VARIABLES, PREFIX, SETTINGS, Setti
 
 /// A setting that was given, before it is parsed.
 #[derive(Debug, Clone)]
-pub struct Given {
+pub struct SettingValue {
     /// Its text.
     pub text: String,
     /// Variable or file key that it came from, for messages.
@@ -20,7 +20,7 @@ pub struct Given {
 /// All settings that were given.
 #[derive(Debug, Default)]
 pub struct Sources {
-    given: BTreeMap<&'static str, Given>,
+    values: BTreeMap<&'static str, SettingValue>,
     secret_files: Vec<PathBuf>,
     errors: Vec<String>,
 }
@@ -42,8 +42,8 @@ impl Sources {
     }
 
     /// Returns the given text of a setting.
-    pub fn get(&self, name: &str) -> Option<&Given> {
-        self.given.get(name)
+    pub fn get(&self, name: &str) -> Option<&SettingValue> {
+        self.values.get(name)
     }
 
     /// Returns the files that secrets came from: those named for a secret, and the configuration file if it contains a
@@ -57,10 +57,14 @@ impl Sources {
     pub fn lines(&self) -> Vec<String> {
         let line = |setting: &Setting| {
             let name = setting.name;
-            match (self.given.get(name), setting.default) {
-                (Some(Given { origin, .. }), _) if setting.secret => format!("{name}: not shown ({origin})"),
-                (Some(Given { text, origin }), _) => format!("{name} = {} ({origin})", shown(text)),
-                (None, Some(default)) => format!("{name} = {} (default)", shown(default)),
+            match (self.values.get(name), setting.default) {
+                (Some(SettingValue { origin, .. }), _) if setting.secret => {
+                    format!("{name}: not shown ({origin})")
+                }
+                (Some(SettingValue { text, origin }), _) => {
+                    format!("{name} = {} ({origin})", display_text(text))
+                }
+                (None, Some(default)) => format!("{name} = {} (default)", display_text(default)),
                 (None, None) => format!("{name}: not set"),
             }
         };
@@ -104,7 +108,7 @@ impl Sources {
             name.starts_with(PREFIX)
                 && !FOREIGN_VARIABLES.contains(&name.as_str())
                 && !name.starts_with(FOREIGN_PREFIX)
-                && !is_of_kubernetes(name, value)
+                && !is_set_by_kubernetes(name, value)
                 // Container configurations often pass variables with empty values.
                 && !value.is_empty()
         });
@@ -113,15 +117,20 @@ impl Sources {
     }
 
     /// Adds the settings of one source. They override those of earlier sources.
-    fn add(&mut self, found: Vec<(String, String, String)>, spell: impl Fn(&Setting) -> String, what: &str) {
+    fn add(
+        &mut self,
+        found: Vec<(String, String, String)>,
+        key_name: impl Fn(&Setting) -> String,
+        what: &str,
+    ) {
         let mut origins: BTreeMap<&'static str, String> = BTreeMap::new();
         for (key, text, origin) in found {
             let lower = key.to_ascii_lowercase();
             let suffix = if key == lower { "_file" } else { "_FILE" };
-            let exact = SETTINGS.iter().find(|setting| spell(setting) == key);
+            let exact = SETTINGS.iter().find(|setting| key_name(setting) == key);
             let by_file = key
                 .strip_suffix(suffix)
-                .and_then(|stem| SETTINGS.iter().find(|setting| setting.secret && spell(setting) == stem));
+                .and_then(|stem| SETTINGS.iter().find(|setting| setting.secret && key_name(setting) == stem));
             let (setting, text) = match (exact, by_file) {
                 (Some(setting), _) => (setting, Ok(text)),
                 (None, Some(setting)) => {
@@ -129,7 +138,7 @@ impl Sources {
                     (setting, read_secret(&text))
                 }
                 (None, None) => {
-                    self.unknown(&key, &origin, &spell, what);
+                    self.unknown(&key, &origin, &key_name, what);
                     continue;
                 }
             };
@@ -138,18 +147,18 @@ impl Sources {
             }
             match text {
                 Ok(text) => {
-                    self.given.insert(setting.name, Given { text, origin });
+                    self.values.insert(setting.name, SettingValue { text, origin });
                 }
                 Err(error) => self.errors.push(format!("{origin}: {error}")),
             }
         }
     }
 
-    fn unknown(&mut self, key: &str, origin: &str, spell: impl Fn(&Setting) -> String, what: &str) {
+    fn unknown(&mut self, key: &str, origin: &str, key_name: impl Fn(&Setting) -> String, what: &str) {
         let known: Vec<String> = SETTINGS
             .iter()
             .flat_map(|setting| {
-                let name = spell(setting);
+                let name = key_name(setting);
                 let suffix = if name.starts_with(PREFIX) { "_FILE" } else { "_file" };
                 let by_file = setting.secret.then(|| format!("{name}{suffix}"));
                 [Some(name), by_file]
@@ -165,11 +174,11 @@ impl Sources {
 }
 
 /// Whether Kubernetes sets this variable in every container, for a Service whose name begins like this program's.
-fn is_of_kubernetes(variable: &str, value: &str) -> bool {
+fn is_set_by_kubernetes(variable: &str, value: &str) -> bool {
     let is_address = variable.ends_with("_PORT") && value.contains("://");
-    let of_a_port = ["_TCP", "_UDP", "_SCTP"].iter().any(|protocol| variable.contains(protocol));
+    let has_protocol = ["_TCP", "_UDP", "_SCTP"].iter().any(|protocol| variable.contains(protocol));
     is_address
-        || (variable.contains("_PORT_") && of_a_port)
+        || (variable.contains("_PORT_") && has_protocol)
         || variable.ends_with("_SERVICE_HOST")
         || variable.ends_with("_SERVICE_PORT")
         || variable.contains("_SERVICE_PORT_")
@@ -199,11 +208,11 @@ fn read_secret(path: &str) -> Result<String, String> {
     }
 }
 
-fn shown(text: &str) -> &str {
+fn display_text(text: &str) -> &str {
     if text.is_empty() { "empty" } else { text }
 }
 
 /// Returns the setting's default, if it has one.
-pub fn default_of(name: &str) -> Option<&'static str> {
+pub fn default_value(name: &str) -> Option<&'static str> {
     find(name).and_then(|setting| setting.default)
 }

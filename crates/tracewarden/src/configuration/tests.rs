@@ -12,7 +12,7 @@ fn load(file: &str, environment: &[(&str, &str)]) -> Result<Configuration, Strin
 }
 
 #[track_caller]
-fn refused(file: &str, environment: &[(&str, &str)], message: &str) {
+fn assert_rejected(file: &str, environment: &[(&str, &str)], message: &str) {
     let errors = load(file, environment).unwrap_err();
     assert!(errors.contains(message), "{errors}");
     assert!(!errors.contains("hunter2"), "{errors}");
@@ -42,26 +42,26 @@ fn the_environment_wins_over_the_file() {
 
 #[test]
 fn an_unknown_setting_is_named_with_the_nearest_known_one() {
-    refused("", &[("TRACEWARDEN_QUERY_TIMOUT", "1s")], "did you mean `TRACEWARDEN_QUERY_TIMEOUT`?");
-    refused("querytimeout = \"1s\"", &[], "did you mean `query_timeout`?");
-    refused("", &[("TRACEWARDEN_LISTEN_FILE", "/x")], "`TRACEWARDEN_LISTEN_FILE`: no such");
-    refused("[limits]\nmax = 1", &[], "`limits`");
+    assert_rejected("", &[("TRACEWARDEN_QUERY_TIMOUT", "1s")], "did you mean `TRACEWARDEN_QUERY_TIMEOUT`?");
+    assert_rejected("querytimeout = \"1s\"", &[], "did you mean `query_timeout`?");
+    assert_rejected("", &[("TRACEWARDEN_LISTEN_FILE", "/x")], "`TRACEWARDEN_LISTEN_FILE`: no such");
+    assert_rejected("[limits]\nmax = 1", &[], "`limits`");
 }
 
 #[test]
 fn a_wrong_value_is_named_with_its_origin() {
-    refused(
+    assert_rejected(
         "",
         &[("TRACEWARDEN_QUERY_TIMEOUT", "soon")],
         "`TRACEWARDEN_QUERY_TIMEOUT`: `soon` is not a duration",
     );
-    refused("max_values = 0", &[], "`max_values` in ");
-    refused("", &[("TRACEWARDEN_LISTEN", "0.0.0.0:80")], "`public_url` is required");
-    refused("", &[("TRACEWARDEN_PUBLIC_URL", "http://example.com")], "loopback names only");
-    refused("", &[("TRACEWARDEN_LOG", "info,nonsense=loud")], "`TRACEWARDEN_LOG`");
+    assert_rejected("max_values = 0", &[], "`max_values` in ");
+    assert_rejected("", &[("TRACEWARDEN_LISTEN", "0.0.0.0:80")], "`public_url` is required");
+    assert_rejected("", &[("TRACEWARDEN_PUBLIC_URL", "http://example.com")], "loopback names only");
+    assert_rejected("", &[("TRACEWARDEN_LOG", "info,nonsense=loud")], "`TRACEWARDEN_LOG`");
     for (wrong, word) in [("verbose", "verbose"), ("info,tracewarden", "tracewarden"), ("info,", "")] {
         let message = format!("`{word}` is neither a level (off, error, warn, info, debug, trace) nor");
-        refused("", &[("TRACEWARDEN_LOG", wrong)], &message);
+        assert_rejected("", &[("TRACEWARDEN_LOG", wrong)], &message);
     }
     for right in ["WARN", "info, tracewarden_rest=debug", "tracewarden=off"] {
         load("", &[("TRACEWARDEN_LOG", right)]).unwrap();
@@ -72,17 +72,17 @@ fn a_wrong_value_is_named_with_its_origin() {
             ("TRACEWARDEN_METRICS_LISTEN", metrics),
             ("TRACEWARDEN_PUBLIC_URL", "https://x"),
         ];
-        refused("", &both, "name the same port");
+        assert_rejected("", &both, "name the same port");
     }
     load("", &[("TRACEWARDEN_LISTEN", "127.0.0.1:0"), ("TRACEWARDEN_METRICS_LISTEN", "127.0.0.1:0")])
         .unwrap();
-    refused(
+    assert_rejected(
         "",
         &[("TRACEWARDEN_AUDIT_RETENTION", "0d")],
         "`TRACEWARDEN_AUDIT_RETENTION`: `0d`: must be longer",
     );
-    refused("", &[("TRACEWARDEN_MAX_QUERIES_PER_USER", "0")], "from 1 to 10000, or `unlimited`");
-    refused(
+    assert_rejected("", &[("TRACEWARDEN_MAX_QUERIES_PER_USER", "0")], "from 1 to 10000, or `unlimited`");
+    assert_rejected(
         "",
         &[("TRACEWARDEN_METRICS_LISTEN", "9100")],
         "`TRACEWARDEN_METRICS_LISTEN`: `9100` is not an address",
@@ -101,15 +101,23 @@ fn secrets_come_from_files_and_stay_out_of_messages() {
     assert!(!format!("{configuration:?}").contains("hunter2"));
     let both =
         [("TRACEWARDEN_CLICKHOUSE_PASSWORD_FILE", path), ("TRACEWARDEN_CLICKHOUSE_PASSWORD", "hunter2")];
-    refused("", &both, "keep one");
-    refused("", &[("TRACEWARDEN_ADMIN_PASSWORD_HASH", "hunter2")], "hash-password");
-    refused("", &[("TRACEWARDEN_PUBLIC_URL", "https://u:hunter2@x")], "must be only scheme, host and port");
+    assert_rejected("", &both, "keep one");
+    assert_rejected("", &[("TRACEWARDEN_ADMIN_PASSWORD_HASH", "hunter2")], "hash-password");
+    assert_rejected(
+        "",
+        &[("TRACEWARDEN_PUBLIC_URL", "https://u:hunter2@x")],
+        "must be only scheme, host and port",
+    );
     let mut empty = tempfile::NamedTempFile::new().unwrap();
     writeln!(empty).unwrap();
     for name in ["TRACEWARDEN_ADMIN_PASSWORD_HASH_FILE", "TRACEWARDEN_CLICKHOUSE_PASSWORD_FILE"] {
-        refused("", &[(name, empty.path().to_str().unwrap())], "is empty");
+        assert_rejected("", &[(name, empty.path().to_str().unwrap())], "is empty");
     }
-    refused("", &[("TRACEWARDEN_DATABASE_URL", "mysql://root:hunter2@x")], "`TRACEWARDEN_DATABASE_URL`");
+    assert_rejected(
+        "",
+        &[("TRACEWARDEN_DATABASE_URL", "mysql://root:hunter2@x")],
+        "`TRACEWARDEN_DATABASE_URL`",
+    );
     for wrong in [
         "postgres://u:hunter2@[x/db",
         "postgres://u:hunter2@x:port/db",
@@ -117,7 +125,7 @@ fn secrets_come_from_files_and_stay_out_of_messages() {
         "sqlite:",
         "sqlite:own.db?key=hunter2",
     ] {
-        refused("", &[("TRACEWARDEN_DATABASE_URL", wrong)], "`TRACEWARDEN_DATABASE_URL`");
+        assert_rejected("", &[("TRACEWARDEN_DATABASE_URL", wrong)], "`TRACEWARDEN_DATABASE_URL`");
     }
     for right in
         ["postgres://u:hunter2@x:5432/db?sslmode=verify-full", "postgresql:///db?host=/run/postgresql"]
@@ -125,7 +133,7 @@ fn secrets_come_from_files_and_stay_out_of_messages() {
         let configuration = load("", &[("TRACEWARDEN_DATABASE_URL", right)]).unwrap();
         assert!(!format!("{configuration:?}").contains("hunter2"));
     }
-    refused("clickhouse_password = \"hunter2", &[], "line 1: not TOML");
+    assert_rejected("clickhouse_password = \"hunter2", &[], "line 1: not TOML");
 }
 
 #[test]
@@ -152,7 +160,7 @@ fn shows_effective_settings() {
 }
 
 #[test]
-fn the_administrator_is_one_who_can_sign_in() {
+fn administrator_settings_must_allow_sign_in() {
     let salt_and_hash = "c29tZXNhbHRzb21lc2FsdA$Tz8wHrmPW8SE1qzYLkkV4GtM6wWJVWoMo2yqWw3DJ0Y";
     let good = format!("$argon2id$v=19$m=19456,t=2,p=1${salt_and_hash}");
     load("", &[("TRACEWARDEN_ADMIN_PASSWORD_HASH", &good)]).unwrap();
@@ -166,12 +174,12 @@ fn the_administrator_is_one_who_can_sign_in() {
         good.replace("$argon2id$v", ""),
     ] {
         let name = "`TRACEWARDEN_ADMIN_PASSWORD_HASH`: must be a hash from `tracewarden hash-password`";
-        refused("", &[("TRACEWARDEN_ADMIN_PASSWORD_HASH", &wrong)], name);
+        assert_rejected("", &[("TRACEWARDEN_ADMIN_PASSWORD_HASH", &wrong)], name);
     }
     for wrong in [" ", " admin", "a/b", "..", "a\u{202e}b", &"x".repeat(129)] {
-        refused("", &[("TRACEWARDEN_ADMIN_USERNAME", wrong)], "`TRACEWARDEN_ADMIN_USERNAME`: must");
+        assert_rejected("", &[("TRACEWARDEN_ADMIN_USERNAME", wrong)], "`TRACEWARDEN_ADMIN_USERNAME`: must");
     }
-    refused("admin_username = \"\"", &[], "`admin_username` in ");
+    assert_rejected("admin_username = \"\"", &[], "`admin_username` in ");
 }
 
 #[test]
@@ -192,7 +200,7 @@ fn variables_of_other_programs_are_left_alone() {
     ] {
         load("", &[(name, value)]).unwrap();
     }
-    refused("", &[("TRACEWARDEN_PORT", "8080")], "`TRACEWARDEN_PORT`: no such environment variable");
+    assert_rejected("", &[("TRACEWARDEN_PORT", "8080")], "`TRACEWARDEN_PORT`: no such environment variable");
 }
 
 #[test]

@@ -79,10 +79,10 @@ pub fn bytes(text: &str) -> Result<u64, String> {
 ///
 /// # Errors
 /// A message for people.
-pub fn count(text: &str, least: usize, most: usize) -> Result<usize, String> {
+pub fn count(text: &str, min: usize, max: usize) -> Result<usize, String> {
     match text.parse() {
-        Ok(number) if (least..=most).contains(&number) => Ok(number),
-        _ => Err(format!("`{text}` is not a whole number from {least} to {most}")),
+        Ok(number) if (min..=max).contains(&number) => Ok(number),
+        _ => Err(format!("`{text}` is not a whole number from {min} to {max}")),
     }
 }
 

@@ -21,9 +21,9 @@ pub fn warnings(configuration: &Configuration) -> Vec<String> {
                 .to_owned(),
         );
     }
-    for everybody in configuration.trusted_proxies.iter().filter(|network| network.prefix_len() == 0) {
+    for network in configuration.trusted_proxies.iter().filter(|network| network.prefix_len() == 0) {
         warnings.push(format!(
-            "`trusted_proxies` contains `{everybody}`, so every client can claim any address, and a new one \
+            "`trusted_proxies` contains `{network}`, so every client can claim any address, and a new one \
              for each password that it guesses; list only the proxies"
         ));
     }
@@ -45,17 +45,17 @@ pub fn warnings(configuration: &Configuration) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn of(environment: &[(&str, &str)]) -> Vec<String> {
+    fn warnings_for(environment: &[(&str, &str)]) -> Vec<String> {
         let environment = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         warnings(&Configuration::load(None, environment).unwrap())
     }
 
     #[track_caller]
     fn check(environment: &[(&str, &str)], expected: &[&str]) {
-        let warnings = of(environment);
+        let warnings = warnings_for(environment);
         assert_eq!(warnings.len(), expected.len(), "{warnings:?}");
-        for (doubt, part) in warnings.iter().zip(expected) {
-            assert!(doubt.contains(part), "{doubt}");
+        for (warning, part) in warnings.iter().zip(expected) {
+            assert!(warning.contains(part), "{warning}");
         }
     }
 

@@ -13,7 +13,7 @@ pub(super) struct Plan {
     pub(super) changes: Vec<Difference>,
     pub(super) warnings: Vec<Warning>,
     pub(super) tests: Option<Tests>,
-    pub(super) members: Vec<Losing>,
+    pub(super) members: Vec<RoleRemoval>,
     pub(super) impact: Option<Impact>,
     pub(super) notes: Vec<String>,
 }
@@ -63,7 +63,7 @@ pub(super) struct FailedTest {
 /// A role that is removed, with the number of users who lose it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Losing {
+pub(super) struct RoleRemoval {
     pub(super) role: String,
     pub(super) users: u64,
     /// Some of these users.
@@ -102,7 +102,7 @@ pub(super) struct UserImpact {
 /// Result of applying a file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Applied {
+pub(super) struct ApplyResult {
     pub(super) version: u64,
     pub(super) notes: Vec<String>,
 }
@@ -137,7 +137,7 @@ pub(super) struct Actor {
 /// A change with its differences, and the access model that it made.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct ChangeInFull {
+pub(super) struct ChangeDetails {
     #[serde(flatten)]
     pub(super) entry: Change,
     #[serde(rename = "changes")]

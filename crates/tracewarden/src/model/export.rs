@@ -5,53 +5,53 @@ use std::path::Path;
 
 use http::Method;
 
-use super::Stop;
-use super::paint::plain;
-use super::remote::Remote;
-use crate::command_line::{ModelExport, Notation};
+use super::CommandError;
+use super::api_client::ApiClient;
+use super::paint::sanitize;
+use crate::command_line::{FileFormat, ModelExport};
 use crate::policy;
 
 /// Writes the access model exactly as the service returns it: the same model gives the same bytes.
-pub(super) fn run(options: &ModelExport) -> Result<u8, Stop> {
-    let remote = Remote::new(&options.connection)?;
-    let accept = match options.format.unwrap_or_else(|| notation(options.output.as_deref())) {
-        Notation::Yaml => "application/yaml",
-        Notation::Json => "application/json",
+pub(super) fn run(options: &ModelExport) -> Result<u8, CommandError> {
+    let api_client = ApiClient::new(&options.connection)?;
+    let accept = match options.format.unwrap_or_else(|| file_format(options.output.as_deref())) {
+        FileFormat::Yaml => "application/yaml",
+        FileFormat::Json => "application/json",
     };
-    let answer = remote
+    let answer = api_client
         .send(Method::GET, "/schema/export", accept, None, None)
-        .map_err(|failure| remote.explained(failure))?;
+        .map_err(|failure| api_client.explain(failure))?;
     let version = answer.version();
     let bytes = answer.into_bytes();
     let Some(path) = &options.output else {
         let text = String::from_utf8_lossy(&bytes);
         // A pipe gets the service's bytes unchanged; on a terminal, control characters are replaced.
-        let text = if io::stdout().is_terminal() { tame(&text) } else { text.into_owned() };
+        let text = if io::stdout().is_terminal() { sanitize_lines(&text) } else { text.into_owned() };
         policy::write(&text)?;
         return Ok(0);
     };
-    let shown = plain(&path.display().to_string());
+    let display_name = sanitize(&path.display().to_string());
     std::fs::write(path, &bytes)
-        .map_err(|error| Stop::not_done(format!("{shown} cannot be written: {error}")))?;
-    let of = version.map_or_else(String::new, |version| format!(", version {version},"));
-    policy::write(&format!("the access model of {}{of} is in {shown}\n", remote.base))?;
+        .map_err(|error| CommandError::failed(format!("{display_name} cannot be written: {error}")))?;
+    let version_text = version.map_or_else(String::new, |version| format!(", version {version},"));
+    policy::write(&format!("the access model of {}{version_text} is in {display_name}\n", api_client.base))?;
     Ok(0)
 }
 
-fn notation(output: Option<&Path>) -> Notation {
+fn file_format(output: Option<&Path>) -> FileFormat {
     let ending = output.and_then(Path::extension);
     if ending.is_some_and(|ending| ending.eq_ignore_ascii_case("json")) {
-        Notation::Json
+        FileFormat::Json
     } else {
-        Notation::Yaml
+        FileFormat::Yaml
     }
 }
 
-fn tame(text: &str) -> String {
+fn sanitize_lines(text: &str) -> String {
     text.split_inclusive('\n')
         .map(|line| match line.strip_suffix('\n') {
-            Some(line) => plain(line) + "\n",
-            None => plain(line),
+            Some(line) => sanitize(line) + "\n",
+            None => sanitize(line),
         })
         .collect()
 }

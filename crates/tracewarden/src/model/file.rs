@@ -7,30 +7,30 @@ use tracewarden_policy::{CODES, Diagnostic};
 use tracewarden_rest::json::Json;
 use tracewarden_rest::text::Document;
 
-use super::Stop;
+use super::CommandError;
 use super::answers::Warning;
-use super::paint::plain;
-use super::remote::{Body, Failure, InvalidMember, Problem, Remote};
-use crate::policy::files::{Named, Origin, shown, text};
-use crate::policy::{Line, Trouble};
+use super::api_client::{ApiClient, Body, Failure, InvalidMember, Problem};
+use super::paint::sanitize;
+use crate::policy::files::{NamedDocument, Origin, display_name, text};
+use crate::policy::{ErrorReport, Line};
 
 /// Code of every error that rejects a policy.
-const REFUSED: &str = "policy_invalid";
+const POLICY_INVALID: &str = "policy_invalid";
 
 /// An access model, from a file or from the service's history.
 pub(super) struct ModelFile {
     name: String,
     /// Positions of the members; only for a file.
-    document: Option<Named>,
+    document: Option<NamedDocument>,
     content: Value,
     pub(super) body: Body,
 }
 
 impl ModelFile {
     /// Reads a file; `-` is the standard input.
-    pub(super) fn read(path: &Path) -> Result<Self, Stop> {
+    pub(super) fn read(path: &Path) -> Result<Self, CommandError> {
         let text = text(path)?;
-        let named = Named::of_text(shown(path), &text).map_err(Stop::Refused)?;
+        let named = NamedDocument::from_text(display_name(path), &text).map_err(CommandError::Rejected)?;
         let is_json = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json"));
         let content_type = if is_json { "application/json" } else { "application/yaml" };
         let body = Body { content_type, bytes: text.into_bytes() };
@@ -38,7 +38,7 @@ impl ModelFile {
     }
 
     /// Returns the access model of a version.
-    pub(super) fn of_version(version: u64, file: &Json) -> Self {
+    pub(super) fn from_version(version: u64, file: &Json) -> Self {
         // The value consists of strings, numbers, lists and objects, so serialising it cannot fail.
         let text = serde_json::to_string(file).unwrap_or_default();
         let content = Document::read(&text).map(|document| document.value()).unwrap_or_default();
@@ -47,33 +47,33 @@ impl ModelFile {
     }
 
     /// Explains why the service rejected the file, with the positions that are not valid.
-    pub(super) fn explained(&self, remote: &Remote, failure: Failure) -> Stop {
+    pub(super) fn explain(&self, api_client: &ApiClient, failure: Failure) -> CommandError {
         match failure {
             Failure::Problem(problem)
                 if matches!(problem.status, 400 | 409 | 413 | 422) && !problem.code.is_empty() =>
             {
-                Stop::Refused(self.refusal(&problem))
+                CommandError::Rejected(self.rejection(&problem))
             }
-            failure => remote.explained(failure),
+            failure => api_client.explain(failure),
         }
     }
 
-    fn refusal(&self, problem: &Problem) -> Trouble {
+    fn rejection(&self, problem: &Problem) -> ErrorReport {
         let mut lines: Vec<Line> = problem.errors.iter().map(|error| self.invalid(error)).collect();
         // With a single invalid member, the problem's own message would repeat it.
         if !matches!(problem.errors.as_slice(), [one] if one.detail == problem.detail || one.line.is_some()) {
-            lines.push(Line::Message(format!("{}: {}", self.name, problem.said())));
+            lines.push(Line::Message(format!("{}: {}", self.name, problem.message())));
         }
-        Trouble(lines)
+        ErrorReport(lines)
     }
 
     fn invalid(&self, error: &InvalidMember) -> Line {
         let InvalidMember { pointer, code, detail, line, column, length, hint } = error;
-        let place = line.zip(*column).map(|(line, column)| (line, column, length.unwrap_or(1)));
+        let position = line.zip(*column).map(|(line, column)| (line, column, length.unwrap_or(1)));
         let policy = pointer.strip_suffix("/expression").unwrap_or(pointer);
         let expression = self.content.pointer(policy).and_then(|policy| policy.get("expression"));
-        if let (Some(place), Some(text)) = (place, expression.and_then(Value::as_str)) {
-            let found = diagnostic(code, place, detail, hint.as_deref());
+        if let (Some(position), Some(text)) = (position, expression.and_then(Value::as_str)) {
+            let found = diagnostic(code, position, detail, hint.as_deref());
             if let Some(found) = found {
                 let origin = self.origin(policy);
                 return Line::Rendered(found.render(text, Some(&origin.at(found.line))));
@@ -83,7 +83,7 @@ impl ModelFile {
         let message = format!("{detail}{hint}");
         Line::Message(match &self.document {
             Some(named) => named.at(pointer, &message),
-            None => plain(&format!("{}, {pointer}: {message}", self.name)),
+            None => sanitize(&format!("{}, {pointer}: {message}", self.name)),
         })
     }
 
@@ -94,9 +94,9 @@ impl ModelFile {
         if let (Some(found), Some((pointer, text))) = (found, self.policy(role, title)) {
             return found.render(text, Some(&self.origin(&pointer).at(found.line)));
         }
-        let hint = hint.as_ref().map_or_else(String::new, |hint| format!("\n  = help: {}", plain(hint)));
-        let place = plain(&format!("{}, role `{role}`, policy `{title}`", self.name));
-        format!("warning[{}]: {}\n --> {place}:{line}:{column}{hint}", plain(code), plain(message))
+        let hint = hint.as_ref().map_or_else(String::new, |hint| format!("\n  = help: {}", sanitize(hint)));
+        let position = sanitize(&format!("{}, role `{role}`, policy `{title}`", self.name));
+        format!("warning[{}]: {}\n --> {position}:{line}:{column}{hint}", sanitize(code), sanitize(message))
     }
 
     /// Returns the JSON Pointer to a role's policy, and its text; the first one if several have the same title.
@@ -114,14 +114,14 @@ impl ModelFile {
     /// Returns the origin of the policy at a JSON Pointer.
     fn origin(&self, pointer: &str) -> Origin {
         let text = |pointer: &str, member: &str| {
-            self.content.pointer(&format!("{pointer}/{member}")).and_then(Value::as_str).map(plain)
+            self.content.pointer(&format!("{pointer}/{member}")).and_then(Value::as_str).map(sanitize)
         };
         let role = pointer.rsplit_once("/policies/").and_then(|(role, _)| text(role, "name"));
         let role = role.map_or_else(String::new, |role| format!("role `{role}`, "));
         let name = format!("{role}policy `{}`", text(pointer, "title").unwrap_or_default());
         match &self.document {
             Some(named) => named.origin(pointer, &name),
-            None => Origin::alone(format!("{}, {name}", self.name)),
+            None => Origin::standalone(format!("{}, {name}", self.name)),
         }
     }
 }
@@ -133,7 +133,7 @@ fn diagnostic(
     message: &str,
     hint: Option<&str>,
 ) -> Option<Diagnostic> {
-    let known = CODES.iter().map(|known| known.code).chain([REFUSED]).find(|known| *known == code)?;
+    let known = CODES.iter().map(|known| known.code).chain([POLICY_INVALID]).find(|known| *known == code)?;
     let (message, hint) = (message.to_owned(), hint.map(str::to_owned));
     Some(Diagnostic { line, column, length, code: known, message, hint })
 }

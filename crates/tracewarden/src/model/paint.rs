@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal};
 
 use anstyle::{AnsiColor, Style};
 
-pub(super) use crate::policy::files::plain;
+pub(super) use crate::policy::files::sanitize;
 
 /// Whether output is coloured.
 #[derive(Debug, Clone, Copy)]
@@ -13,10 +13,10 @@ pub(super) struct Paint(bool);
 
 impl Paint {
     /// Colours for the standard output, if it is a capable terminal and `NO_COLOR` is not set (no-color.org).
-    pub(super) fn of_output() -> Self {
+    pub(super) fn for_stdout() -> Self {
         let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-        let able = set("TERM").is_some_and(|terminal| terminal != "dumb");
-        Self(io::stdout().is_terminal() && able && set("NO_COLOR").is_none())
+        let capable = set("TERM").is_some_and(|terminal| terminal != "dumb");
+        Self(io::stdout().is_terminal() && capable && set("NO_COLOR").is_none())
     }
 
     /// No colours.
@@ -48,5 +48,5 @@ impl Paint {
 
 /// Formats a time without its fraction.
 pub(super) fn seconds(at: &str) -> String {
-    plain(&at.split_once('.').map_or_else(|| at.to_owned(), |(seconds, _)| format!("{seconds}Z")))
+    sanitize(&at.split_once('.').map_or_else(|| at.to_owned(), |(seconds, _)| format!("{seconds}Z")))
 }

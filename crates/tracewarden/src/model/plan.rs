@@ -4,42 +4,46 @@ use http::Method;
 use serde_json::Value;
 
 use super::answers::Plan;
+use super::api_client::ApiClient;
 use super::file::ModelFile;
 use super::paint::Paint;
-use super::remote::Remote;
-use super::{CHANGES, Stop, show};
+use super::{CommandError, EXIT_CHANGES, show};
 use crate::command_line::{Format, ModelPlan};
-use crate::policy::{self, FAILED, report};
+use crate::policy::{self, EXIT_FAILED, report};
 
 /// Prints the changes that applying a file would make.
-pub(super) fn run(options: &ModelPlan) -> Result<u8, Stop> {
+pub(super) fn run(options: &ModelPlan) -> Result<u8, CommandError> {
     // Read the file first: an unreadable file is reported without a service.
     let file = ModelFile::read(&options.file)?;
-    let remote = Remote::new(&options.connection)?;
-    let answer: Value = ask(&remote, &file, options.seconds)?;
-    let plan: Plan = remote.known(answer.clone())?;
+    let api_client = ApiClient::new(&options.connection)?;
+    let answer: Value = request_plan(&api_client, &file, options.seconds)?;
+    let plan: Plan = api_client.decode(answer.clone())?;
     let text = match options.format {
         Format::Json => {
             let mut text = String::new();
             report::json(&answer, &mut text);
             text
         }
-        Format::Text => show::plan(&plan, &file, &remote.base, Paint::of_output()),
+        Format::Text => show::plan(&plan, &file, &api_client.base, Paint::for_stdout()),
     };
     policy::write(&text)?;
     Ok(match (plan.tests_failed(), plan.changes.is_empty()) {
-        (true, _) => FAILED,
-        (false, false) if options.detailed_exitcode => CHANGES,
+        (true, _) => EXIT_FAILED,
+        (false, false) if options.detailed_exitcode => EXIT_CHANGES,
         _ => 0,
     })
 }
 
 /// Requests a plan from the service.
-pub(super) fn ask(remote: &Remote, file: &ModelFile, seconds: u8) -> Result<Value, Stop> {
+pub(super) fn request_plan(
+    api_client: &ApiClient,
+    file: &ModelFile,
+    seconds: u8,
+) -> Result<Value, CommandError> {
     let path = format!("/schema/plan?seconds={seconds}");
-    remote
+    api_client
         .json(Method::POST, &path, None, Some(&file.body))
-        .map_err(|failure| file.explained(remote, failure))
+        .map_err(|failure| file.explain(api_client, failure))
 }
 
 impl Plan {

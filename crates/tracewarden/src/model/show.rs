@@ -5,15 +5,15 @@ mod impact;
 
 use std::fmt::Write as _;
 
-use super::answers::{Losing, Plan, Tests};
+use super::answers::{Plan, RoleRemoval, Tests};
 use super::file::ModelFile;
-use super::paint::{Paint, plain};
-use crate::policy::report::counted;
+use super::paint::{Paint, sanitize};
+use crate::policy::report::pluralize;
 
 pub(super) use differences::differences;
 
 /// Maximum number of user names shown for a role.
-const SHOWN_USERS: usize = 10;
+const MAX_SHOWN_USERS: usize = 10;
 
 /// Formats a plan: changes, warnings, test results and affected users, with a summary line at the end.
 pub(super) fn plan(plan: &Plan, file: &ModelFile, base: &str, paint: Paint) -> String {
@@ -29,7 +29,7 @@ pub(super) fn plan(plan: &Plan, file: &ModelFile, base: &str, paint: Paint) -> S
     if let Some(tests) = tests {
         show_tests(&mut text, tests, paint);
     }
-    show_losing(&mut text, members, paint);
+    show_role_removals(&mut text, members, paint);
     if let Some(impact) = impact {
         impact::show(&mut text, impact, paint);
     }
@@ -37,7 +37,7 @@ pub(super) fn plan(plan: &Plan, file: &ModelFile, base: &str, paint: Paint) -> S
         text.push('\n');
     }
     for note in notes {
-        let _ = writeln!(text, "note: {}", plain(note));
+        let _ = writeln!(text, "note: {}", sanitize(note));
     }
     let count =
         |wanted: &[&str]| changes.iter().filter(|found| wanted.contains(&found.change.as_str())).count();
@@ -59,26 +59,26 @@ fn show_tests(text: &mut String, tests: &Tests, paint: Paint) {
     }
     let _ = writeln!(text, "\n{}", paint.heading("Tests"));
     for test in failed {
-        let _ = writeln!(text, "  {} {}", paint.removed("FAIL"), plain(&test.name));
+        let _ = writeln!(text, "  {} {}", paint.removed("FAIL"), sanitize(&test.name));
         for line in test.message.lines() {
-            let _ = writeln!(text, "         {}", plain(line));
+            let _ = writeln!(text, "         {}", sanitize(line));
         }
     }
     let passed = usize::try_from(*passed).unwrap_or(usize::MAX);
-    let _ = writeln!(text, "  {} passed, {} failed", counted(passed, "test"), failed.len());
+    let _ = writeln!(text, "  {} passed, {} failed", pluralize(passed, "test"), failed.len());
 }
 
-fn show_losing(text: &mut String, members: &[Losing], paint: Paint) {
+fn show_role_removals(text: &mut String, members: &[RoleRemoval], paint: Paint) {
     if members.is_empty() {
         return;
     }
     let _ = writeln!(text, "\n{}", paint.heading("Users who lose a role"));
-    for Losing { role, users, usernames } in members {
-        let shown: Vec<String> = usernames.iter().take(SHOWN_USERS).map(|name| plain(name)).collect();
+    for RoleRemoval { role, users, usernames } in members {
+        let shown: Vec<String> = usernames.iter().take(MAX_SHOWN_USERS).map(|name| sanitize(name)).collect();
         let left = users.saturating_sub(shown.len() as u64);
         let more = if left > 0 && !shown.is_empty() { format!(" and {left} more") } else { String::new() };
-        let users = counted(usize::try_from(*users).unwrap_or(usize::MAX), "user");
+        let users = pluralize(usize::try_from(*users).unwrap_or(usize::MAX), "user");
         let names = if shown.is_empty() { String::new() } else { format!(": {}{more}", shown.join(", ")) };
-        let _ = writeln!(text, "  {} {}  {users}{names}", paint.removed("-"), plain(role));
+        let _ = writeln!(text, "  {} {}  {users}{names}", paint.removed("-"), sanitize(role));
     }
 }

@@ -10,12 +10,12 @@ use tracewarden_rest::policies::CheckResult;
 use tracewarden_rest::policy_file::FilePolicy;
 use tracewarden_tracestore::readable;
 
-use super::files::{self, Origin, plain};
-use super::{FAILED, Trouble};
+use super::files::{self, Origin, sanitize};
+use super::{EXIT_FAILED, ErrorReport};
 use crate::command_line::{Format, PolicyCheck};
 
 /// A policy with the result of checking it.
-struct Found {
+struct CheckedPolicy {
     origin: Origin,
     text: String,
     checked: Result<Checked, Vec<Diagnostic>>,
@@ -24,7 +24,7 @@ struct Found {
 
 /// A result as JSON: the API's form, with the policy's origin.
 #[derive(Serialize)]
-struct Line {
+struct JsonResult {
     policy: String,
     #[serde(flatten)]
     result: CheckResult,
@@ -34,76 +34,81 @@ struct Line {
 ///
 /// # Errors
 /// When a file cannot be read.
-pub(super) fn run(options: &PolicyCheck, output: &mut String) -> Result<u8, Trouble> {
+pub(super) fn run(options: &PolicyCheck, output: &mut String) -> Result<u8, ErrorReport> {
     let files = options.files.iter().chain(&options.model).chain(&options.user);
-    files::one_standard_input(files)?;
+    files::require_single_standard_input(files)?;
     let given = options.model.as_deref().map(files::model).transpose()?;
     let user = options.user.as_deref().map(files::user).transpose()?.unwrap_or_default();
     let mut found = Vec::new();
-    let mut trouble = Vec::new();
+    let mut error_report = Vec::new();
     if let Some(expression) = &options.expression {
-        let origin = Origin::alone("expression".to_owned());
-        found.push(alone(origin, expression.clone(), needed(given.as_ref())?));
+        let origin = Origin::standalone("expression".to_owned());
+        found.push(standalone(origin, expression.clone(), require_model(given.as_ref())?));
     }
     if options.files.iter().any(|path| !holds_roles(path)) {
-        needed(given.as_ref())?;
+        require_model(given.as_ref())?;
     }
     for path in &options.files {
-        match of_file(path, given.as_ref()) {
+        match check_file(path, given.as_ref()) {
             Ok(policies) => found.extend(policies),
-            Err(Trouble(lines)) => trouble.extend(lines),
+            Err(ErrorReport(lines)) => error_report.extend(lines),
         }
     }
-    if found.is_empty() && trouble.is_empty() {
-        return Err(Trouble::one(
+    if found.is_empty() && error_report.is_empty() {
+        return Err(ErrorReport::from_message(
             "there is no policy to check: the files contain neither roles nor policies",
         ));
     }
     let status = report(found, options, &user, output);
     // The results of the other files have been written despite the error.
-    if trouble.is_empty() { Ok(status) } else { Err(Trouble(trouble)) }
+    if error_report.is_empty() { Ok(status) } else { Err(ErrorReport(error_report)) }
 }
 
 /// Writes the results and returns the exit status.
-fn report(found: Vec<Found>, options: &PolicyCheck, user: &Caller, output: &mut String) -> u8 {
-    let failed = |found: &Found| found.checked.is_err() || (options.strict && !found.warnings.is_empty());
-    let status = if found.iter().any(failed) { FAILED } else { 0 };
+fn report(found: Vec<CheckedPolicy>, options: &PolicyCheck, user: &Caller, output: &mut String) -> u8 {
+    let failed =
+        |found: &CheckedPolicy| found.checked.is_err() || (options.strict && !found.warnings.is_empty());
+    let status = if found.iter().any(failed) { EXIT_FAILED } else { 0 };
     match options.format {
         Format::Text => found.iter().for_each(|found| show(found, options, user, output)),
         Format::Json if found.is_empty() => {}
         Format::Json => {
-            let lines: Vec<Line> = found.into_iter().map(|found| line(found, user)).collect();
+            let lines: Vec<JsonResult> = found.into_iter().map(|found| line(found, user)).collect();
             super::report::json(&lines, output);
         }
     }
     status
 }
 
-fn of_file(path: &Path, given: Option<&AccessModel>) -> Result<Vec<Found>, Trouble> {
+fn check_file(path: &Path, given: Option<&AccessModel>) -> Result<Vec<CheckedPolicy>, ErrorReport> {
     if !holds_roles(path) {
-        return Ok(vec![alone(Origin::alone(files::shown(path)), files::text(path)?, needed(given)?)]);
+        return Ok(vec![standalone(
+            Origin::standalone(files::display_name(path)),
+            files::text(path)?,
+            require_model(given)?,
+        )]);
     }
     let (named, file, model) = files::roles(path, given)?;
-    let mut found: Vec<Found> = file
+    let mut found: Vec<CheckedPolicy> = file
         .policies()
         .map(|(pointer, role, policy)| {
-            let role = role.map_or_else(String::new, |role| format!("role `{}`, ", plain(role)));
-            let origin = named.origin(&pointer, &format!("{role}policy `{}`", plain(&policy.title)));
-            alone(origin, policy.expression.clone(), &model)
+            let role = role.map_or_else(String::new, |role| format!("role `{}`, ", sanitize(role)));
+            let origin = named.origin(&pointer, &format!("{role}policy `{}`", sanitize(&policy.title)));
+            standalone(origin, policy.expression.clone(), &model)
         })
         .collect();
     let mut rest = found.as_mut_slice();
     for role in &file.roles {
         let split = std::mem::take(&mut rest).split_at_mut_checked(role.policies.len());
-        let Some((of_role, others)) = split else { break };
-        together(&role.policies, of_role);
+        let Some((role_policies, others)) = split else { break };
+        add_role_warnings(&role.policies, role_policies);
         rest = others;
     }
     Ok(found)
 }
 
-fn needed(given: Option<&AccessModel>) -> Result<&AccessModel, Trouble> {
-    given.ok_or_else(|| Trouble::one("give the access model with `--model`"))
+fn require_model(given: Option<&AccessModel>) -> Result<&AccessModel, ErrorReport> {
+    given.ok_or_else(|| ErrorReport::from_message("give the access model with `--model`"))
 }
 
 fn holds_roles(path: &Path) -> bool {
@@ -111,14 +116,14 @@ fn holds_roles(path: &Path) -> bool {
     ["yaml", "yml", "json"].iter().any(|known| ending.eq_ignore_ascii_case(known))
 }
 
-fn alone(origin: Origin, text: String, model: &AccessModel) -> Found {
+fn standalone(origin: Origin, text: String, model: &AccessModel) -> CheckedPolicy {
     let checked = check(&text, model);
     let warnings = checked.as_ref().map_or_else(|_| Vec::new(), |checked| checked.warnings().to_vec());
-    Found { origin, text, checked, warnings }
+    CheckedPolicy { origin, text, checked, warnings }
 }
 
 /// Adds the warnings that concern all policies of a role together.
-fn together(policies: &[FilePolicy], found: &mut [Found]) {
+fn add_role_warnings(policies: &[FilePolicy], found: &mut [CheckedPolicy]) {
     let valid: Option<Vec<(&str, &Checked)>> = policies
         .iter()
         .zip(found.iter())
@@ -135,7 +140,7 @@ fn predicate(checked: &Checked, user: &Caller) -> Option<String> {
     checked.predicate(user).as_ref().map(readable)
 }
 
-fn show(found: &Found, options: &PolicyCheck, user: &Caller, output: &mut String) {
+fn show(found: &CheckedPolicy, options: &PolicyCheck, user: &Caller, output: &mut String) {
     let errors = found.checked.as_ref().err().into_iter().flatten();
     for diagnostic in errors.chain(&found.warnings) {
         let _ =
@@ -148,25 +153,26 @@ fn show(found: &Found, options: &PolicyCheck, user: &Caller, output: &mut String
             let read = if fields.is_empty() {
                 String::new()
             } else {
-                format!(", reads {}", plain(&fields.join(", ")))
+                format!(", reads {}", sanitize(&fields.join(", ")))
             };
             writeln!(output, "{}: valid{read}", found.origin)
         }
     };
     if let (true, Ok(checked)) = (options.sql, &found.checked) {
         let sql = predicate(checked, user);
-        let sql = sql.as_deref().map_or("too large for this user's roles and attributes".to_owned(), plain);
+        let sql =
+            sql.as_deref().map_or("too large for this user's roles and attributes".to_owned(), sanitize);
         let _ = writeln!(output, "  in ClickHouse: {sql}");
     }
 }
 
-fn line(found: Found, user: &Caller) -> Line {
-    let Found { origin, checked, warnings, .. } = found;
+fn line(found: CheckedPolicy, user: &Caller) -> JsonResult {
+    let CheckedPolicy { origin, checked, warnings, .. } = found;
     let result = match checked {
         Ok(checked) => {
             CheckResult::offline(Vec::new(), checked.fields(), warnings, predicate(&checked, user))
         }
         Err(errors) => CheckResult::offline(errors, Vec::new(), Vec::new(), None),
     };
-    Line { policy: origin.to_string(), result }
+    JsonResult { policy: origin.to_string(), result }
 }

@@ -6,23 +6,28 @@ use std::io::{self, Write};
 use tracewarden_model::AccessModel;
 use tracewarden_rest::json::Json;
 
-use super::files::Named;
+use super::files::NamedDocument;
 
 /// Maximum number of letters, in one place, in which a misspelt name differs.
-const OTHER_LETTERS: usize = 2;
+const MAX_DIFFERENT_LETTERS: usize = 2;
 
 /// Prints a note for each column name that is close to the column of a field that the span lacks. Other unknown columns are
 /// ignored: answers of queries contain them, too.
-pub(super) fn tell_misspelt(named: &Named, sent: &[Json], model: &AccessModel, pointer: &str) {
+pub(super) fn print_misspelt_columns(
+    named: &NamedDocument,
+    raw_spans: &[Json],
+    model: &AccessModel,
+    pointer: &str,
+) {
     let mut errors = io::stderr().lock();
-    for (at, message) in misspelt(sent, model, pointer) {
+    for (at, message) in misspelt(raw_spans, model, pointer) {
         // The note is optional, so a failed write is ignored.
         let _ = writeln!(errors, "tracewarden: note: {}", named.at(&at, &message));
     }
 }
 
 /// Returns JSON Pointers to spans, each with a message.
-fn misspelt(sent: &[Json], model: &AccessModel, pointer: &str) -> Vec<(String, String)> {
+fn misspelt(raw_spans: &[Json], model: &AccessModel, pointer: &str) -> Vec<(String, String)> {
     let mut columns = BTreeSet::new();
     for field in &model.fields {
         match &field.field.map {
@@ -37,14 +42,15 @@ fn misspelt(sent: &[Json], model: &AccessModel, pointer: &str) -> Vec<(String, S
         };
     }
     let mut notes = Vec::new();
-    for (index, span) in sent.iter().enumerate() {
+    for (index, span) in raw_spans.iter().enumerate() {
         let Json::Object(members) = span else { continue };
         for (name, _) in members.iter().filter(|(name, _)| !columns.contains(name.as_str())) {
-            let meant = columns.iter().find(|column| span.member(column).is_none() && is_near(name, column));
-            if let Some(meant) = meant {
+            let suggestion =
+                columns.iter().find(|column| span.member(column).is_none() && is_similar(name, column));
+            if let Some(suggestion) = suggestion {
                 let message = format!(
                     "span {} has a column `{name}` that no field of the access model uses; did you mean \
-                     `{meant}`?",
+                     `{suggestion}`?",
                     index + 1
                 );
                 notes.push((format!("{pointer}/{index}"), message));
@@ -55,7 +61,7 @@ fn misspelt(sent: &[Json], model: &AccessModel, pointer: &str) -> Vec<(String, S
 }
 
 /// Whether two names differ in few letters of one place, ignoring case and underscores.
-fn is_near(written: &str, known: &str) -> bool {
+fn is_similar(written: &str, known: &str) -> bool {
     let letters = |name: &str| -> Vec<char> {
         name.chars().filter(|letter| *letter != '_').flat_map(char::to_lowercase).collect()
     };
@@ -63,7 +69,7 @@ fn is_near(written: &str, known: &str) -> bool {
     let longest = written.len().max(known.len());
     let before = written.iter().zip(&known).take_while(|(a, b)| a == b).count();
     let after = written.iter().rev().zip(known.iter().rev()).take_while(|(a, b)| a == b).count();
-    longest >= 2 * OTHER_LETTERS && before + after + OTHER_LETTERS >= longest
+    longest >= 2 * MAX_DIFFERENT_LETTERS && before + after + MAX_DIFFERENT_LETTERS >= longest
 }
 
 #[cfg(test)]
@@ -79,12 +85,12 @@ mod tests {
             ("SevriceName", "ServiceName"),
             ("servicename", "ServiceName"),
         ] {
-            assert!(is_near(written, known), "{written}");
+            assert!(is_similar(written, known), "{written}");
         }
         for (written, known) in
             [("SpanId", "SpanName"), ("TraceId", "TraceState"), ("Id", "Ip"), ("", "Name")]
         {
-            assert!(!is_near(written, known), "{written}");
+            assert!(!is_similar(written, known), "{written}");
         }
     }
 }

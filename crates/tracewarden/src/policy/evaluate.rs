@@ -6,42 +6,46 @@ use std::sync::atomic::AtomicBool;
 use tracewarden_policy::{check, explain};
 use tracewarden_rest::policies::EvaluateResult;
 
-use super::columns::tell_misspelt;
+use super::columns::print_misspelt_columns;
 use super::files::{self, is_standard_input};
-use super::report::{self, Outcomes};
-use super::{FAILED, Line, Trouble};
+use super::report::{self, OutcomeCounts};
+use super::{EXIT_FAILED, ErrorReport, Line};
 use crate::command_line::{Format, PolicyEvaluate};
 
 /// Evaluates a policy on spans.
 ///
 /// # Errors
 /// When a file cannot be read, or contains spans that cannot be rows of the table.
-pub(super) fn run(options: &PolicyEvaluate, output: &mut String) -> Result<u8, Trouble> {
+pub(super) fn run(options: &PolicyEvaluate, output: &mut String) -> Result<u8, ErrorReport> {
     let files = [Some(&options.model), Some(&options.user), Some(&options.spans), options.file.as_ref()];
     if files.into_iter().flatten().filter(|path| is_standard_input(path)).count() > 1 {
-        return Err(Trouble::one("only one file can be read from the standard input"));
+        return Err(ErrorReport::from_message("only one file can be read from the standard input"));
     }
     let model = files::model(&options.model)?;
     let user = files::user(&options.user)?;
     let (origin, text) = match (&options.expression, &options.file) {
         (Some(expression), _) => ("expression".to_owned(), expression.clone()),
-        (None, Some(path)) => (files::shown(path), files::text(path)?),
-        (None, None) => return Err(Trouble::one("give a file with a policy, or `--expression`")),
+        (None, Some(path)) => (files::display_name(path), files::text(path)?),
+        (None, None) => {
+            return Err(ErrorReport::from_message("give a file with a policy, or `--expression`"));
+        }
     };
-    let (named, sent, pointer) = files::spans(&options.spans)?;
+    let (named, raw_spans, pointer) = files::spans(&options.spans)?;
     let refuse = |diagnostics: Vec<tracewarden_policy::Diagnostic>, output: &mut String| {
         for diagnostic in diagnostics {
             let _ = writeln!(output, "{}\n", diagnostic.render(&text, Some(&origin)));
         }
-        Ok(FAILED)
+        Ok(EXIT_FAILED)
     };
     // Check the policy before the spans: it determines which of their columns matter.
     if let Err(diagnostics) = check(&text, &model) {
         return refuse(diagnostics, output);
     }
-    tell_misspelt(&named, &sent, &model, pointer);
-    let spans = tracewarden_rest::spans(&sent, &model, pointer).map_err(|errors| {
-        Trouble(errors.iter().map(|error| Line::Message(named.at(&error.pointer, &error.detail))).collect())
+    print_misspelt_columns(&named, &raw_spans, &model, pointer);
+    let spans = tracewarden_rest::spans(&raw_spans, &model, pointer).map_err(|errors| {
+        ErrorReport(
+            errors.iter().map(|error| Line::Message(named.at(&error.pointer, &error.detail))).collect(),
+        )
     })?;
     let verdicts = match explain(&text, &model, &user, &spans, &AtomicBool::new(false)) {
         Ok(verdicts) => verdicts,
@@ -54,7 +58,7 @@ pub(super) fn run(options: &PolicyEvaluate, output: &mut String) -> Result<u8, T
                 let title = format!("on span {}", index + 1);
                 let _ = writeln!(output, "{}\n", verdict.render(&title, &text, Some(&origin)));
             }
-            let _ = writeln!(output, "{}", Outcomes::of(&verdicts));
+            let _ = writeln!(output, "{}", OutcomeCounts::tally(&verdicts));
         }
     }
     Ok(0)

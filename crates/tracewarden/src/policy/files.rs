@@ -12,23 +12,23 @@ use tracewarden_rest::policies::EvaluatedUser;
 use tracewarden_rest::policy_file::{MemberFault, PolicyFile};
 use tracewarden_rest::text::{Document, Fault, Lines};
 
-use super::{Line, Trouble};
+use super::{ErrorReport, Line};
 
 /// Maximum size of a file; larger files are rejected.
 const MAX_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Replaces control characters, invisible characters and characters that change the direction of text.
-pub(crate) fn plain(text: &str) -> String {
-    let deceptive = |character: char| {
+pub(crate) fn sanitize(text: &str) -> String {
+    let is_unsafe = |character: char| {
         character.is_control()
             || matches!(u32::from(character), 0x200B..=0x200F | 0x2028..=0x202E | 0x2060..=0x2069 | 0xFEFF)
     };
-    text.chars().map(|character| if deceptive(character) { '\u{fffd}' } else { character }).collect()
+    text.chars().map(|character| if is_unsafe(character) { '\u{fffd}' } else { character }).collect()
 }
 
 /// Returns a file's name for messages.
-pub(crate) fn shown(path: &Path) -> String {
-    if is_standard_input(path) { "standard input".to_owned() } else { plain(&path.display().to_string()) }
+pub(crate) fn display_name(path: &Path) -> String {
+    if is_standard_input(path) { "standard input".to_owned() } else { sanitize(&path.display().to_string()) }
 }
 
 pub(crate) fn is_standard_input(path: &Path) -> bool {
@@ -36,8 +36,10 @@ pub(crate) fn is_standard_input(path: &Path) -> bool {
 }
 
 /// Reads a file's text; `-` is the standard input.
-pub(crate) fn text(path: &Path) -> Result<String, Trouble> {
-    let failed = |error: std::io::Error| Trouble::one(format!("{}: cannot be read: {error}", shown(path)));
+pub(crate) fn text(path: &Path) -> Result<String, ErrorReport> {
+    let failed = |error: std::io::Error| {
+        ErrorReport::from_message(format!("{}: cannot be read: {error}", display_name(path)))
+    };
     let mut bytes = Vec::new();
     let read = if is_standard_input(path) {
         std::io::stdin().lock().take(MAX_BYTES + 1).read_to_end(&mut bytes)
@@ -46,19 +48,25 @@ pub(crate) fn text(path: &Path) -> Result<String, Trouble> {
     };
     read.map_err(failed)?;
     if bytes.len() as u64 > MAX_BYTES {
-        return Err(Trouble::one(format!("{}: files are limited to {MAX_BYTES} bytes", shown(path))));
+        return Err(ErrorReport::from_message(format!(
+            "{}: files are limited to {MAX_BYTES} bytes",
+            display_name(path)
+        )));
     }
     // Skip a byte order mark.
     if bytes.starts_with("\u{feff}".as_bytes()) {
         bytes.drain(.."\u{feff}".len());
     }
-    String::from_utf8(bytes).map_err(|_| Trouble::one(format!("{}: not UTF-8", shown(path))))
+    String::from_utf8(bytes)
+        .map_err(|_| ErrorReport::from_message(format!("{}: not UTF-8", display_name(path))))
 }
 
 /// Rejects several uses of the standard input: a second read would find it empty.
-pub(super) fn one_standard_input<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Result<(), Trouble> {
+pub(super) fn require_single_standard_input<'a>(
+    paths: impl IntoIterator<Item = &'a PathBuf>,
+) -> Result<(), ErrorReport> {
     if paths.into_iter().filter(|path| is_standard_input(path)).count() > 1 {
-        return Err(Trouble::one("only one file can be read from the standard input"));
+        return Err(ErrorReport::from_message("only one file can be read from the standard input"));
     }
     Ok(())
 }
@@ -74,7 +82,7 @@ pub(crate) struct Origin {
 
 impl Origin {
     /// Origin of a text that is not part of a file with roles.
-    pub(crate) fn alone(name: String) -> Self {
+    pub(crate) fn standalone(name: String) -> Self {
         Self { file: name, policy: String::new(), first_line: None }
     }
 
@@ -97,30 +105,30 @@ impl fmt::Display for Origin {
 
 /// A document with its name in messages.
 #[derive(Debug)]
-pub(crate) struct Named {
+pub(crate) struct NamedDocument {
     pub(crate) name: String,
     pub(crate) document: Document,
 }
 
-impl Named {
-    pub(crate) fn read(path: &Path) -> Result<Self, Trouble> {
-        Self::of_text(shown(path), &text(path)?)
+impl NamedDocument {
+    pub(crate) fn read(path: &Path) -> Result<Self, ErrorReport> {
+        Self::from_text(display_name(path), &text(path)?)
     }
 
-    pub(crate) fn of_text(name: String, text: &str) -> Result<Self, Trouble> {
+    pub(crate) fn from_text(name: String, text: &str) -> Result<Self, ErrorReport> {
         match Document::read(text) {
             Ok(document) => Ok(Self { name, document }),
-            Err(fault) => Err(at_place(&name, &fault)),
+            Err(fault) => Err(fault_report(&name, &fault)),
         }
     }
 
-    pub(super) fn parse<T: DeserializeOwned>(&self) -> Result<T, Trouble> {
-        self.document.parse().map_err(|fault| at_place(&self.name, &fault))
+    pub(super) fn parse<T: DeserializeOwned>(&self) -> Result<T, ErrorReport> {
+        self.document.parse().map_err(|fault| fault_report(&self.name, &fault))
     }
 
     /// Formats a message about the member at a JSON Pointer: "roles.yaml:3:5: message".
     pub(crate) fn at(&self, pointer: &str, message: &str) -> String {
-        format!("{}:{}: {}", self.name, self.document.place(pointer), plain(message))
+        format!("{}:{}: {}", self.name, self.document.place(pointer), sanitize(message))
     }
 
     /// Returns the origin of the policy at a JSON Pointer; `name` is its name for people.
@@ -132,22 +140,27 @@ impl Named {
         Origin { file: self.name.clone(), policy: format!(", {name}"), first_line }
     }
 
-    fn trouble(&self, faults: Vec<MemberFault>) -> Trouble {
-        Trouble(faults.iter().map(|fault| Line::Message(self.at(&fault.pointer, &fault.message))).collect())
+    fn error_report(&self, faults: Vec<MemberFault>) -> ErrorReport {
+        ErrorReport(
+            faults.iter().map(|fault| Line::Message(self.at(&fault.pointer, &fault.message))).collect(),
+        )
     }
 }
 
-fn at_place(name: &str, fault: &Fault) -> Trouble {
-    Trouble::one(format!("{name}:{}: {}", fault.place, plain(&fault.message)))
+fn fault_report(name: &str, fault: &Fault) -> ErrorReport {
+    ErrorReport::from_message(format!("{name}:{}: {}", fault.place, sanitize(&fault.message)))
 }
 
 /// Reads the access model from a file.
-pub(super) fn model(path: &Path) -> Result<AccessModel, Trouble> {
-    let named = Named::read(path)?;
+pub(super) fn model(path: &Path) -> Result<AccessModel, ErrorReport> {
+    let named = NamedDocument::read(path)?;
     let mut file: PolicyFile = named.parse()?;
-    match file.access_model().map_err(|faults| named.trouble(faults))? {
+    match file.access_model().map_err(|faults| named.error_report(faults))? {
         Some(model) => Ok(model),
-        None => Err(Trouble::one(format!("{}: contains no access model: `fields` is missing", named.name))),
+        None => Err(ErrorReport::from_message(format!(
+            "{}: contains no access model: `fields` is missing",
+            named.name
+        ))),
     }
 }
 
@@ -155,36 +168,36 @@ pub(super) fn model(path: &Path) -> Result<AccessModel, Trouble> {
 pub(super) fn roles(
     path: &Path,
     given: Option<&AccessModel>,
-) -> Result<(Named, PolicyFile, AccessModel), Trouble> {
-    let named = Named::read(path)?;
+) -> Result<(NamedDocument, PolicyFile, AccessModel), ErrorReport> {
+    let named = NamedDocument::read(path)?;
     let mut file: PolicyFile = named.parse()?;
-    let own = file.access_model().map_err(|faults| named.trouble(faults))?;
+    let own = file.access_model().map_err(|faults| named.error_report(faults))?;
     let mut unclear = file.unclear(&named.document);
     if unclear.is_empty() {
         unclear = file.case_conflicts();
     }
     if !unclear.is_empty() {
-        return Err(named.trouble(unclear));
+        return Err(named.error_report(unclear));
     }
     let model = match (given, own, file.model.take()) {
         (_, Some(_), Some(_)) => {
             let message = "`fields` and `model` are both given: keep one";
-            return Err(Trouble::one(named.at("/model", message)));
+            return Err(ErrorReport::from_message(named.at("/model", message)));
         }
         (Some(given), ..) => given.clone(),
         (None, Some(own), None) => own,
         (None, None, Some(relative)) => {
             // `-` in a file names the file `-`, not the standard input.
             let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
-            let beside = match directory {
+            let model_path = match directory {
                 None if relative == "-" => PathBuf::from("./-"),
                 None => PathBuf::from(&relative),
                 Some(directory) => directory.join(&relative),
             };
-            model(&beside)?
+            model(&model_path)?
         }
         (None, None, None) => {
-            return Err(Trouble::one(format!(
+            return Err(ErrorReport::from_message(format!(
                 "{}: no access model: give `fields`, `model` or the option `--model`",
                 named.name
             )));
@@ -194,12 +207,12 @@ pub(super) fn roles(
 }
 
 /// Reads a user from a file.
-pub(super) fn user(path: &Path) -> Result<Caller, Trouble> {
-    Ok(Named::read(path)?.parse::<EvaluatedUser>()?.into())
+pub(super) fn user(path: &Path) -> Result<Caller, ErrorReport> {
+    Ok(NamedDocument::read(path)?.parse::<EvaluatedUser>()?.into())
 }
 
 /// Reads spans from a file: a list, or the answer of a query or of `GET /traces/{id}`.
-pub(super) fn spans(path: &Path) -> Result<(Named, Vec<Json>, &'static str), Trouble> {
+pub(super) fn spans(path: &Path) -> Result<(NamedDocument, Vec<Json>, &'static str), ErrorReport> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields, expecting = "an object")]
     struct Answer {
@@ -209,7 +222,7 @@ pub(super) fn spans(path: &Path) -> Result<(Named, Vec<Json>, &'static str), Tro
         #[serde(rename = "next_cursor")]
         _next_cursor: Option<String>,
     }
-    let named = Named::read(path)?;
+    let named = NamedDocument::read(path)?;
     if named.document.is_list() {
         let spans = named.parse()?;
         return Ok((named, spans, ""));

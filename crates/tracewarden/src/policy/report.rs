@@ -13,31 +13,31 @@ pub(crate) fn json(value: &impl Serialize, output: &mut String) {
 }
 
 /// Number of spans with each outcome: true, false and error.
-pub(super) struct Outcomes {
+pub(super) struct OutcomeCounts {
     spans: usize,
-    of: [(&'static str, usize); 3],
+    tally: [(&'static str, usize); 3],
 }
 
-impl Outcomes {
-    pub(super) fn of(verdicts: &[Verdict]) -> Self {
+impl OutcomeCounts {
+    pub(super) fn tally(verdicts: &[Verdict]) -> Self {
         let count = |wanted: &str| {
             let same = |verdict: &&Verdict| Outcome::as_str(&verdict.outcome) == wanted;
             verdicts.iter().filter(same).count()
         };
-        let of = ["true", "false", "error"].map(|name| (name, count(name)));
-        Self { spans: verdicts.len(), of }
+        let tally = ["true", "false", "error"].map(|name| (name, count(name)));
+        Self { spans: verdicts.len(), tally }
     }
 }
 
-impl fmt::Display for Outcomes {
+impl fmt::Display for OutcomeCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ", counted(self.spans, "span"))?;
-        let parts: Vec<String> = self.of.iter().map(|(name, count)| format!("{count} {name}")).collect();
+        write!(f, "{}: ", pluralize(self.spans, "span"))?;
+        let parts: Vec<String> = self.tally.iter().map(|(name, count)| format!("{count} {name}")).collect();
         f.write_str(&parts.join(", "))
     }
 }
 
 /// Formats a count with its noun: "1 span", "2 spans".
-pub(crate) fn counted(count: usize, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+pub(crate) fn pluralize(count: usize, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }

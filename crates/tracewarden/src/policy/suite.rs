@@ -8,9 +8,9 @@ use tracewarden_policy::suite::{self, SuitePolicy};
 use tracewarden_rest::policy_file::PolicyFile;
 use tracewarden_rest::policy_suite::{SuiteFault, resolve};
 
-use super::columns::tell_misspelt;
-use super::files::{self, Named, Origin, plain};
-use super::{Line, Trouble};
+use super::columns::print_misspelt_columns;
+use super::files::{self, NamedDocument, Origin, sanitize};
+use super::{ErrorReport, Line};
 
 /// Tests with everything needed to run them.
 pub(super) struct Suite {
@@ -25,12 +25,12 @@ impl Suite {
     ///
     /// # Errors
     /// Every reason why its tests cannot be run.
-    pub(super) fn read(path: &Path, given: Option<&AccessModel>) -> Result<Self, Trouble> {
+    pub(super) fn read(path: &Path, given: Option<&AccessModel>) -> Result<Self, ErrorReport> {
         let (named, file, model) = files::roles(path, given)?;
-        tell_columns(&named, &file, &model);
+        print_column_notes(&named, &file, &model);
         let tests = resolve(&file, &model)
-            .map_err(|faults| Trouble(faults.iter().flat_map(|fault| lines(&named, fault)).collect()))?;
-        let origin = |policy: &SuitePolicy| named.origin(&policy.pointer, &called(&policy.label));
+            .map_err(|faults| ErrorReport(faults.iter().flat_map(|fault| lines(&named, fault)).collect()))?;
+        let origin = |policy: &SuitePolicy| named.origin(&policy.pointer, &policy_name(&policy.label));
         let origins = tests.policies.iter().map(|policy| (policy.pointer.clone(), origin(policy))).collect();
         Ok(Self { name: named.name.clone(), tests, origins })
     }
@@ -41,27 +41,27 @@ impl Suite {
     }
 }
 
-fn called(label: &str) -> String {
-    format!("policy `{}`", plain(label))
+fn policy_name(label: &str) -> String {
+    format!("policy `{}`", sanitize(label))
 }
 
 /// Prints notes on misspelt columns in all spans of the file.
-fn tell_columns(named: &Named, file: &PolicyFile, model: &AccessModel) {
+fn print_column_notes(named: &NamedDocument, file: &PolicyFile, model: &AccessModel) {
     for (at, trace) in file.traces.iter().enumerate() {
-        tell_misspelt(named, &trace.spans, model, &format!("/traces/{at}/spans"));
+        print_misspelt_columns(named, &trace.spans, model, &format!("/traces/{at}/spans"));
     }
     for (at, test) in file.tests.iter().enumerate() {
         if let Some(spans) = &test.spans {
-            tell_misspelt(named, spans, model, &format!("/tests/{at}/spans"));
+            print_misspelt_columns(named, spans, model, &format!("/tests/{at}/spans"));
         }
     }
 }
 
-fn lines(named: &Named, fault: &SuiteFault) -> Vec<Line> {
+fn lines(named: &NamedDocument, fault: &SuiteFault) -> Vec<Line> {
     match fault {
         SuiteFault::Member(fault) => vec![Line::Message(named.at(&fault.pointer, &fault.message))],
         SuiteFault::Policy { pointer, label, expression, diagnostics } => {
-            let origin = named.origin(pointer, &called(label));
+            let origin = named.origin(pointer, &policy_name(label));
             let rendered =
                 diagnostics.iter().map(|found| found.render(expression, Some(&origin.at(found.line))));
             rendered.map(Line::Rendered).collect()

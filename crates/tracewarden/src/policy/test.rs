@@ -6,10 +6,10 @@ use std::sync::atomic::AtomicBool;
 use serde::Serialize;
 use tracewarden_policy::suite::{self, Shown, Stuck, Test};
 
-use super::files::{self, plain};
-use super::report::{self, counted};
+use super::files::{self, sanitize};
+use super::report::{self, pluralize};
 use super::suite::Suite;
-use super::{FAILED, Line, Trouble};
+use super::{EXIT_FAILED, ErrorReport, Line};
 use crate::command_line::{Format, PolicyTest};
 
 /// Results of all files.
@@ -49,19 +49,19 @@ struct Failure {
 ///
 /// # Errors
 /// When the tests of a file cannot be run; then no tests are run.
-pub(super) fn run(options: &PolicyTest, output: &mut String) -> Result<u8, Trouble> {
-    files::one_standard_input(options.files.iter().chain(&options.model))?;
+pub(super) fn run(options: &PolicyTest, output: &mut String) -> Result<u8, ErrorReport> {
+    files::require_single_standard_input(options.files.iter().chain(&options.model))?;
     let given = options.model.as_deref().map(files::model).transpose()?;
     let mut suites = Vec::with_capacity(options.files.len());
-    let mut trouble = Vec::new();
+    let mut error_report = Vec::new();
     for path in &options.files {
         match Suite::read(path, given.as_ref()) {
             Ok(suite) => suites.push(suite),
-            Err(Trouble(lines)) => trouble.extend(lines),
+            Err(ErrorReport(lines)) => error_report.extend(lines),
         }
     }
-    if !trouble.is_empty() {
-        return Err(Trouble(trouble));
+    if !error_report.is_empty() {
+        return Err(ErrorReport(error_report));
     }
     let mut results = Results::default();
     for suite in &suites {
@@ -74,12 +74,13 @@ pub(super) fn run(options: &PolicyTest, output: &mut String) -> Result<u8, Troub
         Format::Json => report::json(&results, output),
         Format::Text => show(&results, output),
     }
-    Ok(if results.failed > 0 { FAILED } else { 0 })
+    Ok(if results.failed > 0 { EXIT_FAILED } else { 0 })
 }
 
 impl Suite {
-    fn run(&self, test: &Test) -> Result<TestResult, Trouble> {
-        let failures = self.tests.run(test, &AtomicBool::new(false)).map_err(|stuck| self.trouble(&stuck))?;
+    fn run(&self, test: &Test) -> Result<TestResult, ErrorReport> {
+        let failures =
+            self.tests.run(test, &AtomicBool::new(false)).map_err(|stuck| self.error_report(&stuck))?;
         let failures: Vec<Failure> = failures.into_iter().map(|failure| self.failure(failure)).collect();
         Ok(TestResult { name: test.name.clone(), passed: failures.is_empty(), failures })
     }
@@ -87,29 +88,29 @@ impl Suite {
     fn failure(&self, failure: suite::Failure) -> Failure {
         let suite::Failure { about, expected, got, shown } = failure;
         Failure {
-            about: plain(&about),
+            about: sanitize(&about),
             expected: expected.to_owned(),
-            got: plain(&got),
+            got: sanitize(&got),
             shown: shown.iter().map(|shown| self.shown(shown)).collect(),
         }
     }
 
     fn shown(&self, shown: &Shown) -> String {
         match shown {
-            Shown::Words(words) => plain(words),
+            Shown::Words(words) => sanitize(words),
             Shown::Verdict { policy, span, verdict } => {
                 let line = verdict.decided_by.first().map_or(1, |decision| decision.line);
-                let place = self.at(policy, line);
-                verdict.render(&format!("on span {span}"), &policy.expression, place.as_deref())
+                let position = self.at(policy, line);
+                verdict.render(&format!("on span {span}"), &policy.expression, position.as_deref())
             }
         }
     }
 
-    fn trouble(&self, Stuck { policy, diagnostics }: &Stuck) -> Trouble {
+    fn error_report(&self, Stuck { policy, diagnostics }: &Stuck) -> ErrorReport {
         let rendered = diagnostics
             .iter()
             .map(|found| found.render(&policy.expression, self.at(policy, found.line).as_deref()));
-        Trouble(rendered.map(Line::Rendered).collect())
+        ErrorReport(rendered.map(Line::Rendered).collect())
     }
 }
 
@@ -117,7 +118,8 @@ fn show(results: &Results, output: &mut String) {
     for file in &results.files {
         let _ = writeln!(output, "{}", file.file);
         for test in &file.tests {
-            let _ = writeln!(output, "  {} {}", if test.passed { "ok  " } else { "FAIL" }, plain(&test.name));
+            let _ =
+                writeln!(output, "  {} {}", if test.passed { "ok  " } else { "FAIL" }, sanitize(&test.name));
             for failure in &test.failures {
                 let Failure { about, expected, got, shown } = failure;
                 let gap = if output.ends_with("\n\n") { "" } else { "\n" };
@@ -131,5 +133,5 @@ fn show(results: &Results, output: &mut String) {
             }
         }
     }
-    let _ = writeln!(output, "{} passed, {} failed", counted(results.passed, "test"), results.failed);
+    let _ = writeln!(output, "{} passed, {} failed", pluralize(results.passed, "test"), results.failed);
 }

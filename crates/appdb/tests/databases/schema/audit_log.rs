@@ -1,7 +1,7 @@
 //! An audit log of an early version. Every later version must find its chain unbroken and read its records unchanged.
 
 use tracewarden_appdb::{
-    AUDIT_PRUNE, AppDb, AuditFilter, AuditPlace, AuditRecord, AuditRemoval, GENESIS_HASH, NewAuditRecord,
+    AUDIT_PRUNE, AppDb, AuditFilter, AuditPosition, AuditRecord, AuditRemoval, GENESIS_HASH, NewAuditRecord,
     PrunedAudit, VerifiedAudit,
 };
 use tracewarden_model::Timestamp;
@@ -10,7 +10,7 @@ use crate::fixture::at;
 
 /// A record with the hash from the time when it was written. A hash computed in each run would change with the program,
 /// and no test would show that the program reports older logs as broken.
-struct Logged {
+struct LoggedRecord {
     hash: &'static str,
     record: NewAuditRecord<'static>,
 }
@@ -30,7 +30,7 @@ const KEPT_FROM: Timestamp = after(HOUR / 2);
 const REMOVED: usize = 3;
 
 /// The record that is begun and not completed.
-const OPEN: usize = 6;
+const INCOMPLETE: usize = 6;
 
 const BY_ADA: NewAuditRecord<'static> = NewAuditRecord {
     completes: None,
@@ -53,8 +53,8 @@ const BY_ADA: NewAuditRecord<'static> = NewAuditRecord {
 /// The records contain values that a migration could confuse or change: empty and absent texts, trailing spaces and
 /// line breaks, JSON with its own order of members, spaces and escapes; also a deleted user, times that go back, and a
 /// beginning without a completion.
-static LOG: [Logged; 9] = [
-    Logged {
+static LOG: [LoggedRecord; 9] = [
+    LoggedRecord {
         hash: "4b6c2318cfc6af341d4fc7b7cab962a751427c3f62edaf349a002218d03e464d",
         record: NewAuditRecord {
             credential_id: None,
@@ -64,7 +64,7 @@ static LOG: [Logged; 9] = [
             ..BY_ADA
         },
     },
-    Logged {
+    LoggedRecord {
         hash: "b773c1fbbcb1b9e771da9eedb1cd9f82df14b4e90fd8b5fa58c0dd3fdd8b5ae4",
         record: NewAuditRecord {
             at: after(SECOND),
@@ -74,7 +74,7 @@ static LOG: [Logged; 9] = [
             ..BY_ADA
         },
     },
-    Logged {
+    LoggedRecord {
         hash: "4824744c55fb3c1cd5d269f3373a6c0ce136f0e2ad9936bd809052a758b1ddec",
         record: NewAuditRecord {
             completes: Some(2),
@@ -84,7 +84,7 @@ static LOG: [Logged; 9] = [
             ..BY_ADA
         },
     },
-    Logged {
+    LoggedRecord {
         hash: "0eff596e4486d898c9b3d96945c710b55a5edca7dda5e87ea8e989f2893e97ad",
         record: NewAuditRecord {
             at: after(HOUR),
@@ -98,7 +98,7 @@ static LOG: [Logged; 9] = [
             ..BY_ADA
         },
     },
-    Logged {
+    LoggedRecord {
         hash: "7c63678a1205ba53db7870e242c7455dd91cfd37f8d1aa7b4bc06a42a7fb361c",
         record: NewAuditRecord {
             at: after(HOUR + SECOND),
@@ -112,7 +112,7 @@ static LOG: [Logged; 9] = [
             ..BY_ADA
         },
     },
-    Logged {
+    LoggedRecord {
         hash: "6c92e7db60996808de82d1e93745826551fc63b75e0df269838ada7b16e9ce26",
         record: NewAuditRecord {
             at: after(HOUR + 3 * SECOND),
@@ -122,7 +122,7 @@ static LOG: [Logged; 9] = [
             ..BY_ADA
         },
     },
-    Logged {
+    LoggedRecord {
         hash: "8ff7a22003dc42b18b54309ea53ddf3be7ba73130da8e94d27541fb938e4b00d",
         record: NewAuditRecord {
             completes: Some(5),
@@ -137,7 +137,7 @@ static LOG: [Logged; 9] = [
             ..BY_ADA
         },
     },
-    Logged {
+    LoggedRecord {
         hash: "80310a9462a31851f32956fd540cd69e3f8ceb5f3440e3bc44c90cd107c48c17",
         record: NewAuditRecord {
             at: after(HOUR + 4 * SECOND),
@@ -154,7 +154,7 @@ static LOG: [Logged; 9] = [
             ..BY_ADA
         },
     },
-    Logged {
+    LoggedRecord {
         hash: "8aa1bfc30f284565ca0c7fd0a51cdf4d7606cf418eebefe0ad249a1614a0685c",
         record: NewAuditRecord {
             at: after(2 * HOUR),
@@ -179,7 +179,7 @@ fn text(text: Option<&str>) -> String {
 
 /// Returns statements that insert a record and move the head of the chain to it.
 fn append(index: usize) -> [String; 2] {
-    let Logged { hash, record } = &LOG[index];
+    let LoggedRecord { hash, record } = &LOG[index];
     let sequence = index + 1;
     let previous = index.checked_sub(1).map_or(GENESIS_HASH, |before| LOG[before].hash);
     let completes = record.completes.map_or_else(|| "NULL".to_owned(), |completes| completes.to_string());
@@ -226,7 +226,7 @@ pub fn pruned() -> impl Iterator<Item = String> {
 }
 
 /// Returns the kept records with their numbers.
-fn left(is_pruned: bool) -> Vec<(u64, &'static Logged)> {
+fn kept_records(is_pruned: bool) -> Vec<(u64, &'static LoggedRecord)> {
     let all: Vec<_> = (1_u64..).zip(&LOG).collect();
     if is_pruned { all[REMOVED..].to_vec() } else { all[..LOG.len() - 1].to_vec() }
 }
@@ -236,18 +236,19 @@ fn removal() -> PrunedAudit {
 }
 
 fn verified(is_pruned: bool) -> VerifiedAudit {
-    let left = left(is_pruned);
-    let place = |&(sequence, logged): &(u64, &Logged)| AuditPlace { sequence, at: logged.record.at };
-    let (last, Logged { hash, .. }) = left[left.len() - 1];
+    let kept_records = kept_records(is_pruned);
+    let position =
+        |&(sequence, logged): &(u64, &LoggedRecord)| AuditPosition { sequence, at: logged.record.at };
+    let (last, LoggedRecord { hash, .. }) = kept_records[kept_records.len() - 1];
     let newest_removal = is_pruned.then(|| AuditRemoval {
-        recorded: place(&left[left.len() - 1]),
+        record: position(&kept_records[kept_records.len() - 1]),
         removed: removal(),
         before: Some(KEPT_FROM),
     });
     VerifiedAudit {
-        records: left.len() as u64,
-        first: left.first().map(place),
-        last: left.last().map(place),
+        records: kept_records.len() as u64,
+        first: kept_records.first().map(position),
+        last: kept_records.last().map(position),
         head: (last, (*hash).to_owned()),
         anchor: if is_pruned { (3, removal().hash) } else { (0, GENESIS_HASH.to_owned()) },
         removals: u64::from(is_pruned),
@@ -255,7 +256,7 @@ fn verified(is_pruned: bool) -> VerifiedAudit {
     }
 }
 
-fn entry(sequence: u64, Logged { hash, record }: &Logged) -> AuditRecord {
+fn entry(sequence: u64, LoggedRecord { hash, record }: &LoggedRecord) -> AuditRecord {
     let completion = LOG.iter().map(|logged| &logged.record).find(|other| other.completes == Some(sequence));
     let owned = |text: Option<&str>| text.map(str::to_owned);
     AuditRecord {
@@ -282,7 +283,7 @@ fn entry(sequence: u64, Logged { hash, record }: &Logged) -> AuditRecord {
 pub async fn require_read(db: &AppDb, is_pruned: bool) {
     let mut tx = db.begin_read().await.unwrap();
     assert_eq!(tx.verify_audit(|_, _| ()).await.unwrap(), Ok(verified(is_pruned)));
-    let begun = left(is_pruned).into_iter().filter(|(_, logged)| logged.record.completes.is_none());
+    let begun = kept_records(is_pruned).into_iter().filter(|(_, logged)| logged.record.completes.is_none());
     let entries: Vec<AuditRecord> = begun.rev().map(|(sequence, logged)| entry(sequence, logged)).collect();
     assert_eq!(tx.audit_records(&AuditFilter::default(), 100).await.unwrap(), entries);
 }
@@ -290,9 +291,9 @@ pub async fn require_read(db: &AppDb, is_pruned: bool) {
 /// Checks that a record from before a migration can be completed after it, and that older records can be pruned.
 pub async fn require_writable(db: &AppDb, is_pruned: bool) {
     let mut tx = db.begin_write().await.unwrap();
-    let completes = Some(OPEN as u64);
+    let completes = Some(INCOMPLETE as u64);
     let at = after(3 * HOUR);
-    let record = NewAuditRecord { completes, at, outcome: "aborted", ..LOG[OPEN - 1].record.clone() };
+    let record = NewAuditRecord { completes, at, outcome: "aborted", ..LOG[INCOMPLETE - 1].record.clone() };
     let number = verified(is_pruned).head.0 + 1;
     assert_eq!(tx.append_audit(&record).await.unwrap(), number);
     let pruned = tx.prune_audit(KEPT_FROM, 100).await.unwrap();
@@ -307,6 +308,6 @@ pub async fn require_writable(db: &AppDb, is_pruned: bool) {
     // Both logs have now lost the same records, and both have one more record and one of the removal.
     assert_eq!((verified.records, verified.removals, verified.anchor), (7, 1, (3, removal().hash)));
     let entries = tx.audit_records(&AuditFilter::default(), 100).await.unwrap();
-    let completed = entries.iter().find(|entry| entry.sequence == OPEN as u64).unwrap();
+    let completed = entries.iter().find(|entry| entry.sequence == INCOMPLETE as u64).unwrap();
     assert_eq!((completed.outcome.as_str(), completed.completed_at), ("aborted", Some(at)));
 }

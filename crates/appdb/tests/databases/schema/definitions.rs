@@ -10,7 +10,7 @@ use tracewarden_appdb::AppDb;
 
 use crate::fixture::{Fixture, at, on_both};
 
-on_both!(are_those_of_the_file, lost_definitions_are_detected);
+on_both!(match_the_golden_file, lost_definitions_are_detected);
 
 /// The statements that SQLite stores and reads at each start: they are its schema. Objects that SQLite creates by
 /// itself for a constraint have no statement.
@@ -57,14 +57,14 @@ const POSTGRES: &str = "
     SELECT name, kind, place, replace(line, quote_ident(current_schema()) || '.', '') FROM lines";
 
 async fn read(fixture: &Fixture) -> String {
-    let look = match fixture {
+    let query = match fixture {
         Fixture::Sqlite { .. } => SQLITE,
         Fixture::Postgres(_) => POSTGRES,
     };
     let mut connection = fixture.connect().await;
     // Sorted here, because the server's order of text depends on its locale.
     let mut lines: Vec<(String, i64, i64, String)> =
-        sqlx::query_as(look).fetch_all(&mut connection).await.unwrap();
+        sqlx::query_as(query).fetch_all(&mut connection).await.unwrap();
     connection.close().await.unwrap();
     lines.sort_unstable();
     let (mut text, mut last) = (String::new(), "");
@@ -90,22 +90,22 @@ fn file(fixture: &Fixture) -> PathBuf {
 /// Checks that the schema equals the file: nothing is missing, added or different.
 pub async fn require(fixture: &Fixture) {
     let (path, current) = (file(fixture), read(fixture).await);
-    let held = fs::read_to_string(&path).unwrap_or_default();
-    let same = held.lines().zip(current.lines()).take_while(|(held, current)| held == current);
+    let committed = fs::read_to_string(&path).unwrap_or_default();
+    let same = committed.lines().zip(current.lines()).take_while(|(committed, current)| committed == current);
     let from = same.count().saturating_sub(6);
     let part = |text: &str| text.lines().skip(from).take(24).collect::<Vec<_>>().join("\n");
     assert!(
-        held == current,
+        committed == current,
         "{}, from line {}: run `UPDATE_DOCS=1 cargo test -p tracewarden-appdb --test databases definitions`\n\
          ── the file ──\n{}\n── now ──\n{}\n",
         path.display(),
         from + 1,
-        part(&held),
+        part(&committed),
         part(&current),
     );
 }
 
-async fn are_those_of_the_file(fixture: &Fixture) {
+async fn match_the_golden_file(fixture: &Fixture) {
     AppDb::open(&fixture.url(), at(0)).await.unwrap().close().await;
     if std::env::var_os("UPDATE_DOCS").is_some() {
         fs::write(file(fixture), read(fixture).await).unwrap();

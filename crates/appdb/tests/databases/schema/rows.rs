@@ -10,8 +10,8 @@ use tracewarden_model::AttributeValue;
 use crate::fixture::{at, set};
 
 /// Numbers of the migrations that introduced the data read here.
-const REVISIONS_ARE_COUNTED: usize = 2;
-const KEYS_ARE_NARROWED: usize = 3;
+const ROLE_REVISION_MIGRATION: usize = 2;
+const SCOPED_KEYS_MIGRATION: usize = 3;
 
 /// Rows of the first migration: several in each table, with and without optional values. A single plain row would not
 /// show that a migration keeps only the newest row or loses empty values.
@@ -54,7 +54,7 @@ pub const INITIAL: &[&str] = &[
 /// Roles with revisions 8 and 9 existed and have been deleted.
 pub const ROLE_REVISION: &[&str] = &["UPDATE role_revision SET last = 9 WHERE id = 1"];
 
-pub const NARROWED_KEYS: &[&str] = &[
+pub const SCOPED_KEYS: &[&str] = &[
     "INSERT INTO api_keys (id, token_sha256, hint, name, user_id, created_at, policy, tools) VALUES \
      ('k3', 'b3b3b3b3b3b3b3b3b3b3b3b3b3b3b3b3b3b3b3b3b3b3b3b3b3b3b3b3b3b3b3b3', 'twk_3', 'n', 'u1', 26, \
      'ServiceName == \"shop''s\"', '[\"svc_get_trace\"]'), \
@@ -77,7 +77,7 @@ pub const HISTORY: &[&str] = &[
 
 /// Returns the last revision that any role has had.
 pub fn last_revision(steps: usize) -> u64 {
-    if steps >= REVISIONS_ARE_COUNTED { 9 } else { 7 }
+    if steps >= ROLE_REVISION_MIGRATION { 9 } else { 7 }
 }
 
 fn text(text: &str) -> AttributeValue {
@@ -133,30 +133,30 @@ fn session(id: &str, user_id: &str, created_at: i64, last_seen_at: i64) -> Sessi
 }
 
 /// Returns the sessions of the administrator, newest first.
-fn previewing() -> [Session; 3] {
-    let of_roles = Preview {
+fn preview_sessions() -> [Session; 3] {
+    let role_preview = Preview {
         roles: set(&["reader"]),
         attributes: BTreeMap::from([("team".to_owned(), text("ü"))]),
         ..Preview::default()
     };
-    let of_user =
+    let user_preview =
         Preview { username: Some("Ada".to_owned()), user_id: Some("u1".to_owned()), ..Preview::default() };
     // A copy of a user's access, from before previews had the user's id, grants no access.
-    let of_name = Preview { user_id: None, ..of_user.clone() };
+    let name_preview = Preview { user_id: None, ..user_preview.clone() };
     [
         Session {
             client_ip: Some("2001:db8::1".to_owned()),
             user_agent: Some("it's".to_owned()),
-            preview: Some(of_roles),
+            preview: Some(role_preview),
             ..session("s2", "u2", 14, 15)
         },
         Session {
             client_ip: Some(String::new()),
             user_agent: Some(String::new()),
-            preview: Some(of_user),
+            preview: Some(user_preview),
             ..session("s3", "u2", 13, 15)
         },
-        Session { preview: Some(of_name), ..session("s4", "u2", 12, 15) },
+        Session { preview: Some(name_preview), ..session("s4", "u2", 12, 15) },
     ]
 }
 
@@ -177,7 +177,7 @@ fn key(number: u8, created_at: i64) -> ApiKey {
 /// Returns the keys, newest first. A key from before scoped API keys is not scoped.
 fn keys(steps: usize) -> Vec<ApiKey> {
     let mut keys = Vec::new();
-    if steps >= KEYS_ARE_NARROWED {
+    if steps >= SCOPED_KEYS_MIGRATION {
         let tools = Some(vec!["svc_get_trace".to_owned()]);
         keys.push(ApiKey { policy: Some("ServiceName == \"shop's\"".to_owned()), tools, ..key(3, 26) });
         keys.push(ApiKey { tools: Some(Vec::new()), ..key(4, 25) });
@@ -200,7 +200,7 @@ pub async fn require_read(db: &AppDb, steps: usize) {
     assert_eq!(users, [("Ada", false, false, 1), ("Bob", true, true, 0), ("Grace", false, false, 2)]);
     assert_eq!(tx.role("reader").await.unwrap(), Some(reader()));
     assert_eq!(tx.sessions_of_user("u1").await.unwrap(), [session("s1", "u1", 4, 5)]);
-    assert_eq!(tx.sessions_of_user("u2").await.unwrap(), previewing());
+    assert_eq!(tx.sessions_of_user("u2").await.unwrap(), preview_sessions());
     assert_eq!(tx.api_keys_of_user("u1").await.unwrap(), keys(steps));
     assert_eq!(tx.secret("cursor").await.unwrap(), Some(vec![1, 2]));
     assert!(tx.password_hash_used("cc").await.unwrap());

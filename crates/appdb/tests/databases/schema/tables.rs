@@ -29,14 +29,14 @@ fn values(row: &AnyRow) -> Values {
 
 /// Reads all tables except the one of the migrations, to which every migration adds a row.
 pub async fn read(fixture: &Fixture) -> Tables {
-    let look = match fixture {
+    let query = match fixture {
         Fixture::Sqlite { .. } => "SELECT name FROM sqlite_master WHERE type = 'table'",
         Fixture::Postgres(_) => {
             "SELECT CAST(tablename AS TEXT) FROM pg_tables WHERE schemaname = current_schema()"
         }
     };
     let mut connection = fixture.connect().await;
-    let names: Vec<(String,)> = sqlx::query_as(look).fetch_all(&mut connection).await.unwrap();
+    let names: Vec<(String,)> = sqlx::query_as(query).fetch_all(&mut connection).await.unwrap();
     let mut tables = Tables::new();
     for (name,) in names {
         if name == "schema_migrations" {

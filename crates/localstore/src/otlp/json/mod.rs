@@ -14,10 +14,10 @@ use bytes::Bytes;
 use serde::de::IgnoredAny;
 
 use self::numbers::{parse_double, parse_integer};
-use self::reader::{Fault, Reader, not_a};
+use self::reader::{Fault, Reader, type_fault};
 use super::messages::{
-    AnyValue, ArrayValue, Batch, Event, KeyValue, KeyValueList, Link, Place, Resource, ResourceSpans,
-    SPAN_KINDS, STATUS_CODES, Scope, ScopeSpans, Span, Status, Value,
+    AnyValue, ArrayValue, Batch, Event, KeyValue, KeyValueList, Link, RequestPosition, Resource,
+    ResourceSpans, SPAN_KINDS, STATUS_CODES, Scope, ScopeSpans, Span, Status, Value,
 };
 
 /// Maximum nesting of lists and maps in one attribute. The protobuf decoder has the same limit; writing them is
@@ -43,7 +43,11 @@ pub fn read(text: &[u8]) -> Result<Batch, String> {
         .members(|json, name| match name {
             "resourceSpans" | "resource_spans" => json.elements(|json, resource| {
                 if !json.null() {
-                    read_resource_spans(json, &mut batch, Place { resource, ..Place::default() });
+                    read_resource_spans(
+                        json,
+                        &mut batch,
+                        RequestPosition { resource, ..RequestPosition::default() },
+                    );
                 }
                 Ok(())
             }),
@@ -59,7 +63,7 @@ fn ignore(json: &mut Reader<'_>) -> Result<(), Fault> {
 }
 
 /// Reads a resource with its spans. An error inside it affects only the spans that it concerns.
-fn read_resource_spans(json: &mut Reader<'_>, batch: &mut Batch, place: Place) {
+fn read_resource_spans(json: &mut Reader<'_>, batch: &mut Batch, position: RequestPosition) {
     let mut resource = Ok(Resource::default());
     let mut scopes = Vec::new();
     let read = json.attempt(|json| {
@@ -70,7 +74,11 @@ fn read_resource_spans(json: &mut Reader<'_>, batch: &mut Batch, place: Place) {
             }
             "scopeSpans" | "scope_spans" => json.elements(|json, scope| {
                 if !json.null() {
-                    scopes.extend(read_scope_spans(json, batch, Place { scope: Some(scope), ..place }));
+                    scopes.extend(read_scope_spans(
+                        json,
+                        batch,
+                        RequestPosition { scope: Some(scope), ..position },
+                    ));
                 }
                 Ok(())
             }),
@@ -78,19 +86,23 @@ fn read_resource_spans(json: &mut Reader<'_>, batch: &mut Batch, place: Place) {
         })
     });
     if let Err(fault) = read {
-        batch.rejected.add(1, &place, &fault);
+        batch.rejected.add(1, &position, &fault);
     }
     match resource {
         Ok(resource) => batch.resources.push(ResourceSpans { resource, scopes }),
         // The spans cannot be stored without their resource.
         Err(fault) => {
             let spans = scopes.iter().map(|scope| scope.spans.len()).sum();
-            batch.rejected.add(spans, &place, &format_args!("resource: {fault}"));
+            batch.rejected.add(spans, &position, &format_args!("resource: {fault}"));
         }
     }
 }
 
-fn read_scope_spans(json: &mut Reader<'_>, batch: &mut Batch, place: Place) -> Option<ScopeSpans> {
+fn read_scope_spans(
+    json: &mut Reader<'_>,
+    batch: &mut Batch,
+    position: RequestPosition,
+) -> Option<ScopeSpans> {
     let mut scope = Ok(Scope::default());
     let mut spans = Vec::new();
     let read = json.attempt(|json| {
@@ -103,13 +115,13 @@ fn read_scope_spans(json: &mut Reader<'_>, batch: &mut Batch, place: Place) -> O
                 if json.null() {
                     return Ok(());
                 }
-                let place = Place { span: Some(span), ..place };
+                let position = RequestPosition { span: Some(span), ..position };
                 match json.attempt(read_span) {
                     Ok(span) => match span.check() {
                         Ok(()) => spans.push(span),
-                        Err(reason) => batch.rejected.add(1, &place, &reason),
+                        Err(reason) => batch.rejected.add(1, &position, &reason),
                     },
-                    Err(fault) => batch.rejected.add(1, &place, &fault),
+                    Err(fault) => batch.rejected.add(1, &position, &fault),
                 }
                 Ok(())
             }),
@@ -117,12 +129,12 @@ fn read_scope_spans(json: &mut Reader<'_>, batch: &mut Batch, place: Place) -> O
         })
     });
     if let Err(fault) = read {
-        batch.rejected.add(1, &place, &fault);
+        batch.rejected.add(1, &position, &fault);
     }
     match scope {
         Ok(scope) => Some(ScopeSpans { scope, spans }),
         Err(fault) => {
-            batch.rejected.add(spans.len(), &place, &format_args!("scope: {fault}"));
+            batch.rejected.add(spans.len(), &position, &format_args!("scope: {fault}"));
             None
         }
     }
@@ -291,25 +303,25 @@ fn read_text(json: &mut Reader<'_>) -> Result<Bytes, Fault> {
 
 fn read_id(json: &mut Reader<'_>) -> Result<Bytes, Fault> {
     let text = json.string()?;
-    hex::decode(&text).map(Bytes::from).map_err(|_| not_a("hexadecimal", &text))
+    hex::decode(&text).map(Bytes::from).map_err(|_| type_fault("hexadecimal", &text))
 }
 
 fn read_bytes(json: &mut Reader<'_>) -> Result<Bytes, Fault> {
     let text = json.string()?;
     let standard = text.replace('-', "+").replace('_', "/");
-    LENIENT_BASE64.decode(&standard).map(Bytes::from).map_err(|_| not_a("base64", &text))
+    LENIENT_BASE64.decode(&standard).map(Bytes::from).map_err(|_| type_fault("base64", &text))
 }
 
 fn read_integer<T: TryFrom<i128>>(json: &mut Reader<'_>) -> Result<T, Fault> {
     let signed = T::try_from(-1).is_ok();
     let expected = if signed { "an integer of 64 bits" } else { "an integer of 64 bits, not negative" };
     let text = json.number(expected)?;
-    parse_integer(&text).and_then(|value| T::try_from(value).ok()).ok_or_else(|| not_a(expected, &text))
+    parse_integer(&text).and_then(|value| T::try_from(value).ok()).ok_or_else(|| type_fault(expected, &text))
 }
 
 fn read_double(json: &mut Reader<'_>) -> Result<f64, Fault> {
     let text = json.number("a number")?;
-    parse_double(&text).ok_or_else(|| not_a("a number of 64 bits, NaN, Infinity or -Infinity", &text))
+    parse_double(&text).ok_or_else(|| type_fault("a number of 64 bits, NaN, Infinity or -Infinity", &text))
 }
 
 /// Reads an enumeration by name or number. Numbers of later versions are kept.
@@ -319,7 +331,7 @@ fn read_enumeration(json: &mut Reader<'_>, names: &[(&str, &str)]) -> Result<i32
         format!("one of {}, or its number", all.join(", "))
     };
     let text = json.number("an enumeration's name or number")?;
-    let named = names.iter().position(|(name, _)| *name == text).map(|place| place as i128);
+    let named = names.iter().position(|(name, _)| *name == text).map(|position| position as i128);
     let number = named.or_else(|| parse_integer(&text)).and_then(|number| i32::try_from(number).ok());
-    number.ok_or_else(|| not_a(&expected(), &text))
+    number.ok_or_else(|| type_fault(&expected(), &text))
 }

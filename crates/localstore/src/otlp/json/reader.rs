@@ -23,7 +23,7 @@ impl Fault {
         Self { path: String::new(), message: message.into() }
     }
 
-    fn below(self, step: &str) -> Self {
+    fn prepend_path(self, step: &str) -> Self {
         let dot = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
         Self { path: format!("{step}{dot}{}", self.path), ..self }
     }
@@ -154,7 +154,7 @@ impl<'a> Reader<'a> {
             let name = unescaped(self.token());
             self.take(b':');
             if !self.null() {
-                each(self, &name).map_err(|fault| fault.below(&name))?;
+                each(self, &name).map_err(|fault| fault.prepend_path(&name))?;
             }
             self.take(b',');
         }
@@ -172,7 +172,7 @@ impl<'a> Reader<'a> {
         self.expect(b'[', "a list")?;
         let mut index = 0;
         while !self.take(b']') && self.at < self.text.len() {
-            each(self, index).map_err(|fault| fault.below(&format!("[{index}]")))?;
+            each(self, index).map_err(|fault| fault.prepend_path(&format!("[{index}]")))?;
             index += 1;
             self.take(b',');
         }
@@ -251,7 +251,7 @@ impl<'a> Reader<'a> {
 }
 
 /// Creates a fault that quotes the value.
-pub fn not_a(expected: &str, found: &str) -> Fault {
+pub fn type_fault(expected: &str, found: &str) -> Fault {
     let mut shown: String = found.chars().take(MAX_SHOWN_CHARS).collect();
     if shown.len() < found.len() {
         shown.push('…');
@@ -270,8 +270,8 @@ fn unescaped(token: &[u8]) -> Cow<'_, str> {
     while let Some(escape) = rest.iter().position(|byte| *byte == b'\\') {
         text.push_str(&String::from_utf8_lossy(rest.get(..escape).unwrap_or_default()));
         rest = rest.get(escape + 1..).unwrap_or_default();
-        let Some((letter, behind)) = rest.split_first() else { break };
-        rest = behind;
+        let Some((letter, remaining)) = rest.split_first() else { break };
+        rest = remaining;
         text.push(match letter {
             b'b' => '\u{8}',
             b'f' => '\u{c}',
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_name_their_place() {
+    fn faults_contain_the_path() {
         let mut json = Reader::new(br#"{"a": [1, {"b": "x"}], "c": 1}"#);
         let fault = json.attempt(|json| {
             json.members(|json, _| {

@@ -7,7 +7,7 @@ use serde_json::Value;
 use similar::{Algorithm, ChangeTag, DiffOp, capture_diff_slices_deadline, group_diff_ops};
 
 use crate::model::answers::Difference;
-use crate::model::paint::{Paint, plain};
+use crate::model::paint::{Paint, sanitize};
 
 /// Unchanged lines shown before and after a changed one.
 const CONTEXT_LINES: usize = 2;
@@ -15,7 +15,7 @@ const CONTEXT_LINES: usize = 2;
 /// minutes; a longer, equally correct one is found quickly.
 const TIMEOUT: Duration = Duration::from_secs(2);
 /// Below this number of lines on both sides together, the comparison needs little stack.
-const FEW_LINES: usize = 1_000;
+const SMALL_DIFF_LINES: usize = 1_000;
 /// Stack size for larger comparisons: the recursion is as deep as the number of places at which the two sides match.
 const STACK_BYTES: usize = 256 << 20;
 
@@ -36,11 +36,11 @@ pub(in crate::model) fn differences(changes: &[Difference], paint: Paint) -> Str
     others.retain(|kind| KINDS.iter().all(|(known, _)| known != kind));
     others.dedup();
     for (kind, heading) in KINDS.into_iter().chain(others.into_iter().map(|kind| (kind, kind))) {
-        let mut of_kind = changes.iter().filter(|found| found.kind == kind).peekable();
-        if of_kind.peek().is_some() {
-            let _ = writeln!(text, "\n{}", paint.heading(plain(heading)));
+        let mut matching = changes.iter().filter(|found| found.kind == kind).peekable();
+        if matching.peek().is_some() {
+            let _ = writeln!(text, "\n{}", paint.heading(sanitize(heading)));
         }
-        for found in of_kind {
+        for found in matching {
             show(&mut text, found, paint, deadline);
         }
     }
@@ -49,7 +49,7 @@ pub(in crate::model) fn differences(changes: &[Difference], paint: Paint) -> Str
 
 fn show(text: &mut String, found: &Difference, paint: Paint, deadline: Instant) {
     let Difference { kind, name, change, before, after } = found;
-    let name = plain(name);
+    let name = sanitize(name);
     let (before, after) = (lines(before, kind), lines(after, kind));
     match change.as_str() {
         "added" if kind == "field" => {
@@ -71,8 +71,9 @@ fn show(text: &mut String, found: &Difference, paint: Paint, deadline: Instant) 
             }
         }
         change => {
-            let how = if change == "changed" { String::new() } else { format!("  ({})", plain(change)) };
-            let _ = writeln!(text, "  {}{how}", paint.changed(format!("~ {name}")));
+            let suffix =
+                if change == "changed" { String::new() } else { format!("  ({})", sanitize(change)) };
+            let _ = writeln!(text, "  {}{suffix}", paint.changed(format!("~ {name}")));
             show_lines(text, &before, &after, paint, deadline);
         }
     }
@@ -80,7 +81,7 @@ fn show(text: &mut String, found: &Difference, paint: Paint, deadline: Instant) 
 
 /// Formats the differing lines with some context. After the deadline, lines not yet compared are shown as replaced.
 fn show_lines(text: &mut String, before: &[String], after: &[String], paint: Paint, deadline: Instant) {
-    let operations = compared(before, after, deadline);
+    let operations = diff_operations(before, after, deadline);
     for (index, group) in group_diff_ops(operations, CONTEXT_LINES).iter().enumerate() {
         if index > 0 {
             text.push_str("        …\n");
@@ -96,23 +97,23 @@ fn show_lines(text: &mut String, before: &[String], after: &[String], paint: Pai
     }
 }
 
-fn compared(before: &[String], after: &[String], deadline: Instant) -> Vec<DiffOp> {
+fn diff_operations(before: &[String], after: &[String], deadline: Instant) -> Vec<DiffOp> {
     let compare = || capture_diff_slices_deadline(Algorithm::Myers, before, after, Some(deadline));
-    if before.len() + after.len() < FEW_LINES {
+    if before.len() + after.len() < SMALL_DIFF_LINES {
         return compare();
     }
-    let deep = std::thread::Builder::new().stack_size(STACK_BYTES);
-    let compared = std::thread::scope(|scope| deep.spawn_scoped(scope, compare).ok()?.join().ok());
+    let builder = std::thread::Builder::new().stack_size(STACK_BYTES);
+    let diff_operations = std::thread::scope(|scope| builder.spawn_scoped(scope, compare).ok()?.join().ok());
     // If the thread cannot be started, everything is shown as replaced.
     let replaced =
         DiffOp::Replace { old_index: 0, old_len: before.len(), new_index: 0, new_len: after.len() };
-    compared.unwrap_or_else(|| vec![replaced])
+    diff_operations.unwrap_or_else(|| vec![replaced])
 }
 
 /// Formats a value as lines to read and compare: members by name, strings as they are. Members that are part of the
 /// object's name are left out, since the heading shows them.
 fn lines(value: &Value, kind: &str) -> Vec<String> {
-    let said: &[&str] = match kind {
+    let omitted: &[&str] = match kind {
         "field" => &["map", "name", "ref"],
         "policy" => &["title"],
         "role" => &["name"],
@@ -121,7 +122,7 @@ fn lines(value: &Value, kind: &str) -> Vec<String> {
     let mut lines = Vec::new();
     match value {
         Value::Object(members) => {
-            let members = members.iter().filter(|(name, _)| !said.contains(&name.as_str()));
+            let members = members.iter().filter(|(name, _)| !omitted.contains(&name.as_str()));
             members.for_each(|(name, value)| member(&mut lines, "", name, value));
         }
         Value::Null => {}
@@ -131,13 +132,13 @@ fn lines(value: &Value, kind: &str) -> Vec<String> {
 }
 
 fn member(lines: &mut Vec<String>, indentation: &str, name: &str, value: &Value) {
-    let name = plain(name);
+    let name = sanitize(name);
     match value {
         Value::Null => {}
         Value::String(text) if text.trim_end().contains('\n') => {
             lines.push(format!("{indentation}{name}:"));
             // A trailing newline would not be visible.
-            lines.extend(text.trim_end().lines().map(|line| format!("{indentation}  {}", plain(line))));
+            lines.extend(text.trim_end().lines().map(|line| format!("{indentation}  {}", sanitize(line))));
         }
         Value::Array(list) if list.iter().any(|item| item.is_object() || item.is_array()) => {
             lines.push(format!("{indentation}{name}:"));
@@ -147,7 +148,7 @@ fn member(lines: &mut Vec<String>, indentation: &str, name: &str, value: &Value)
             lines.push(format!("{indentation}{name}:"));
             items(lines, &format!("{indentation}  "), value);
         }
-        value => lines.push(format!("{indentation}{name}: {}", short(value))),
+        value => lines.push(format!("{indentation}{name}: {}", one_line(value))),
     }
 }
 
@@ -161,26 +162,30 @@ fn items(lines: &mut Vec<String>, indentation: &str, value: &Value) {
         }
         Value::Array(list) => {
             for item in list {
-                let mut of_item = Vec::new();
-                items(&mut of_item, "", item);
-                for (index, line) in of_item.into_iter().enumerate() {
+                let mut item_lines = Vec::new();
+                items(&mut item_lines, "", item);
+                for (index, line) in item_lines.into_iter().enumerate() {
                     lines.push(format!("{indentation}{}{line}", if index == 0 { "- " } else { "  " }));
                 }
             }
         }
-        Value::String(text) => lines.extend(text.lines().map(|line| format!("{indentation}{}", plain(line)))),
+        Value::String(text) => {
+            lines.extend(text.lines().map(|line| format!("{indentation}{}", sanitize(line))))
+        }
         value => lines.push(format!("{indentation}{value}")),
     }
 }
 
 /// Formats a value on one line.
-fn short(value: &Value) -> String {
+fn one_line(value: &Value) -> String {
     match value {
         // Without quotes, an empty string or one with surrounding whitespace could not be recognised.
-        Value::String(text) if text.is_empty() || text.trim() != text.as_str() => plain(&format!("{text:?}")),
-        Value::String(text) => plain(text),
+        Value::String(text) if text.is_empty() || text.trim() != text.as_str() => {
+            sanitize(&format!("{text:?}"))
+        }
+        Value::String(text) => sanitize(text),
         Value::Array(list) => {
-            let items: Vec<String> = list.iter().map(short).collect();
+            let items: Vec<String> = list.iter().map(one_line).collect();
             format!("[{}]", items.join(", "))
         }
         value => value.to_string(),
@@ -193,7 +198,7 @@ mod tests {
 
     use super::*;
 
-    fn shown(changes: Value) -> String {
+    fn rendered(changes: Value) -> String {
         let changes: Vec<Difference> = serde_json::from_value(changes).unwrap();
         differences(&changes, Paint::none())
     }
@@ -201,7 +206,7 @@ mod tests {
     #[test]
     fn groups_differences_with_old_and_new_values() {
         let before = "// ours\nServiceName in [\n  \"a\",\n  \"b\"\n]\n";
-        let text = shown(json!([
+        let text = rendered(json!([
             {"kind": "policy", "name": "dev / Own", "change": "changed",
              "before": {"title": "Own", "expression": before, "description": "x"},
              "after": {"title": "Own", "expression": before.replace("\"b\"", "\"c\""), "description": "x"}},
@@ -272,22 +277,22 @@ weather
         };
         let (before, after) = (lines(1), lines(2));
         let begun = Instant::now();
-        let text = shown(json!([{"kind": "tests", "name": "t", "change": "changed",
+        let text = rendered(json!([{"kind": "tests", "name": "t", "change": "changed",
             "before": {"text": before.join("\n")}, "after": {"text": after.join("\n")}}]));
         assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
         // The difference may be longer than the shortest one, but it must be correct.
-        let of = |sign: &str| -> Vec<&str> {
+        let lines_with = |sign: &str| -> Vec<&str> {
             let line = |line: &'_ str| line.trim_start().starts_with(sign);
             text.lines().filter(|text| line(text)).filter_map(|line| line.split(' ').next_back()).collect()
         };
-        let (removed, added) = (of("- "), of("+ "));
+        let (removed, added) = (lines_with("- "), lines_with("+ "));
         assert!(!removed.is_empty() && removed.len() <= before.len() && added.len() == removed.len());
     }
 
     #[test]
     fn sanitizes_text_for_the_terminal() {
         let hostile = "a\u{1b}[2J\u{202e}b\rc";
-        let text = shown(json!([
+        let text = rendered(json!([
             {"kind": hostile, "name": hostile, "change": hostile, "before": {hostile: hostile}, "after": [hostile, {hostile: [hostile]}]},
             {"kind": "role", "name": hostile, "change": "added", "after": {hostile: format!("{hostile}\n{hostile}")}},
             {"kind": "field", "name": hostile, "change": "removed", "before": {"type": format!(" {hostile}")}},

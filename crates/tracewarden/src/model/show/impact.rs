@@ -3,13 +3,13 @@
 use std::fmt::Write as _;
 
 use crate::model::answers::{Impact, UserImpact};
-use crate::model::paint::{Paint, plain, seconds};
-use crate::policy::report::counted;
+use crate::model::paint::{Paint, sanitize, seconds};
+use crate::policy::report::pluralize;
 
 /// Maximum number of users shown; the JSON output has all.
-const SHOWN_USERS: usize = 20;
+const MAX_SHOWN_USERS: usize = 20;
 /// Maximum number of trace ids shown per user.
-const SHOWN_IDS: usize = 3;
+const MAX_SHOWN_IDS: usize = 3;
 
 pub(super) fn show(text: &mut String, impact: &Impact, paint: Paint) {
     let Impact { from, to, among, sampled, fraction, members, members_compared, users, notes } = impact;
@@ -20,39 +20,40 @@ pub(super) fn show(text: &mut String, impact: &Impact, paint: Paint) {
         true => writeln!(text, ", estimated from {} of them", percent(*fraction)),
         false => writeln!(text),
     };
-    let (touched, same): (Vec<&UserImpact>, Vec<&UserImpact>) =
+    let (affected, same): (Vec<&UserImpact>, Vec<&UserImpact>) =
         users.iter().partition(|user| user.gained > 0 || user.lost > 0);
-    let width = touched.iter().take(SHOWN_USERS).map(|user| plain(&user.username).chars().count()).max();
+    let width =
+        affected.iter().take(MAX_SHOWN_USERS).map(|user| sanitize(&user.username).chars().count()).max();
     let width = width.unwrap_or_default();
-    for user in touched.iter().take(SHOWN_USERS) {
+    for user in affected.iter().take(MAX_SHOWN_USERS) {
         let UserImpact { username, gained, lost, unchanged, gained_ids, lost_ids } = user;
         let about = if *sampled { "about " } else { "" };
         let _ = writeln!(
             text,
             "  {:<width$}  {about}{} {}, {unchanged} as before",
-            plain(username),
+            sanitize(username),
             paint.added(format!("+{gained}")),
             paint.removed(format!("-{lost}")),
         );
         ids(text, &paint.added("+"), gained_ids);
         ids(text, &paint.removed("-"), lost_ids);
     }
-    if touched.len() > SHOWN_USERS {
-        let more = counted(touched.len() - SHOWN_USERS, "more user");
+    if affected.len() > MAX_SHOWN_USERS {
+        let more = pluralize(affected.len() - MAX_SHOWN_USERS, "more user");
         let _ = writeln!(text, "  {more}: --format json shows them all");
     }
     let compared = usize::try_from(*members_compared).unwrap_or(usize::MAX).max(users.len());
     let same = same.len() + compared.saturating_sub(users.len());
-    match (touched.is_empty(), same) {
+    match (affected.is_empty(), same) {
         (true, 0) => {
             let _ = writeln!(text, "  none");
         }
         (true, _) => {
-            let _ = writeln!(text, "  none: {} compared, no change", counted(same, "user"));
+            let _ = writeln!(text, "  none: {} compared, no change", pluralize(same, "user"));
         }
         (false, 0) => {}
         (false, _) => {
-            let _ = writeln!(text, "  {} compared, no change", counted(same, "more user"));
+            let _ = writeln!(text, "  {} compared, no change", pluralize(same, "more user"));
         }
     }
     if members > members_compared {
@@ -63,13 +64,13 @@ pub(super) fn show(text: &mut String, impact: &Impact, paint: Paint) {
         );
     }
     for note in notes {
-        let _ = writeln!(text, "  note: {}", plain(note));
+        let _ = writeln!(text, "  note: {}", sanitize(note));
     }
 }
 
 fn ids(text: &mut String, sign: &str, ids: &[String]) {
-    for id in ids.iter().take(SHOWN_IDS) {
-        let _ = writeln!(text, "      {sign} {}", plain(id));
+    for id in ids.iter().take(MAX_SHOWN_IDS) {
+        let _ = writeln!(text, "      {sign} {}", sanitize(id));
     }
 }
 

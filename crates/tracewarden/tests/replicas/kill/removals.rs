@@ -139,7 +139,7 @@ async fn undisturbed(victim: &mut Service, admin: &Client) -> Duration {
 async fn are_gone(tx: &mut ReadTx, old: Old, round: usize) -> bool {
     let log = tx.verify_audit(|_, _| ()).await.unwrap().unwrap();
     let newest = log.newest_removal.unwrap();
-    let gone = newest.recorded.sequence > old.last;
+    let gone = newest.record.sequence > old.last;
     let through = if gone { old.last } else { old.anchor };
     assert_eq!(
         (log.anchor.0, newest.removed.through, log.removals),

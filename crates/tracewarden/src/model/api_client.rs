@@ -15,8 +15,8 @@ use tokio::runtime::Runtime;
 use tracewarden_rest::text::Document;
 use url::Url;
 
-use super::Stop;
-use super::paint::plain;
+use super::CommandError;
+use super::paint::sanitize;
 use crate::command_line::Connection;
 use crate::configuration::values;
 use crate::serve;
@@ -34,7 +34,7 @@ const KEY: &str = "TRACEWARDEN_API_KEY";
 const KEY_FILE: &str = "TRACEWARDEN_API_KEY_FILE";
 
 /// A connection to a service.
-pub(super) struct Remote {
+pub(super) struct ApiClient {
     runtime: Runtime,
     http: Client,
     /// Scheme, host and port.
@@ -85,23 +85,23 @@ pub(super) struct InvalidMember {
 #[derive(Debug)]
 pub(super) enum Failure {
     /// No usable response was received. The request may have been sent.
-    Lost(String),
+    NoAnswer(String),
     /// The service rejected the request.
     Problem(Box<Problem>),
 }
 
-impl Remote {
+impl ApiClient {
     /// Prepares the client; sends no request yet.
-    pub(super) fn new(connection: &Connection) -> Result<Self, Stop> {
+    pub(super) fn new(connection: &Connection) -> Result<Self, CommandError> {
         // An empty variable counts as not set, as in the configuration.
         let url = connection.url.as_deref().filter(|url| !url.is_empty());
         let url = url.ok_or_else(|| {
-            Stop::not_done("no address of a service: give it with `--url` or `TRACEWARDEN_URL`")
+            CommandError::failed("no address of a service: give it with `--url` or `TRACEWARDEN_URL`")
         })?;
-        let base =
-            values::origin(url).map_err(|error| Stop::not_done(format!("the service's address: {error}")))?;
+        let base = values::origin(url)
+            .map_err(|error| CommandError::failed(format!("the service's address: {error}")))?;
         let authorization = authorization(&key(connection)?)?;
-        let runtime = serve::runtime().map_err(|error| Stop::not_done(format!("{error:#}")))?;
+        let runtime = serve::runtime().map_err(|error| CommandError::failed(format!("{error:#}")))?;
         let http = client(&base, connection.ca_file.as_deref())?;
         Ok(Self { runtime, http, base, authorization })
     }
@@ -118,15 +118,15 @@ impl Remote {
         let text = String::from_utf8_lossy(&answer.bytes);
         // Not through `serde_json`'s 64-bit numbers: the numbers in a model's tests keep all their digits.
         let read = Document::read(&text).and_then(|document| document.parse());
-        read.map_err(|fault| Failure::Lost(self.unknown(&fault.message)))
+        read.map_err(|fault| Failure::NoAnswer(self.unexpected_answer(&fault.message)))
     }
 
     /// Converts a JSON answer to the expected type.
-    pub(super) fn known<T: DeserializeOwned>(&self, answer: serde_json::Value) -> Result<T, Stop> {
-        serde_json::from_value(answer).map_err(|error| Stop::not_done(self.unknown(&error)))
+    pub(super) fn decode<T: DeserializeOwned>(&self, answer: serde_json::Value) -> Result<T, CommandError> {
+        serde_json::from_value(answer).map_err(|error| CommandError::failed(self.unexpected_answer(&error)))
     }
 
-    fn unknown(&self, error: &dyn std::fmt::Display) -> String {
+    fn unexpected_answer(&self, error: &dyn std::fmt::Display) -> String {
         format!("{} returned an answer that this program does not understand: {error}", self.base)
     }
 
@@ -151,7 +151,8 @@ impl Remote {
             request = request.header(CONTENT_TYPE, *content_type).body(bytes.clone());
         }
         self.runtime.block_on(async {
-            let response = request.send().await.map_err(|error| Failure::Lost(self.lost(&error)))?;
+            let response =
+                request.send().await.map_err(|error| Failure::NoAnswer(self.connection_error(&error)))?;
             self.read(response).await
         })
     }
@@ -161,10 +162,12 @@ impl Remote {
         let header = |name: &str| response.headers().get(name).cloned();
         let (etag, retry_after) = (header(ETAG.as_str()), header("retry-after"));
         let mut bytes = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(|error| Failure::Lost(self.lost(&error)))? {
+        while let Some(chunk) =
+            response.chunk().await.map_err(|error| Failure::NoAnswer(self.connection_error(&error)))?
+        {
             if bytes.len() + chunk.len() > MAX_ANSWER_BYTES {
                 let message = format!("{} returned more than {MAX_ANSWER_BYTES} bytes", self.base);
-                return Err(Failure::Lost(message));
+                return Err(Failure::NoAnswer(message));
             }
             bytes.extend_from_slice(&chunk);
         }
@@ -173,13 +176,13 @@ impl Remote {
         }
         let mut problem: Problem = serde_json::from_slice(&bytes).unwrap_or_default();
         problem.status = status.as_u16();
-        problem.retry_after = retry_after.and_then(|value| value.to_str().ok().map(plain));
+        problem.retry_after = retry_after.and_then(|value| value.to_str().ok().map(sanitize));
         Err(Failure::Problem(Box::new(problem)))
     }
 
     /// Describes a request without an answer.
-    fn lost(&self, error: &reqwest::Error) -> String {
-        let cause = plain(&causes(error));
+    fn connection_error(&self, error: &reqwest::Error) -> String {
+        let cause = sanitize(&causes(error));
         if error.is_connect() {
             format!(
                 "{} cannot be reached: {cause}; check that the service runs and that this is its address",
@@ -193,17 +196,17 @@ impl Remote {
     }
 
     /// Describes a failed request, and what the operator can do.
-    pub(super) fn explained(&self, failure: Failure) -> Stop {
+    pub(super) fn explain(&self, failure: Failure) -> CommandError {
         match failure {
-            Failure::Lost(message) => Stop::not_done(message),
-            Failure::Problem(problem) => Stop::not_done(self.explained_problem(&problem)),
+            Failure::NoAnswer(message) => CommandError::failed(message),
+            Failure::Problem(problem) => CommandError::failed(self.explain_problem(&problem)),
         }
     }
 
-    fn explained_problem(&self, problem: &Problem) -> String {
+    fn explain_problem(&self, problem: &Problem) -> String {
         let base = &self.base;
         let Problem { status, code, retry_after, .. } = problem;
-        let said = problem.said();
+        let message = problem.message();
         match (*status, code.as_str()) {
             (300..=399, _) => {
                 format!("{base} redirects to another address ({status}): give the final address with `--url`")
@@ -217,7 +220,7 @@ impl Remote {
             ),
             (403, "forbidden") => format!(
                 "the API key may not do this: the access model needs an administrator's API key that is not \
-                 scoped ({said})"
+                 scoped ({message})"
             ),
             (404, "not_found") | (405, _) => format!(
                 "{base} does not support the access model as a file: it is older than this program ({})",
@@ -229,8 +232,8 @@ impl Remote {
                     .to_owned()
             }
             _ => match retry_after {
-                Some(seconds) => format!("{base}: {said} ({status}); try again in {seconds} seconds"),
-                None => format!("{base}: {said} ({status})"),
+                Some(seconds) => format!("{base}: {message} ({status}); try again in {seconds} seconds"),
+                None => format!("{base}: {message} ({status})"),
             },
         }
     }
@@ -250,56 +253,60 @@ impl Answer {
 
 impl Problem {
     /// Returns the service's own message.
-    pub(super) fn said(&self) -> String {
+    pub(super) fn message(&self) -> String {
         match (self.title.as_str(), self.detail.as_str()) {
-            (title, "") => plain(title),
-            ("", detail) => plain(detail),
-            (title, detail) => plain(&format!("{title}: {detail}")),
+            (title, "") => sanitize(title),
+            ("", detail) => sanitize(detail),
+            (title, detail) => sanitize(&format!("{title}: {detail}")),
         }
     }
 }
 
 /// Returns the API key from the option, otherwise from the variables.
-fn key(connection: &Connection) -> Result<String, Stop> {
+fn key(connection: &Connection) -> Result<String, CommandError> {
     let variable = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
     if let Some(path) = &connection.api_key_file {
-        return key_of(path);
+        return read_key_file(path);
     }
     match (variable(KEY), variable(KEY_FILE)) {
-        (Some(_), Some(_)) => Err(Stop::not_done(format!("`{KEY}` and `{KEY_FILE}` are both set; keep one"))),
-        (None, Some(path)) => key_of(Path::new(&path)),
-        (Some(key), None) => {
-            key.into_string().map_err(|_| Stop::not_done(format!("`{KEY}` does not hold an API key")))
+        (Some(_), Some(_)) => {
+            Err(CommandError::failed(format!("`{KEY}` and `{KEY_FILE}` are both set; keep one")))
         }
-        (None, None) => Err(Stop::not_done(format!(
+        (None, Some(path)) => read_key_file(Path::new(&path)),
+        (Some(key), None) => {
+            key.into_string().map_err(|_| CommandError::failed(format!("`{KEY}` does not hold an API key")))
+        }
+        (None, None) => Err(CommandError::failed(format!(
             "an administrator's API key is needed: set `{KEY}` or `{KEY_FILE}`, or name its file with `--api-key-file`"
         ))),
     }
 }
 
-fn key_of(path: &Path) -> Result<String, Stop> {
-    let shown = plain(&path.display().to_string());
+fn read_key_file(path: &Path) -> Result<String, CommandError> {
+    let display_name = sanitize(&path.display().to_string());
     let mut text = String::new();
     let read = std::fs::File::open(path).and_then(|file| file.take(MAX_KEY_BYTES).read_to_string(&mut text));
-    read.map_err(|error| Stop::not_done(format!("the key's file {shown} cannot be read: {error}")))?;
+    read.map_err(|error| {
+        CommandError::failed(format!("the key's file {display_name} cannot be read: {error}"))
+    })?;
     match text.trim_end_matches(['\r', '\n']) {
-        "" => Err(Stop::not_done(format!("the key's file {shown} is empty"))),
+        "" => Err(CommandError::failed(format!("the key's file {display_name} is empty"))),
         key => Ok(key.to_owned()),
     }
 }
 
 /// Returns the `Authorization` header. Neither the header nor an error shows the key.
-fn authorization(key: &str) -> Result<HeaderValue, Stop> {
+fn authorization(key: &str) -> Result<HeaderValue, CommandError> {
     let visible = |byte: u8| byte.is_ascii_graphic();
     let value = HeaderValue::from_str(&format!("Bearer {key}")).ok().filter(|_| key.bytes().all(visible));
     let mut value = value.ok_or_else(|| {
-        Stop::not_done("this is not an API key: a key begins with `twk_` and has no spaces")
+        CommandError::failed("this is not an API key: a key begins with `twk_` and has no spaces")
     })?;
     value.set_sensitive(true);
     Ok(value)
 }
 
-fn client(base: &str, ca_file: Option<&Path>) -> Result<Client, Stop> {
+fn client(base: &str, ca_file: Option<&Path>) -> Result<Client, CommandError> {
     // Follow no redirect: the API key is sent to the given address only.
     let mut builder =
         Client::builder().connect_timeout(CONNECT_TIMEOUT).timeout(TIMEOUT).redirect(Policy::none());
@@ -309,8 +316,8 @@ fn client(base: &str, ca_file: Option<&Path>) -> Result<Client, Stop> {
     }
     if let Some(path) = ca_file.filter(|path| !path.as_os_str().is_empty()) {
         let failed = |error: String| {
-            let shown = plain(&path.display().to_string());
-            Stop::not_done(format!("the certificates of {shown} cannot be used: {error}"))
+            let display_name = sanitize(&path.display().to_string());
+            CommandError::failed(format!("the certificates of {display_name} cannot be used: {error}"))
         };
         let pem = std::fs::read(path).map_err(|error| failed(error.to_string()))?;
         let certificates = Certificate::from_pem_bundle(&pem).map_err(|error| failed(causes(&error)))?;
@@ -321,7 +328,7 @@ fn client(base: &str, ca_file: Option<&Path>) -> Result<Client, Stop> {
     }
     builder
         .build()
-        .map_err(|error| Stop::not_done(format!("cannot set up the HTTP client: {}", causes(&error))))
+        .map_err(|error| CommandError::failed(format!("cannot set up the HTTP client: {}", causes(&error))))
 }
 
 /// Returns the causes of an error without the URL, which the message names already.

@@ -13,7 +13,7 @@ use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span, Sta
 use prost::Message;
 
 use self::json_writer::Writer;
-use super::messages::Rejected;
+use super::messages::RejectedSpans;
 use super::rows::{self, Rows};
 use super::{json, protobuf};
 
@@ -43,7 +43,7 @@ impl Random {
         self.below(times) == 0
     }
 
-    fn of<T: Clone>(&mut self, choices: &[T]) -> T {
+    fn choose<T: Clone>(&mut self, choices: &[T]) -> T {
         choices[self.below(choices.len())].clone()
     }
 
@@ -55,7 +55,7 @@ impl Random {
 fn text(random: &mut Random) -> String {
     let texts =
         ["", "a", "service.name", "GET /{id}", "ä\"\\\u{1}\n", "漢字 \u{1f600}", "cut BAD!", "</script>"];
-    random.of(&texts).to_owned()
+    random.choose(&texts).to_owned()
 }
 
 fn value(random: &mut Random, depth: usize) -> AnyValue {
@@ -65,9 +65,9 @@ fn value(random: &mut Random, depth: usize) -> AnyValue {
         0 => None,
         1 => Some(Value::StringValue(text(random))),
         2 => Some(Value::BoolValue(random.once_in(2))),
-        3 => Some(Value::IntValue(random.of(&integers))),
-        4 => Some(Value::DoubleValue(random.of(&doubles))),
-        5 => Some(Value::BytesValue(random.several(5, |random| random.of(&[0, 62, 250, 255])))),
+        3 => Some(Value::IntValue(random.choose(&integers))),
+        4 => Some(Value::DoubleValue(random.choose(&doubles))),
+        5 => Some(Value::BytesValue(random.several(5, |random| random.choose(&[0, 62, 250, 255])))),
         6 => {
             let values = random.several(3, |random| value(random, depth + 1));
             Some(Value::ArrayValue(ArrayValue { values }))
@@ -86,7 +86,7 @@ fn attributes(random: &mut Random, depth: usize) -> Vec<KeyValue> {
 }
 
 fn id(random: &mut Random, length: usize) -> Vec<u8> {
-    (0..length).map(|_| random.of(&[1, 10, 0xaf, 0xff])).collect()
+    (0..length).map(|_| random.choose(&[1, 10, 0xaf, 0xff])).collect()
 }
 
 fn span(random: &mut Random) -> Span {
@@ -97,12 +97,12 @@ fn span(random: &mut Random) -> Span {
         parent_span_id: if random.once_in(2) { id(random, 8) } else { Vec::new() },
         trace_state: text(random),
         name: text(random),
-        kind: random.of(&[0, 1, 2, 3, 4, 5, 77]),
-        start_time_unix_nano: random.of(&times),
-        end_time_unix_nano: random.of(&times),
+        kind: random.choose(&[0, 1, 2, 3, 4, 5, 77]),
+        start_time_unix_nano: random.choose(&times),
+        end_time_unix_nano: random.choose(&times),
         attributes: attributes(random, 0),
         events: random.several(2, |random| Event {
-            time_unix_nano: random.of(&times),
+            time_unix_nano: random.choose(&times),
             name: text(random),
             attributes: attributes(random, 0),
             ..Event::default()
@@ -115,7 +115,7 @@ fn span(random: &mut Random) -> Span {
             ..Link::default()
         }),
         status: (!random.once_in(3))
-            .then(|| Status { message: text(random), code: random.of(&[0, 1, 2, -5]) }),
+            .then(|| Status { message: text(random), code: random.choose(&[0, 1, 2, -5]) }),
         ..Span::default()
     }
 }
@@ -138,18 +138,18 @@ fn request(random: &mut Random) -> ExportTraceServiceRequest {
     ExportTraceServiceRequest { resource_spans }
 }
 
-fn read_protobuf(body: Vec<u8>) -> (Rows, Rejected) {
+fn read_protobuf(body: Vec<u8>) -> (Rows, RejectedSpans) {
     let batch = protobuf::read(body.into()).unwrap();
     (rows::write(&batch), batch.rejected)
 }
 
-fn read_json(body: &[u8]) -> (Rows, Rejected) {
+fn read_json(body: &[u8]) -> (Rows, RejectedSpans) {
     let batch = json::read(body).unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(body)));
     (rows::write(&batch), batch.rejected)
 }
 
 /// Returns `body` with each [`MARK`] replaced by other bytes.
-fn marked(body: &[u8], other: &[u8]) -> Vec<u8> {
+fn replace_mark(body: &[u8], other: &[u8]) -> Vec<u8> {
     let mut parts = Vec::new();
     let mut rest = body;
     while let Some(at) = rest.windows(MARK.len()).position(|part| part == MARK.as_bytes()) {
@@ -174,7 +174,7 @@ fn every_legal_form_gives_the_same_rows() {
     for seed in 0..REQUESTS {
         let request = request(&mut Random(seed));
         let expected = read_protobuf(request.encode_to_vec());
-        assert_eq!(expected.1, Rejected::default(), "seed {seed}");
+        assert_eq!(expected.1, RejectedSpans::default(), "seed {seed}");
         spans += expected.0.count;
         for form in 0..4 {
             let written = Writer::new(Random(seed * 4 + form)).request(&request);
@@ -185,18 +185,18 @@ fn every_legal_form_gives_the_same_rows() {
 }
 
 #[test]
-fn text_that_is_not_unicode_costs_nothing_else() {
+fn invalid_unicode_affects_only_its_own_text() {
     for seed in 0..REQUESTS {
         let request = request(&mut Random(seed));
         let written = Writer::new(Random(seed)).request(&request);
         let four = read_json(&with_text(&request, &"\u{fffd}".repeat(4)));
-        assert_eq!(four.1, Rejected::default());
-        assert_eq!(read_protobuf(marked(&request.encode_to_vec(), &[0xff; 4])), four, "seed {seed}");
-        assert_eq!(read_json(&marked(written.as_bytes(), &[0xff; 4])), four, "seed {seed}: {written}");
+        assert_eq!(four.1, RejectedSpans::default());
+        assert_eq!(read_protobuf(replace_mark(&request.encode_to_vec(), &[0xff; 4])), four, "seed {seed}");
+        assert_eq!(read_json(&replace_mark(written.as_bytes(), &[0xff; 4])), four, "seed {seed}: {written}");
         let one = read_json(&with_text(&request, "\u{fffd}"));
         for half in [r"\ud83d", r"\uDE00"] {
             assert_eq!(
-                read_json(&marked(written.as_bytes(), half.as_bytes())),
+                read_json(&replace_mark(written.as_bytes(), half.as_bytes())),
                 one,
                 "seed {seed}: {written}"
             );
@@ -238,19 +238,19 @@ fn a_bad_span_is_left_out_alone() {
     let mut random = Random(1);
     for (seed, (member, reason)) in (0..10).flat_map(|round| BAD_MEMBERS.map(|bad| (round, bad))) {
         let others = random.several(3, span);
-        let place = random.below(others.len() + 1);
+        let position = random.below(others.len() + 1);
         let expected = read_protobuf(spans_request(&others, None));
         let mut writer = Writer::new(Random(seed));
         let mut spans: Vec<String> = others.iter().map(|span| writer.span(span)).collect();
         let good = writer.span(&span(&mut random));
         let separator = if good == "{}" { "" } else { "," };
-        spans.insert(place, format!("{}{separator}{member}}}", good.strip_suffix('}').unwrap()));
+        spans.insert(position, format!("{}{separator}{member}}}", good.strip_suffix('}').unwrap()));
         let body = format!(r#"{{"resourceSpans":[{{"scopeSpans":[{{"spans":[{}]}}]}}]}}"#, spans.join(","));
         let (rows, rejected) = read_json(body.as_bytes());
         assert_eq!((rows, rejected.spans), (expected.0, 1), "{member}");
-        let said = rejected.reason.unwrap();
-        let beginning = format!("resourceSpans[0].scopeSpans[0].spans[{place}]: ");
-        assert!(said.starts_with(&beginning) && said.contains(reason), "{member}: {said}");
+        let message = rejected.reason.unwrap();
+        let beginning = format!("resourceSpans[0].scopeSpans[0].spans[{position}]: ");
+        assert!(message.starts_with(&beginning) && message.contains(reason), "{member}: {message}");
     }
 }
 
@@ -262,21 +262,24 @@ fn a_bad_span_in_protobuf_is_left_out_alone() {
         [&[0x28, 5], &[0x2a, 100, b'x'], &[0x30, 0xff], &[2, 0], &[0x4a, 4, 0x0a, 9, b'k', 0]];
     for ending in (0..10).flat_map(|_| endings) {
         let others = random.several(3, span);
-        let place = random.below(others.len() + 1);
+        let position = random.below(others.len() + 1);
         let expected = read_protobuf(spans_request(&others, None));
         let bad = [&span(&mut random).encode_to_vec(), ending].concat();
-        let (rows, rejected) = read_protobuf(spans_request(&others, Some((place, &bad))));
+        let (rows, rejected) = read_protobuf(spans_request(&others, Some((position, &bad))));
         assert_eq!((rows, rejected.spans), (expected.0, 1), "{ending:?}");
-        let said = rejected.reason.unwrap();
-        assert!(said.starts_with(&format!("resourceSpans[0].scopeSpans[0].spans[{place}]: ")), "{said}");
+        let message = rejected.reason.unwrap();
+        assert!(
+            message.starts_with(&format!("resourceSpans[0].scopeSpans[0].spans[{position}]: ")),
+            "{message}"
+        );
     }
 }
 
 /// Encodes a request in protobuf with these spans and optionally other bytes as a further span.
 fn spans_request(spans: &[Span], bad: Option<(usize, &[u8])>) -> Vec<u8> {
     let mut encoded: Vec<Vec<u8>> = spans.iter().map(Message::encode_to_vec).collect();
-    if let Some((place, bytes)) = bad {
-        encoded.insert(place, bytes.to_vec());
+    if let Some((position, bytes)) = bad {
+        encoded.insert(position, bytes.to_vec());
     }
     let spans: Vec<u8> = encoded.iter().flat_map(|span| delimited(2, span)).collect();
     delimited(1, &delimited(2, &spans))
@@ -337,7 +340,7 @@ fn invalid_containers_lose_only_their_own_spans() {
 }
 
 #[test]
-fn values_may_nest_so_deep_and_no_deeper() {
+fn the_nesting_limit_is_the_same_in_json_and_protobuf() {
     let nested = |depth: usize| {
         let innermost = AnyValue { value: Some(Value::BoolValue(true)) };
         let deep = (0..depth).fold(innermost, |value, _| AnyValue {

@@ -39,7 +39,7 @@ impl Writer {
             written.push(format!("{}:{value}", self.string(&name)));
         }
         if self.once_in(4) {
-            written.push(self.random.of(&[
+            written.push(self.random.choose(&[
                 r#""later": [1, {"}": "\ud800]"}]"#.to_owned(),
                 r#""droppedAttributesCount": 5.0"#.to_owned(),
                 r#""flags" : null"#.to_owned(),
@@ -48,7 +48,7 @@ impl Writer {
         }
         if !self.plain {
             let count = written.len();
-            (1..count).for_each(|place| written.swap(place, self.random.below(place + 1)));
+            (1..count).for_each(|position| written.swap(position, self.random.below(position + 1)));
         }
         let space = if self.once_in(3) { " \n\t" } else { "" };
         format!("{{{space}{}{space}}}", written.join(&format!("{space},{space}")))

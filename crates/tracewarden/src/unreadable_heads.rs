@@ -93,7 +93,7 @@ impl hyper::body::Body for AnswerBody {
 }
 
 /// A connection that replaces bare error responses by problem details.
-pub struct Refusing<T> {
+pub struct ErrorReplacingStream<T> {
     inner: T,
     exchange: Arc<Exchange>,
     heads: Option<UnreadableHeads>,
@@ -104,7 +104,7 @@ pub struct Refusing<T> {
     linger: Option<Pin<Box<Sleep>>>,
 }
 
-impl<T: Read + Write + Unpin> Refusing<T> {
+impl<T: Read + Write + Unpin> ErrorReplacingStream<T> {
     /// Wraps a connection; without `heads`, bare responses are not replaced.
     pub fn new(inner: T, exchange: Arc<Exchange>, heads: Option<UnreadableHeads>) -> Self {
         Self { inner, exchange, heads, refusal: None, is_shut: false, discarded: 0, linger: None }
@@ -120,7 +120,7 @@ impl<T: Read + Write + Unpin> Refusing<T> {
             let Some(heads) = self.heads.as_ref().filter(|_| self.exchange.is_idle()) else {
                 return Poll::Ready(None);
             };
-            let Some(refusal) = in_place_of(&bare(), heads) else { return Poll::Ready(None) };
+            let Some(refusal) = replacement_for(&bare(), heads) else { return Poll::Ready(None) };
             self.refusal = Some((refusal, 0));
         }
         let Some((refusal, written)) = &mut self.refusal else { return Poll::Ready(None) };
@@ -154,7 +154,7 @@ impl<T: Read + Write + Unpin> Refusing<T> {
 
 /// Returns the replacement of a bare error response of hyper; `None` if `bare` is something else. It closes the connection,
 /// as hyper does.
-fn in_place_of(bare: &[u8], heads: &UnreadableHeads) -> Option<Vec<u8>> {
+fn replacement_for(bare: &[u8], heads: &UnreadableHeads) -> Option<Vec<u8>> {
     let text = std::str::from_utf8(bare).ok()?;
     let status = text.strip_prefix("HTTP/1.1 ").or_else(|| text.strip_prefix("HTTP/1.0 "))?.get(..3)?;
     let status: StatusCode = status.parse().ok()?;
@@ -177,7 +177,7 @@ fn in_place_of(bare: &[u8], heads: &UnreadableHeads) -> Option<Vec<u8>> {
     Some(answer)
 }
 
-impl<T: Read + Unpin> Read for Refusing<T> {
+impl<T: Read + Unpin> Read for ErrorReplacingStream<T> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -187,7 +187,7 @@ impl<T: Read + Unpin> Read for Refusing<T> {
     }
 }
 
-impl<T: Read + Write + Unpin> Write for Refusing<T> {
+impl<T: Read + Write + Unpin> Write for ErrorReplacingStream<T> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
