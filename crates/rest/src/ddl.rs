@@ -4,7 +4,7 @@ use axum::Json as Answer;
 use axum::extract::State;
 use serde::Serialize;
 use tracewarden_model::FieldRef;
-use tracewarden_service::{DdlAdvice, DdlSuggestion, InPlace, Reads};
+use tracewarden_service::{DdlAdvice, DdlSuggestion, ExistingAddition, Reads};
 use utoipa::ToSchema;
 
 use crate::App;
@@ -142,8 +142,8 @@ impl From<DdlSuggestion> for WireSuggestion {
     }
 }
 
-impl From<InPlace> for WireInPlace {
-    fn from(InPlace { id, kind, name, disk_bytes }: InPlace) -> Self {
+impl From<ExistingAddition> for WireInPlace {
+    fn from(ExistingAddition { id, kind, name, disk_bytes }: ExistingAddition) -> Self {
         Self { id, kind: kind.as_str(), name, disk_bytes }
     }
 }

@@ -1,7 +1,7 @@
 //! Adoption of columns: policies read a materialized column in place of a map key.
 
 use tracewarden_model::{AccessModel, Binding, MarkedField};
-use tracewarden_tracestore::Compared;
+use tracewarden_tracestore::KeyColumnComparison;
 
 use crate::error::{FieldError, ServiceError};
 use crate::service::Service;
@@ -65,7 +65,7 @@ impl Service {
     }
 }
 
-fn differs(binding: &Binding, field: &MarkedField, compared: &Compared) -> String {
+fn differs(binding: &Binding, field: &MarkedField, compared: &KeyColumnComparison) -> String {
     let column = field.column.as_deref().unwrap_or_default();
     let table = format!("{}.{}", binding.database, binding.table);
     let mut reasons = Vec::new();

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use tracewarden_appdb::CurrentModel;
 use tracewarden_model::{AccessModel, FieldRef, LogicalType, MarkedField};
-use tracewarden_tracestore::{Column, not_adoptable};
+use tracewarden_tracestore::{Column, adoption_error};
 
 use crate::error::{FieldError, ServiceError};
 use crate::model_change::{check_version, resolve};
@@ -148,7 +148,7 @@ pub(crate) fn marked(marks: Vec<FieldMark>, columns: &[Column]) -> Result<Vec<Ma
                     policy: policy_by(mark.policy, logical),
                     column: mark.column,
                 };
-                match not_adoptable(&marked, columns) {
+                match adoption_error(&marked, columns) {
                     Some(reason) => refuse("column", "invalid_value", reason),
                     None => fields.push(marked),
                 }

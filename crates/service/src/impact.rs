@@ -313,7 +313,7 @@ impl Service {
             };
             let mut found = timeout_at(deadline, store.impact(request)).await;
             let shared = match &mut found {
-                Ok(Ok(impact)) => Some((std::mem::take(&mut impact.shared), impact.fraction)),
+                Ok(Ok(impact)) => Some((std::mem::take(&mut impact.collateral_values), impact.fraction)),
                 _ => None,
             };
             // Counting collateral access may exceed the limits; the comparison alone takes less.

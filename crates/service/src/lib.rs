@@ -129,7 +129,7 @@ pub use tracewarden_policy::{
     suite,
 };
 pub use tracewarden_tracestore::{
-    Column, Cost, DdlAdvice, DdlKind, DdlState, DdlSuggestion, ERROR_STATUSES, InPlace, OnProgress,
+    Column, Cost, DdlAdvice, DdlKind, DdlState, DdlSuggestion, ERROR_STATUSES, ExistingAddition, OnProgress,
     PhysicalField, Reads, SPANS_OF_AN_ID, SampledColumn, SampledKey, SearchProgress, SharedValue, SpanBrief,
     SpanChunk, SpanLine, Stats, StatsGroup, StatsNumbers, StatsOrder, StatsPer, Summary, TableSummary,
     TraceStore, ValueCount,

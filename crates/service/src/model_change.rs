@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tracewarden_appdb::{CurrentModel, DbError, NewChange, Policy, Role, WriteTx};
 use tracewarden_model::{AccessModel, Binding, ColumnType, FieldRef, FieldSource, LogicalType, MarkedField};
 use tracewarden_policy as policy;
-use tracewarden_tracestore::{Column, NoField, PhysicalField, physical_field};
+use tracewarden_tracestore::{Column, FieldLookupError, PhysicalField, physical_field};
 
 use crate::audit_detail::difference;
 use crate::error::{FieldError, ServiceError, unknown};
@@ -200,17 +200,17 @@ pub(crate) fn resolve(
 ) -> Result<(FieldSource, LogicalType, ColumnType), Unresolved> {
     let member = if field.map.is_some() { "map" } else { "name" };
     let physical = physical_field(field, columns).map_err(|no_field| match no_field {
-        NoField::UnknownColumn { name, nearest } => {
+        FieldLookupError::UnknownColumn { name, nearest } => {
             (member, "unknown_field", unknown("column", &name, &nearest))
         }
-        NoField::UnknownMember { column, name, nearest } => {
+        FieldLookupError::UnknownMember { column, name, nearest } => {
             let what = format!("column `{column}` has {}", unknown("member", &name, &nearest));
             (member, "unknown_field", what)
         }
-        NoField::ImpossibleColumn(reason) => {
+        FieldLookupError::UnsupportedColumn(reason) => {
             (member, "invalid_value", format!("no field can be made of `{field}`: {reason}"))
         }
-        NoField::ImpossibleName(reason) => {
+        FieldLookupError::UnsupportedName(reason) => {
             ("name", "invalid_value", format!("no field can be made of `{field}`: {reason}"))
         }
     })?;

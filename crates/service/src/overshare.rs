@@ -300,7 +300,7 @@ impl Service {
             };
             fraction = fraction.min(found.fraction);
             cost = sum(cost, found.cost);
-            groups.learn(found.shared, found.fraction);
+            groups.learn(found.collateral_values, found.fraction);
         }
         self.told(groups, people.members(), window, by, fraction, cost).map_err(Failure::from)
     }

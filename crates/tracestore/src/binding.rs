@@ -36,22 +36,22 @@ impl TraceStore {
             let message = "ClickHouse's system tables cannot be bound".to_owned();
             return Err(BindingError::Invalid(vec![("database", message)]));
         }
-        let unfit = |error| match error {
+        let as_binding_error = |error| match error {
             StoreError::Unfit(message) => BindingError::Invalid(vec![("database", message)]),
             other => BindingError::Store(other),
         };
-        Box::pin(self.verify_versions()).await.map_err(unfit)?;
+        Box::pin(self.verify_versions()).await.map_err(as_binding_error)?;
         let unsuitable = self.unsuitable(&binding.database, &binding.table).await?;
         if let Some(unsuitable) = unsuitable.as_ref().filter(|unsuitable| !unsuitable.readable) {
             return Err(BindingError::Invalid(vec![("table", unsuitable.reason.clone())]));
         }
-        let columns = self.columns(&binding.database, &binding.table).await.map_err(unfit)?;
+        let columns = self.columns(&binding.database, &binding.table).await.map_err(as_binding_error)?;
         if columns.is_empty() {
             let message = format!("there is no table `{}.{}`", binding.database, binding.table);
             return Err(BindingError::Invalid(vec![("table", message)]));
         }
         let mut errors = Vec::new();
-        let mut expect =
+        let mut check_column =
             |member: &'static str, name: &str, what: &str, fits: fn(&ColumnType) -> bool| match columns
                 .iter()
                 .find(|column| column.name == name)
@@ -66,10 +66,15 @@ impl TraceStore {
         // Ids are looked up as texts and compared with the texts in the rows. A column of another type would have to be
         // compared without its index, and writes its values in another form (a `FixedString` with zero bytes).
         let id = "a `String`, perhaps nullable or of low cardinality";
-        expect("trace_id", &binding.trace_id, id, ColumnType::is_string);
-        expect("span_id", &binding.span_id, id, ColumnType::is_string);
-        expect("parent_span_id", &binding.parent_span_id, id, ColumnType::is_string);
-        expect("timestamp", &binding.timestamp, "a DateTime or DateTime64 that is not nullable", is_time);
+        check_column("trace_id", &binding.trace_id, id, ColumnType::is_string);
+        check_column("span_id", &binding.span_id, id, ColumnType::is_string);
+        check_column("parent_span_id", &binding.parent_span_id, id, ColumnType::is_string);
+        check_column(
+            "timestamp",
+            &binding.timestamp,
+            "a DateTime or DateTime64 that is not nullable",
+            is_time,
+        );
         let display = &binding.display;
         for (member, name) in [
             ("display/name", &display.name),
@@ -79,13 +84,13 @@ impl TraceStore {
         ] {
             if let Some(name) = name {
                 let what = "a string, an enumeration or a UUID";
-                expect(member, name, what, ColumnType::is_text);
+                check_column(member, name, what, ColumnType::is_text);
             }
         }
         if let Some(name) = &display.duration {
-            expect("display/duration", name, "a number that is not nullable", is_number);
+            check_column("display/duration", name, "a number that is not nullable", is_number);
         }
-        let mut warnings = self.warn_of_parts(binding).await?;
+        let mut warnings = self.partial_table_warnings(binding).await?;
         warnings.extend(unsuitable.map(|unsuitable| unsuitable.reason));
         match &binding.trace_index {
             Some(index) => {
@@ -112,18 +117,20 @@ impl TraceStore {
     }
 
     /// Warns about tables that hold only one server's rows, where there are more servers.
-    async fn warn_of_parts(&self, binding: &Binding) -> Result<Vec<String>, StoreError> {
+    async fn partial_table_warnings(&self, binding: &Binding) -> Result<Vec<String>, StoreError> {
         let statement =
             "SELECT database, name, engine, engine_full FROM system.tables WHERE engine = 'Distributed'";
         let rows: Vec<(String, String, String, String)> = self.client.rows(Statement::new(statement)).await?;
         let distributed: Vec<(String, String, TableEngine)> = rows
             .into_iter()
-            .map(|(database, name, engine, full)| (database, name, TableEngine::read(&engine, &full)))
+            .map(|(database, name, engine, full)| {
+                (database, name, TableEngine::from_system_table(&engine, &full))
+            })
             .collect();
         let is_distributed = |wanted: &str| {
             distributed.iter().any(|(database, name, _)| *database == binding.database && name == wanted)
         };
-        let over = |wanted: &str| {
+        let distributed_over = |wanted: &str| {
             distributed.iter().find(|(own, _, engine)| match engine {
                 TableEngine::Distributed { database, table, .. } => {
                     let database = if database.is_empty() { own } else { database };
@@ -133,7 +140,7 @@ impl TraceStore {
             })
         };
         let mut warnings = Vec::new();
-        if let Some((database, name, _)) = over(&binding.table) {
+        if let Some((database, name, _)) = distributed_over(&binding.table) {
             warnings.push(format!(
                 "`{}.{}` is the local table of one server behind the distributed table `{database}.{name}`: \
                  searches see the spans of that server only, and traces are incomplete",

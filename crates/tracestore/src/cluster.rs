@@ -4,7 +4,7 @@
 //! silently. A limit that is sent as 0 is then a limit of its own, and an overflow mode that is sent as `throw` may be
 //! `break`: its part of an answer ends early, and the whole answer is shorter without an error. So each server reports its
 //! settings, in a statement with the settings of this crate in effect, before this crate reads a distributed table, and again
-//! after [`LIFE`].
+//! after [`CACHE_TTL`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,14 +17,14 @@ use crate::version::{MINIMUM, is_too_old};
 use crate::{StoreError, TraceStore};
 
 /// How long the servers' reports are cached: a constraint that is added later is noticed after this time.
-const LIFE: Duration = Duration::from_secs(10);
+const CACHE_TTL: Duration = Duration::from_secs(10);
 
 /// Settings that the check itself has to change: one is left out for servers that cannot be reached, and a server turns off
 /// the other one in the queries that it forwards, where the arguments are resolved.
-const SET_BY_ASKING: [&str; 2] = ["skip_unavailable_shards", "enable_positional_arguments"];
+const CHANGED_BY_THE_CHECK: [&str; 2] = ["skip_unavailable_shards", "enable_positional_arguments"];
 
 /// Number of differing settings that a message names.
-const NAMED: usize = 4;
+const MAX_NAMED_SETTINGS: usize = 4;
 
 /// Clusters whose servers keep the settings, by the endpoint that read them and the cluster's name.
 pub(crate) type VerifiedClusters = Remembered<(Option<usize>, String), ()>;
@@ -62,7 +62,7 @@ impl TraceStore {
         let endpoint = self.client.place();
         let (store, name) = (Self { client: self.client.at(endpoint), ..self.clone() }, cluster.to_owned());
         let verify = Box::pin(async move { store.verify_cluster_now(&name).await });
-        self.verified.get((endpoint, cluster.to_owned()), LIFE, verify).await
+        self.verified.get((endpoint, cluster.to_owned()), CACHE_TTL, verify).await
     }
 
     /// Like [`Self::verify_cluster`], without the cache.
@@ -71,7 +71,7 @@ impl TraceStore {
     /// As [`Self::verify_servers_of`].
     pub(crate) async fn verify_cluster_now(&self, cluster: &str) -> Result<(), StoreError> {
         let servers = self.servers(cluster).await?;
-        let mut faults = Vec::new();
+        let mut differing = Vec::new();
         let bounds = Bounds::of(&self.config);
         let sent: BTreeMap<&str, String> =
             settings(&self.config, bounds, READONLY, Kind::default()).into_iter().collect();
@@ -83,23 +83,23 @@ impl TraceStore {
                     server.address, server.version
                 )));
             }
-            faults.extend(differences(server, &sent));
+            differing.extend(differences(server, &sent));
         }
-        if faults.is_empty() {
+        if differing.is_empty() {
             return Ok(());
         }
         Err(StoreError::Unfit(format!(
             "servers of the cluster `{cluster}` silently change settings that are sent with a statement, \
              which could truncate results: {}; on these servers, remove the constraints on these settings \
              from the profile of the user of the connection (with a `<secret>`, the service's user)",
-            faults.join("; ")
+            differing.join("; ")
         )))
     }
 
     /// Reads the report of every server of a cluster that can be reached. The others have no part in an answer: a shard
     /// without any reachable server fails it.
     async fn servers(&self, cluster: &str) -> Result<Vec<Server>, StoreError> {
-        let ask = |of_reachable: bool| {
+        let settings_statement = |of_reachable: bool| {
             let names = crate::settings::names(&self.config);
             let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
             let mut statement = Statement::default();
@@ -116,9 +116,11 @@ impl TraceStore {
             statement
         };
         type Row = (String, String, Vec<(String, String)>);
-        let rows = match self.client.rows::<Row>(ask(true)).await {
+        let rows = match self.client.rows::<Row>(settings_statement(true)).await {
             // For a profile that fixes it at 0, which is the value that is sent otherwise.
-            Err(StoreError::Store { code: Some(452), .. }) => self.client.rows::<Row>(ask(false)).await,
+            Err(StoreError::Store { code: Some(452), .. }) => {
+                self.client.rows::<Row>(settings_statement(false)).await
+            }
             rows => rows,
         };
         let rows = rows.map_err(|error| match error {
@@ -142,11 +144,12 @@ impl TraceStore {
     async fn clusters(&self) -> Result<BTreeSet<String>, StoreError> {
         let statement = "SELECT engine, engine_full FROM system.tables WHERE engine = 'Distributed'";
         let rows: Vec<(String, String)> = self.client.rows(Statement::new(statement)).await?;
-        let clusters =
-            rows.into_iter().filter_map(|(engine, full)| match TableEngine::read(&engine, &full) {
+        let clusters = rows.into_iter().filter_map(|(engine, full)| {
+            match TableEngine::from_system_table(&engine, &full) {
                 TableEngine::Distributed { cluster, .. } => Some(cluster),
                 TableEngine::MergeTree { .. } | TableEngine::Other(_) => None,
-            });
+            }
+        });
         Ok(clusters.collect())
     }
 
@@ -163,18 +166,19 @@ impl TraceStore {
 
 /// Describes the settings of a server that differ from those that were sent, where they could change an answer.
 fn differences(server: &Server, sent: &BTreeMap<&str, String>) -> Option<String> {
-    let said: BTreeSet<&str> = server.settings.iter().map(|(name, _)| name.as_str()).collect();
+    let reported: BTreeSet<&str> = server.settings.iter().map(|(name, _)| name.as_str()).collect();
     // A version may lack a setting whose feature it lacks.
-    let missing = NEEDED.iter().map(|(name, _)| *name).filter(|name| !said.contains(name));
+    let missing = NEEDED.iter().map(|(name, _)| *name).filter(|name| !reported.contains(name));
     let missing = missing.map(|name| format!("does not report `{name}`"));
     let other = server.settings.iter().filter_map(|(name, value)| {
         let expected = sent.get(name.as_str())?;
-        let differs = value != expected && !may_differ(name) && !SET_BY_ASKING.contains(&name.as_str());
+        let differs =
+            value != expected && !may_differ(name) && !CHANGED_BY_THE_CHECK.contains(&name.as_str());
         differs.then(|| format!("has `{name}` = {value:?} where {expected:?} is sent"))
     });
     let all: Vec<String> = other.chain(missing).collect();
-    let shown = all.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
-    let more = all.len().saturating_sub(NAMED);
+    let shown = all.iter().take(MAX_NAMED_SETTINGS).cloned().collect::<Vec<_>>().join(", ");
+    let more = all.len().saturating_sub(MAX_NAMED_SETTINGS);
     match (all.is_empty(), more) {
         (true, _) => None,
         (false, 0) => Some(format!("{} {shown}", server.address)),

@@ -7,7 +7,7 @@
 use tracewarden_model::{Binding, FieldRef, MarkedField};
 
 mod drafts;
-mod measure;
+mod estimates;
 mod names;
 mod order;
 mod parts;
@@ -29,7 +29,7 @@ pub struct DdlAdvice {
     /// Additions, those with the largest gain first, but none before one that it needs.
     pub suggestions: Vec<DdlSuggestion>,
     /// Additions that are in place.
-    pub in_place: Vec<InPlace>,
+    pub in_place: Vec<ExistingAddition>,
     /// Facts that could not be determined or additions that cannot be suggested, with the reason.
     pub notes: Vec<String>,
 }
@@ -80,7 +80,7 @@ pub struct Reads {
 
 /// An addition that is in place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct InPlace {
+pub struct ExistingAddition {
     /// The id of the matching suggestion.
     pub id: String,
     /// Its kind.
@@ -176,14 +176,14 @@ impl TraceStore {
         fields: &[MarkedField],
         samples: bool,
     ) -> Result<DdlAdvice, StoreError> {
-        let layout = self.layout_now(&binding.database, &binding.table).await?;
+        let layout = self.current_layout(&binding.database, &binding.table).await?;
         let table = BoundTable::new(binding, self.columns(&binding.database, &binding.table).await?)?;
-        let (database, name) = stored_in(binding, &layout);
+        let (database, name) = storage_table(binding, &layout);
         let parts = self.parts(&database, &name).await?;
         let trace_index = self.trace_index(binding, &layout, &name).await?;
         let facts = Facts { binding, fields, layout: &layout, parts: &parts, trace_index };
         let drafts = drafts::drafts(&facts);
-        self.measured(&facts, &table, drafts, samples).await
+        self.estimated(&facts, &table, drafts, samples).await
     }
 
     /// Returns the id of the suggestion from which a search by these fields would gain most, judging by the cached layout of
@@ -194,21 +194,21 @@ impl TraceStore {
         binding: &Binding,
         fields: impl IntoIterator<Item = &'a FieldRef>,
     ) -> Option<String> {
-        let layout = self.kept_layout(&binding.database, &binding.table)?;
-        let stored = layout.stored();
+        let layout = self.cached_layout(&binding.database, &binding.table)?;
+        let underlying = layout.underlying();
         for field in fields {
             let Some(map) = &field.map else { continue };
-            let can = stored
+            let can = underlying
                 .columns
                 .iter()
                 .any(|column| column.name == *map && can_be_key_column(&column.column_type, &field.name));
-            if can && stored.key_column(map, &field.name).is_none() {
+            if can && underlying.key_column(map, &field.name).is_none() {
                 return Some(key_column_id(field));
             }
         }
-        let by_time = stored.is_by(&binding.timestamp)
-            || stored.projections.iter().any(|projection| projection.is_by(&binding.timestamp));
-        (!by_time && matches!(stored.engine, TableEngine::MergeTree { .. }))
+        let by_time = underlying.is_sorted_by(&binding.timestamp)
+            || underlying.projections.iter().any(|projection| projection.is_sorted_by(&binding.timestamp));
+        (!by_time && matches!(underlying.engine, TableEngine::MergeTree { .. }))
             .then(|| DdlKind::TimeProjection.as_str().to_owned())
     }
 
@@ -230,13 +230,13 @@ impl TraceStore {
         }
         for (at, name) in candidates.into_iter().enumerate() {
             let columns = self.columns(&binding.database, &name).await?;
-            let whole =
-                !distributed(layout) || distributed(&self.layout_now(&binding.database, &name).await?);
-            if is_trace_index(&columns) && whole {
+            let covers_all_servers =
+                !distributed(layout) || distributed(&self.current_layout(&binding.database, &name).await?);
+            if is_trace_index(&columns) && covers_all_servers {
                 return Ok(TraceIndex::Unbound(name));
             }
             // The index of the table behind a distributed one is used, or created.
-            if !columns.is_empty() && (whole || at == 0) {
+            if !columns.is_empty() && (covers_all_servers || at == 0) {
                 return Ok(TraceIndex::NameTaken);
             }
         }
@@ -245,7 +245,7 @@ impl TraceStore {
 }
 
 /// Returns database and name of the table that holds the rows.
-fn stored_in(binding: &Binding, layout: &Layout) -> (String, String) {
+fn storage_table(binding: &Binding, layout: &Layout) -> (String, String) {
     match &layout.engine {
         TableEngine::Distributed { database, table, .. } => {
             let database = if database.is_empty() { &binding.database } else { database };

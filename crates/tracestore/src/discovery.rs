@@ -73,7 +73,7 @@ impl TraceStore {
             columns.get(&(database.to_owned(), table.to_owned())).map(Vec::as_slice).unwrap_or_default()
         };
         let behind = Behind::of(tables.iter().map(|(database, name, engine, full, ..)| {
-            (database.as_str(), name.as_str(), TableEngine::read(engine, full))
+            (database.as_str(), name.as_str(), TableEngine::from_system_table(engine, full))
         }));
         Ok(tables
             .into_iter()

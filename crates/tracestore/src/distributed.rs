@@ -5,7 +5,7 @@
 //! a distributed table less than one table, and the rows are not where the declared sharding key puts them: answers are right
 //! only because of the settings that are sent.
 
-mod catalogue;
+mod discovery;
 mod lost_shard;
 mod recorder;
 mod statements;
@@ -29,11 +29,11 @@ const HOSTILE_PROFILE: &str = "<distributed_product_mode>local</distributed_prod
 
 /// Starts ClickHouse with a cluster of two shards.
 pub(crate) fn shards() -> LocalStore {
-    shards_and(&[])
+    shards_with_clusters(&[])
 }
 
 /// Like [`shards`], with further clusters, given by their names: each has these two shards and a third at a port of its own.
-pub(crate) fn shards_and(further: &[(&str, u16)]) -> LocalStore {
+pub(crate) fn shards_with_clusters(extra_clusters: &[(&str, u16)]) -> LocalStore {
     let filters: String = SHARDED
         .iter()
         .map(|table| format!("<{table}_rows><filter>shardNum() IN (0, shard)</filter></{table}_rows>"))
@@ -48,7 +48,7 @@ pub(crate) fn shards_and(further: &[(&str, u16)]) -> LocalStore {
         |port: u16| format!("<shard><replica><host>127.0.0.1</host><port>{port}</port></replica></shard>");
     let two = shard(9000).repeat(2);
     let mut clusters = format!("<{CLUSTER}>{two}</{CLUSTER}>");
-    for (name, port) in further {
+    for (name, port) in extra_clusters {
         clusters.push_str(&format!("<{name}>{two}{}</{name}>", shard(*port)));
     }
     let config = format!("<tcp_port>9000</tcp_port><remote_servers>{clusters}</remote_servers>");
@@ -68,7 +68,7 @@ pub(crate) enum Storage {
 }
 
 impl Storage {
-    /// Creates or replaces a table of `default`. Its rows are distributed over the shards by `spread`, not by its sharding
+    /// Creates or replaces a table of `default`. Its rows are distributed over the shards by `shard_expression`, not by its sharding
     /// key. Returns the table to insert into, which has the same columns.
     pub(crate) async fn create(
         self,
@@ -76,7 +76,7 @@ impl Storage {
         name: &str,
         definitions: &str,
         sorting_key: &str,
-        spread: &str,
+        shard_expression: &str,
     ) -> String {
         let table = format!("default.{name}");
         match self {
@@ -92,7 +92,7 @@ impl Storage {
                 execute(
                     local,
                     format!(
-                        "CREATE OR REPLACE TABLE {rows} ({definitions}, shard UInt8 DEFAULT 1 + cityHash64({spread}) % 2) \
+                        "CREATE OR REPLACE TABLE {rows} ({definitions}, shard UInt8 DEFAULT 1 + cityHash64({shard_expression}) % 2) \
                          ENGINE = MergeTree PARTITION BY shard ORDER BY {sorting_key}"
                     ),
                 )

@@ -63,7 +63,7 @@ const OPERATORS: [Operator; 6] =
     [Operator::Eq, Operator::Ne, Operator::Gt, Operator::Gte, Operator::Lt, Operator::Lte];
 
 /// A stored value: a count of units, for types that count units.
-struct Stored {
+struct StoredValue {
     sql: String,
     /// The exact decimal value; for a float, the text that it was made from.
     digits: String,
@@ -116,7 +116,7 @@ fn range(column_type: &ColumnType) -> (String, String, usize) {
     }
 }
 
-fn counted(random: &mut ChaCha8Rng, column_type: &ColumnType) -> Stored {
+fn random_count(random: &mut ChaCha8Rng, column_type: &ColumnType) -> StoredValue {
     let (least, most, scale) = range(column_type);
     let signed = least.starts_with('-');
     let count = loop {
@@ -146,10 +146,10 @@ fn counted(random: &mut ChaCha8Rng, column_type: &ColumnType) -> Stored {
         }
         _ => format!("CAST('{digits}', {})", quote_literal(&column_type.bare().to_string())),
     };
-    Stored { sql, digits }
+    StoredValue { sql, digits }
 }
 
-fn float(random: &mut ChaCha8Rng, bits: u16) -> Stored {
+fn random_float(random: &mut ChaCha8Rng, bits: u16) -> StoredValue {
     let value = match random.random_range(0..8) {
         0 => [0.0, -0.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, f64::MAX, f64::from(f32::MAX)]
             .choose(random)
@@ -164,11 +164,11 @@ fn float(random: &mut ChaCha8Rng, bits: u16) -> Stored {
     } else {
         format!("reinterpretAsFloat64(toUInt64('{}'))", value.to_bits())
     };
-    Stored { sql, digits: value.to_string() }
+    StoredValue { sql, digits: value.to_string() }
 }
 
 /// Returns a number in a form that users write: with signs, leading zeros, points and exponents.
-fn written(random: &mut ChaCha8Rng) -> Stored {
+fn random_numeral(random: &mut ChaCha8Rng) -> StoredValue {
     let sign = *["", "-", "+"].choose(random).unwrap();
     let whole = match random.random_range(0..8) {
         0 => "9223372036854775807".to_owned(),
@@ -190,11 +190,11 @@ fn written(random: &mut ChaCha8Rng) -> Stored {
         _ => String::new(),
     };
     let text = format!("{sign}{whole}{fraction}{exponent}");
-    Stored { sql: format!("'{text}'"), digits: text }
+    StoredValue { sql: format!("'{text}'"), digits: text }
 }
 
 /// Returns a number of a JSON document, which ClickHouse stores in 64 bits.
-fn in_json(random: &mut ChaCha8Rng) -> Stored {
+fn random_json_number(random: &mut ChaCha8Rng) -> StoredValue {
     let digits = match random.random_range(0..3) {
         0 => ["9223372036854775807", "18446744073709551615", "-9223372036854775808"]
             .choose(random)
@@ -203,11 +203,11 @@ fn in_json(random: &mut ChaCha8Rng) -> Stored {
         1 => random.random_range(-20..20).to_string(),
         _ => format!("{}.5", random.random_range(-20..20)),
     };
-    Stored { sql: format!("'{{\"k\":{digits}}}'"), digits }
+    StoredValue { sql: format!("'{{\"k\":{digits}}}'"), digits }
 }
 
 /// Returns an operand near a value, or far from all.
-fn operand(random: &mut ChaCha8Rng, values: &[Stored]) -> Decimal {
+fn operand(random: &mut ChaCha8Rng, values: &[StoredValue]) -> Decimal {
     loop {
         let near = values.choose(random).unwrap().digits.trim_start_matches('+').to_lowercase();
         let plain = near.contains(|letter: char| letter.is_ascii_alphabetic());
@@ -237,7 +237,7 @@ fn operand(random: &mut ChaCha8Rng, values: &[Stored]) -> Decimal {
     }
 }
 
-fn order(column_type: &ColumnType, value: &Stored, wanted: &str) -> Option<Ordering> {
+fn order(column_type: &ColumnType, value: &StoredValue, wanted: &str) -> Option<Ordering> {
     match column_type.bare() {
         ColumnType::Float { bits } => float_order(value.digits.parse().unwrap(), *bits, wanted),
         ColumnType::Dynamic if value.digits.contains('.') => {
@@ -287,7 +287,7 @@ pub(crate) async fn compare_all(store: &TraceStore, execute: impl AsyncFn(String
         let source = if *text == "JSON" { FieldSource::JsonPath } else { FieldSource::MapKey };
         (*text, ColumnType::parse(value), source)
     });
-    let (mut compared, mut held, mut wrong) = (0, 0, Vec::new());
+    let (mut compared, mut matching, mut wrong) = (0, 0, Vec::new());
     for (at, (type_text, column_type, source)) in columns.chain(keys).enumerate() {
         let table = format!("default.numbers{at}");
         execute(format!(
@@ -295,12 +295,12 @@ pub(crate) async fn compare_all(store: &TraceStore, execute: impl AsyncFn(String
                  SETTINGS allow_suspicious_low_cardinality_types = 1"
         ))
         .await;
-        let mut values: Vec<Stored> = (0..VALUES)
+        let mut values: Vec<StoredValue> = (0..VALUES)
             .map(|_| match (source, column_type.bare()) {
-                (FieldSource::JsonPath, _) => in_json(&mut random),
-                (_, ColumnType::String) => written(&mut random),
-                (_, ColumnType::Float { bits }) => float(&mut random, *bits),
-                _ => counted(&mut random, &column_type),
+                (FieldSource::JsonPath, _) => random_json_number(&mut random),
+                (_, ColumnType::String) => random_numeral(&mut random),
+                (_, ColumnType::Float { bits }) => random_float(&mut random, *bits),
+                _ => random_count(&mut random, &column_type),
             })
             .collect();
         // Values of the rows, sorted by text: the text of one value can be that of another one with further zeros.
@@ -314,8 +314,8 @@ pub(crate) async fn compare_all(store: &TraceStore, execute: impl AsyncFn(String
             })
             .collect();
         // Documents are inserted one at a time: the type of a number depends on the other documents of its block.
-        let together = if source == FieldSource::JsonPath { 1 } else { VALUES };
-        for rows in rows.chunks(together) {
+        let rows_per_insert = if source == FieldSource::JsonPath { 1 } else { VALUES };
+        for rows in rows.chunks(rows_per_insert) {
             execute(format!("INSERT INTO {table} VALUES {}", rows.join(", "))).await;
         }
         let field = MarkedField {
@@ -363,18 +363,18 @@ pub(crate) async fn compare_all(store: &TraceStore, execute: impl AsyncFn(String
                     other => panic!("{other:?}"),
                 };
                 compared += 1;
-                held += usize::from(expected);
+                matching += usize::from(expected);
                 if expected != (found == 1) {
                     wrong.push(format!("{type_text} {} {test:?}: store {found}\n{sql}", value.digits));
                 }
             }
         }
     }
-    println!("{compared} comparisons, {held} hold, {} wrong, seed {seed}", wrong.len());
+    println!("{compared} comparisons, {matching} hold, {} wrong, seed {seed}", wrong.len());
     assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong[..wrong.len().min(12)].join("\n\n"));
     assert!(
-        compared > 100_000 && held > compared / 5 && held < compared / 5 * 4,
-        "{held} of {compared} hold"
+        compared > 100_000 && matching > compared / 5 && matching < compared / 5 * 4,
+        "{matching} of {compared} hold"
     );
 }
 

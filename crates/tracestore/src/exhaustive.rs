@@ -14,7 +14,7 @@ use tracewarden_policy::{FieldValue, Span, check, lower_condition};
 use tracewarden_testkit::local_store::LocalStore;
 use tracewarden_testkit::policies::{COLUMNS, Generator, Written, literals};
 
-use crate::differential::{Asked, Verdict, by_both, connect, execute, load};
+use crate::differential::{LoweredPolicy, Verdict, connect, evaluate_both, execute, load};
 use crate::fields::resolve_fields;
 use crate::filter_reference::matches;
 use crate::key_columns::Purpose;
@@ -22,7 +22,7 @@ use crate::predicate_sql::render;
 use crate::sql::Statement;
 use crate::table::Column;
 
-use values::{documents, parsed, values};
+use values::{json_values, map_strings, values};
 
 /// Number of policies and conditions of one statement.
 const BATCH: usize = 40;
@@ -39,9 +39,9 @@ fn slots(field: &MarkedField) -> Vec<Slot> {
         (FieldSource::MapKey, LogicalType::Boolean | LogicalType::Number | LogicalType::StringArray)
             if column_type.is_string() =>
         {
-            parsed(field.logical)
+            map_strings(field.logical)
         }
-        _ if *column_type == ColumnType::Dynamic => documents(),
+        _ if *column_type == ColumnType::Dynamic => json_values(),
         _ => values(column_type),
     };
     // Documents are UTF-8, and their numbers are finite.
@@ -288,20 +288,20 @@ pub(crate) fn caller() -> Caller {
 
 /// Returns the value of a field, as a `FixedString` stores it and with the default of a declared path; `None` for an absent
 /// value.
-pub(crate) fn stored(field: &MarkedField, span: &Span) -> Option<FieldValue> {
+pub(crate) fn stored_value(field: &MarkedField, span: &Span) -> Option<FieldValue> {
     let found = match &field.field.map {
         None => span.get(&field.field.name),
         Some(map) => span.get(map).and_then(|map| map.under(field.field.name.as_bytes())),
     };
     let declared = field.source == FieldSource::JsonPath && !field.column_type.is_nullable();
     let value = match found.cloned() {
-        None | Some(FieldValue::Null) if declared => Some(default_of(&field.column_type)),
+        None | Some(FieldValue::Null) if declared => Some(default_value(&field.column_type)),
         found => found,
     };
-    value.map(|value| trimmed(value, &field.column_type))
+    value.map(|value| without_padding(value, &field.column_type))
 }
 
-fn default_of(column_type: &ColumnType) -> FieldValue {
+fn default_value(column_type: &ColumnType) -> FieldValue {
     match column_type.bare() {
         ColumnType::Bool => FieldValue::Bool(false),
         ColumnType::Array(_) => FieldValue::Array(Vec::new()),
@@ -311,7 +311,7 @@ fn default_of(column_type: &ColumnType) -> FieldValue {
     }
 }
 
-fn trimmed(value: FieldValue, column_type: &ColumnType) -> FieldValue {
+fn without_padding(value: FieldValue, column_type: &ColumnType) -> FieldValue {
     match (value, column_type.bare()) {
         (FieldValue::String(mut bytes), ColumnType::FixedString { .. }) => {
             while bytes.last() == Some(&0) {
@@ -320,7 +320,7 @@ fn trimmed(value: FieldValue, column_type: &ColumnType) -> FieldValue {
             FieldValue::String(bytes)
         }
         (FieldValue::Array(elements), ColumnType::Array(inner)) => {
-            FieldValue::Array(elements.into_iter().map(|element| trimmed(element, inner)).collect())
+            FieldValue::Array(elements.into_iter().map(|element| without_padding(element, inner)).collect())
         }
         (value, _) => value,
     }
@@ -353,32 +353,34 @@ async fn every_operator_on_every_hostile_value() {
     }
     let (caller, mut wrong, mut cells) = (caller(), Vec::new(), 0);
     let mut results: BTreeMap<Verdict, usize> = BTreeMap::new();
-    let mut seen: BTreeMap<(String, Verdict), usize> = BTreeMap::new();
+    let mut verdict_counts: BTreeMap<(String, Verdict), usize> = BTreeMap::new();
     let written = |(field, text): &(String, String)| {
         let written = Written { text: text.clone(), operations: Vec::new(), alone: true };
-        let asked = Asked::new(written, caller.clone()).unwrap_or_else(|| panic!("refused: {text}"));
-        (field.clone(), asked)
+        let lowered =
+            LoweredPolicy::new(written, caller.clone()).unwrap_or_else(|| panic!("refused: {text}"));
+        (field.clone(), lowered)
     };
-    let mut every_policy: Vec<(String, Asked)> = texts.iter().map(written).collect();
+    let mut every_policy: Vec<(String, LoweredPolicy)> = texts.iter().map(written).collect();
     // Again, with values of keys read from key columns.
-    let through_columns: Vec<(String, Asked)> = every_policy
+    let with_key_columns: Vec<(String, LoweredPolicy)> = every_policy
         .iter()
-        .filter_map(|(field, asked)| Some((field.clone(), asked.through_columns()?)))
+        .filter_map(|(field, lowered)| Some((field.clone(), lowered.with_key_columns()?)))
         .collect();
-    let policies_through_columns = through_columns.len();
-    every_policy.extend(through_columns);
+    let policies_with_key_columns = with_key_columns.len();
+    every_policy.extend(with_key_columns);
     for part in every_policy.chunks(BATCH) {
-        let asked: Arc<Vec<Asked>> = Arc::new(part.iter().map(|(_, asked)| asked.clone()).collect());
-        let (by_store, by_reference) = by_both(&store, &asked, &spans).await;
-        for (((asked, (field, _)), by_store), by_reference) in
-            asked.iter().zip(part).zip(&by_store).zip(&by_reference)
+        let lowered: Arc<Vec<LoweredPolicy>> =
+            Arc::new(part.iter().map(|(_, lowered)| lowered.clone()).collect());
+        let (by_store, by_reference) = evaluate_both(&store, &lowered, &spans).await;
+        for (((lowered, (field, _)), by_store), by_reference) in
+            lowered.iter().zip(part).zip(&by_store).zip(&by_reference)
         {
             cells += by_store.len();
             for ((span, store), reference) in spans.iter().zip(by_store).zip(by_reference) {
                 *results.entry(*reference).or_default() += 1;
-                *seen.entry((field.clone(), *reference)).or_default() += 1;
+                *verdict_counts.entry((field.clone(), *reference)).or_default() += 1;
                 if store != reference {
-                    wrong.push(asked.explained(span, *store, *reference));
+                    wrong.push(lowered.describe_disagreement(span, *store, *reference));
                 }
             }
         }
@@ -388,15 +390,15 @@ async fn every_operator_on_every_hostile_value() {
     // As filters are sent, which read any key column of the standard form; and with the map only.
     let found = store.columns("default", "pairs").await.unwrap();
     let without: Vec<Column> = found.iter().map(|column| Column { key: None, ..column.clone() }).collect();
-    let held = found.iter().filter(|column| column.key.is_some()).count();
-    let is_held = |condition: &&Condition| {
+    let key_column_count = found.iter().filter(|column| column.key.is_some()).count();
+    let reads_key_column = |condition: &&Condition| {
         let mut columns = Vec::new();
-        let fitted = resolve_fields(&lower_condition(condition), &found, Purpose::Filter).unwrap();
-        fitted.for_each_field(&mut |field| columns.extend(field.column.clone()));
+        let resolved = resolve_fields(&lower_condition(condition), &found, Purpose::Filter).unwrap();
+        resolved.for_each_field(&mut |field| columns.extend(field.column.clone()));
         !columns.is_empty()
     };
-    let through_columns: Vec<Condition> = conditions.iter().filter(is_held).cloned().collect();
-    for (conditions, columns) in [(&conditions, &without), (&through_columns, &found)] {
+    let with_key_columns: Vec<Condition> = conditions.iter().filter(reads_key_column).cloned().collect();
+    for (conditions, columns) in [(&conditions, &without), (&with_key_columns, &found)] {
         for part in conditions.chunks(BATCH) {
             let mut statement = Statement::over(COLUMNS.iter().map(|(name, _)| *name));
             let rendered: Vec<String> = part
@@ -423,7 +425,7 @@ async fn every_operator_on_every_hostile_value() {
                 );
                 for ((condition, sql), found) in part.iter().zip(&rendered).zip(row) {
                     cells += 1;
-                    let value = stored(&condition.field, span);
+                    let value = stored_value(&condition.field, span);
                     let expected = matches(value.as_ref(), condition);
                     matching += usize::from(expected);
                     if expected != (found == 1) {
@@ -436,16 +438,16 @@ async fn every_operator_on_every_hostile_value() {
         }
     }
     println!(
-        "{cells} cells: {} policies, {policies_through_columns} through columns too, and {} conditions, {} through \
+        "{cells} cells: {} policies, {policies_with_key_columns} through columns too, and {} conditions, {} through \
          columns too, on {} rows; {results:?}, {matching} conditions match, {} wrong",
         texts.len(),
         conditions.len(),
-        through_columns.len(),
+        with_key_columns.len(),
         spans.len(),
         wrong.len()
     );
     assert!(
-        held >= 8 && policies_through_columns >= 100 && through_columns.len() >= 100,
+        key_column_count >= 8 && policies_with_key_columns >= 100 && with_key_columns.len() >= 100,
         "columns are not read"
     );
     wrong.sort_by_key(String::len);
@@ -458,7 +460,7 @@ async fn every_operator_on_every_hostile_value() {
     for field in one_of_each {
         for verdict in [Verdict::True, Verdict::False] {
             assert!(
-                seen.contains_key(&(field.field.to_string(), verdict)),
+                verdict_counts.contains_key(&(field.field.to_string(), verdict)),
                 "{} is never {verdict:?}",
                 field.field
             );

@@ -23,7 +23,7 @@ pub struct PhysicalField {
 
 /// Why a name cannot be a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NoField {
+pub enum FieldLookupError {
     /// The table has no such column.
     UnknownColumn {
         /// Its name.
@@ -41,9 +41,9 @@ pub enum NoField {
         nearest: Vec<String>,
     },
     /// The column exists, but its type does not allow such a field. The text is for administrators.
-    ImpossibleColumn(String),
+    UnsupportedColumn(String),
     /// A value may exist under this name, but the name cannot be a field. The text is for administrators.
-    ImpossibleName(String),
+    UnsupportedName(String),
 }
 
 /// A marked field that has changed in the table since it was marked.
@@ -59,9 +59,9 @@ pub struct ChangedField {
 ///
 /// # Errors
 /// Why the name cannot be a field.
-pub fn physical_field(field: &FieldRef, columns: &[Column]) -> Result<PhysicalField, NoField> {
+pub fn physical_field(field: &FieldRef, columns: &[Column]) -> Result<PhysicalField, FieldLookupError> {
     let column = |name: &str| columns.iter().find(|column| column.name == name);
-    let unknown = |name: &str| NoField::UnknownColumn {
+    let unknown = |name: &str| FieldLookupError::UnknownColumn {
         name: name.to_owned(),
         nearest: nearest(name, columns.iter().map(|column| column.name.as_str())),
     };
@@ -72,8 +72,8 @@ pub fn physical_field(field: &FieldRef, columns: &[Column]) -> Result<PhysicalFi
         }
         None => match (column(&field.name), nested(&field.name, columns)) {
             (Some(_), Some((holder, _))) => Err(ambiguous(&field.name, holder)),
-            (Some(column), None) => of_column(column),
-            (None, Some((holder, member))) => of_member(holder, member),
+            (Some(column), None) => column_field(column),
+            (None, Some((holder, member))) => member_field(holder, member),
             (None, None) => Err(unknown(&field.name)),
         },
     }
@@ -92,22 +92,22 @@ pub fn members(column: &Column) -> Vec<FieldRef> {
     }
 }
 
-fn of_column(column: &Column) -> Result<PhysicalField, NoField> {
+fn column_field(column: &Column) -> Result<PhysicalField, FieldLookupError> {
     let column_type = column.column_type.clone();
     let logical_types = column_type.logical_types();
     if logical_types.is_empty() {
-        return Err(NoField::ImpossibleColumn(format!(
+        return Err(FieldLookupError::UnsupportedColumn(format!(
             "column `{}` is of type {}{}",
             column.name,
             column.type_text,
-            how_to_write(column)
+            marking_hint(column)
         )));
     }
     Ok(PhysicalField { source: FieldSource::Column, column_type, logical_types })
 }
 
 /// Returns how to name the parts of a column that is not a field itself.
-fn how_to_write(column: &Column) -> String {
+fn marking_hint(column: &Column) -> String {
     let Column { name, column_type, .. } = column;
     match column_type {
         ColumnType::Map(..) if !column_type.map_key_logical_types().is_empty() => {
@@ -135,7 +135,7 @@ fn how_to_write(column: &Column) -> String {
 /// Returns the logical types that keys of a map, or paths without a declared type of a JSON column, can be marked as; empty
 /// when they cannot be marked.
 pub fn key_logical_types(column: &Column, columns: &[Column]) -> &'static [LogicalType] {
-    match mistakable(column, columns) {
+    match ambiguous_with(column, columns) {
         Some(_) => &[],
         None => column.column_type.key_logical_types(),
     }
@@ -144,17 +144,17 @@ pub fn key_logical_types(column: &Column, columns: &[Column]) -> &'static [Logic
 /// Returns a column that users and ClickHouse could mistake for a path of this JSON column, or a JSON column that this
 /// column's paths could be mistaken for: where `A` and `A.B` are JSON columns, ClickHouse reads `A.B.c` as the path `B.c` of
 /// `A`.
-fn mistakable<'a>(holder: &Column, columns: &'a [Column]) -> Option<&'a Column> {
+fn ambiguous_with<'a>(holder: &Column, columns: &'a [Column]) -> Option<&'a Column> {
     let is_json = |column: &Column| matches!(column.column_type, ColumnType::Json { .. });
     let within = |inner: &Column, outer: &Column| {
         inner.name.strip_prefix(outer.name.as_str()).is_some_and(|rest| rest.starts_with('.'))
     };
-    let mistaken = |other: &&Column| within(other, holder) || (is_json(other) && within(holder, other));
-    columns.iter().find(mistaken).filter(|_| is_json(holder))
+    let is_ambiguous = |other: &&Column| within(other, holder) || (is_json(other) && within(holder, other));
+    columns.iter().find(is_ambiguous).filter(|_| is_json(holder))
 }
 
-fn within(holder: &Column, name: &str, columns: &[Column]) -> Result<PhysicalField, NoField> {
-    if let Some(other) = mistakable(holder, columns) {
+fn within(holder: &Column, name: &str, columns: &[Column]) -> Result<PhysicalField, FieldLookupError> {
+    if let Some(other) = ambiguous_with(holder, columns) {
         let (inner, outer) =
             if other.name.len() > holder.name.len() { (other, holder) } else { (holder, other) };
         return Err(ambiguous(&inner.name, outer));
@@ -162,19 +162,21 @@ fn within(holder: &Column, name: &str, columns: &[Column]) -> Result<PhysicalFie
     match holder.column_type.within(name) {
         Ok((source, column_type, logical_types)) => Ok(PhysicalField { source, column_type, logical_types }),
         Err(reason) if matches!(holder.column_type, ColumnType::Json { .. }) => {
-            Err(NoField::ImpossibleName(reason))
+            Err(FieldLookupError::UnsupportedName(reason))
         }
         Err(_) => {
             let Column { name: column, type_text, column_type, .. } = holder;
             let written = match column_type {
                 ColumnType::Map(..) => ", and no field can be made of its keys".to_owned(),
-                ColumnType::Nested(_) => how_to_write(holder),
+                ColumnType::Nested(_) => marking_hint(holder),
                 other if !other.logical_types().is_empty() => {
                     format!(", which has no keys: leave `map` out, with `name`: `{column}`")
                 }
                 _ => ", which has no keys".to_owned(),
             };
-            Err(NoField::ImpossibleColumn(format!("column `{column}` is of type {type_text}{written}")))
+            Err(FieldLookupError::UnsupportedColumn(format!(
+                "column `{column}` is of type {type_text}{written}"
+            )))
         }
     }
 }
@@ -187,12 +189,12 @@ fn nested<'a>(name: &'a str, columns: &'a [Column]) -> Option<(&'a Column, &'a s
     })
 }
 
-fn of_member(holder: &Column, member: &str) -> Result<PhysicalField, NoField> {
+fn member_field(holder: &Column, member: &str) -> Result<PhysicalField, FieldLookupError> {
     let ColumnType::Nested(members) = &holder.column_type else {
-        return Err(NoField::ImpossibleColumn(format!("column `{}` is not nested", holder.name)));
+        return Err(FieldLookupError::UnsupportedColumn(format!("column `{}` is not nested", holder.name)));
     };
     let Some(column_type) = holder.column_type.nested_member(member) else {
-        return Err(NoField::UnknownMember {
+        return Err(FieldLookupError::UnknownMember {
             column: holder.name.clone(),
             name: member.to_owned(),
             nearest: nearest(member, members.iter().map(|(name, _)| name.as_str())),
@@ -202,13 +204,13 @@ fn of_member(holder: &Column, member: &str) -> Result<PhysicalField, NoField> {
     if logical_types.is_empty() {
         let detail =
             format!("`{}.{member}` is of type {column_type}, and no field can be made of that", holder.name);
-        return Err(NoField::ImpossibleColumn(detail));
+        return Err(FieldLookupError::UnsupportedColumn(detail));
     }
     Ok(PhysicalField { source: FieldSource::Column, column_type, logical_types })
 }
 
-fn ambiguous(name: &str, holder: &Column) -> NoField {
-    NoField::ImpossibleColumn(format!(
+fn ambiguous(name: &str, holder: &Column) -> FieldLookupError {
+    FieldLookupError::UnsupportedColumn(format!(
         "`{name}` is a column, and could be a part of column `{}` of type {} as well",
         holder.name, holder.type_text
     ))
@@ -225,7 +227,7 @@ pub(crate) fn resolve_fields(
     purpose: Purpose,
 ) -> Result<Predicate, StoreError> {
     let mut changed: Vec<ChangedField> = Vec::new();
-    let mut renewed: HashMap<Arc<MarkedField>, Arc<MarkedField>> = HashMap::new();
+    let mut replaced: HashMap<Arc<MarkedField>, Arc<MarkedField>> = HashMap::new();
     let mut seen: HashSet<Arc<MarkedField>> = HashSet::new();
     predicate.for_each_field(&mut |field| {
         if !seen.insert(Arc::clone(field)) {
@@ -234,7 +236,7 @@ pub(crate) fn resolve_fields(
         match current_field(field, columns).map(|now| with_column(now, columns, purpose)) {
             Ok(now) if now == **field => {}
             Ok(now) => {
-                renewed.insert(Arc::clone(field), Arc::new(now));
+                replaced.insert(Arc::clone(field), Arc::new(now));
             }
             Err(now) => changed.push(ChangedField { field: field.as_ref().clone(), now }),
         }
@@ -242,10 +244,10 @@ pub(crate) fn resolve_fields(
     if !changed.is_empty() {
         return Err(StoreError::FieldsChanged(changed));
     }
-    if renewed.is_empty() {
+    if replaced.is_empty() {
         return Ok(predicate.clone());
     }
-    let now = |field: &Arc<MarkedField>| Arc::clone(renewed.get(field).unwrap_or(field));
+    let now = |field: &Arc<MarkedField>| Arc::clone(replaced.get(field).unwrap_or(field));
     Ok(predicate.with_fields(&now))
 }
 
@@ -271,9 +273,11 @@ pub(crate) fn check<'a>(
 
 /// Returns the field with its current type in the table, or else a text that describes what the table has instead.
 fn current_field(field: &MarkedField, columns: &[Column]) -> Result<MarkedField, String> {
-    let physical = physical_field(&field.field, columns).map_err(|no_field| match no_field {
-        NoField::UnknownColumn { .. } | NoField::UnknownMember { .. } => "missing".to_owned(),
-        NoField::ImpossibleColumn(reason) | NoField::ImpossibleName(reason) => {
+    let physical = physical_field(&field.field, columns).map_err(|error| match error {
+        FieldLookupError::UnknownColumn { .. } | FieldLookupError::UnknownMember { .. } => {
+            "missing".to_owned()
+        }
+        FieldLookupError::UnsupportedColumn(reason) | FieldLookupError::UnsupportedName(reason) => {
             format!("not usable as a field: {reason}")
         }
     })?;

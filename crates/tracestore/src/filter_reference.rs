@@ -8,7 +8,7 @@ use tracewarden_model::{
 use tracewarden_policy::FieldValue;
 
 /// A value as the specification describes it; `None` where the field is absent or its value is not of its type.
-enum Found {
+enum TypedValue {
     Text(Vec<u8>),
     Texts(Vec<Vec<u8>>),
     Bool(bool),
@@ -17,30 +17,30 @@ enum Found {
     Float(f64),
 }
 
-fn found(value: &FieldValue, field: &MarkedField) -> Option<Found> {
+fn typed_value(value: &FieldValue, field: &MarkedField) -> Option<TypedValue> {
     let text = |bytes: &[u8]| std::str::from_utf8(bytes).ok().map(str::to_owned);
     Some(match (value.clone(), field.logical) {
-        (FieldValue::Bool(value), LogicalType::Boolean) => Found::Bool(value),
-        (FieldValue::Number(Number::Float(value)), LogicalType::Number) => Found::Float(value),
-        (FieldValue::Number(value), LogicalType::Number) => Found::Number(value.to_string()),
+        (FieldValue::Bool(value), LogicalType::Boolean) => TypedValue::Bool(value),
+        (FieldValue::Number(Number::Float(value)), LogicalType::Number) => TypedValue::Float(value),
+        (FieldValue::Number(value), LogicalType::Number) => TypedValue::Number(value.to_string()),
         (FieldValue::Array(list), LogicalType::StringArray) => {
             let text = |value| if let FieldValue::String(bytes) = value { Some(bytes) } else { None };
-            Found::Texts(list.into_iter().map(text).collect::<Option<_>>()?)
+            TypedValue::Texts(list.into_iter().map(text).collect::<Option<_>>()?)
         }
-        (FieldValue::String(bytes), LogicalType::String) => Found::Text(bytes),
+        (FieldValue::String(bytes), LogicalType::String) => TypedValue::Text(bytes),
         // Strings represent values of other types in maps, and nowhere else.
         _ if field.source == FieldSource::JsonPath => return None,
         (FieldValue::String(bytes), LogicalType::Boolean) => match bytes.as_slice() {
-            b"true" => Found::Bool(true),
-            b"false" => Found::Bool(false),
+            b"true" => TypedValue::Bool(true),
+            b"false" => TypedValue::Bool(false),
             _ => return None,
         },
         (FieldValue::String(bytes), LogicalType::Number) => {
-            Found::Number(text(&bytes).filter(|text| text.parse::<f64>().is_ok())?)
+            TypedValue::Number(text(&bytes).filter(|text| text.parse::<f64>().is_ok())?)
         }
         (FieldValue::String(bytes), LogicalType::StringArray) => {
             let list: Vec<String> = serde_json::from_str(&text(&bytes)?).ok()?;
-            Found::Texts(list.into_iter().map(String::into_bytes).collect())
+            TypedValue::Texts(list.into_iter().map(String::into_bytes).collect())
         }
         _ => return None,
     })
@@ -48,9 +48,9 @@ fn found(value: &FieldValue, field: &MarkedField) -> Option<Found> {
 
 /// Returns the distinct strings of a field: its value, or its elements.
 pub(crate) fn strings(value: Option<&FieldValue>, field: &MarkedField) -> Vec<Vec<u8>> {
-    let mut strings = match value.and_then(|value| found(value, field)) {
-        Some(Found::Text(text)) => vec![text],
-        Some(Found::Texts(list)) => list,
+    let mut strings = match value.and_then(|value| typed_value(value, field)) {
+        Some(TypedValue::Text(text)) => vec![text],
+        Some(TypedValue::Texts(list)) => list,
         _ => Vec::new(),
     };
     strings.sort();
@@ -73,19 +73,19 @@ fn parts(text: &str) -> (bool, String, i64) {
 
 /// Returns the order of two decimal numbers, by writing both in the smaller of their units.
 pub(crate) fn exact_order(left: &str, right: &str) -> Ordering {
-    let ((left_below, left, left_unit), (right_below, right, right_unit)) = (parts(left), parts(right));
+    let ((left_negative, left, left_unit), (right_negative, right, right_unit)) = (parts(left), parts(right));
     let unit = left_unit.min(right_unit);
-    let written = |digits: &str, of: i64| {
-        let all = format!("{digits}{}", "0".repeat(usize::try_from(of - unit).unwrap()));
+    let written = |digits: &str, own_unit: i64| {
+        let all = format!("{digits}{}", "0".repeat(usize::try_from(own_unit - unit).unwrap()));
         all.trim_start_matches('0').to_owned()
     };
     let (left, right) = (written(&left, left_unit), written(&right, right_unit));
     let size = left.len().cmp(&right.len()).then_with(|| left.cmp(&right));
-    match (left_below, right_below) {
+    match (left_negative, right_negative) {
         (false, false) => size,
         (true, true) => size.reverse(),
-        (below, _) => {
-            if below {
+        (negative, _) => {
+            if negative {
                 Ordering::Less
             } else {
                 Ordering::Greater
@@ -96,10 +96,10 @@ pub(crate) fn exact_order(left: &str, right: &str) -> Ordering {
 
 /// Returns the order of a float and an operand that is rounded once to its type. An operand beyond all finite numbers is
 /// still below infinity.
-pub(crate) fn float_order(value: f64, bits: u16, wanted: &str) -> Option<Ordering> {
+pub(crate) fn float_order(value: f64, bits: u16, operand: &str) -> Option<Ordering> {
     let (value, rounded) = match bits {
-        32 => (f64::from(value as f32), f64::from(wanted.parse::<f32>().unwrap())),
-        _ => (value, wanted.parse::<f64>().unwrap()),
+        32 => (f64::from(value as f32), f64::from(operand.parse::<f32>().unwrap())),
+        _ => (value, operand.parse::<f64>().unwrap()),
     };
     if rounded.is_finite() || value.is_nan() {
         return value.partial_cmp(&rounded);
@@ -108,17 +108,17 @@ pub(crate) fn float_order(value: f64, bits: u16, wanted: &str) -> Option<Orderin
     Some(if value == rounded { beyond } else { beyond.reverse() })
 }
 
-fn number_order(found: &Found, column_type: &ColumnType, wanted: &Decimal) -> Option<Ordering> {
-    let wanted = wanted.to_string();
-    match found {
-        Found::Number(text) => match text.parse::<f64>().unwrap() {
+fn number_order(typed_value: &TypedValue, column_type: &ColumnType, operand: &Decimal) -> Option<Ordering> {
+    let operand = operand.to_string();
+    match typed_value {
+        TypedValue::Number(text) => match text.parse::<f64>().unwrap() {
             _ if text.to_lowercase().contains("nan") => None,
-            _ if !text.to_lowercase().contains("inf") => Some(exact_order(text, &wanted)),
+            _ if !text.to_lowercase().contains("inf") => Some(exact_order(text, &operand)),
             infinite => infinite.partial_cmp(&0.0),
         },
-        Found::Float(value) => {
+        TypedValue::Float(value) => {
             let bits = if let ColumnType::Float { bits } = column_type.bare() { *bits } else { 64 };
-            float_order(*value, bits, &wanted)
+            float_order(*value, bits, &operand)
         }
         _ => None,
     }
@@ -149,32 +149,32 @@ pub(crate) fn matches(value: Option<&FieldValue>, condition: &Condition) -> bool
     }
     let value = value.unwrap_or(&FieldValue::Null);
     let column_type = &condition.field.column_type;
-    match (found(value, &condition.field), &condition.test) {
-        (Some(Found::Text(text)), test) => match test {
-            Test::StringEq(wanted) => text == wanted.as_bytes(),
-            Test::StringNe(wanted) => text != wanted.as_bytes(),
-            Test::StringIn(wanted) => wanted.iter().any(|wanted| text == wanted.as_bytes()),
-            Test::StringNotIn(wanted) => !wanted.iter().any(|wanted| text == wanted.as_bytes()),
-            Test::Prefix(wanted) => text.starts_with(wanted.as_bytes()),
+    match (typed_value(value, &condition.field), &condition.test) {
+        (Some(TypedValue::Text(text)), test) => match test {
+            Test::StringEq(operand) => text == operand.as_bytes(),
+            Test::StringNe(operand) => text != operand.as_bytes(),
+            Test::StringIn(operand) => operand.iter().any(|operand| text == operand.as_bytes()),
+            Test::StringNotIn(operand) => !operand.iter().any(|operand| text == operand.as_bytes()),
+            Test::Prefix(operand) => text.starts_with(operand.as_bytes()),
             other => panic!("{other:?} is no test of this type"),
         },
-        (Some(Found::Texts(list)), test) => {
-            let has = |wanted: &String| list.iter().any(|text| text == wanted.as_bytes());
+        (Some(TypedValue::Texts(list)), test) => {
+            let has = |operand: &String| list.iter().any(|text| text == operand.as_bytes());
             match test {
-                Test::Has(wanted) => has(wanted),
-                Test::HasAny(wanted) => wanted.iter().any(has),
-                Test::HasAll(wanted) => wanted.iter().all(has),
+                Test::Has(operand) => has(operand),
+                Test::HasAny(operand) => operand.iter().any(has),
+                Test::HasAll(operand) => operand.iter().all(has),
                 other => panic!("{other:?} is no test of this type"),
             }
         }
-        (Some(Found::Bool(value)), Test::BoolEq(wanted)) => value == *wanted,
-        (Some(Found::Bool(value)), Test::BoolNe(wanted)) => value != *wanted,
-        (Some(found), Test::Between(low, high)) => {
-            satisfies(number_order(&found, column_type, low), Operator::Gte)
-                && satisfies(number_order(&found, column_type, high), Operator::Lte)
+        (Some(TypedValue::Bool(value)), Test::BoolEq(operand)) => value == *operand,
+        (Some(TypedValue::Bool(value)), Test::BoolNe(operand)) => value != *operand,
+        (Some(typed_value), Test::Between(low, high)) => {
+            satisfies(number_order(&typed_value, column_type, low), Operator::Gte)
+                && satisfies(number_order(&typed_value, column_type, high), Operator::Lte)
         }
-        (Some(found), Test::Compare(operator, wanted)) => {
-            satisfies(number_order(&found, column_type, wanted), *operator)
+        (Some(typed_value), Test::Compare(operator, operand)) => {
+            satisfies(number_order(&typed_value, column_type, operand), *operator)
         }
         _ => false,
     }

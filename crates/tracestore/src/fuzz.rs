@@ -13,11 +13,11 @@ use tracewarden_model::{Binding, Display};
 
 use crate::client::answer::collected;
 use crate::cost::Cost;
-use crate::layout::{MapKey, TableEngine, key_column_expression, key_of, only_name};
+use crate::layout::{MapKey, TableEngine, key_column_expression, only_name, parse_key_expression};
 use crate::read::lines::LineChecker;
 use crate::select::SelectedTrace;
 use crate::sql::{quote, quote_literal};
-use crate::{Grant, Power, StoreError};
+use crate::{Grant, PrivilegeKind, StoreError};
 
 /// The counted spans.
 const TRACES: [(&str, u64); 3] = [("a", 2), ("b\n", 1), ("ü", 1)];
@@ -56,14 +56,14 @@ fn read(body: &[u8], pieces: impl Iterator<Item = usize>) -> Result<(Vec<u8>, u6
 }
 
 /// Counts the spans of each trace with another parser.
-fn counted(body: &[u8]) -> Option<HashMap<String, u64>> {
-    let mut counted = HashMap::new();
+fn span_counts(body: &[u8]) -> Option<HashMap<String, u64>> {
+    let mut span_counts = HashMap::new();
     for line in body.strip_suffix(b"\n")?.split(|byte| *byte == b'\n') {
         let value = line.strip_prefix(b"{\"Trace\\\"Id\":")?;
         let id = serde_json::Deserializer::from_slice(value).into_iter::<String>().next()?.ok()?;
-        *counted.entry(id).or_insert(0) += 1;
+        *span_counts.entry(id).or_insert(0) += 1;
     }
-    Some(counted)
+    Some(span_counts)
 }
 
 #[test]
@@ -78,9 +78,12 @@ fn lines() {
         match whole {
             Ok((lines, spans)) => {
                 assert_eq!(lines, body);
-                let counted = counted(body).unwrap();
-                assert!(TRACES.iter().all(|(id, spans)| counted.get(*id) >= Some(spans)), "{counted:?}");
-                assert!(counted.len() == TRACES.len() && counted.values().sum::<u64>() == spans);
+                let span_counts = span_counts(body).unwrap();
+                assert!(
+                    TRACES.iter().all(|(id, spans)| span_counts.get(*id) >= Some(spans)),
+                    "{span_counts:?}"
+                );
+                assert!(span_counts.len() == TRACES.len() && span_counts.values().sum::<u64>() == spans);
             }
             Err(StoreError::Short(message) | StoreError::Store { message, .. }) => {
                 assert!(!message.is_empty())
@@ -205,8 +208,11 @@ fn grants() {
         let text = &*String::from_utf8_lossy(input);
         if let Some(grant) = soon(|| Grant::parse(text)) {
             // Every privilege has a power, and none is lost.
-            let of = |power| grant.of(power).count();
-            let all = of(Power::Read) + of(Power::Look) + of(Power::Reach) + of(Power::Change);
+            let count_of = |kind| grant.privileges_of(kind).count();
+            let all = count_of(PrivilegeKind::Read)
+                + count_of(PrivilegeKind::Metadata)
+                + count_of(PrivilegeKind::External)
+                + count_of(PrivilegeKind::Change);
             assert_eq!(all, grant.privileges.len());
             assert!(text.contains(&grant.object) && grant.privileges.iter().all(|name| text.contains(name)));
             let _ = grant.database();
@@ -233,15 +239,15 @@ fn definitions() {
         if let Some(name) = soon(|| only_name(text)) {
             assert_eq!(only_name(&quote(&name)), Some(name));
         }
-        if let Some(MapKey { map, key }) = soon(|| key_of(text)) {
+        if let Some(MapKey { map, key }) = soon(|| parse_key_expression(text)) {
             assert!(text.contains("mapContains"), "{map:?} {key:?}");
         }
-        let _ = soon(|| TableEngine::read("Distributed", text));
+        let _ = soon(|| TableEngine::from_system_table("Distributed", text));
         let [one, other, third] = parts::<3>(input).map(|part| String::from_utf8_lossy(part).into_owned());
         // Written definitions parse again, whatever the names hold.
         assert_eq!(only_name(&quote(text)).as_deref(), Some(text));
         let key = MapKey { map: one.clone(), key: other.clone() };
-        assert_eq!(key_of(&key_column_expression(&one, &other)), Some(key));
+        assert_eq!(parse_key_expression(&key_column_expression(&one, &other)), Some(key));
         let full = format!(
             "Distributed({}, {}, {}, rand())",
             quote_literal(&one),
@@ -249,7 +255,7 @@ fn definitions() {
             quote(&third)
         );
         let engine = TableEngine::Distributed { cluster: one, database: other, table: third };
-        assert_eq!(TableEngine::read("Distributed", &full), engine);
+        assert_eq!(TableEngine::from_system_table("Distributed", &full), engine);
     };
     let seeds = texts([
         "if(mapContains(`SpanAttributes`, 'a\\'b'), mapValues(SpanAttributes)[indexOf(mapKeys(SpanAttributes), 'a\\'b')], NULL)",

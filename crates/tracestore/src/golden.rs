@@ -23,7 +23,7 @@ use crate::{Position, SelectRequest};
 
 /// Prefixes of a policy, of another policy of the same caller, and of a policy of the caller's API key.
 const POLICY: &str = ">>> ";
-const ANOTHER: &str = "+++ ";
+const ADDITIONAL_POLICY: &str = "+++ ";
 const KEY_CONSTRAINT: &str = "key ";
 /// Prefix of a number of roles with five policies each, in place of a policy.
 const ROLES: &str = "roles ";
@@ -131,7 +131,7 @@ fn cases(text: &str) -> Vec<Vec<&str>> {
     for line in text.lines() {
         if line.starts_with(POLICY) || line.starts_with(ROLES) {
             cases.push(vec![line]);
-        } else if line.starts_with(ANOTHER) || line.starts_with(KEY_CONSTRAINT) {
+        } else if line.starts_with(ADDITIONAL_POLICY) || line.starts_with(KEY_CONSTRAINT) {
             cases.last_mut().unwrap().push(line);
         }
     }
@@ -139,7 +139,7 @@ fn cases(text: &str) -> Vec<Vec<&str>> {
 }
 
 /// Returns five policies of a role, some of which other roles have, too.
-fn of_role(role: u32) -> Vec<String> {
+fn role_policies(role: u32) -> Vec<String> {
     vec![
         format!("ServiceName == \"service-{role}\""),
         format!("SpanAttributes[\"tenant.id\"] == \"tenant-{}\"", role % 7),
@@ -154,7 +154,7 @@ fn scope(case: &[&str]) -> AccessScope {
     let mut key_constraint = None;
     for line in case {
         if let Some(count) = line.strip_prefix(ROLES) {
-            policies.extend((0..count.parse().unwrap()).flat_map(of_role));
+            policies.extend((0..count.parse().unwrap()).flat_map(role_policies));
         } else if let Some(text) = line.strip_prefix(KEY_CONSTRAINT) {
             key_constraint = Some(KeyConstraint { expression: text, knows_policy_fields: true });
         } else {
@@ -169,7 +169,7 @@ fn scope(case: &[&str]) -> AccessScope {
 fn wrapped(sql: &str, indent: usize) -> String {
     let pad = "  ".repeat(indent);
     let inside = sql.strip_prefix('(').and_then(|rest| rest.strip_suffix(')'));
-    let parts = inside.map(junction).unwrap_or_default();
+    let parts = inside.map(operands).unwrap_or_default();
     if sql.len() + 2 * indent <= 110 || parts.len() < 2 {
         return format!("{pad}{sql}");
     }
@@ -184,9 +184,9 @@ fn wrapped(sql: &str, indent: usize) -> String {
 }
 
 /// Returns the parts of a conjunction or disjunction, each with the operator before it.
-fn junction(inside: &str) -> Vec<(&str, &str)> {
+fn operands(inside: &str) -> Vec<(&str, &str)> {
     let (mut depth, mut quoted) = (0_i32, false);
-    let (mut parts, mut start, mut word) = (Vec::new(), 0, "");
+    let (mut parts, mut start, mut keyword) = (Vec::new(), 0, "");
     for (at, character) in inside.char_indices() {
         match character {
             '\'' | '`' => quoted = !quoted,
@@ -195,8 +195,8 @@ fn junction(inside: &str) -> Vec<(&str, &str)> {
             ' ' if !quoted && depth == 0 => {
                 for next in ["AND", "OR"] {
                     if inside[at + 1..].starts_with(&format!("{next} ")) {
-                        parts.push((word, &inside[start..at]));
-                        (word, start) = (next, at + next.len() + 2);
+                        parts.push((keyword, &inside[start..at]));
+                        (keyword, start) = (next, at + next.len() + 2);
                     }
                 }
             }
@@ -207,7 +207,7 @@ fn junction(inside: &str) -> Vec<(&str, &str)> {
             return Vec::new();
         }
     }
-    parts.push((word, &inside[start..]));
+    parts.push((keyword, &inside[start..]));
     parts
 }
 
@@ -222,7 +222,7 @@ fn parameters(statement: &Statement) -> String {
     text
 }
 
-fn predicate_of(scope: &AccessScope) -> String {
+fn access_sql(scope: &AccessScope) -> String {
     let mut statement = Statement::default();
     let mut text = wrapped(&render(scope.predicate(), &mut statement), 0);
     if let Some(key_constraint) = scope.key_constraint() {
@@ -231,7 +231,7 @@ fn predicate_of(scope: &AccessScope) -> String {
     format!("{text}\n{}", parameters(&statement))
 }
 
-fn selection_of(scope: &AccessScope) -> String {
+fn selection_sql(scope: &AccessScope) -> String {
     let column = |(name, kind): &(&str, &str)| Column {
         name: (*name).to_owned(),
         column_type: ColumnType::parse(kind),
@@ -260,12 +260,13 @@ fn selection_of(scope: &AccessScope) -> String {
         progress: None,
     };
     let store = connect_at("http://localhost", "");
-    let indexed = [("TraceId", "String"), ("Start", "DateTime"), ("End", "DateTime")].map(|of| column(&of));
-    let index = TraceIndex::of(&indexed, "otel", "otel_traces_trace_id_ts");
+    let indexed = [("TraceId", "String"), ("Start", "DateTime"), ("End", "DateTime")]
+        .map(|definition| column(&definition));
+    let index = TraceIndex::from_columns(&indexed, "otel", "otel_traces_trace_id_ts");
     let search = store.prepare(&request, &table, index.clone(), PlannerOptions::default()).unwrap();
     let remainder = RemainingWindow { top: 1_800_001_800_000_000_001, after: request.after.clone() };
     let (small, large) = (IndexSize::Small, IndexSize::Large);
-    let [step, beside_small, beside_large] = [None, Some(small), Some(large)]
+    let [step, step_small, step_large] = [None, Some(small), Some(large)]
         .map(|size| search.step_statement(1_800_000_000_000_000_000, &remainder, size).unwrap());
     let index = index.unwrap();
     let [crossing, crossing_large] =
@@ -284,29 +285,33 @@ fn selection_of(scope: &AccessScope) -> String {
     let mut text = String::new();
     for (plan, statement) in [
         ("a step", step),
-        ("a step with a small trace index", beside_small),
-        ("a step with a large trace index", beside_large),
+        ("a step with a small trace index", step_small),
+        ("a step with a large trace index", step_large),
         ("traces that cross an edge, by a small trace index", crossing),
         ("traces that cross an edge, by a large trace index", crossing_large),
         ("traces decided by id", decision),
         ("a grouped pass", grouped),
     ] {
         let mut sql = statement.text.clone();
-        for word in ["FROM", "WHERE", "GROUP BY", "HAVING", "AND countIf", "ORDER BY"] {
-            sql = sql.replace(&format!(" {word}"), &format!("\n{word}"));
+        for keyword in ["FROM", "WHERE", "GROUP BY", "HAVING", "AND countIf", "ORDER BY"] {
+            sql = sql.replace(&format!(" {keyword}"), &format!("\n{keyword}"));
         }
         writeln!(text, "{plan}\n{sql}\n{}", parameters(&statement)).unwrap();
     }
     text
 }
 
-/// Compares the cases with those of the file. There must be at least `least`, so that no case is lost unnoticed.
-fn check(file: &str, least: usize, answer: impl Fn(&AccessScope) -> String) {
+/// Compares the cases with those of the file. There must be at least `min_cases`, so that no case is lost unnoticed.
+fn check(file: &str, min_cases: usize, answer: impl Fn(&AccessScope) -> String) {
     let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden").join(file);
-    let held = fs::read_to_string(&path).unwrap();
+    let expected = fs::read_to_string(&path).unwrap();
     let mut current = String::new();
-    let cases = cases(&held);
-    assert!(cases.len() >= least, "golden/{file} has lost cases: {} are left of {least}", cases.len());
+    let cases = cases(&expected);
+    assert!(
+        cases.len() >= min_cases,
+        "golden/{file} has lost cases: {} are left of {min_cases}",
+        cases.len()
+    );
     for case in cases {
         writeln!(current, "{}\n{}", case.join("\n"), answer(&scope(&case))).unwrap();
     }
@@ -314,16 +319,16 @@ fn check(file: &str, least: usize, answer: impl Fn(&AccessScope) -> String) {
         fs::write(&path, current).unwrap();
         return;
     }
-    let differing = held.lines().zip(current.lines()).position(|(held, current)| held != current);
+    let differing = expected.lines().zip(current.lines()).position(|(expected, current)| expected != current);
     let from =
-        differing.unwrap_or_else(|| held.lines().count().min(current.lines().count())).saturating_sub(6);
+        differing.unwrap_or_else(|| expected.lines().count().min(current.lines().count())).saturating_sub(6);
     let part = |text: &str| text.lines().skip(from).take(24).collect::<Vec<_>>().join("\n");
     assert!(
-        held == current,
+        expected == current,
         "golden/{file}, from line {}: run `UPDATE_DOCS=1 cargo test -p tracewarden-tracestore golden`\n\
          ── the file ──\n{}\n── now ──\n{}\n",
         from + 1,
-        part(&held),
+        part(&expected),
         part(&current),
     );
 }
@@ -337,12 +342,12 @@ fn predicates_match_the_golden_files() {
         ("callers.txt", 9),
         ("merging.txt", 10),
     ];
-    for (file, least) in files {
-        check(file, least, predicate_of);
+    for (file, min_cases) in files {
+        check(file, min_cases, access_sql);
     }
 }
 
 #[test]
 fn statements_match_the_golden_file() {
-    check("selections.txt", 2, selection_of);
+    check("selections.txt", 2, selection_sql);
 }

@@ -13,19 +13,19 @@ pub struct Grant {
 
 /// What a privilege allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Power {
+pub enum PrivilegeKind {
     /// Reading tables, as the service does.
     Read,
     /// Reading names and definitions.
-    Look,
+    Metadata,
     /// Reaching files and other systems.
-    Reach,
+    External,
     /// Anything else: changing data, definitions, users or the server.
     Change,
 }
 
 /// Privileges that reach outside the server, as whole names.
-const REACHING: [&str; 22] = [
+const EXTERNAL_PRIVILEGES: [&str; 22] = [
     "SOURCES",
     "READ",
     "WRITE",
@@ -74,25 +74,25 @@ impl Grant {
     }
 
     /// Returns the privileges of this power.
-    pub fn of(&self, power: Power) -> impl Iterator<Item = &str> {
-        self.privileges.iter().map(String::as_str).filter(move |name| power_of(name) == power)
+    pub fn privileges_of(&self, kind: PrivilegeKind) -> impl Iterator<Item = &str> {
+        self.privileges.iter().map(String::as_str).filter(move |name| privilege_kind(name) == kind)
     }
 
     /// Returns the database of the object; `None` for all databases.
     pub fn database(&self) -> Option<String> {
         let (database, _) = split_outside(&self.object, ".").unwrap_or((&self.object, ""));
-        one(database)
+        single_name(database)
     }
 
     /// Returns the table of the object; `None` for all tables of a database, or those with a common prefix.
     pub fn table(&self) -> Option<String> {
         let (_, table) = split_outside(&self.object, ".")?;
-        one(table)
+        single_name(table)
     }
 }
 
 /// Returns a name, unless it stands for several.
-fn one(name: &str) -> Option<String> {
+fn single_name(name: &str) -> Option<String> {
     if name.contains('*') && !name.starts_with('`') {
         return None;
     }
@@ -101,16 +101,16 @@ fn one(name: &str) -> Option<String> {
 
 /// Privileges that show names and definitions. `SHOW` alone stands for these; others with that prefix show users, policies
 /// and secrets.
-const LOOKING: [&str; 6] =
+const METADATA_PRIVILEGES: [&str; 6] =
     ["CHECK", "SHOW", "SHOW DATABASES", "SHOW TABLES", "SHOW COLUMNS", "SHOW DICTIONARIES"];
 
 /// Returns what a privilege allows. Unknown privileges count as dangerous.
-fn power_of(privilege: &str) -> Power {
+fn privilege_kind(privilege: &str) -> PrivilegeKind {
     match privilege {
-        "SELECT" => Power::Read,
-        _ if LOOKING.contains(&privilege) => Power::Look,
-        _ if REACHING.contains(&privilege) => Power::Reach,
-        _ => Power::Change,
+        "SELECT" => PrivilegeKind::Read,
+        _ if METADATA_PRIVILEGES.contains(&privilege) => PrivilegeKind::Metadata,
+        _ if EXTERNAL_PRIVILEGES.contains(&privilege) => PrivilegeKind::External,
+        _ => PrivilegeKind::Change,
     }
 }
 
@@ -118,10 +118,14 @@ fn power_of(privilege: &str) -> Power {
 mod tests {
     use super::*;
 
-    fn powers(line: &str) -> (Vec<String>, Vec<String>, Vec<String>) {
+    fn privileges_by_kind(line: &str) -> (Vec<String>, Vec<String>, Vec<String>) {
         let grant = Grant::parse(line).unwrap();
-        let of = |power| grant.of(power).map(str::to_owned).collect();
-        (of(Power::Read), of(Power::Reach), of(Power::Change))
+        let privileges_of = |kind| grant.privileges_of(kind).map(str::to_owned).collect();
+        (
+            privileges_of(PrivilegeKind::Read),
+            privileges_of(PrivilegeKind::External),
+            privileges_of(PrivilegeKind::Change),
+        )
     }
 
     #[test]
@@ -129,23 +133,34 @@ mod tests {
         let none = Vec::<String>::new;
         let all = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         assert_eq!(
-            powers("GRANT SELECT ON otel.otel_traces TO tracewarden"),
+            privileges_by_kind("GRANT SELECT ON otel.otel_traces TO tracewarden"),
             (all(&["SELECT"]), none(), none())
         );
         assert_eq!(
-            powers("GRANT SHOW TABLES, SELECT(a, `b ON c`), INSERT(x) ON otel.* TO u WITH GRANT OPTION"),
+            privileges_by_kind(
+                "GRANT SHOW TABLES, SELECT(a, `b ON c`), INSERT(x) ON otel.* TO u WITH GRANT OPTION"
+            ),
             (all(&["SELECT"]), none(), all(&["INSERT"]))
         );
-        assert_eq!(powers("GRANT READ, WRITE ON URL TO u"), (none(), all(&["READ", "WRITE"]), none()));
-        assert_eq!(powers("GRANT READ ON S3('https://x/.* TO .*') TO u"), (none(), all(&["READ"]), none()));
-        assert_eq!(powers("GRANT ALL ON *.* TO u"), (none(), none(), all(&["ALL"])));
+        assert_eq!(
+            privileges_by_kind("GRANT READ, WRITE ON URL TO u"),
+            (none(), all(&["READ", "WRITE"]), none())
+        );
+        assert_eq!(
+            privileges_by_kind("GRANT READ ON S3('https://x/.* TO .*') TO u"),
+            (none(), all(&["READ"]), none())
+        );
+        assert_eq!(privileges_by_kind("GRANT ALL ON *.* TO u"), (none(), none(), all(&["ALL"])));
         let secrets = "SHOW NAMED COLLECTIONS SECRETS";
         assert_eq!(
-            powers(&format!("GRANT SHOW TABLES, {secrets} ON * TO u")),
+            privileges_by_kind(&format!("GRANT SHOW TABLES, {secrets} ON * TO u")),
             (none(), none(), all(&[secrets]))
         );
         // Privileges of later versions count as the most dangerous.
-        assert_eq!(powers("GRANT TIME TRAVEL ON *.* TO u"), (none(), none(), all(&["TIME TRAVEL"])));
+        assert_eq!(
+            privileges_by_kind("GRANT TIME TRAVEL ON *.* TO u"),
+            (none(), none(), all(&["TIME TRAVEL"]))
+        );
         assert_eq!(Grant::parse("GRANT reader TO u"), None);
         assert_eq!(Grant::parse("REVOKE SELECT ON system.* FROM u"), None);
     }

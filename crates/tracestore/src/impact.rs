@@ -2,7 +2,7 @@
 //! the difference between a query before and after it, and collateral access.
 //!
 //! The counts cover traces that the caller may not be able to read, so the caller is responsible for authorisation, as for
-//! those of [`policy_coverage`](TraceStore::recent_reach). Ids of traces are returned only where a scope allows it.
+//! those of [`policy_coverage`](TraceStore::policy_coverage). Ids of traces are returned only where a scope allows it.
 
 mod collateral;
 mod counts;
@@ -36,7 +36,7 @@ pub const MAX_IMPACT_PREDICATES: usize = 1_000;
 const MAX_SAMPLES: u32 = 1_000;
 /// Maximum size of all predicates of one statement together, in nodes as written. A larger predicate has a statement of its
 /// own.
-const MAX_SIZE: u64 = 20_000;
+const MAX_STATEMENT_SIZE: u64 = 20_000;
 
 /// One user's access before and after a change, each as indexes of predicates: a trace is accessible when any of its spans
 /// satisfies any of them.
@@ -79,7 +79,7 @@ pub struct Impact {
     /// In the order of the comparisons.
     pub compared: Vec<Difference>,
     /// In the order of [`CollateralQuery::predicate_sets`].
-    pub shared: Vec<CollateralValues>,
+    pub collateral_values: Vec<CollateralValues>,
     /// Number of compared traces, accessible or not.
     pub traces: u64,
     /// The share of the traces that was read: 1 for all of them, when the counts are exact. All counts are for that share,
@@ -113,10 +113,10 @@ impl TraceStore {
     /// # Errors
     /// When ClickHouse fails, a field or column has changed since it was marked, or the time did not suffice for a sample.
     pub async fn impact(&self, request: ImpactRequest<'_>) -> Result<Impact, StoreError> {
-        self.impact_by(request, SamplingPlan::within(request.timeout)).await
+        self.impact_with_plan(request, SamplingPlan::within(request.timeout)).await
     }
 
-    pub(crate) async fn impact_by(
+    pub(crate) async fn impact_with_plan(
         &self,
         request: ImpactRequest<'_>,
         sampling_plan: SamplingPlan,
@@ -144,7 +144,7 @@ impl TraceStore {
         for _ in 0..SEARCHES_MAX {
             let tables = store.bound_tables(request.binding).await?;
             let endpoint_switches = store.client.endpoint_switches().max(1);
-            let impact = store.impact_of(request, sampling_plan, tables).await;
+            let impact = store.impact_once(request, sampling_plan, tables).await;
             // Another endpoint may have other columns than those that were read.
             if store.client.endpoint_switches() <= endpoint_switches {
                 return impact;
@@ -153,7 +153,7 @@ impl TraceStore {
         Err(StoreError::Short("the endpoint changed with every search".to_owned()))
     }
 
-    async fn impact_of(
+    async fn impact_once(
         &self,
         request: ImpactRequest<'_>,
         sampling_plan: SamplingPlan,
@@ -161,47 +161,55 @@ impl TraceStore {
     ) -> Result<Impact, StoreError> {
         let table = BoundTable::new(request.binding, tables.columns.to_vec())?;
         let filter = Filter::default();
-        let of = WindowOf {
+        let counted_window = CountedWindow {
             readable: request.readable,
             window: request.window,
             referenced_fields: request.referenced_fields,
         };
-        let mut search = of.search(self, request.binding, &filter, &table, tables.index)?;
+        let mut search = counted_window.search(self, request.binding, &filter, &table, tables.index)?;
         if let Some(collateral) = request.collateral {
             // Before the check for empty results, so that a missing column is the same error for every user.
-            collateral.by.of_trace("0", &table, &mut table.statement())?;
+            collateral.by.trace_values("0", &table, &mut table.statement())?;
         }
-        let shared = vec![
-            CollateralValues::default();
-            request.collateral.map_or(0, |collateral| collateral.predicate_sets.len())
-        ];
-        let opens =
+        let collateral_values =
+            vec![
+                CollateralValues::default();
+                request.collateral.map_or(0, |collateral| collateral.predicate_sets.len())
+            ];
+        let grants_access =
             |number: &usize| !matches!(request.predicates.get(*number), Some(Predicate::False) | None);
-        let unopened = request.comparisons.is_empty()
+        let grants_nothing = request.comparisons.is_empty()
             && request
                 .collateral
-                .is_some_and(|collateral| !collateral.predicate_sets.iter().flatten().any(opens));
-        if unopened || (request.only_readable && request.readable.is_empty()) {
+                .is_some_and(|collateral| !collateral.predicate_sets.iter().flatten().any(grants_access));
+        if grants_nothing || (request.only_readable && request.readable.is_empty()) {
             let compared = vec![Difference::default(); request.comparisons.len()];
-            return Ok(Impact { compared, shared, traces: 0, fraction: 1.0, cost: self.cost() });
+            return Ok(Impact { compared, collateral_values, traces: 0, fraction: 1.0, cost: self.cost() });
         }
-        let (distinct, places) = distinct(request.comparisons);
-        let collateral =
-            request.collateral.filter(|collateral| collateral.predicate_sets.iter().flatten().any(opens));
-        let question = ImpactQuery { request: &request, collateral, distinct: &distinct };
-        let (mut counts, fraction) = sampling_plan.take(&mut search, &question).await?;
-        counts.shared.resize(shared.len(), CollateralValues::default());
+        let (distinct, positions) = distinct(request.comparisons);
+        let collateral = request
+            .collateral
+            .filter(|collateral| collateral.predicate_sets.iter().flatten().any(grants_access));
+        let query = ImpactQuery { request: &request, collateral, distinct: &distinct };
+        let (mut counts, fraction) = sampling_plan.take(&mut search, &query).await?;
+        counts.collateral_values.resize(collateral_values.len(), CollateralValues::default());
         let ids = request.samples as usize;
-        let compared = places
+        let compared = positions
             .into_iter()
-            .map(|place| {
-                let mut compared = counts.compared.get(place).cloned().unwrap_or_default();
+            .map(|position| {
+                let mut compared = counts.compared.get(position).cloned().unwrap_or_default();
                 compared.gained_ids.truncate(ids);
                 compared.lost_ids.truncate(ids);
                 compared
             })
             .collect();
-        Ok(Impact { compared, shared: counts.shared, traces: counts.traces, fraction, cost: self.cost() })
+        Ok(Impact {
+            compared,
+            collateral_values: counts.collateral_values,
+            traces: counts.traces,
+            fraction,
+            cost: self.cost(),
+        })
     }
 }
 
@@ -209,7 +217,7 @@ impl TraceStore {
 ///
 /// A trait, because the future of an async closure is not known to be `Send` for every lifetime, and requests are served on
 /// several threads.
-trait Counting: Sync {
+trait TraceCounter: Sync {
     /// Maximum number of predicates that are evaluated for each span.
     fn predicates(&self) -> usize;
 
@@ -230,14 +238,14 @@ struct ImpactQuery<'a> {
 }
 
 /// The part of it that one statement counts.
-struct Part<'a> {
+struct QueryPart<'a> {
     comparisons: &'a [&'a Comparison],
     collateral: Option<CollateralQuery<'a>>,
     /// Indexes of the predicates that it uses.
     used: BTreeSet<usize>,
 }
 
-impl Counting for ImpactQuery<'_> {
+impl TraceCounter for ImpactQuery<'_> {
     fn predicates(&self) -> usize {
         self.request.predicates.len()
     }
@@ -256,13 +264,13 @@ impl Counting for ImpactQuery<'_> {
 }
 
 /// A window of traces to count.
-pub(crate) struct WindowOf<'a> {
+pub(crate) struct CountedWindow<'a> {
     pub(crate) readable: &'a AccessScope,
     pub(crate) window: Window,
     pub(crate) referenced_fields: &'a [Arc<MarkedField>],
 }
 
-impl<'a> WindowOf<'a> {
+impl<'a> CountedWindow<'a> {
     /// Returns a search that determines which spans count and which traces are readable.
     pub(crate) fn search(
         &self,
@@ -291,7 +299,7 @@ impl<'a> WindowOf<'a> {
 fn distinct(comparisons: &[Comparison]) -> (Vec<&Comparison>, Vec<usize>) {
     let mut known: HashMap<&Comparison, usize> = HashMap::new();
     let mut distinct = Vec::new();
-    let places = comparisons
+    let positions = comparisons
         .iter()
         .map(|comparison| {
             *known.entry(comparison).or_insert_with(|| {
@@ -300,7 +308,7 @@ fn distinct(comparisons: &[Comparison]) -> (Vec<&Comparison>, Vec<usize>) {
             })
         })
         .collect();
-    (distinct, places)
+    (distinct, positions)
 }
 
 /// Splits the request into parts that one statement can count each; there is at least one part.
@@ -308,34 +316,34 @@ fn parts<'a>(
     comparisons: &'a [&'a Comparison],
     collateral: Option<CollateralQuery<'a>>,
     predicates: &[Predicate],
-) -> Vec<Part<'a>> {
-    let opening: BTreeSet<usize> = collateral
+) -> Vec<QueryPart<'a>> {
+    let collateral_predicates: BTreeSet<usize> = collateral
         .iter()
         .flat_map(|collateral| collateral.predicate_sets.iter().flatten())
         .copied()
         .collect();
     let (mut parts, mut begin, mut first) = (Vec::new(), 0, collateral);
-    let mut size = size_of(&opening, predicates);
-    let mut used = opening;
+    let mut size = total_size(&collateral_predicates, predicates);
+    let mut used = collateral_predicates;
     for (at, comparison) in comparisons.iter().enumerate() {
         let own: BTreeSet<usize> = comparison.before.iter().chain(&comparison.after).copied().collect();
-        let added = size_of(own.difference(&used), predicates);
-        if (at > begin || first.is_some()) && size.saturating_add(added) > MAX_SIZE {
+        let added = total_size(own.difference(&used), predicates);
+        if (at > begin || first.is_some()) && size.saturating_add(added) > MAX_STATEMENT_SIZE {
             let comparisons = comparisons.get(begin..at).unwrap_or_default();
             let used = std::mem::take(&mut used);
-            parts.push(Part { comparisons, collateral: first.take(), used });
-            (begin, size) = (at, size_of(&own, predicates));
+            parts.push(QueryPart { comparisons, collateral: first.take(), used });
+            (begin, size) = (at, total_size(&own, predicates));
         } else {
             size = size.saturating_add(added);
         }
         used.extend(own);
     }
     let comparisons = comparisons.get(begin..).unwrap_or_default();
-    parts.push(Part { comparisons, collateral: first, used });
+    parts.push(QueryPart { comparisons, collateral: first, used });
     parts
 }
 
-fn size_of<'n>(numbers: impl IntoIterator<Item = &'n usize>, predicates: &[Predicate]) -> u64 {
+fn total_size<'n>(numbers: impl IntoIterator<Item = &'n usize>, predicates: &[Predicate]) -> u64 {
     let chosen = numbers.into_iter().filter_map(|number| predicates.get(*number));
     chosen.map(Predicate::size).fold(0, u64::saturating_add)
 }

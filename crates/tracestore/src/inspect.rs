@@ -43,7 +43,7 @@ pub struct UserInspection {
     /// Whether the server accepts the settings that are sent with each statement.
     pub settings: Result<(), StoreError>,
     /// Whether it accepts the time limit of the statement that compares columns with their maps, which reads the whole table.
-    pub comparison: Result<(), StoreError>,
+    pub comparison_timeout: Result<(), StoreError>,
     /// Whether the version is supported, and whether the servers of the bound table's cluster keep the settings that are
     /// sent.
     pub server_support: Result<(), StoreError>,
@@ -63,7 +63,7 @@ pub struct ProfileLimit {
     /// The setting.
     pub name: String,
     /// The highest value that the user can set; `None` when there is no maximum.
-    pub most: Option<String>,
+    pub maximum: Option<String>,
 }
 
 /// Limits that prevent a stolen password from keeping the whole server busy.
@@ -106,8 +106,8 @@ impl TraceStore {
             .into_iter()
             .filter(|(name, ..)| LIMITS.contains(&name.as_str()))
             .map(|(name, value, min, max, fixed)| {
-                let most = highest(value, min.as_deref(), max, fixed == 1);
-                ProfileLimit { name, most }
+                let maximum = highest(value, min.as_deref(), max, fixed == 1);
+                ProfileLimit { name, maximum }
             })
             .collect();
 
@@ -133,10 +133,10 @@ impl TraceStore {
             readonly: readonly.unwrap_or_default(),
             compatibility: compatibility.unwrap_or_default(),
             sees_statements: client.rows::<(u8,)>(Statement::new(statements)).await.is_ok(),
-            settings: takes_settings(client).await,
-            comparison: self.takes_comparison(client).await,
+            settings: check_settings(client).await,
+            comparison_timeout: self.check_comparison_timeout(client).await,
             limits,
-            catalogue: nothing(client.rows::<(u8,)>(Statement::new(catalogue)).await),
+            catalogue: discard_rows(client.rows::<(u8,)>(Statement::new(catalogue)).await),
             unreadable,
             grants: grants(client).await,
         })
@@ -155,9 +155,9 @@ impl TraceStore {
         Ok(())
     }
 
-    async fn takes_comparison(&self, client: &Client) -> Result<(), StoreError> {
-        let seconds = self.config.max_execution_time_seconds.saturating_mul(key_columns::TIMEOUT);
-        nothing(client.lasting(seconds).rows::<(u8,)>(Statement::new("SELECT 1")).await)
+    async fn check_comparison_timeout(&self, client: &Client) -> Result<(), StoreError> {
+        let seconds = self.config.max_execution_time_seconds.saturating_mul(key_columns::TIMEOUT_FACTOR);
+        discard_rows(client.lasting(seconds).rows::<(u8,)>(Statement::new("SELECT 1")).await)
     }
 
     /// Returns the value that is sent for a setting.
@@ -183,12 +183,12 @@ fn highest(own: String, min: Option<&str>, max: Option<String>, fixed: bool) -> 
 }
 
 /// Checks the settings of statements whose rows are collected, and those of streamed ones, which may take longer.
-async fn takes_settings(client: &Client) -> Result<(), StoreError> {
+async fn check_settings(client: &Client) -> Result<(), StoreError> {
     client.rows::<(u8,)>(Statement::new("SELECT 1")).await?;
     client.send(Statement::new("SELECT 1"), "JSONEachRow").await.map(drop)
 }
 
-fn nothing<T>(rows: Result<Vec<T>, StoreError>) -> Result<(), StoreError> {
+fn discard_rows<T>(rows: Result<Vec<T>, StoreError>) -> Result<(), StoreError> {
     rows.map(|_| ())
 }
 
@@ -213,7 +213,7 @@ mod tests {
     use super::*;
     use crate::StoreConfig;
     use crate::differential::connect;
-    use crate::grants::Power;
+    use crate::grants::PrivilegeKind;
 
     /// Returns a `users.xml` with this profile and these grants.
     fn users(profile: &str, grants: &[&str]) -> String {
@@ -249,8 +249,8 @@ mod tests {
         inspection.endpoints.remove(0).user
     }
 
-    fn all(grants: &[Grant], power: Power) -> Vec<&str> {
-        grants.iter().flat_map(|grant| grant.of(power)).collect()
+    fn all(grants: &[Grant], kind: PrivilegeKind) -> Vec<&str> {
+        grants.iter().flat_map(|grant| grant.privileges_of(kind)).collect()
     }
 
     #[test]
@@ -285,28 +285,31 @@ mod tests {
         assert!(!user.version.is_empty());
         assert_eq!((user.readonly.as_str(), &user.settings, &user.catalogue), ("0", &Ok(()), &Ok(())));
         assert_eq!(user.unreadable, []);
-        assert!(user.limits.iter().all(|limit| limit.most.is_none()), "{:?}", user.limits);
+        assert!(user.limits.iter().all(|limit| limit.maximum.is_none()), "{:?}", user.limits);
         let grants = user.grants.unwrap();
-        assert!(all(&grants, Power::Change).contains(&"INSERT"), "{grants:?}");
-        assert!(all(&grants, Power::Reach).contains(&"URL"), "{grants:?}");
+        assert!(all(&grants, PrivilegeKind::Change).contains(&"INSERT"), "{grants:?}");
+        assert!(all(&grants, PrivilegeKind::External).contains(&"URL"), "{grants:?}");
         assert!(grants.iter().any(|grant| grant.database().is_none()));
 
         // As the documentation advises. Reading works, although the profile forbids the `readonly` that is sent first.
         let local = local.restart_as(&users(&format!("<readonly>2</readonly>{LIMITED}"), &READS)).unwrap();
         let user = inspect(&local).await.unwrap();
         assert_eq!((user.readonly.as_str(), &user.settings, &user.catalogue), ("2", &Ok(()), &Ok(())));
-        assert_eq!(user.comparison, Ok(()));
+        assert_eq!(user.comparison_timeout, Ok(()));
         assert_eq!(user.unreadable, []);
         assert!(user.sees_statements, "which this engine grants to all users");
-        let most: Vec<_> = user.limits.iter().map(|limit| limit.most.as_deref()).collect();
-        assert_eq!(most, [Some("600"), Some("4000000000")]);
+        let maximum: Vec<_> = user.limits.iter().map(|limit| limit.maximum.as_deref()).collect();
+        assert_eq!(maximum, [Some("600"), Some("4000000000")]);
         let grants = user.grants.unwrap();
-        assert_eq!((all(&grants, Power::Change), all(&grants, Power::Reach)), (vec![], vec![]));
+        assert_eq!(
+            (all(&grants, PrivilegeKind::Change), all(&grants, PrivilegeKind::External)),
+            (vec![], vec![])
+        );
         assert!(grants.iter().all(|grant| grant.database().as_deref() == Some("otel")), "{grants:?}");
         // The check above also passes for an empty list.
         let mut read: Vec<&str> = grants
             .iter()
-            .filter(|grant| grant.of(Power::Read).next().is_some())
+            .filter(|grant| grant.privileges_of(PrivilegeKind::Read).next().is_some())
             .map(|grant| grant.object.as_str())
             .collect();
         read.sort_unstable();
@@ -318,7 +321,10 @@ mod tests {
             Arc::new(StoreConfig { max_execution_time_seconds: 61, ..StoreConfig::clone(&slow.config) });
         let user = slow.inspect(None).await.endpoints.remove(0).user.unwrap();
         assert_eq!(user.settings, Ok(()));
-        assert!(matches!(user.comparison, Err(StoreError::Store { code: Some(452), .. })), "{user:?}");
+        assert!(
+            matches!(user.comparison_timeout, Err(StoreError::Store { code: Some(452), .. })),
+            "{user:?}"
+        );
         let unlimited = "SELECT 1 SETTINGS max_execution_time = 0";
         let refused = store.client.rows_of_profile::<(u8,)>(unlimited).await;
         assert!(matches!(refused, Err(StoreError::Store { code: Some(452), .. })), "{refused:?}");
@@ -328,7 +334,7 @@ mod tests {
         // A maximum without a minimum lets every user turn the limit off.
         let local = local.restart_as(&users(&LIMITED.replace("<min>1</min>", ""), &READS)).unwrap();
         let user = inspect(&local).await.unwrap();
-        assert!(user.limits.iter().all(|limit| limit.most.is_none()), "{:?}", user.limits);
+        assert!(user.limits.iter().all(|limit| limit.maximum.is_none()), "{:?}", user.limits);
         connect(&local).client.rows_of_profile::<(u8,)>(unlimited).await.unwrap();
 
         let local =

@@ -13,11 +13,13 @@ mod index_use;
 #[cfg(test)]
 mod tests;
 
-use crate::layout::{KEY_COLUMN_TYPE, MapKey, can_be_key_column, key_column_expression, key_of};
+use crate::layout::{
+    KEY_COLUMN_TYPE, MapKey, can_be_key_column, key_column_expression, parse_key_expression,
+};
 use crate::table::Column;
 
-pub use comparison::Compared;
-pub(crate) use comparison::TIMEOUT;
+pub use comparison::KeyColumnComparison;
+pub(crate) use comparison::TIMEOUT_FACTOR;
 
 /// The purpose of a predicate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,37 +33,41 @@ pub(crate) enum Purpose {
 /// Finds key columns. `expressions` are those of materialized columns, in the order of the columns, and empty for other
 /// columns.
 pub(crate) fn detect_key_columns(columns: Vec<Column>, expressions: Vec<String>) -> Vec<Column> {
-    let of_form = |column: &Column, expression: &str| -> Option<MapKey> {
-        let key = key_of(expression).filter(|_| column.type_text == KEY_COLUMN_TYPE)?;
+    let standard_key = |column: &Column, expression: &str| -> Option<MapKey> {
+        let key = parse_key_expression(expression).filter(|_| column.type_text == KEY_COLUMN_TYPE)?;
         let map = columns.iter().find(|map| map.name == key.map)?;
         can_be_key_column(&map.column_type, &key.key).then_some(key)
     };
-    let keys: Vec<Option<MapKey>> =
-        columns.iter().zip(&expressions).map(|(column, expression)| of_form(column, expression)).collect();
+    let keys: Vec<Option<MapKey>> = columns
+        .iter()
+        .zip(&expressions)
+        .map(|(column, expression)| standard_key(column, expression))
+        .collect();
     columns.into_iter().zip(keys).map(|(column, key)| Column { key, ..column }).collect()
 }
 
 /// Returns the field with the column that is read for it, if any. The field has its current type in the table.
 pub(crate) fn with_column(field: MarkedField, columns: &[Column], purpose: Purpose) -> MarkedField {
-    let column = column_of(&field, columns, purpose).map(|column| column.name.clone());
+    let column = key_column_for(&field, columns, purpose).map(|column| column.name.clone());
     MarkedField { column, ..field }
 }
 
-fn column_of<'a>(field: &MarkedField, columns: &'a [Column], purpose: Purpose) -> Option<&'a Column> {
+fn key_column_for<'a>(field: &MarkedField, columns: &'a [Column], purpose: Purpose) -> Option<&'a Column> {
     let map = field.field.map.as_ref().filter(|_| field.source == FieldSource::MapKey)?;
-    let of_form = |column: &&Column| {
-        column.key.as_ref().is_some_and(|held| held.map == *map && held.key == field.field.name)
+    let standard_key = |column: &&Column| {
+        column.key.as_ref().is_some_and(|map_key| map_key.map == *map && map_key.key == field.field.name)
     };
-    let adopted = columns.iter().filter(of_form).find(|column| Some(&column.name) == field.column.as_ref());
+    let adopted =
+        columns.iter().filter(standard_key).find(|column| Some(&column.name) == field.column.as_ref());
     match purpose {
         Purpose::Access => adopted.filter(|column| column.in_parts),
-        Purpose::Filter => adopted.or_else(|| columns.iter().find(of_form)),
+        Purpose::Filter => adopted.or_else(|| columns.iter().find(standard_key)),
     }
 }
 
 /// Returns why a field's column cannot be adopted, judging by the table's definition; `None` when only the comparison with
 /// the map is left. The text is for administrators.
-pub fn not_adoptable(field: &MarkedField, columns: &[Column]) -> Option<String> {
+pub fn adoption_error(field: &MarkedField, columns: &[Column]) -> Option<String> {
     let column = field.column.as_deref()?;
     let (name, key) = (&field.field, &field.field.name);
     let Some(map) = field.field.map.as_ref().filter(|_| field.source == FieldSource::MapKey) else {
@@ -80,7 +86,7 @@ pub fn not_adoptable(field: &MarkedField, columns: &[Column]) -> Option<String> 
         let hint = near.first().map_or(String::new(), |near| format!("; did you mean `{near}`?"));
         return Some(format!("there is no column `{column}`{hint}"));
     };
-    if !found.key.as_ref().is_some_and(|held| held.map == *map && held.key == *key) {
+    if !found.key.as_ref().is_some_and(|map_key| map_key.map == *map && map_key.key == *key) {
         let expression = key_column_expression(map, key);
         return Some(format!(
             "the definition of `{column}` is not the one that a column of `{name}` must have: \

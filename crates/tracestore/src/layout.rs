@@ -17,12 +17,12 @@ mod text;
 use crate::shared_work::Remembered;
 use crate::sql::{Statement, quote, quote_literal};
 use crate::{StoreError, TraceStore};
-use text::{Reader, listed};
+use text::{Scanner, split_list};
 
 pub(crate) use text::{only_name, split_outside};
 
 /// How long a layout is cached: changes are noticed well within a minute.
-const LIFE: Duration = Duration::from_secs(30);
+const CACHE_TTL: Duration = Duration::from_secs(30);
 /// The type of every key column.
 pub(crate) const KEY_COLUMN_TYPE: &str = "LowCardinality(Nullable(String))";
 
@@ -130,17 +130,17 @@ pub struct Projection {
 /// The columns that a projection holds unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProjectedColumns {
-    /// All but the materialized ones that are not in `also`.
+    /// All but the materialized ones that are not in `additional`.
     All {
         /// Columns that are named in addition.
-        also: Vec<String>,
+        additional: Vec<String>,
     },
     /// These.
     Named(Vec<String>),
 }
 
 /// Layouts by database and table.
-pub(crate) type KeptLayouts = Remembered<(String, String), Arc<Layout>>;
+pub(crate) type LayoutCache = Remembered<(String, String), Arc<Layout>>;
 
 /// Returns the standard expression of a materialized key column: the key's value, or NULL where the map lacks the key. Not
 /// `m[k]`: see `predicate_sql.rs`.
@@ -160,20 +160,20 @@ pub fn can_be_key_column(map_type: &ColumnType, key: &str) -> bool {
 }
 
 /// Returns the key, if an expression has the standard form.
-pub(crate) fn key_of(expression: &str) -> Option<MapKey> {
-    let mut reader = Reader::new(expression);
-    reader.word("if(mapContains(")?;
-    let map = reader.name()?;
-    reader.word(", ")?;
-    let key = reader.literal()?;
-    reader.word("), mapValues(")?;
-    let same_map = reader.name()?;
-    reader.word(")[indexOf(mapKeys(")?;
-    let same_map = same_map == map && reader.name()? == map;
-    reader.word("), ")?;
-    let same_key = reader.literal()? == key;
-    reader.word(")], NULL)")?;
-    (same_map && same_key && reader.at_end()).then_some(MapKey { map, key })
+pub(crate) fn parse_key_expression(expression: &str) -> Option<MapKey> {
+    let mut scanner = Scanner::new(expression);
+    scanner.exact("if(mapContains(")?;
+    let map = scanner.name()?;
+    scanner.exact(", ")?;
+    let key = scanner.literal()?;
+    scanner.exact("), mapValues(")?;
+    let same_map = scanner.name()?;
+    scanner.exact(")[indexOf(mapKeys(")?;
+    let same_map = same_map == map && scanner.name()? == map;
+    scanner.exact("), ")?;
+    let same_key = scanner.literal()? == key;
+    scanner.exact(")], NULL)")?;
+    (same_map && same_key && scanner.at_end()).then_some(MapKey { map, key })
 }
 
 impl Layout {
@@ -185,19 +185,19 @@ impl Layout {
     }
 
     /// Whether the table itself is sorted by this column.
-    pub fn is_by(&self, column: &str) -> bool {
+    pub fn is_sorted_by(&self, column: &str) -> bool {
         self.sorting_key.first().and_then(|first| only_name(first)).is_some_and(|first| first == column)
     }
 
     /// Returns the table that holds the rows: the local one, for a distributed table whose local table this server has.
-    pub fn stored(&self) -> &Self {
+    pub fn underlying(&self) -> &Self {
         self.local.as_deref().unwrap_or(self)
     }
 }
 
 impl Projection {
     /// Whether it holds rows, sorted by this column.
-    pub fn is_by(&self, column: &str) -> bool {
+    pub fn is_sorted_by(&self, column: &str) -> bool {
         self.normal && self.sorting_key.first().is_some_and(|first| first == column)
     }
 
@@ -205,10 +205,10 @@ impl Projection {
     pub fn columns(&self) -> ProjectedColumns {
         let selected = self.query.strip_prefix("SELECT ").unwrap_or_default();
         let selected = split_outside(selected, " ORDER BY ").map_or(selected, |(selected, _)| selected);
-        let parts = listed(selected);
+        let parts = split_list(selected);
         let named = parts.iter().filter_map(|part| only_name(part)).collect();
         if parts.contains(&"*") {
-            ProjectedColumns::All { also: named }
+            ProjectedColumns::All { additional: named }
         } else {
             ProjectedColumns::Named(named)
         }
@@ -225,16 +225,16 @@ impl TableEngine {
     }
 
     /// Parses `engine` and `engine_full` of `system.tables`.
-    pub(crate) fn read(engine: &str, full: &str) -> Self {
+    pub(crate) fn from_system_table(engine: &str, full: &str) -> Self {
         if engine.ends_with("MergeTree") {
             return Self::MergeTree { name: engine.to_owned() };
         }
         let arguments = || {
             let inside = full.strip_prefix("Distributed(")?;
-            let (inside, _) = closed(inside)?;
-            let mut arguments = listed(inside).into_iter().map(|argument| {
-                let mut reader = Reader::new(argument);
-                reader.literal().or_else(|| reader.name()).filter(|_| reader.at_end())
+            let (inside, _) = split_at_closing_bracket(inside)?;
+            let mut arguments = split_list(inside).into_iter().map(|argument| {
+                let mut scanner = Scanner::new(argument);
+                scanner.literal().or_else(|| scanner.name()).filter(|_| scanner.at_end())
             });
             let [cluster, database, table] = [arguments.next()??, arguments.next()??, arguments.next()??];
             Some(Self::Distributed { cluster, database, table })
@@ -249,7 +249,7 @@ impl TableEngine {
 }
 
 /// Splits at the bracket that closes an open one.
-fn closed(text: &str) -> Option<(&str, &str)> {
+fn split_at_closing_bracket(text: &str) -> Option<(&str, &str)> {
     split_outside(text, ")")
 }
 
@@ -261,12 +261,13 @@ impl TraceStore {
     pub async fn layout(&self, database: &str, table: &str) -> Result<Arc<Layout>, StoreError> {
         let (store, key) = (self.clone(), (database.to_owned(), table.to_owned()));
         let (database, table) = key.clone();
-        let read = Box::pin(async move { store.layout_now(&database, &table).await.map(Arc::new) });
-        self.layouts.get(key, LIFE, read).await
+        let from_system_table =
+            Box::pin(async move { store.current_layout(&database, &table).await.map(Arc::new) });
+        self.layouts.get(key, CACHE_TTL, from_system_table).await
     }
 
     /// Returns the layout of a table that was last read, without reading it.
-    pub(crate) fn kept_layout(&self, database: &str, table: &str) -> Option<Arc<Layout>> {
+    pub(crate) fn cached_layout(&self, database: &str, table: &str) -> Option<Arc<Layout>> {
         self.layouts.peek(&(database.to_owned(), table.to_owned()))
     }
 
@@ -274,11 +275,11 @@ impl TraceStore {
     ///
     /// # Errors
     /// When ClickHouse fails.
-    pub async fn layout_now(&self, database: &str, table: &str) -> Result<Layout, StoreError> {
+    pub async fn current_layout(&self, database: &str, table: &str) -> Result<Layout, StoreError> {
         let mut layout = self.read_layout(database, table).await?;
-        if let TableEngine::Distributed { database: behind, table: local, .. } = &layout.engine {
-            let behind = if behind.is_empty() { database } else { behind };
-            let local = self.read_layout(behind, local).await?;
+        if let TableEngine::Distributed { database: local_database, table: local, .. } = &layout.engine {
+            let local_database = if local_database.is_empty() { database } else { local_database };
+            let local = self.read_layout(local_database, local).await?;
             if matches!(local.engine, TableEngine::MergeTree { .. }) {
                 layout.unknown.clone_from(&local.unknown);
                 layout.indexes.clone_from(&local.indexes);
@@ -288,11 +289,10 @@ impl TraceStore {
                 (layout.rows, layout.bytes) = (local.rows, local.bytes);
                 // The tables of the other servers cannot be seen, so the distributed table must declare the column, too.
                 for column in &mut layout.columns {
-                    let of_local = local.columns.iter().find(|own| own.name == column.name);
-                    column.key = column
-                        .key
-                        .take()
-                        .filter(|key| of_local.is_some_and(|of_local| of_local.key.as_ref() == Some(key)));
+                    let local_column = local.columns.iter().find(|own| own.name == column.name);
+                    column.key = column.key.take().filter(|key| {
+                        local_column.is_some_and(|local_column| local_column.key.as_ref() == Some(key))
+                    });
                 }
                 layout.local = Some(Arc::new(local));
             } else {
@@ -303,35 +303,38 @@ impl TraceStore {
     }
 
     async fn read_layout(&self, database: &str, table: &str) -> Result<Layout, StoreError> {
-        let of = |select: &str, name: &str, rest: &str| {
+        let table_statement = |select: &str, name: &str, rest: &str| {
             let mut statement = Statement::default();
             let (database, table) = (statement.string(database), statement.string(table));
             statement.push(&format!("{select} WHERE database = {database} AND {name} = {table}{rest}"));
             statement
         };
-        let tables = of(
+        let tables = table_statement(
             "SELECT engine, engine_full, sorting_key, partition_key, total_rows, total_bytes FROM system.tables",
             "name",
             "",
         );
         type TableRow = (String, String, String, String, Option<u64>, Option<u64>);
-        let columns = of(
+        let columns = table_statement(
             "SELECT name, type, default_kind, default_expression FROM system.columns",
             "table",
             " ORDER BY position",
         );
-        let indexes = of(
+        let indexes = table_statement(
             "SELECT name, type_full, expr, granularity, data_compressed_bytes FROM system.data_skipping_indices",
             "table",
             "",
         );
-        let projections =
-            of("SELECT name, type = 'Normal', sorting_key, query FROM system.projections", "table", "");
+        let projections = table_statement(
+            "SELECT name, type = 'Normal', sorting_key, query FROM system.projections",
+            "table",
+            "",
+        );
         let (tables, columns, indexes, projections) = futures::try_join!(
             self.client.rows::<TableRow>(tables),
             self.client.rows::<(String, String, String, String)>(columns),
-            self.catalogue::<(String, String, String, u64, u64)>(indexes),
-            self.catalogue::<(String, u8, Vec<String>, String)>(projections),
+            self.optional_system_rows::<(String, String, String, u64, u64)>(indexes),
+            self.optional_system_rows::<(String, u8, Vec<String>, String)>(projections),
         )?;
         let mut unknown = Vec::new();
         if indexes.is_none() {
@@ -354,7 +357,7 @@ impl TraceStore {
             })
             .collect();
         Ok(Layout {
-            engine: TableEngine::read(&engine, &full),
+            engine: TableEngine::from_system_table(&engine, &full),
             columns: with_keys(columns),
             indexes: indexes
                 .unwrap_or_default()
@@ -377,7 +380,7 @@ impl TraceStore {
                     query,
                 })
                 .collect(),
-            sorting_key: listed(&sorting_key).into_iter().map(str::to_owned).collect(),
+            sorting_key: split_list(&sorting_key).into_iter().map(str::to_owned).collect(),
             partition_key,
             rows,
             bytes,
@@ -388,7 +391,7 @@ impl TraceStore {
 
     /// Returns rows of an optional system table: `None` when the user may not read it (497), or when this version of
     /// ClickHouse lacks the table (60) or these columns (47).
-    pub(crate) async fn catalogue<T: DeserializeOwned + Send + 'static>(
+    pub(crate) async fn optional_system_rows<T: DeserializeOwned + Send + 'static>(
         &self,
         statement: Statement,
     ) -> Result<Option<Vec<T>>, StoreError> {
@@ -404,12 +407,12 @@ impl TraceStore {
 fn with_keys(columns: Vec<LayoutColumn>) -> Vec<LayoutColumn> {
     let maps: HashMap<String, ColumnType> =
         columns.iter().map(|column| (column.name.clone(), column.column_type.clone())).collect();
-    let of_form = |column: &LayoutColumn| {
+    let standard_key = |column: &LayoutColumn| {
         if column.default_kind != "MATERIALIZED" || column.type_text != KEY_COLUMN_TYPE {
             return None;
         }
-        let key = key_of(&column.default_expression)?;
+        let key = parse_key_expression(&column.default_expression)?;
         maps.get(&key.map).is_some_and(|map| can_be_key_column(map, &key.key)).then_some(key)
     };
-    columns.into_iter().map(|column| LayoutColumn { key: of_form(&column), ..column }).collect()
+    columns.into_iter().map(|column| LayoutColumn { key: standard_key(&column), ..column }).collect()
 }

@@ -71,18 +71,18 @@ use tracewarden_model::{Binding, Entropy};
 pub use binding::BindingError;
 pub use brief::SpanBrief;
 pub use cost::Cost;
-pub use ddl::{DdlAdvice, DdlKind, DdlState, DdlSuggestion, InPlace, Reads, key_column_id};
+pub use ddl::{DdlAdvice, DdlKind, DdlState, DdlSuggestion, ExistingAddition, Reads, key_column_id};
 pub use discovery::TableSummary;
 pub use display::ERROR_STATUSES;
 pub use error::StoreError;
-pub use fields::{ChangedField, NoField, PhysicalField, key_logical_types, members, physical_field};
-pub use grants::{Grant, Power};
+pub use fields::{ChangedField, FieldLookupError, PhysicalField, key_logical_types, members, physical_field};
+pub use grants::{Grant, PrivilegeKind};
 pub use impact::{
     CollateralGrouping, CollateralQuery, CollateralValues, Comparison, Difference, Impact, ImpactRequest,
     MAX_IMPACT_PREDICATES, MAX_PREDICATE_SETS, SharedValue,
 };
 pub use inspect::{EndpointInspection, ProfileLimit, StoreInspection, UserInspection};
-pub use key_columns::{Compared, not_adoptable};
+pub use key_columns::{KeyColumnComparison, adoption_error};
 pub use layout::{
     Layout, LayoutColumn, MapKey, ProjectedColumns, Projection, SkipIndex, TableEngine, can_be_key_column,
     key_column_expression,
@@ -97,7 +97,7 @@ pub use select::{KnownTrace, Position, SelectRequest, Selection};
 pub use shared_work::SharedWork;
 pub use span_identity::SpanIdentity;
 pub use stats::{Stats, StatsGroup, StatsNumbers, StatsOrder, StatsPer, StatsRequest};
-pub use suitability::Unsuitable;
+pub use suitability::Unsuitability;
 pub use summary::Summary;
 pub use table::Column;
 pub use values::{FieldValues, MAX_VALUE_BYTES, ValueCount, ValuesRequest};
@@ -129,7 +129,7 @@ pub struct StoreConfig {
 pub struct TraceStore {
     client: client::Client,
     config: Arc<StoreConfig>,
-    layouts: Arc<layout::KeptLayouts>,
+    layouts: Arc<layout::LayoutCache>,
     trace_sizes: Arc<read::TraceSizes>,
     cached_schema: Arc<select::CachedSchema>,
     verified: Arc<cluster::VerifiedClusters>,

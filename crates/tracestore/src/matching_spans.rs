@@ -1,7 +1,7 @@
 //! Which spans of one trace match which predicates: why a user may see a trace, or how close the user comes to it.
 //!
 //! Functions that return span identities take a [`Selection`], which only an access scope creates. Counts alone are available
-//! for any trace. Their caller is responsible for authorisation, as for those of [`policy_coverage`](TraceStore::recent_reach):
+//! for any trace. Their caller is responsible for authorisation, as for those of [`policy_coverage`](TraceStore::policy_coverage):
 //! `service` requests them for administrators only, not where the operator disabled samples, and only after the request is in
 //! the audit log.
 

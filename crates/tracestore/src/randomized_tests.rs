@@ -1,10 +1,10 @@
 //! Randomised model tests: compare selection and reading with a straightforward evaluation of their definitions, on small
 //! random data sets.
 
+mod brief_spans;
 mod conditions;
-mod cuts;
 mod impact;
-mod outlines;
+mod partial_pages;
 mod plans;
 mod stats;
 mod values;
@@ -26,7 +26,7 @@ use tracewarden_testkit::local_store::LocalStore;
 use tracewarden_testkit::policies::{COLUMNS, Generator, literals};
 use tracewarden_testkit::progress::Progress;
 
-use self::conditions::{matches, raw, some_condition, some_text};
+use self::conditions::{field_value, matches, random_condition, random_text};
 use crate::differential::{connect, execute, hex_literal};
 use crate::distributed::{Storage, shards};
 use crate::{SelectRequest, TraceStore};
@@ -67,13 +67,13 @@ impl StoredSpan {
 
 /// Columns and types of a table.
 #[derive(Debug, Clone, Copy)]
-struct Shape {
+struct TableShape {
     /// The columns that are not structural.
     columns: literals::Columns<'static>,
     timestamp: &'static str,
     nanos_per_tick: i64,
     /// The first and the last tick of the type.
-    ends: [i64; 2],
+    tick_range: [i64; 2],
     trace_id: &'static str,
 }
 
@@ -105,8 +105,8 @@ const INDEXES: [(&str, &str); 9] = [
     ("Timestamp", "minmax"),
 ];
 
-struct World {
-    shape: Shape,
+struct DataSet {
+    shape: TableShape,
     spans: Vec<StoredSpan>,
     index: Option<Index>,
 }
@@ -117,10 +117,10 @@ struct Index {
     /// Bounds in whole seconds, for the traces in the index.
     seconds: BTreeMap<Vec<u8>, (i64, i64)>,
     /// Offset in nanoseconds of the bounds, for an index that is finer than the exporter's, whose bounds are `DateTime`.
-    finer: Option<i64>,
+    offset_nanos: Option<i64>,
 }
 
-fn model(shape: Shape) -> AccessModel {
+fn model(shape: TableShape) -> AccessModel {
     let mut model = Generator::model();
     let number = |field: FieldRef, column_type: &str| MarkedField {
         source: if field.map.is_some() { FieldSource::MapKey } else { FieldSource::Column },
@@ -164,15 +164,15 @@ fn binding(index: bool) -> Binding {
     }
 }
 
-fn make_world(
+fn make_data_set(
     random: &mut ChaCha8Rng,
     generator: &mut Generator,
     columns: literals::Columns<'static>,
-) -> World {
-    let (timestamp, nanos_per_tick, ends) =
+) -> DataSet {
+    let (timestamp, nanos_per_tick, tick_range) =
         if random.random_bool(0.4) { TIMESTAMPS[0] } else { *TIMESTAMPS.choose(random).unwrap() };
     let trace_id = if random.random_bool(0.6) { "String" } else { *TRACE_IDS.choose(random).unwrap() };
-    let shape = Shape { columns, timestamp, nanos_per_tick, ends, trace_id };
+    let shape = TableShape { columns, timestamp, nanos_per_tick, tick_range, trace_id };
     let mut spans = Vec::new();
     for trace in 0..random.random_range(1..40) {
         let id: Vec<u8> = match random.random_range(0..40) {
@@ -228,14 +228,15 @@ fn make_world(
                 *end = random.random_range(*start..=*end);
             }
         }
-        let finer = random.random_bool(0.3).then(|| *[0, 1, SECOND / 3, SECOND - 1].choose(random).unwrap());
-        Index { seconds: bounds, finer }
+        let offset_nanos =
+            random.random_bool(0.3).then(|| *[0, 1, SECOND / 3, SECOND - 1].choose(random).unwrap());
+        Index { seconds: bounds, offset_nanos }
     });
-    World { shape, spans, index }
+    DataSet { shape, spans, index }
 }
 
 /// Returns the statement that inserts spans.
-fn insertion(rows_of: &str, shape: Shape, spans: &[StoredSpan]) -> String {
+fn insert_statement(insert_table: &str, shape: TableShape, spans: &[StoredSpan]) -> String {
     let names: Vec<String> = shape.columns.iter().map(|(name, _)| format!("`{name}`")).collect();
     let row = |span: &StoredSpan| {
         // In `VALUES`, integers are ticks.
@@ -248,24 +249,25 @@ fn insertion(rows_of: &str, shape: Shape, spans: &[StoredSpan]) -> String {
     };
     let (names, rows) = (names.join(", "), spans.iter().map(row).collect::<Vec<_>>().join(", "));
     format!(
-        "INSERT INTO {rows_of} (Timestamp, TraceId, SpanId, ParentSpanId, StatusCode, Duration, {names}) VALUES {rows}"
+        "INSERT INTO {insert_table} (Timestamp, TraceId, SpanId, ParentSpanId, StatusCode, Duration, {names}) VALUES {rows}"
     )
 }
 
 /// Creates the tables of a data set, and returns the one to insert spans into.
-async fn load(local: &LocalStore, storage: Storage, world: &World) -> String {
+async fn load(local: &LocalStore, storage: Storage, data_set: &DataSet) -> String {
     let definitions = format!(
         "Timestamp {}, TraceId {}, SpanId String, ParentSpanId String, StatusCode LowCardinality(String), \
          Duration UInt64, {}, `select` UInt8 DEFAULT 1, derived String MATERIALIZED 'd', aliased String ALIAS 'a'",
-        world.shape.timestamp,
-        world.shape.trace_id,
-        literals::definitions(world.shape.columns)
+        data_set.shape.timestamp,
+        data_set.shape.trace_id,
+        literals::definitions(data_set.shape.columns)
     );
     // Small granules, so that indexes can exclude some of few spans.
     let order = "(ServiceName, Timestamp) SETTINGS index_granularity = 4";
-    let rows_of = storage.create(local, "spans", &definitions, order, "(SpanId, ifNull(TraceId, ''))").await;
+    let insert_table =
+        storage.create(local, "spans", &definitions, order, "(SpanId, ifNull(TraceId, ''))").await;
     // For half of the data sets, without drawing another random number.
-    if world.spans.len().is_multiple_of(2) {
+    if data_set.spans.len().is_multiple_of(2) {
         let indexes: Vec<String> = INDEXES
             .iter()
             .enumerate()
@@ -273,22 +275,22 @@ async fn load(local: &LocalStore, storage: Storage, world: &World) -> String {
                 format!("ADD INDEX idx_{number} {expression} TYPE {kind} GRANULARITY 1")
             })
             .collect();
-        execute(local, format!("ALTER TABLE {rows_of} {}", indexes.join(", "))).await;
+        execute(local, format!("ALTER TABLE {insert_table} {}", indexes.join(", "))).await;
     }
-    execute(local, insertion(&rows_of, world.shape, &world.spans)).await;
+    execute(local, insert_statement(&insert_table, data_set.shape, &data_set.spans)).await;
     // Outside all requested windows.
-    let [first, last] = world.shape.ends;
+    let [first, last] = data_set.shape.tick_range;
     let far = format!(
-        "INSERT INTO {rows_of} (Timestamp, TraceId, SpanId) VALUES ({first}, 'far', '1'), ({last}, 'far', '2')"
+        "INSERT INTO {insert_table} (Timestamp, TraceId, SpanId) VALUES ({first}, 'far', '1'), ({last}, 'far', '2')"
     );
     execute(local, far).await;
-    if let Some(index) = &world.index {
-        let kind = if index.finer.is_some() { "DateTime64(9)" } else { "DateTime" };
+    if let Some(index) = &data_set.index {
+        let kind = if index.offset_nanos.is_some() { "DateTime64(9)" } else { "DateTime" };
         let definitions = format!("TraceId String, Start {kind}, End {kind}");
-        let rows_of =
+        let insert_table =
             storage.create(local, "spans_trace_id_ts", &definitions, "TraceId", "(Start, TraceId)").await;
         // In `VALUES`, integers are ticks.
-        let time = |second: i64| index.finer.map_or(second, |nanos| second * SECOND + nanos);
+        let time = |second: i64| index.offset_nanos.map_or(second, |nanos| second * SECOND + nanos);
         let rows: Vec<String> = index
             .seconds
             .iter()
@@ -299,11 +301,14 @@ async fn load(local: &LocalStore, storage: Storage, world: &World) -> String {
             })
             .collect();
         if !rows.is_empty() {
-            execute(local, format!("INSERT INTO {rows_of} (TraceId, Start, End) VALUES {}", rows.join(", ")))
-                .await;
+            execute(
+                local,
+                format!("INSERT INTO {insert_table} (TraceId, Start, End) VALUES {}", rows.join(", ")),
+            )
+            .await;
         }
     }
-    rows_of
+    insert_table
 }
 
 /// Results of a caller's policies for each span of a data set.
@@ -315,7 +320,7 @@ struct Verdicts {
 }
 
 impl Verdicts {
-    fn of(policies: &[String], key_constraint: Option<&str>, caller: &Caller, spans: &[Span]) -> Self {
+    fn evaluate(policies: &[String], key_constraint: Option<&str>, caller: &Caller, spans: &[Span]) -> Self {
         let satisfied = |expression: &str| -> Vec<bool> {
             let outcomes = evaluate(expression, &Generator::model(), caller, spans).unwrap();
             outcomes.into_iter().map(|outcome| outcome == Outcome::True).collect()
@@ -330,7 +335,7 @@ impl Verdicts {
     }
 
     /// Whether a trace with these spans is accessible.
-    fn open(&self, spans: &[usize]) -> bool {
+    fn is_accessible(&self, spans: &[usize]) -> bool {
         spans.iter().any(|at| self.granted[*at])
             && self.within.as_ref().is_none_or(|within| spans.iter().any(|at| within[*at]))
     }
@@ -338,27 +343,27 @@ impl Verdicts {
 
 /// How often the API key's constraint made a difference.
 #[derive(Debug, Default)]
-struct Restricted {
+struct KeyConstraintCounts {
     /// The policies grant access to the trace, and the constraint denies it.
-    closed: usize,
+    denied: usize,
     /// The trace is accessible, and no single span satisfies both.
     by_another_span: usize,
 }
 
-impl Restricted {
-    fn count(&mut self, verdicts: &Verdicts, spans: &[usize], open: bool) {
+impl KeyConstraintCounts {
+    fn count(&mut self, verdicts: &Verdicts, spans: &[usize], is_accessible: bool) {
         let Some(within) = &verdicts.within else { return };
         let granted = spans.iter().any(|at| verdicts.granted[*at]);
         let both = spans.iter().any(|at| verdicts.granted[*at] && within[*at]);
-        self.closed += usize::from(granted && !open);
-        self.by_another_span += usize::from(open && !both);
+        self.denied += usize::from(granted && !is_accessible);
+        self.by_another_span += usize::from(is_accessible && !both);
     }
 }
 
 /// Returns the ids of all traces that the definitions select, in order.
-fn expected(world: &World, verdicts: &Verdicts, filter: &Filter, window: Window) -> Vec<String> {
+fn expected(data_set: &DataSet, verdicts: &Verdicts, filter: &Filter, window: Window) -> Vec<String> {
     let mut traces: BTreeMap<&[u8], Vec<usize>> = BTreeMap::new();
-    for (at, span) in world.spans.iter().enumerate() {
+    for (at, span) in data_set.spans.iter().enumerate() {
         traces.entry(&span.trace).or_default().push(at);
     }
     let (from, to) = (window.from().as_nanos(), window.to().as_nanos());
@@ -368,25 +373,25 @@ fn expected(world: &World, verdicts: &Verdicts, filter: &Filter, window: Window)
         if id.bytes().all(|byte| byte == b'0') {
             continue;
         }
-        let (low, high) = impact::bounds(world, trace, window);
+        let (low, high) = impact::bounds(data_set, trace, window);
         let seen: Vec<usize> =
-            spans.into_iter().filter(|at| (low..high).contains(&world.spans[*at].at)).collect();
-        let inside = |at: &&usize| (from..to).contains(&world.spans[**at].at);
+            spans.into_iter().filter(|at| (low..high).contains(&data_set.spans[*at].at)).collect();
+        let inside = |at: &&usize| (from..to).contains(&data_set.spans[**at].at);
         let newest = |chosen: &dyn Fn(usize) -> bool| {
-            seen.iter().filter(inside).filter(|at| chosen(**at)).map(|at| world.spans[*at].at).max()
+            seen.iter().filter(inside).filter(|at| chosen(**at)).map(|at| data_set.spans[*at].at).max()
         };
         let any_match = |at: usize| {
             if filter.conditions.is_empty() {
                 verdicts.granted[at]
             } else {
-                filter.conditions.iter().any(|condition| matches(&world.spans[at], condition))
+                filter.conditions.iter().any(|condition| matches(&data_set.spans[at], condition))
             }
         };
-        let authorised = verdicts.open(&seen);
+        let authorised = verdicts.is_accessible(&seen);
         let all_match = filter
             .conditions
             .iter()
-            .all(|condition| seen.iter().any(|at| matches(&world.spans[*at], condition)));
+            .all(|condition| seen.iter().any(|at| matches(&data_set.spans[*at], condition)));
         let Some(latest) = newest(&|_| true) else { continue };
         if authorised && all_match {
             let key = match newest(&any_match) {
@@ -408,7 +413,7 @@ struct Query<'a> {
 }
 
 /// Reads all pages of a query.
-async fn pages(store: &TraceStore, world: &World, query: &Query<'_>, limit: u32) -> Vec<String> {
+async fn pages(store: &TraceStore, data_set: &DataSet, query: &Query<'_>, limit: u32) -> Vec<String> {
     let mut ids = Vec::new();
     let mut after = None;
     loop {
@@ -435,7 +440,7 @@ async fn pages(store: &TraceStore, world: &World, query: &Query<'_>, limit: u32)
         let whole: Vec<(String, i64, String)> = page
             .trace_ids()
             .flat_map(|id| {
-                let mut spans: Vec<_> = world
+                let mut spans: Vec<_> = data_set
                     .spans
                     .iter()
                     .filter(|span| span.trace == id.as_bytes())
@@ -446,11 +451,11 @@ async fn pages(store: &TraceStore, world: &World, query: &Query<'_>, limit: u32)
             })
             .collect();
         assert_eq!(read, whole, "a page is not whole");
-        outlines::first_trace(store, world, binding, &page, &lines).await;
+        brief_spans::check_first_trace(store, data_set, binding, &page, &lines).await;
         let summaries = store.summarise(binding, &page, filter).await.unwrap();
         assert_eq!(summaries.len(), page.len());
         for (summary, id) in summaries.iter().zip(page.trace_ids()) {
-            let spans: Vec<_> = world.spans.iter().filter(|span| span.trace == id.as_bytes()).collect();
+            let spans: Vec<_> = data_set.spans.iter().filter(|span| span.trace == id.as_bytes()).collect();
             assert_eq!((summary.trace_id.as_str(), summary.span_count), (id, spans.len() as u64));
             let errors = spans.iter().filter(|span| span.failed()).count();
             assert_eq!(summary.error_count, Some(errors as u64));
@@ -482,50 +487,50 @@ async fn pages(store: &TraceStore, world: &World, query: &Query<'_>, limit: u32)
 #[tokio::test]
 async fn selection_follows_its_definitions() {
     let local = LocalStore::start().unwrap();
-    follow_the_definitions(&local, Storage::OneTable, 5).await;
+    check_selection(&local, Storage::OneTable, 5).await;
 }
 
 #[tokio::test]
 async fn selection_follows_its_definitions_across_shards() {
-    follow_the_definitions(&shards(), Storage::Shards, 2).await;
+    check_selection(&shards(), Storage::Shards, 2).await;
 }
 
 /// Selects, reads, summarises and finds traces in this number of data sets, unless the environment sets another one.
-async fn follow_the_definitions(local: &LocalStore, storage: Storage, worlds: usize) {
+async fn check_selection(local: &LocalStore, storage: Storage, data_sets: usize) {
     let seed =
         std::env::var("TRACEWARDEN_TEST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(20_261_121);
-    let worlds =
-        std::env::var("TRACEWARDEN_TEST_WORLDS").ok().and_then(|text| text.parse().ok()).unwrap_or(worlds);
-    println!("seed {seed}, {worlds} worlds");
+    let data_sets =
+        std::env::var("TRACEWARDEN_TEST_WORLDS").ok().and_then(|text| text.parse().ok()).unwrap_or(data_sets);
+    println!("seed {seed}, {data_sets} worlds");
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let mut generator = Generator::new(seed);
     let store = connect(local);
     let mut selected = 0;
-    let mut seen = Restricted::default();
-    let mut tried = plans::Tried::default();
-    let mut counted = stats::Counted::new(seed);
-    let mut changes = impact::Changes::new(seed);
-    let mut listed = values::Listed::new(seed);
-    let progress = Progress::of(worlds, "worlds");
-    for world_number in 0..worlds * 8 {
-        progress.at(world_number);
+    let mut seen = KeyConstraintCounts::default();
+    let mut plan_coverage = plans::PlanCoverage::default();
+    let mut stats_coverage = stats::StatsCoverage::new(seed);
+    let mut impact_coverage = impact::ImpactCoverage::new(seed);
+    let mut values_coverage = values::ValuesCoverage::new(seed);
+    let progress = Progress::of(data_sets, "worlds");
+    for data_set_number in 0..data_sets * 8 {
+        progress.at(data_set_number);
         // A few data sets may be too empty to prove anything; with some more, enough is seen.
-        let shown = selected > worlds * 5
-            && seen.closed > worlds
-            && seen.by_another_span > worlds / 4
-            && tried.least() > worlds / 2
-            && counted.enough(worlds)
-            && listed.enough(worlds)
-            && changes.enough(worlds);
-        if world_number >= worlds && shown {
+        let sufficient = selected > data_sets * 5
+            && seen.denied > data_sets
+            && seen.by_another_span > data_sets / 4
+            && plan_coverage.least() > data_sets / 2
+            && stats_coverage.is_sufficient(data_sets)
+            && values_coverage.is_sufficient(data_sets)
+            && impact_coverage.is_sufficient(data_sets);
+        if data_set_number >= data_sets && sufficient {
             break;
         }
-        let world = make_world(&mut random, &mut generator, COLUMNS);
-        load(local, storage, &world).await;
-        let binding = binding(world.index.is_some());
-        let model = model(world.shape);
-        stats::numbers_of_everything(&store, &world, &binding, &model, &mut counted).await;
-        impact::of_changes(&store, &world, &binding, &model, &mut changes).await;
+        let data_set = make_data_set(&mut random, &mut generator, COLUMNS);
+        load(local, storage, &data_set).await;
+        let binding = binding(data_set.index.is_some());
+        let model = model(data_set.shape);
+        stats::check_all_traces(&store, &data_set, &binding, &model, &mut stats_coverage).await;
+        impact::check_changes(&store, &data_set, &binding, &model, &mut impact_coverage).await;
         for _ in 0..8 {
             let caller: Caller = generator.caller();
             let expressions: Vec<String> =
@@ -533,62 +538,68 @@ async fn follow_the_definitions(local: &LocalStore, storage: Storage, worlds: us
             let policies =
                 expressions.iter().map(|expression| RolePolicy { role: "r", title: "t", expression });
             // Two expressions, since most traces satisfy few conditions.
-            let restricting = random
+            let constraint_text = random
                 .random_bool(0.4)
                 .then(|| format!("({}) || ({})", generator.expression(), generator.expression()));
-            let key_constraint = restricting
+            let key_constraint = constraint_text
                 .as_deref()
                 .map(|expression| KeyConstraint { expression, knows_policy_fields: true });
             let scope =
                 authorise(policies, key_constraint, &caller, &model, &CompiledPolicies::new()).unwrap();
-            let spans: Vec<Span> = world.spans.iter().map(|span| span.values.clone()).collect();
-            let verdicts = Verdicts::of(&expressions, restricting.as_deref(), &caller, &spans);
+            let spans: Vec<Span> = data_set.spans.iter().map(|span| span.values.clone()).collect();
+            let verdicts = Verdicts::evaluate(&expressions, constraint_text.as_deref(), &caller, &spans);
             let conditions =
-                (0..random.random_range(0..3)).map(|_| some_condition(&mut random, &model)).collect();
+                (0..random.random_range(0..3)).map(|_| random_condition(&mut random, &model)).collect();
             let filter = Filter { conditions };
             let from = NOON + random.random_range(-4..4) * HOUR / 2 + random.random_range(-1..=1);
             let length = *[1, SECOND, HOUR, 24 * HOUR].choose(&mut random).unwrap();
             let window =
                 Window::new(Timestamp::from_nanos(from), Timestamp::from_nanos(from + length)).unwrap();
-            let expected = expected(&world, &verdicts, &filter, window);
+            let expected = expected(&data_set, &verdicts, &filter, window);
             let query = Query { binding: &binding, scope: &scope, filter: &filter, window };
             for limit in [3, 200] {
-                let found = pages(&store, &world, &query, limit).await;
+                let found = pages(&store, &data_set, &query, limit).await;
                 assert_eq!(
                     found, expected,
-                    "world {world_number}, {:?}, {window:?}, {filter:?}, {expressions:?} within {restricting:?}",
-                    world.shape
+                    "world {data_set_number}, {:?}, {window:?}, {filter:?}, {expressions:?} within {constraint_text:?}",
+                    data_set.shape
                 );
             }
-            cuts::go_on(&store, &query, &expected).await;
-            plans::every_plan(&store, &query, &expected, &mut random, &mut tried).await;
-            stats::numbers_of(&store, &world, &query, &expected, &model, &mut counted).await;
-            values::of_fields(&store, &world, &query, &expected, &model, &mut listed).await;
+            partial_pages::check_partial_pages(&store, &query, &expected).await;
+            plans::check_plans(&store, &query, &expected, &mut random, &mut plan_coverage).await;
+            stats::check_query(&store, &data_set, &query, &expected, &model, &mut stats_coverage).await;
+            values::check_fields(&store, &data_set, &query, &expected, &model, &mut values_coverage).await;
             selected += expected.len();
             let mut traces: BTreeMap<&[u8], Vec<usize>> = BTreeMap::new();
-            for (at, span) in world.spans.iter().enumerate() {
+            for (at, span) in data_set.spans.iter().enumerate() {
                 traces.entry(&span.trace).or_default().push(at);
             }
             // The traces that the policies grant access to, where the constraint still decides, and a few others.
-            let (granted, closed): (Vec<_>, Vec<_>) =
+            let (granted, denied): (Vec<_>, Vec<_>) =
                 traces.into_iter().partition(|(_, spans)| spans.iter().any(|at| verdicts.granted[*at]));
-            for (id, spans) in granted.into_iter().chain(closed.into_iter().take(4)) {
+            for (id, spans) in granted.into_iter().chain(denied.into_iter().take(4)) {
                 let Ok(id) = std::str::from_utf8(id) else { continue };
-                let open = !id.bytes().all(|byte| byte == b'0') && verdicts.open(&spans);
+                let is_accessible = !id.bytes().all(|byte| byte == b'0') && verdicts.is_accessible(&spans);
                 let found = store.find(&binding, &scope, id).await.unwrap();
-                assert_eq!(found.is_some(), open, "{id:?} {expressions:?} within {restricting:?}");
-                seen.count(&verdicts, &spans, open);
+                assert_eq!(
+                    found.is_some(),
+                    is_accessible,
+                    "{id:?} {expressions:?} within {constraint_text:?}"
+                );
+                seen.count(&verdicts, &spans, is_accessible);
             }
         }
     }
-    println!("{selected} traces selected, {seen:?}, {tried:?}, {counted:?}, {listed:?}");
-    changes.conclude(worlds);
-    assert!(counted.enough(worlds), "hardly any groups: {counted:?}");
-    assert!(listed.enough(worlds), "hardly any values: {listed:?}");
-    assert!(tried.least() > worlds / 2, "a plan found hardly any trace: {tried:?}");
-    assert!(selected > worlds * 5, "the data sets are too sparse to test anything");
+    println!(
+        "{selected} traces selected, {seen:?}, {plan_coverage:?}, {stats_coverage:?}, {values_coverage:?}"
+    );
+    impact_coverage.assert_sufficient(data_sets);
+    assert!(stats_coverage.is_sufficient(data_sets), "hardly any groups: {stats_coverage:?}");
+    assert!(values_coverage.is_sufficient(data_sets), "hardly any values: {values_coverage:?}");
+    assert!(plan_coverage.least() > data_sets / 2, "a plan found hardly any trace: {plan_coverage:?}");
+    assert!(selected > data_sets * 5, "the data sets are too sparse to test anything");
     assert!(
-        seen.closed > worlds && seen.by_another_span > worlds / 4,
+        seen.denied > data_sets && seen.by_another_span > data_sets / 4,
         "key constraints were hardly tested: {seen:?}"
     );
 }

@@ -9,7 +9,7 @@ use tracewarden_testkit::policies::{COLUMNS, Generator, literals};
 use crate::TraceStore;
 use crate::differential::connect_at;
 use crate::exact_numbers::compare_all;
-use crate::exhaustive::{caller, conditions, policies, spans, stored};
+use crate::exhaustive::{caller, conditions, policies, spans, stored_value};
 use crate::filter_reference::matches;
 use crate::predicate_sql::render;
 use crate::sql::Statement;
@@ -63,7 +63,7 @@ async fn paths_of_json_are_read_on_a_real_server() {
         assert_eq!(rows.len(), spans.len());
         for (span, (row,)) in spans.iter().zip(rows) {
             for (condition, found) in part.iter().zip(row) {
-                let value = stored(&condition.field, span);
+                let value = stored_value(&condition.field, span);
                 let expected = matches(value.as_ref(), condition);
                 assert_eq!(found == 1, expected, "{condition:?}\n{value:?}");
                 cells += 1;

@@ -14,29 +14,29 @@ use crate::table::Column;
 use crate::{StoreError, TraceStore};
 
 /// Maximum number of sampled columns.
-const COLUMNS: usize = 30;
+const MAX_COLUMNS: usize = 30;
 /// Time limit of each statement in seconds; there are at most three statements for a column.
-const SECONDS: u32 = 5;
+const TIMEOUT_SECONDS: u32 = 5;
 /// Maximum number of sampled rows of a map column.
-const ROWS: u32 = 20_000;
+const MAX_ROWS: u32 = 20_000;
 /// Maximum number of sampled documents of a JSON column.
-const DOCUMENTS: u32 = 5_000;
+const MAX_DOCUMENTS: u32 = 5_000;
 /// Maximum number of documents that are searched for examples.
-const EXAMPLE_DOCUMENTS: u32 = 1_000;
+const MAX_EXAMPLE_DOCUMENTS: u32 = 1_000;
 /// Maximum number of keys or paths that are read from one row.
-const KEYS_OF_ROW: u32 = 1_000;
+const MAX_KEYS_PER_ROW: u32 = 1_000;
 /// Maximum number of keys or paths that are reported for each column.
-const KEYS: u32 = 500;
+const MAX_KEYS: u32 = 500;
 /// Maximum number of paths for which examples are read.
 const PATHS_WITH_EXAMPLES: usize = 100;
 /// Maximum size of a key or path that is reported, in bytes.
-const KEY_BYTES: u32 = 2_048;
+const MAX_KEY_BYTES: u32 = 2_048;
 /// Maximum number of examples of each key or path.
-const EXAMPLES: u32 = 3;
+const MAX_EXAMPLES: u32 = 3;
 /// Maximum length of an example value, in characters.
-const EXAMPLE_LENGTH: u32 = 80;
+const MAX_EXAMPLE_LENGTH: u32 = 80;
 /// Maximum number of types that are reported for each path.
-const TYPES: u32 = 8;
+const MAX_TYPES: u32 = 8;
 
 /// The sample of a map or JSON column.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,7 +67,7 @@ pub struct SampledKey {
 }
 
 /// The table that is sampled.
-struct Source<'a> {
+struct SampleSource<'a> {
     client: Client,
     columns: &'a [Column],
     /// The table's quoted name, and the condition for its newest rows.
@@ -88,23 +88,23 @@ impl TraceStore {
         timestamp: Option<&str>,
     ) -> Result<Vec<SampledColumn>, StoreError> {
         let name = quote_table(database, table);
-        let client = self.client.within(Bounds { seconds: SECONDS, rows: 0 });
+        let client = self.client.within(Bounds { seconds: TIMEOUT_SECONDS, rows: 0 });
         let recent = match timestamp {
             None => String::new(),
             Some(column) => newest_hour(&client, &name, &quote(column)).await,
         };
-        let source = Source { client, columns, from: format!("{name}{recent}") };
+        let source = SampleSource { client, columns, from: format!("{name}{recent}") };
         let sampled = columns.iter().filter(|column| {
             matches!(column.column_type, ColumnType::Json { .. })
                 || !column.column_type.map_key_logical_types().is_empty()
         });
         let mut found = Vec::new();
-        for column in sampled.take(COLUMNS) {
-            let in_it = match column.column_type {
+        for column in sampled.take(MAX_COLUMNS) {
+            let result = match column.column_type {
                 ColumnType::Json { .. } => source.paths(column).await,
                 _ => source.keys(column).await,
             };
-            found.push(match in_it {
+            found.push(match result {
                 Ok((sampled_rows, keys)) => {
                     SampledColumn { column: column.name.clone(), sampled_rows, keys, gave_up: false }
                 }
@@ -127,8 +127,8 @@ impl TraceStore {
 /// otherwise be the whole sample.
 async fn newest_hour(client: &Client, table: &str, timestamp: &str) -> String {
     const SOON: &str = "now() + INTERVAL 1 HOUR";
-    let ask = format!("SELECT max({timestamp}) > {SOON} AND min({timestamp}) <= {SOON} FROM {table}");
-    let is_ahead: Result<Vec<(u8,)>, StoreError> = client.rows(Statement::new(&ask)).await;
+    let statement = format!("SELECT max({timestamp}) > {SOON} AND min({timestamp}) <= {SOON} FROM {table}");
+    let is_ahead: Result<Vec<(u8,)>, StoreError> = client.rows(Statement::new(&statement)).await;
     // If this fails, the statement that reads the keys fails as well, and reports it.
     if matches!(is_ahead.as_deref(), Ok([(1,)])) {
         let past = format!("{timestamp} <= {SOON}");
@@ -140,7 +140,7 @@ async fn newest_hour(client: &Client, table: &str, timestamp: &str) -> String {
     }
 }
 
-impl Source<'_> {
+impl SampleSource<'_> {
     fn statement(&self) -> Statement {
         Statement::over(self.columns.iter().map(|column| column.name.as_str()))
     }
@@ -158,50 +158,51 @@ impl Source<'_> {
         let statement = self.statement();
         let [sampled, key, value, found] =
             ["sampled", "key", "value", "found"].map(|name| statement.own(name));
-        let sample = format!("(SELECT {} AS {sampled} FROM {} LIMIT {ROWS})", quote(&column.name), self.from);
+        let sample =
+            format!("(SELECT {} AS {sampled} FROM {} LIMIT {MAX_ROWS})", quote(&column.name), self.from);
         let counted: Vec<(u64,)> =
             self.rows(statement.clone(), &format!("SELECT count() FROM {sample}")).await?;
         let text = format!(
-            "SELECT toString({key}), count() AS {found}, arraySort(groupUniqArray({EXAMPLES})(\
-             substringUTF8(ifNull(toString({value}), ''), 1, {EXAMPLE_LENGTH}))) \
+            "SELECT toString({key}), count() AS {found}, arraySort(groupUniqArray({MAX_EXAMPLES})(\
+             substringUTF8(ifNull(toString({value}), ''), 1, {MAX_EXAMPLE_LENGTH}))) \
              FROM (SELECT {key}, {value} FROM {sample} ARRAY JOIN \
-             arraySlice(mapKeys({sampled}), 1, {KEYS_OF_ROW}) AS {key}, \
-             arraySlice(mapValues({sampled}), 1, {KEYS_OF_ROW}) AS {value}) \
-             WHERE isValidUTF8({key}) AND length({key}) <= {KEY_BYTES} \
-             GROUP BY {key} ORDER BY {found} DESC, {key} LIMIT {KEYS}"
+             arraySlice(mapKeys({sampled}), 1, {MAX_KEYS_PER_ROW}) AS {key}, \
+             arraySlice(mapValues({sampled}), 1, {MAX_KEYS_PER_ROW}) AS {value}) \
+             WHERE isValidUTF8({key}) AND length({key}) <= {MAX_KEY_BYTES} \
+             GROUP BY {key} ORDER BY {found} DESC, {key} LIMIT {MAX_KEYS}"
         );
         let rows: Vec<(String, u64, Vec<String>)> = self.rows(statement, &text).await?;
-        let of_map = |(name, rows, examples): (String, u64, Vec<String>)| {
+        let map_key = |(name, rows, examples): (String, u64, Vec<String>)| {
             let types = column.column_type.map_value().map(ToString::to_string).into_iter().collect();
             let logical_types = column.column_type.map_key_logical_types().to_vec();
             SampledKey { name, rows, types, logical_types, examples }
         };
-        Ok((counted.first().map_or(0, |(rows,)| *rows), rows.into_iter().map(of_map).collect()))
+        Ok((counted.first().map_or(0, |(rows,)| *rows), rows.into_iter().map(map_key).collect()))
     }
 
     async fn paths(&self, column: &Column) -> Result<(u64, Vec<SampledKey>), StoreError> {
         let statement = self.statement();
         let [sampled, pair, found] = ["sampled", "pair", "found"].map(|name| statement.own(name));
         let sample =
-            format!("(SELECT {} AS {sampled} FROM {} LIMIT {DOCUMENTS})", quote(&column.name), self.from);
+            format!("(SELECT {} AS {sampled} FROM {} LIMIT {MAX_DOCUMENTS})", quote(&column.name), self.from);
         let counted: Vec<(u64,)> =
             self.rows(statement.clone(), &format!("SELECT count() FROM {sample}")).await?;
         let text = format!(
-            "SELECT {pair}.1, count() AS {found}, arraySort(groupUniqArray({TYPES})({pair}.2)) \
+            "SELECT {pair}.1, count() AS {found}, arraySort(groupUniqArray({MAX_TYPES})({pair}.2)) \
              FROM {sample} ARRAY JOIN arraySlice(CAST(JSONAllPathsWithTypes({sampled}), \
-             'Array(Tuple(String, String))'), 1, {KEYS_OF_ROW}) AS {pair} \
-             WHERE isValidUTF8({pair}.1) AND length({pair}.1) <= {KEY_BYTES} \
-             GROUP BY {pair}.1 ORDER BY {found} DESC, {pair}.1 LIMIT {KEYS}"
+             'Array(Tuple(String, String))'), 1, {MAX_KEYS_PER_ROW}) AS {pair} \
+             WHERE isValidUTF8({pair}.1) AND length({pair}.1) <= {MAX_KEY_BYTES} \
+             GROUP BY {pair}.1 ORDER BY {found} DESC, {pair}.1 LIMIT {MAX_KEYS}"
         );
         let rows: Vec<(String, u64, Vec<String>)> = self.rows(statement, &text).await?;
-        let of_json = |(name, rows, types): (String, u64, Vec<String>)| {
+        let json_key = |(name, rows, types): (String, u64, Vec<String>)| {
             let mut logical_types = physical_field(&FieldRef::key(&column.name, &name), self.columns)
                 .map_or(Vec::new(), |physical| physical.logical_types.to_vec());
-            let seen: Vec<LogicalType> = types.iter().filter_map(|text| natural(text)).collect();
-            logical_types.sort_by_key(|logical| !seen.contains(logical));
+            let observed: Vec<LogicalType> = types.iter().filter_map(|text| natural_type(text)).collect();
+            logical_types.sort_by_key(|logical| !observed.contains(logical));
             SampledKey { name, rows, types, logical_types, examples: Vec::new() }
         };
-        let mut keys: Vec<SampledKey> = rows.into_iter().map(of_json).collect();
+        let mut keys: Vec<SampledKey> = rows.into_iter().map(json_key).collect();
         self.add_examples(column, &mut keys).await?;
         Ok((counted.first().map_or(0, |(rows,)| *rows), keys))
     }
@@ -220,13 +221,13 @@ impl Source<'_> {
         let read: Vec<String> = read.collect();
         let examples = own.iter().map(|own| {
             format!(
-                "arraySort(groupUniqArrayIf({EXAMPLES})(\
-                 substringUTF8(assumeNotNull(toString({own})), 1, {EXAMPLE_LENGTH}), isNotNull({own})))"
+                "arraySort(groupUniqArrayIf({MAX_EXAMPLES})(\
+                 substringUTF8(assumeNotNull(toString({own})), 1, {MAX_EXAMPLE_LENGTH}), isNotNull({own})))"
             )
         });
         let examples: Vec<String> = examples.collect();
         let text = format!(
-            "SELECT [{}] FROM (SELECT {} FROM {} LIMIT {EXAMPLE_DOCUMENTS})",
+            "SELECT [{}] FROM (SELECT {} FROM {} LIMIT {MAX_EXAMPLE_DOCUMENTS})",
             examples.join(", "),
             read.join(", "),
             self.from
@@ -245,7 +246,7 @@ impl Source<'_> {
 }
 
 /// Returns the logical type that fits a JSON value of this type.
-fn natural(type_text: &str) -> Option<LogicalType> {
+fn natural_type(type_text: &str) -> Option<LogicalType> {
     match ColumnType::parse(type_text) {
         ColumnType::Array(inner) if inner.is_string() => Some(LogicalType::StringArray),
         other => other.logical_types().first().copied(),

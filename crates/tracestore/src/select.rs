@@ -235,7 +235,7 @@ impl TraceStore {
             None => (self.columns(&binding.database, &binding.table).await?, None),
             Some(name) => {
                 let [columns, index] = self.columns_of(&binding.database, [&binding.table, name]).await?;
-                (columns, TraceIndex::of(&index, &binding.database, name))
+                (columns, TraceIndex::from_columns(&index, &binding.database, name))
             }
         };
         let tables = Tables { columns: columns.into(), index };
@@ -297,7 +297,7 @@ impl TraceStore {
     ) -> Result<Option<TraceIndex>, StoreError> {
         let Some(name) = &binding.trace_index else { return Ok(None) };
         let columns = self.columns(&binding.database, name).await?;
-        Ok(TraceIndex::of(&columns, &binding.database, name))
+        Ok(TraceIndex::from_columns(&columns, &binding.database, name))
     }
 
     /// Prepares a search of a table, with this trace index.

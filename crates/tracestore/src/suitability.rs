@@ -4,11 +4,11 @@ use crate::sql::Statement;
 use crate::{StoreError, TraceStore};
 
 /// Engines that return each row once: reading a table removes rows that are meant for its materialized view.
-const QUEUES: [&str; 6] = ["Kafka", "RabbitMQ", "NATS", "S3Queue", "AzureQueue", "FileLog"];
+const QUEUE_ENGINES: [&str; 6] = ["Kafka", "RabbitMQ", "NATS", "S3Queue", "AzureQueue", "FileLog"];
 
 /// Why a table is not proposed as a trace source.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unsuitable {
+pub struct Unsuitability {
     /// The reason, and the table to bind instead.
     pub reason: String,
     /// Whether it can be read nevertheless, so that it can be bound with a warning.
@@ -16,12 +16,12 @@ pub struct Unsuitable {
 }
 
 /// Returns why a table of this name and engine is unsuitable; `parameters` are those of a view.
-pub(crate) fn unsuitable(name: &str, engine: &str, parameters: &[String]) -> Option<Unsuitable> {
+pub(crate) fn unsuitable(name: &str, engine: &str, parameters: &[String]) -> Option<Unsuitability> {
     let view = "bind the target table of its materialized view";
     let (reason, readable) = match engine {
         "Null" => (format!("a table of the engine Null never contains a row: {view}"), false),
         "Set" => ("a table of the engine Set cannot be read".to_owned(), false),
-        queue if QUEUES.contains(&queue) => {
+        queue if QUEUE_ENGINES.contains(&queue) => {
             (format!("reading a table of the engine {queue} consumes its messages: {view}"), false)
         }
         "Dictionary" => (
@@ -46,7 +46,7 @@ pub(crate) fn unsuitable(name: &str, engine: &str, parameters: &[String]) -> Opt
         }
         _ => return None,
     };
-    Some(Unsuitable { reason, readable })
+    Some(Unsuitability { reason, readable })
 }
 
 impl TraceStore {
@@ -54,7 +54,7 @@ impl TraceStore {
     ///
     /// # Errors
     /// When ClickHouse fails.
-    pub async fn unsuitable(&self, database: &str, table: &str) -> Result<Option<Unsuitable>, StoreError> {
+    pub async fn unsuitable(&self, database: &str, table: &str) -> Result<Option<Unsuitability>, StoreError> {
         let mut statement = Statement::default();
         let (database, name) = (statement.string(database), statement.string(table));
         statement.push(&format!(
@@ -112,9 +112,12 @@ mod tests {
                 assert_eq!(store.unsuitable("default", name).await, Ok(None), "{name}");
                 continue;
             };
-            let said = store.unsuitable("default", name).await.unwrap().unwrap();
-            assert!(said.reason.contains(reason) && said.readable == readable, "{name}: {said:?}");
-            assert_eq!(table.unsuitable.as_ref(), Some(&said.reason));
+            let unsuitability = store.unsuitable("default", name).await.unwrap().unwrap();
+            assert!(
+                unsuitability.reason.contains(reason) && unsuitability.readable == readable,
+                "{name}: {unsuitability:?}"
+            );
+            assert_eq!(table.unsuitable.as_ref(), Some(&unsuitability.reason));
             let bound = store.check_binding(&binding("default", name)).await;
             match bound {
                 Ok(warnings) if readable => {
@@ -132,8 +135,8 @@ mod tests {
     #[test]
     fn queues_are_never_read() {
         for engine in ["Kafka", "RabbitMQ", "NATS", "S3Queue", "AzureQueue", "FileLog"] {
-            let said = unsuitable("spans", engine, &[]).unwrap();
-            assert!(!said.readable && said.reason.contains(engine), "{said:?}");
+            let unsuitability = unsuitable("spans", engine, &[]).unwrap();
+            assert!(!unsuitability.readable && unsuitability.reason.contains(engine), "{unsuitability:?}");
         }
         for engine in
             ["MergeTree", "ReplicatedMergeTree", "Distributed", "Merge", "View", "Memory", "Buffer", "Log"]

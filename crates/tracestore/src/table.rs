@@ -66,11 +66,11 @@ impl TraceStore {
         type Row = (String, String, String, String, String, (String, String, String));
         let rows: Vec<Row> = self.client.rows(statement).await?;
         let mut found = tables.map(|_| Vec::new());
-        for (place, table) in found.iter_mut().zip(tables) {
+        for (slot, table) in found.iter_mut().zip(tables) {
             let rows = || rows.iter().filter(|(of_table, ..)| of_table == table);
             if let Some((.., (_, engine, full))) = rows().next() {
                 // Boxed because it is large, to keep it out of every caller's future.
-                Box::pin(self.verify_servers_of(&TableEngine::read(engine, full))).await?;
+                Box::pin(self.verify_servers_of(&TableEngine::from_system_table(engine, full))).await?;
             }
             let (columns, expressions) = rows()
                 .map(|(_, name, type_text, kind, expression, (_, engine, _))| {
@@ -86,7 +86,7 @@ impl TraceStore {
                     (column, expression.clone())
                 })
                 .unzip();
-            *place =
+            *slot =
                 self.verify_on_local_table(database, table, detect_key_columns(columns, expressions)).await?;
         }
         Ok(found)
@@ -108,7 +108,7 @@ impl TraceStore {
             "SELECT engine, engine_full FROM system.tables WHERE database = {in_database} AND name IN ({of_tables})"
         ));
         let rows: Vec<(String, String)> = self.client.rows(statement).await?;
-        Ok(rows.into_iter().map(|(engine, full)| TableEngine::read(&engine, &full)).collect())
+        Ok(rows.into_iter().map(|(engine, full)| TableEngine::from_system_table(&engine, &full)).collect())
     }
 
     /// Clears the keys of columns of a distributed table that the table behind it lacks or defines in another form, or when
@@ -125,15 +125,15 @@ impl TraceStore {
         }
         let layout = self.layout(database, table).await?;
         let is_distributed = matches!(layout.engine, TableEngine::Distributed { .. });
-        let is_behind = |column: &Column| {
+        let is_in_local_table = |column: &Column| {
             layout.local.as_ref().is_some_and(|local| local.columns.iter().any(|own| own.name == column.name))
         };
-        let seen = |column: &Column| {
-            layout.columns.iter().any(|seen| seen.name == column.name && seen.key == column.key)
+        let declared = |column: &Column| {
+            layout.columns.iter().any(|declared| declared.name == column.name && declared.key == column.key)
         };
         let columns = columns.into_iter().map(|column| Column {
-            omitted: column.omitted || (is_distributed && column.derived && !is_behind(&column)),
-            key: column.key.clone().filter(|_| seen(&column)),
+            omitted: column.omitted || (is_distributed && column.derived && !is_in_local_table(&column)),
+            key: column.key.clone().filter(|_| declared(&column)),
             ..column
         });
         Ok(columns.collect())
@@ -158,7 +158,7 @@ pub(crate) struct BoundTable {
     /// Nanoseconds per tick.
     pub(crate) nanos_per_tick: i64,
     /// Decimals of the timestamp, where they are fewer than nine: its range may then exceed that of nanoseconds.
-    pub(crate) coarse: Option<u8>,
+    pub(crate) coarse_precision: Option<u8>,
 }
 
 impl BoundTable {
@@ -220,7 +220,7 @@ impl BoundTable {
             timestamp,
             ticks,
             nanos_per_tick: 10_i64.pow(9 - u32::from(precision)),
-            coarse: (precision < 9).then_some(precision),
+            coarse_precision: (precision < 9).then_some(precision),
             columns,
         })
     }
@@ -292,8 +292,8 @@ impl BoundTable {
     /// ClickHouse compares times in the finer of two precisions, and raises an error where one of them does not fit: compared
     /// with nanoseconds, one span after 2262, from a broken clock, would fail every search of every user.
     pub(crate) fn time(&self, value: Timestamp, statement: &mut Statement) -> String {
-        let Some(precision) = self.coarse else { return statement.time(value) };
-        let up = self.tick_from(value.as_nanos()).saturating_mul(self.nanos_per_tick);
+        let Some(precision) = self.coarse_precision else { return statement.time(value) };
+        let up = self.tick_at_or_after(value.as_nanos()).saturating_mul(self.nanos_per_tick);
         format!("toDateTime64({}, {precision})", statement.time(Timestamp::from_nanos(up)))
     }
 
@@ -303,7 +303,7 @@ impl BoundTable {
     }
 
     /// Returns the first tick at or after a time, in nanoseconds.
-    pub(crate) fn tick_from(&self, nanos: i64) -> i64 {
+    pub(crate) fn tick_at_or_after(&self, nanos: i64) -> i64 {
         let whole = nanos.div_euclid(self.nanos_per_tick);
         if nanos.rem_euclid(self.nanos_per_tick) == 0 { whole } else { whole.saturating_add(1) }
     }
@@ -315,7 +315,7 @@ impl BoundTable {
     /// granules that hold matching rows (observed with 25.8 and 26.7).
     pub(crate) fn within(&self, from: Timestamp, to: Timestamp, statement: &mut Statement) -> String {
         if !is_date_time(from) || !is_date_time(to) {
-            let [from, to] = [from, to].map(|time| statement.int(self.tick_from(time.as_nanos())));
+            let [from, to] = [from, to].map(|time| statement.int(self.tick_at_or_after(time.as_nanos())));
             return format!("({ticks} >= {from} AND {ticks} < {to})", ticks = self.ticks);
         }
         let (from, to) = (self.time(from, statement), self.time(to, statement));

@@ -14,13 +14,13 @@ use crate::sql::{Statement, quote_table};
 use crate::table::Column;
 
 /// Nanoseconds of a second.
-const SECOND: i64 = 1_000_000_000;
+const NANOS_PER_SECOND: i64 = 1_000_000_000;
 /// The last second of `DateTime`.
-const LAST: i64 = u32::MAX as i64;
+const LAST_SECOND: i64 = u32::MAX as i64;
 
 /// Whether a `DateTime` can hold the time.
 pub(crate) fn is_date_time(time: Timestamp) -> bool {
-    (0..=LAST.saturating_mul(SECOND)).contains(&time.as_nanos())
+    (0..=LAST_SECOND.saturating_mul(NANOS_PER_SECOND)).contains(&time.as_nanos())
 }
 
 /// A trace index that can be used.
@@ -29,11 +29,11 @@ pub(crate) struct TraceIndex {
     /// Its quoted name.
     pub(crate) name: String,
     /// Whether `Start` and `End` are `DateTime` (whole seconds).
-    short: [bool; 2],
+    whole_seconds: [bool; 2],
 }
 
 /// Time bounds from the entries of one or several traces, as SQL over their rows.
-pub(crate) struct Bounds {
+pub(crate) struct IndexBounds {
     /// Start of the bounds. In `DateTime64`, where the seconds of `DateTime` do not wrap around.
     pub(crate) from: String,
     /// End of the bounds, exclusive: the index holds whole seconds, rounded down. A second after the last one of the type
@@ -48,12 +48,12 @@ pub(crate) struct Bounds {
 
 /// Whether a table has the columns of the OpenTelemetry exporter's trace index.
 pub(crate) fn is_trace_index(columns: &[Column]) -> bool {
-    TraceIndex::of(columns, "", "").is_some()
+    TraceIndex::from_columns(columns, "", "").is_some()
 }
 
 impl TraceIndex {
     /// Returns the table as a trace index, if it has the columns of the OpenTelemetry exporter's.
-    pub(crate) fn of(columns: &[Column], database: &str, name: &str) -> Option<Self> {
+    pub(crate) fn from_columns(columns: &[Column], database: &str, name: &str) -> Option<Self> {
         let bare = |name: &str| {
             let column = columns.iter().find(|column| column.name == name)?;
             (!column.column_type.is_nullable()).then(|| column.column_type.bare())
@@ -66,8 +66,8 @@ impl TraceIndex {
         };
         let (start, end) = (time("Start")?, time("End")?);
         bare("TraceId").filter(|column_type| column_type.is_string())?;
-        let short = [start, end].map(|column_type| *column_type == ColumnType::DateTime);
-        Some(Self { name: quote_table(database, name), short })
+        let whole_seconds = [start, end].map(|column_type| *column_type == ColumnType::DateTime);
+        Some(Self { name: quote_table(database, name), whole_seconds })
     }
 
     /// Bounds for a search of `window`; `around` is the range for unindexed traces. If the index cannot represent the window,
@@ -77,21 +77,21 @@ impl TraceIndex {
         window: Window,
         around: Option<(Timestamp, Timestamp)>,
         statement: &mut Statement,
-    ) -> Bounds {
-        let open = match (self.tells_of(window), self.short, self.says_nothing()) {
+    ) -> IndexBounds {
+        let open = match (self.covers(window), self.whole_seconds, self.unusable_entry()) {
             (false, ..) => "1".to_owned(),
             (true, _, None) => "0".to_owned(),
             // The same for seconds, with one comparison per entry.
             (true, [true, true], _) => format!(
-                "(max(`Start` > `End`) OR toUnixTimestamp(min(`Start`)) = 0 OR toUnixTimestamp(max(`End`)) = {LAST})"
+                "(max(`Start` > `End`) OR toUnixTimestamp(min(`Start`)) = 0 OR toUnixTimestamp(max(`End`)) = {LAST_SECOND})"
             ),
-            (true, _, Some(nothing)) => format!("max({nothing})"),
+            (true, _, Some(unusable)) => format!("max({unusable})"),
         };
-        let end = match self.short {
+        let end = match self.whole_seconds {
             [_, true] => "toDateTime64(max(`End`), 9)",
             [_, false] => "least(max(`End`), toDateTime64('2262-04-11 00:00:00', 9, 'UTC'))",
         };
-        Bounds {
+        IndexBounds {
             from: "toDateTime64(min(`Start`), 9)".to_owned(),
             to: format!("({end} + INTERVAL 1 SECOND)"),
             open,
@@ -106,13 +106,14 @@ impl TraceIndex {
         range: Option<(Timestamp, Timestamp)>,
         statement: &mut Statement,
     ) -> String {
-        let Some((from, to)) = range.filter(|_| self.tells_of(window)) else { return "1".to_owned() };
-        let [start, end] = [to.as_nanos().saturating_sub(1), from.as_nanos().saturating_sub(SECOND - 1)];
+        let Some((from, to)) = range.filter(|_| self.covers(window)) else { return "1".to_owned() };
+        let [start, end] =
+            [to.as_nanos().saturating_sub(1), from.as_nanos().saturating_sub(NANOS_PER_SECOND - 1)];
         let start = self.time(0, start, Round::Down, statement);
         let end = self.time(1, end, Round::Up, statement);
         let overlaps = format!("`Start` <= {start} AND `End` >= {end}");
-        match self.says_nothing() {
-            Some(nothing) => format!("({overlaps} OR {nothing})"),
+        match self.unusable_entry() {
+            Some(unusable) => format!("({overlaps} OR {unusable})"),
             None => format!("({overlaps})"),
         }
     }
@@ -124,45 +125,47 @@ impl TraceIndex {
         (from, to): (i64, i64),
         statement: &mut Statement,
     ) -> String {
-        if !self.tells_of(window) {
+        if !self.covers(window) {
             return "0".to_owned();
         }
         let start = self.time(0, from, Round::Up, statement);
-        let end = self.time(1, to.saturating_sub(SECOND), Round::Down, statement);
+        let end = self.time(1, to.saturating_sub(NANOS_PER_SECOND), Round::Down, statement);
         let within = format!("`Start` >= {start} AND `End` <= {end} AND `Start` <= `End`");
-        match self.says_nothing() {
-            Some(nothing) => format!("({within} AND NOT ({nothing}))"),
+        match self.unusable_entry() {
+            Some(unusable) => format!("({within} AND NOT ({unusable}))"),
             None => format!("({within})"),
         }
     }
 
     /// Whether the index can represent times of this window.
-    pub(crate) fn tells_of(&self, window: Window) -> bool {
-        !self.is_short() || (is_date_time(window.from()) && is_date_time(window.to()))
+    pub(crate) fn covers(&self, window: Window) -> bool {
+        !self.has_whole_seconds() || (is_date_time(window.from()) && is_date_time(window.to()))
     }
 
-    fn is_short(&self) -> bool {
-        self.short.contains(&true)
+    fn has_whole_seconds(&self) -> bool {
+        self.whole_seconds.contains(&true)
     }
 
     /// SQL: whether an entry gives no usable time range.
-    pub(crate) fn says_nothing(&self) -> Option<String> {
-        self.is_short().then(|| {
-            format!("`Start` > `End` OR toUnixTimestamp(`Start`) = 0 OR toUnixTimestamp(`End`) = {LAST}")
+    pub(crate) fn unusable_entry(&self) -> Option<String> {
+        self.has_whole_seconds().then(|| {
+            format!(
+                "`Start` > `End` OR toUnixTimestamp(`Start`) = 0 OR toUnixTimestamp(`End`) = {LAST_SECOND}"
+            )
         })
     }
 
     /// A time in the type of `Start` or `End`, so that ClickHouse can prune partitions.
     fn time(&self, column: usize, nanos: i64, round: Round, statement: &mut Statement) -> String {
-        if !self.short.get(column).is_some_and(|short| *short) {
+        if !self.whole_seconds.get(column).is_some_and(|whole_seconds| *whole_seconds) {
             return statement.time(Timestamp::from_nanos(nanos));
         }
-        let whole = nanos.div_euclid(SECOND);
+        let whole = nanos.div_euclid(NANOS_PER_SECOND);
         let second = match round {
-            Round::Up if nanos.rem_euclid(SECOND) != 0 => whole.saturating_add(1),
+            Round::Up if nanos.rem_euclid(NANOS_PER_SECOND) != 0 => whole.saturating_add(1),
             Round::Up | Round::Down => whole,
         };
-        format!("toDateTime({})", statement.int(second.clamp(0, LAST)))
+        format!("toDateTime({})", statement.int(second.clamp(0, LAST_SECOND)))
     }
 }
 
@@ -173,9 +176,9 @@ enum Round {
     Down,
 }
 
-impl Bounds {
+impl IndexBounds {
     /// Converts the bounds for comparison with a timestamp of this precision, whose range exceeds that of nanoseconds.
-    pub(crate) fn coarser(self, precision: Option<u8>) -> Self {
+    pub(crate) fn with_precision(self, precision: Option<u8>) -> Self {
         let Some(precision) = precision else { return self };
         let coarse = |bound: String| format!("toDateTime64({bound}, {precision})");
         Self { from: coarse(self.from), to: coarse(self.to), ..self }

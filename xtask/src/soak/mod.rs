@@ -160,7 +160,7 @@ impl Soak {
                     run("worlds", *worlds, "worlds", "TRACEWARDEN_TEST_WORLDS", package, target, filter)
                 };
                 return vec![
-                    of(STORE, &["--lib"], "worlds::selection_follows"),
+                    of(STORE, &["--lib"], "randomized_tests::selection_follows"),
                     of(SERVICE, &["--test", "mcp"], "worlds::"),
                     of(SERVICE, &["--test", "understanding"], ""),
                 ];
@@ -170,7 +170,7 @@ impl Soak {
                 run("searches", *searches, "searches on each store", variable, STORE, &["--lib"], filter)
             }
             Self::Windows { windows } => {
-                let (variable, filter) = ("TRACEWARDEN_TEST_WINDOWS", "worlds::windows::");
+                let (variable, filter) = ("TRACEWARDEN_TEST_WINDOWS", "randomized_tests::windows::");
                 run("windows", *windows, "windows", variable, STORE, &["--lib"], filter)
             }
             Self::WriteErrors { step } => {

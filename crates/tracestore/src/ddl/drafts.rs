@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use tracewarden_model::{Binding, ColumnType, FieldRef, FieldSource, MarkedField};
 
 use super::names::Names;
-use super::parts::{Built, Parts};
+use super::parts::{MaterializeTarget, Parts};
 use super::target::Target;
 use super::trace_index::trace_index;
-use super::{DdlKind, DdlState, InPlace, key_column_id};
+use super::{DdlKind, DdlState, ExistingAddition, key_column_id};
 use crate::layout::{
     KEY_COLUMN_TYPE, Layout, SkipIndex, TableEngine, can_be_key_column, key_column_expression, only_name,
 };
@@ -47,12 +47,12 @@ pub(super) struct Draft {
     pub(super) fields: Vec<FieldRef>,
     pub(super) leaves_out: Vec<FieldRef>,
     pub(super) speeds_up: String,
-    pub(super) about: About,
+    pub(super) subject: DraftSubject,
 }
 
 /// The subject of a suggestion, for estimates.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum About {
+pub(super) enum DraftSubject {
     /// A column with this name for this key.
     Key {
         map: String,
@@ -70,13 +70,13 @@ pub(super) enum About {
     /// An index on this column.
     Index {
         column: String,
-        of: Indexed,
+        indexed: IndexedExpression,
     },
 }
 
 /// The expression of an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Indexed {
+pub(super) enum IndexedExpression {
     Keys,
     Values,
     Column,
@@ -86,14 +86,14 @@ pub(super) enum Indexed {
 #[derive(Debug, Default)]
 pub(super) struct Drafts {
     pub(super) missing: Vec<Draft>,
-    pub(super) in_place: Vec<InPlace>,
+    pub(super) in_place: Vec<ExistingAddition>,
     pub(super) notes: Vec<String>,
 }
 
 pub(super) fn drafts(facts: &Facts<'_>) -> Drafts {
     let mut drafts = Drafts::default();
-    let stored = facts.layout.stored();
-    let unknown: Vec<&str> = stored.unknown.iter().chain(&facts.parts.unknown).copied().collect();
+    let underlying = facts.layout.underlying();
+    let unknown: Vec<&str> = underlying.unknown.iter().chain(&facts.parts.unknown).copied().collect();
     if !unknown.is_empty() {
         drafts.notes.push(format!(
             "the service's ClickHouse user may not read {}: suggestions may include objects that already \
@@ -101,7 +101,7 @@ pub(super) fn drafts(facts: &Facts<'_>) -> Drafts {
             unknown.join(", ")
         ));
     }
-    let TableEngine::MergeTree { name: engine } = &stored.engine else {
+    let TableEngine::MergeTree { name: engine } = &underlying.engine else {
         drafts.notes.push(match &facts.layout.engine {
             TableEngine::Distributed { database, table, cluster } => format!(
                 "the bound table is distributed, and its local table `{database}.{table}` is not on the \
@@ -113,45 +113,45 @@ pub(super) fn drafts(facts: &Facts<'_>) -> Drafts {
         });
         return drafts;
     };
-    let mut drafting = Drafting {
+    let mut drafter = Drafter {
         target: Target::new(facts.binding, facts.layout),
         names: Names::taken(
-            [stored, facts.layout]
+            [underlying, facts.layout]
                 .into_iter()
                 .flat_map(|layout| &layout.columns)
                 .map(|column| column.name.as_str())
-                .chain(stored.indexes.iter().map(|index| index.name.as_str()))
-                .chain(stored.projections.iter().map(|projection| projection.name.as_str())),
+                .chain(underlying.indexes.iter().map(|index| index.name.as_str()))
+                .chain(underlying.projections.iter().map(|projection| projection.name.as_str())),
         ),
-        stored,
+        underlying,
         facts,
         drafts,
     };
-    let keys = drafting.key_columns();
-    drafting.skip_indexes(&keys);
+    let keys = drafter.key_columns();
+    drafter.skip_indexes(&keys);
     if matches!(engine.as_str(), "MergeTree" | "ReplicatedMergeTree" | "SharedMergeTree") {
-        drafting.time_projection(&keys);
-        drafting.trace_projection(&keys);
+        drafter.time_projection(&keys);
+        drafter.trace_projection(&keys);
     } else {
-        drafting.drafts.notes.push(format!(
+        drafter.drafts.notes.push(format!(
             "no projection is suggested for a table whose engine is {engine}: it merges related rows, and \
              projections would keep the old ones"
         ));
     }
-    drafting.trace_index();
-    if drafting.target.bound.is_some() {
-        drafting.drafts.notes.push(
+    drafter.trace_index();
+    if drafter.target.bound.is_some() {
+        drafter.drafts.notes.push(
             "the bound table is distributed: existing objects and estimates are those of the server that was \
              queried"
                 .to_owned(),
         );
     }
-    drafting.drafts
+    drafter.drafts
 }
 
-pub(super) struct Drafting<'a> {
+pub(super) struct Drafter<'a> {
     pub(super) facts: &'a Facts<'a>,
-    pub(super) stored: &'a Layout,
+    pub(super) underlying: &'a Layout,
     pub(super) target: Target,
     pub(super) names: Names,
     pub(super) drafts: Drafts,
@@ -163,23 +163,23 @@ pub(super) struct KeyColumn {
     pub(super) map: String,
     pub(super) column: String,
     /// Whether the table already has the column.
-    pub(super) there: bool,
+    pub(super) exists: bool,
     /// The suggestion that adds it, if any.
     pub(super) needs: Option<String>,
 }
 
-impl Drafting<'_> {
-    pub(super) fn building(&self, what: Built) -> bool {
+impl Drafter<'_> {
+    pub(super) fn building(&self, what: MaterializeTarget) -> bool {
         self.facts.parts.building.contains(&what)
     }
 
-    pub(super) fn empty(&self) -> bool {
-        self.stored.rows == Some(0)
+    pub(super) fn table_is_empty(&self) -> bool {
+        self.underlying.rows == Some(0)
     }
 
     pub(super) fn in_place(&mut self, id: String, kind: DdlKind, name: &str, disk_bytes: Option<u64>) {
         let name = name.to_owned();
-        self.drafts.in_place.push(InPlace { id, kind, name, disk_bytes });
+        self.drafts.in_place.push(ExistingAddition { id, kind, name, disk_bytes });
     }
 
     /// Drafts a column for every marked key of a map with strings, with an index on it: the index finds rare values, as the
@@ -189,12 +189,12 @@ impl Drafting<'_> {
         for marked in self.facts.fields {
             let (FieldSource::MapKey, Some(map)) = (marked.source, &marked.field.map) else { continue };
             let key = &marked.field.name;
-            let fits = self
-                .stored
+            let can_have_column = self
+                .underlying
                 .columns
                 .iter()
                 .any(|column| column.name == *map && can_be_key_column(&column.column_type, key));
-            if fits {
+            if can_have_column {
                 let column = self.key_column(marked, map, key);
                 columns.push(column);
             }
@@ -203,15 +203,17 @@ impl Drafting<'_> {
     }
 
     fn key_column(&mut self, marked: &MarkedField, map: &str, key: &str) -> KeyColumn {
-        let adopted = self.stored.columns.iter().find(|column| Some(&column.name) == marked.column.as_ref());
-        let found = adopted.or_else(|| self.stored.key_column(map, key)).map(|column| column.name.clone());
-        let there = found.is_some();
-        let name = found.unwrap_or_else(|| self.names.free(&format!("{map}_{key}")));
+        let adopted =
+            self.underlying.columns.iter().find(|column| Some(&column.name) == marked.column.as_ref());
+        let found =
+            adopted.or_else(|| self.underlying.key_column(map, key)).map(|column| column.name.clone());
+        let exists = found.is_some();
+        let name = found.unwrap_or_else(|| self.names.unused(&format!("{map}_{key}")));
         let quoted = quote(&name);
         let declared = format!("{quoted} {KEY_COLUMN_TYPE} MATERIALIZED {}", key_column_expression(map, key));
         let mut statements = Vec::new();
         let mut building = false;
-        if !there {
+        if !exists {
             statements.push(self.target.alter(&format!("ADD COLUMN IF NOT EXISTS {declared}")));
         }
         let in_bound = self.facts.layout.columns.iter().any(|column| column.name == name);
@@ -221,31 +223,31 @@ impl Drafting<'_> {
             statements.push(statement);
         }
         let index = self
-            .stored
+            .underlying
             .indexes
             .iter()
             .find(|index| only_name(&index.expression).as_ref() == Some(&name) && serves_equality(index));
         let index_name = match index {
             Some(index) => index.name.clone(),
             None => {
-                let free = self.names.free(&format!("idx_{name}"));
+                let unused = self.names.unused(&format!("idx_{name}"));
                 statements.push(self.target.alter(&format!(
                     "ADD INDEX IF NOT EXISTS {} {quoted} TYPE bloom_filter(0.01) GRANULARITY 1",
-                    quote(&free)
+                    quote(&unused)
                 )));
-                free
+                unused
             }
         };
-        let column_built = there && (self.empty() || self.facts.parts.all_have_column(&name));
+        let column_built = exists && (self.table_is_empty() || self.facts.parts.all_have_column(&name));
         if !column_built {
-            if self.building(Built::Column(name.clone())) {
+            if self.building(MaterializeTarget::Column(name.clone())) {
                 building = true;
             } else {
                 statements.push(self.target.alter(&format!("MATERIALIZE COLUMN {quoted}")));
             }
         }
-        if !index.is_some_and(|index| index.bytes > 0 || self.empty()) {
-            if self.building(Built::Index(index_name.clone())) {
+        if !index.is_some_and(|index| index.bytes > 0 || self.table_is_empty()) {
+            if self.building(MaterializeTarget::Index(index_name.clone())) {
                 building = true;
             } else {
                 statements.push(self.target.alter(&format!("MATERIALIZE INDEX {}", quote(&index_name))));
@@ -255,22 +257,22 @@ impl Drafting<'_> {
         let missing = building || !statements.is_empty();
         if missing {
             self.drafts.missing.push(Draft {
-                state: state(there, &statements),
+                state: state(exists, &statements),
                 statements,
                 fields: vec![marked.field.clone()],
-                speeds_up: sped_up_by_column(marked, &name),
-                about: About::Key { map: map.to_owned(), key: key.to_owned(), column: name.clone() },
+                speeds_up: key_column_benefit(marked, &name),
+                subject: DraftSubject::Key { map: map.to_owned(), key: key.to_owned(), column: name.clone() },
                 ..Draft::new(id.clone(), DdlKind::KeyColumn)
             });
         } else {
-            let bytes = self.facts.parts.columns.get(&name).map(|held| held.bytes);
+            let bytes = self.facts.parts.columns.get(&name).map(|size| size.bytes);
             self.in_place(id.clone(), DdlKind::KeyColumn, &name, bytes);
         }
         KeyColumn {
             field: marked.field.clone(),
             map: map.to_owned(),
             column: name,
-            there,
+            exists,
             needs: missing.then_some(id),
         }
     }
@@ -285,25 +287,27 @@ impl Drafting<'_> {
             .filter_map(|marked| marked.field.map.as_deref())
             .collect();
         for map in maps {
-            let Some(column) = self.stored.columns.iter().find(|column| column.name == map) else { continue };
+            let Some(column) = self.underlying.columns.iter().find(|column| column.name == map) else {
+                continue;
+            };
             let quoted = quote(map);
             let marked = |marked: &&MarkedField| marked.field.map.as_deref() == Some(map);
             let fields: Vec<FieldRef> =
                 self.facts.fields.iter().filter(marked).map(|marked| marked.field.clone()).collect();
-            self.skip_index(map, Indexed::Keys, &format!("mapKeys({quoted})"), fields.clone());
+            self.skip_index(map, IndexedExpression::Keys, &format!("mapKeys({quoted})"), fields.clone());
             if column.column_type.map_value().is_some_and(ColumnType::is_string) {
-                self.skip_index(map, Indexed::Values, &format!("mapValues({quoted})"), fields);
+                self.skip_index(map, IndexedExpression::Values, &format!("mapValues({quoted})"), fields);
             }
         }
         let trace_id = self.facts.binding.trace_id.clone();
-        if !self.stored.is_by(&trace_id) {
-            self.skip_index(&trace_id.clone(), Indexed::Column, &quote(&trace_id), Vec::new());
+        if !self.underlying.is_sorted_by(&trace_id) {
+            self.skip_index(&trace_id.clone(), IndexedExpression::Column, &quote(&trace_id), Vec::new());
         }
         let in_key: Vec<Option<String>> =
-            self.stored.sorting_key.iter().map(|part| only_name(part)).collect();
+            self.underlying.sorting_key.iter().map(|part| only_name(part)).collect();
         for marked in self.facts.fields {
             // A string column that is neither sorted nor dictionary-encoded: an index finds its rare values.
-            let own = marked.source == FieldSource::Column
+            let is_indexable = marked.source == FieldSource::Column
                 && matches!(
                     marked.column_type,
                     ColumnType::String | ColumnType::FixedString { .. } | ColumnType::Uuid
@@ -311,21 +315,27 @@ impl Drafting<'_> {
                 && !in_key.contains(&Some(marked.field.name.clone()))
                 && !keys.iter().any(|key| key.column == marked.field.name)
                 && marked.field.name != trace_id;
-            if own && self.stored.columns.iter().any(|column| column.name == marked.field.name) {
+            if is_indexable && self.underlying.columns.iter().any(|column| column.name == marked.field.name) {
                 let name = marked.field.name.clone();
-                self.skip_index(&name, Indexed::Column, &quote(&name), vec![marked.field.clone()]);
+                self.skip_index(&name, IndexedExpression::Column, &quote(&name), vec![marked.field.clone()]);
             }
         }
     }
 
-    fn skip_index(&mut self, column: &str, of: Indexed, expression: &str, fields: Vec<FieldRef>) {
+    fn skip_index(
+        &mut self,
+        column: &str,
+        indexed: IndexedExpression,
+        expression: &str,
+        fields: Vec<FieldRef>,
+    ) {
         let id = format!(
             "{}:{}",
             DdlKind::SkipIndex.as_str(),
-            match of {
-                Indexed::Keys => format!("mapKeys({column})"),
-                Indexed::Values => format!("mapValues({column})"),
-                Indexed::Column => column.to_owned(),
+            match indexed {
+                IndexedExpression::Keys => format!("mapKeys({column})"),
+                IndexedExpression::Values => format!("mapValues({column})"),
+                IndexedExpression::Column => column.to_owned(),
             }
         );
         if self.drafts.missing.iter().any(|draft| draft.id == id)
@@ -333,34 +343,36 @@ impl Drafting<'_> {
         {
             return;
         }
-        let over = |index: &&SkipIndex| match of {
-            Indexed::Column => only_name(&index.expression).as_deref() == Some(column),
-            Indexed::Keys => argument(&index.expression, "mapKeys(").as_deref() == Some(column),
-            Indexed::Values => argument(&index.expression, "mapValues(").as_deref() == Some(column),
+        let covers = |index: &&SkipIndex| match indexed {
+            IndexedExpression::Column => only_name(&index.expression).as_deref() == Some(column),
+            IndexedExpression::Keys => argument(&index.expression, "mapKeys(").as_deref() == Some(column),
+            IndexedExpression::Values => argument(&index.expression, "mapValues(").as_deref() == Some(column),
         };
-        let found = self.stored.indexes.iter().find(|index| over(index) && serves_equality(index)).cloned();
+        let found =
+            self.underlying.indexes.iter().find(|index| covers(index) && serves_equality(index)).cloned();
         let mut statements = Vec::new();
         let name = match &found {
             Some(index) => index.name.clone(),
             None => {
-                let suffix = match of {
-                    Indexed::Keys => "_keys",
-                    Indexed::Values => "_values",
-                    Indexed::Column => "",
+                let suffix = match indexed {
+                    IndexedExpression::Keys => "_keys",
+                    IndexedExpression::Values => "_values",
+                    IndexedExpression::Column => "",
                 };
-                let free = self.names.free(&format!("idx_{column}{suffix}"));
+                let unused = self.names.unused(&format!("idx_{column}{suffix}"));
                 // Ids are looked up individually among all granules: each false positive costs a read.
-                let share = if of == Indexed::Column && fields.is_empty() { "0.001" } else { "0.01" };
+                let share =
+                    if indexed == IndexedExpression::Column && fields.is_empty() { "0.001" } else { "0.01" };
                 statements.push(self.target.alter(&format!(
                     "ADD INDEX IF NOT EXISTS {} {expression} TYPE bloom_filter({share}) GRANULARITY 1",
-                    quote(&free)
+                    quote(&unused)
                 )));
-                free
+                unused
             }
         };
         let mut building = false;
-        if !found.as_ref().is_some_and(|index| index.bytes > 0 || self.empty()) {
-            building = self.building(Built::Index(name.clone()));
+        if !found.as_ref().is_some_and(|index| index.bytes > 0 || self.table_is_empty()) {
+            building = self.building(MaterializeTarget::Index(name.clone()));
             if !building {
                 statements.push(self.target.alter(&format!("MATERIALIZE INDEX {}", quote(&name))));
             }
@@ -369,18 +381,18 @@ impl Drafting<'_> {
             let bytes = found.map(|index| index.bytes);
             return self.in_place(id, DdlKind::SkipIndex, &name, bytes);
         }
-        let what = match of {
-            Indexed::Keys => "searches and policies for a key that few spans have",
-            Indexed::Values => "searches and policies for a value that few spans have",
-            Indexed::Column if fields.is_empty() => "reading and verifying traces by their ids",
-            Indexed::Column => "searches and policies for a value of it that few spans have",
+        let what = match indexed {
+            IndexedExpression::Keys => "searches and policies for a key that few spans have",
+            IndexedExpression::Values => "searches and policies for a value that few spans have",
+            IndexedExpression::Column if fields.is_empty() => "reading and verifying traces by their ids",
+            IndexedExpression::Column => "searches and policies for a value of it that few spans have",
         };
         self.drafts.missing.push(Draft {
             state: state(found.is_some(), &statements),
             statements,
             fields,
             speeds_up: what.to_owned(),
-            about: About::Index { column: column.to_owned(), of },
+            subject: DraftSubject::Index { column: column.to_owned(), indexed },
             ..Draft::new(id, DdlKind::SkipIndex)
         });
     }
@@ -411,7 +423,7 @@ impl Drafting<'_> {
                 "evaluating whole traces: each is read from its first to its last span, instead of all \
                  around the window"
                     .to_owned(),
-            about: About::TraceIndex,
+            subject: DraftSubject::TraceIndex,
             ..Draft::new(id, DdlKind::TraceIndex)
         });
     }
@@ -430,13 +442,13 @@ impl Draft {
             fields: Vec::new(),
             leaves_out: Vec::new(),
             speeds_up: String::new(),
-            about: About::TraceIndex,
+            subject: DraftSubject::TraceIndex,
         }
     }
 }
 
-pub(super) fn state(there: bool, statements: &[String]) -> DdlState {
-    match (there, statements.is_empty()) {
+pub(super) fn state(exists: bool, statements: &[String]) -> DdlState {
+    match (exists, statements.is_empty()) {
         (_, true) => DdlState::Building,
         (true, false) => DdlState::Partial,
         (false, false) => DdlState::Missing,
@@ -456,7 +468,7 @@ fn argument(expression: &str, function: &str) -> Option<String> {
 }
 
 /// Policies read the map until an administrator has adopted the column, which compares it with the map.
-fn sped_up_by_column(marked: &MarkedField, column: &str) -> String {
+fn key_column_benefit(marked: &MarkedField, column: &str) -> String {
     let field = &marked.field;
     let adopted =
         format!("once it is adopted: `\"column\": \"{column}\"` beside the field in `PUT /schema/fields`");

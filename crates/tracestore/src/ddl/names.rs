@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 /// Maximum number of characters of a name that come from other names.
-const LONGEST: usize = 100;
+const MAX_LENGTH: usize = 100;
 
 /// Names in use. Comparison ignores case, because names become file names.
 pub(super) struct Names {
@@ -16,9 +16,9 @@ impl Names {
     }
 
     /// Returns an unused name with this beginning, in which every character that would need quotes is replaced.
-    pub(super) fn free(&mut self, wanted: &str) -> String {
+    pub(super) fn unused(&mut self, wanted: &str) -> String {
         let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
-        let mut base: String = wanted.chars().take(LONGEST).map(plain).collect();
+        let mut base: String = wanted.chars().take(MAX_LENGTH).map(plain).collect();
         if !base.starts_with(|c: char| c.is_ascii_alphabetic()) {
             base.insert(0, 'c');
         }
@@ -39,13 +39,13 @@ mod tests {
     #[test]
     fn names_are_readable_and_unused() {
         let mut names = Names::taken(["TraceId", "SpanAttributes_a_b"]);
-        assert_eq!(names.free("SpanAttributes_http.status_code"), "SpanAttributes_http_status_code");
-        assert_eq!(names.free("SpanAttributes_a.b"), "SpanAttributes_a_b_2");
-        assert_eq!(names.free("SpanAttributes_a-b"), "SpanAttributes_a_b_3");
-        assert_eq!(names.free("traceid"), "traceid_2");
-        assert_eq!(names.free("ключ"), "c____");
-        assert_eq!(names.free("_x`; DROP"), "c_x___DROP");
-        assert_eq!(names.free(&"a".repeat(200)).len(), 100);
-        assert_eq!(names.free(&"a".repeat(200)).len(), 102);
+        assert_eq!(names.unused("SpanAttributes_http.status_code"), "SpanAttributes_http_status_code");
+        assert_eq!(names.unused("SpanAttributes_a.b"), "SpanAttributes_a_b_2");
+        assert_eq!(names.unused("SpanAttributes_a-b"), "SpanAttributes_a_b_3");
+        assert_eq!(names.unused("traceid"), "traceid_2");
+        assert_eq!(names.unused("ключ"), "c____");
+        assert_eq!(names.unused("_x`; DROP"), "c_x___DROP");
+        assert_eq!(names.unused(&"a".repeat(200)).len(), 100);
+        assert_eq!(names.unused(&"a".repeat(200)).len(), 102);
     }
 }

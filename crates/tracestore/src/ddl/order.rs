@@ -6,7 +6,7 @@ use super::DdlSuggestion;
 
 /// Sorts and numbers the suggestions.
 pub(super) fn ordered(mut suggestions: Vec<DdlSuggestion>) -> Vec<DdlSuggestion> {
-    suggestions.sort_by_key(|suggestion| (Reverse(saved(suggestion)), suggestion.kind));
+    suggestions.sort_by_key(|suggestion| (Reverse(savings(suggestion)), suggestion.kind));
     let mut ordered: Vec<DdlSuggestion> = Vec::with_capacity(suggestions.len());
     while !suggestions.is_empty() {
         // The one with the largest gain, or the one that it needs. Needs form no cycle; if they did, the first would be
@@ -31,7 +31,7 @@ pub(super) fn ordered(mut suggestions: Vec<DdlSuggestion>) -> Vec<DdlSuggestion>
 
 /// Returns the saved bytes, or the saved rows where bytes are unknown. Rows are fewer than bytes, so that those suggestions
 /// come last, as they should.
-fn saved(suggestion: &DdlSuggestion) -> u64 {
+fn savings(suggestion: &DdlSuggestion) -> u64 {
     match (suggestion.reads_now, suggestion.reads_then) {
         (Some(now), Some(then)) => match (now.bytes, then.bytes) {
             (Some(now), Some(then)) => now.saturating_sub(then),

@@ -10,20 +10,20 @@ use crate::{StoreError, TraceStore};
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct Parts {
     /// Sizes of each column, by its name; empty when the user may not read them.
-    pub(super) columns: BTreeMap<String, Held>,
+    pub(super) columns: BTreeMap<String, ColumnSize>,
     /// Number of parts, and of parts with each projection; `None` when the user may not read them.
     pub(super) projections: Option<(u64, BTreeMap<String, u64>)>,
     /// Size of each projection in bytes.
     pub(super) projection_bytes: BTreeMap<String, u64>,
     /// Additions that ClickHouse is building.
-    pub(super) building: BTreeSet<Built>,
+    pub(super) building: BTreeSet<MaterializeTarget>,
     /// System tables that could not be read.
     pub(super) unknown: Vec<&'static str>,
 }
 
 /// How much the parts hold of a column.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Held {
+pub(super) struct ColumnSize {
     /// Number of parts that hold it.
     pub(super) parts: u64,
     /// Number of rows of these parts.
@@ -34,48 +34,50 @@ pub(super) struct Held {
 
 /// The subject of a mutation.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Built {
+pub(super) enum MaterializeTarget {
     Column(String),
     Index(String),
     Projection(String),
 }
 
-impl Built {
+impl MaterializeTarget {
     /// Parses the command of a mutation.
-    fn read(command: &str) -> Option<Self> {
+    fn parse(command: &str) -> Option<Self> {
         let command = command.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')).unwrap_or(command);
-        let named = |verb: &str| only_name(command.strip_prefix(verb)?);
-        named("MATERIALIZE COLUMN ")
+        let name_after = |verb: &str| only_name(command.strip_prefix(verb)?);
+        name_after("MATERIALIZE COLUMN ")
             .map(Self::Column)
-            .or_else(|| named("MATERIALIZE INDEX ").map(Self::Index))
-            .or_else(|| named("MATERIALIZE PROJECTION ").map(Self::Projection))
+            .or_else(|| name_after("MATERIALIZE INDEX ").map(Self::Index))
+            .or_else(|| name_after("MATERIALIZE PROJECTION ").map(Self::Projection))
     }
 }
 
 impl Parts {
     /// Returns the bytes per row of this column.
     pub(super) fn row_bytes(&self, column: &str) -> Option<f64> {
-        let held = self.columns.get(column)?;
+        let size = self.columns.get(column)?;
         // Parts whose columns share one file do not report the size of each column. Arrays that are all empty may have the
         // size 0.
-        if held.rows == 0 || self.columns.values().all(|held| held.bytes == 0) {
+        if size.rows == 0 || self.columns.values().all(|size| size.bytes == 0) {
             return None;
         }
         #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-        let bytes = held.bytes as f64 / held.rows as f64;
+        let bytes = size.bytes as f64 / size.rows as f64;
         Some(bytes)
     }
 
     /// Whether every part has this column, as far as known.
     pub(super) fn all_have_column(&self, column: &str) -> bool {
         // All counts come from one statement, since parts change between two. At least one column is in every part.
-        let most = self.columns.values().map(|held| held.parts).max();
-        most.is_none_or(|most| self.columns.get(column).is_some_and(|held| held.parts >= most))
+        let most = self.columns.values().map(|size| size.parts).max();
+        most.is_none_or(|most| self.columns.get(column).is_some_and(|size| size.parts >= most))
     }
 
     /// Whether every part has this projection, as far as known.
     pub(super) fn all_have_projection(&self, projection: &str) -> bool {
-        self.projections.as_ref().is_none_or(|(parts, with)| with.get(projection).unwrap_or(&0) >= parts)
+        self.projections
+            .as_ref()
+            .is_none_or(|(parts, with_projection)| with_projection.get(projection).unwrap_or(&0) >= parts)
     }
 }
 
@@ -85,32 +87,35 @@ impl TraceStore {
     /// # Errors
     /// When ClickHouse fails. Facts that the user may not read are unknown.
     pub(super) async fn parts(&self, database: &str, table: &str) -> Result<Parts, StoreError> {
-        let of = |select: &str, condition: &str| {
+        let table_statement = |select: &str, condition: &str| {
             let mut statement = Statement::default();
             let (database, table) = (statement.string(database), statement.string(table));
             statement
                 .push(&format!("{select} WHERE database = {database} AND table = {table} AND {condition}"));
             statement
         };
-        let mutations = of("SELECT command FROM system.mutations", "NOT is_done AND latest_fail_reason = ''");
-        let columns = of(
+        let mutations = table_statement(
+            "SELECT command FROM system.mutations",
+            "NOT is_done AND latest_fail_reason = ''",
+        );
+        let columns = table_statement(
             "SELECT column, count(), sum(rows), sum(column_data_compressed_bytes) FROM system.parts_columns",
             "active AND rows > 0 GROUP BY column",
         );
-        let projections = of(
+        let projections = table_statement(
             "SELECT arrayJoin(arrayPushBack(projections, '')) AS projection, count() FROM system.parts",
             "active AND rows > 0 GROUP BY projection",
         );
-        let bytes = of(
+        let bytes = table_statement(
             "SELECT name, sum(data_compressed_bytes) FROM system.projection_parts",
             "active GROUP BY name",
         );
         // First, so that the parts read afterwards show the result of each completed mutation.
-        let mutations = self.catalogue::<(String,)>(mutations).await?;
+        let mutations = self.optional_system_rows::<(String,)>(mutations).await?;
         let (columns, projections, bytes) = futures::try_join!(
-            self.catalogue::<(String, u64, u64, u64)>(columns),
-            self.catalogue::<(String, u64)>(projections),
-            self.catalogue::<(String, u64)>(bytes),
+            self.optional_system_rows::<(String, u64, u64, u64)>(columns),
+            self.optional_system_rows::<(String, u64)>(projections),
+            self.optional_system_rows::<(String, u64)>(bytes),
         )?;
         let mut unknown = Vec::new();
         for (name, known) in [
@@ -123,18 +128,19 @@ impl TraceStore {
                 unknown.push(name);
             }
         }
-        let held = |(name, parts, rows, bytes): (String, u64, u64, u64)| (name, Held { parts, rows, bytes });
+        let size =
+            |(name, parts, rows, bytes): (String, u64, u64, u64)| (name, ColumnSize { parts, rows, bytes });
         Ok(Parts {
-            columns: columns.unwrap_or_default().into_iter().map(held).collect(),
+            columns: columns.unwrap_or_default().into_iter().map(size).collect(),
             projections: projections.map(|rows| {
-                let mut with: BTreeMap<String, u64> = rows.into_iter().collect();
-                (with.remove("").unwrap_or_default(), with)
+                let mut with_projection: BTreeMap<String, u64> = rows.into_iter().collect();
+                (with_projection.remove("").unwrap_or_default(), with_projection)
             }),
             projection_bytes: bytes.unwrap_or_default().into_iter().collect(),
             building: mutations
                 .unwrap_or_default()
                 .iter()
-                .filter_map(|(command,)| Built::read(command))
+                .filter_map(|(command,)| MaterializeTarget::parse(command))
                 .collect(),
             unknown,
         })
@@ -147,9 +153,18 @@ mod tests {
 
     #[test]
     fn commands_of_mutations_are_read() {
-        assert_eq!(Built::read("(MATERIALIZE COLUMN a)"), Some(Built::Column("a".to_owned())));
-        assert_eq!(Built::read("MATERIALIZE INDEX `a b`"), Some(Built::Index("a b".to_owned())));
-        assert_eq!(Built::read("(MATERIALIZE PROJECTION `p\\``)"), Some(Built::Projection("p`".to_owned())));
-        assert_eq!(Built::read("(DELETE WHERE 1)"), None);
+        assert_eq!(
+            MaterializeTarget::parse("(MATERIALIZE COLUMN a)"),
+            Some(MaterializeTarget::Column("a".to_owned()))
+        );
+        assert_eq!(
+            MaterializeTarget::parse("MATERIALIZE INDEX `a b`"),
+            Some(MaterializeTarget::Index("a b".to_owned()))
+        );
+        assert_eq!(
+            MaterializeTarget::parse("(MATERIALIZE PROJECTION `p\\``)"),
+            Some(MaterializeTarget::Projection("p`".to_owned()))
+        );
+        assert_eq!(MaterializeTarget::parse("(DELETE WHERE 1)"), None);
     }
 }

@@ -12,7 +12,7 @@ pub(super) struct Target {
     /// The bound table, quoted, when it is another one.
     pub(super) bound: Option<String>,
     /// The clause that runs a statement on every server; empty without a cluster.
-    pub(super) everywhere: String,
+    pub(super) on_cluster: String,
 }
 
 impl Target {
@@ -22,34 +22,34 @@ impl Target {
             TableEngine::Distributed { cluster, database, table } => {
                 // Without a database, each server uses its default one, as the statement does.
                 let local = if database.is_empty() { quote(table) } else { quote_table(database, table) };
-                let everywhere = format!(" ON CLUSTER {}", quote_literal(cluster));
-                Self { local, bound: Some(bound), everywhere }
+                let on_cluster = format!(" ON CLUSTER {}", quote_literal(cluster));
+                Self { local, bound: Some(bound), on_cluster }
             }
-            _ => Self { local: bound, bound: None, everywhere: String::new() },
+            _ => Self { local: bound, bound: None, on_cluster: String::new() },
         }
     }
 
     /// Writes a statement that alters the table that holds the rows.
     pub(super) fn alter(&self, what: &str) -> String {
-        safe(&format!("ALTER TABLE {}{} {what}", self.local, self.everywhere))
+        single_line(&format!("ALTER TABLE {}{} {what}", self.local, self.on_cluster))
     }
 
     /// Writes a statement that alters the bound table, when it is another one.
     pub(super) fn alter_bound(&self, what: &str) -> Option<String> {
         let bound = self.bound.as_ref()?;
-        Some(safe(&format!("ALTER TABLE {bound}{} {what}", self.everywhere)))
+        Some(single_line(&format!("ALTER TABLE {bound}{} {what}", self.on_cluster)))
     }
 }
 
 /// Puts a statement on one line, and escapes characters that a terminal interprets. Such characters occur only inside quotes,
 /// where the escape has the same meaning.
-pub(super) fn safe(statement: &str) -> String {
-    let mut safe = String::with_capacity(statement.len());
+pub(super) fn single_line(statement: &str) -> String {
+    let mut single_line = String::with_capacity(statement.len());
     for character in statement.chars() {
         match u32::from(character) {
-            code @ (0..=0x1f | 0x7f) => safe.push_str(&format!("\\x{code:02X}")),
-            _ => safe.push(character),
+            code @ (0..=0x1f | 0x7f) => single_line.push_str(&format!("\\x{code:02X}")),
+            _ => single_line.push(character),
         }
     }
-    safe
+    single_line
 }

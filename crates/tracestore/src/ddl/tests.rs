@@ -103,7 +103,7 @@ async fn contents(store: &TraceStore) -> (u64, u64) {
 }
 
 /// Returns the suggestions after ClickHouse has completed all mutations.
-async fn settled(store: &TraceStore, binding: &Binding, fields: &[MarkedField]) -> DdlAdvice {
+async fn wait_for_mutations(store: &TraceStore, binding: &Binding, fields: &[MarkedField]) -> DdlAdvice {
     let begun = Instant::now();
     loop {
         let advice = store.ddl(binding, fields, true).await.unwrap();
@@ -139,10 +139,10 @@ async fn suggestions_run_unchanged_and_disappear() {
     let advice = store.ddl(&binding, &fields, true).await.unwrap();
     assert_eq!(advice.notes, Vec::<String>::new());
     assert_eq!(advice.in_place, []);
-    let of = |advice: &DdlAdvice, kind| {
+    let count_kind = |advice: &DdlAdvice, kind| {
         advice.suggestions.iter().filter(|suggestion| suggestion.kind == kind).count()
     };
-    let counts = DdlKind::ALL.map(|kind| of(&advice, kind));
+    let counts = DdlKind::ALL.map(|kind| count_kind(&advice, kind));
     // Keys and values of one map, keys of the map with numbers, the trace id, and the user.
     assert_eq!(counts, [KEYS.len(), 1, 1, 1, 5], "{:#?}", ids(&advice));
     for (at, suggestion) in advice.suggestions.iter().enumerate() {
@@ -160,19 +160,19 @@ async fn suggestions_run_unchanged_and_disappear() {
         [FieldRef::column("tags"), FieldRef::key("doc", "a"), FieldRef::key("n", "k")]
     );
     // Without samples, nothing is estimated from spans.
-    let blind = store.ddl(&binding, &fields, false).await.unwrap();
+    let without_samples = store.ddl(&binding, &fields, false).await.unwrap();
     let key = |advice: &DdlAdvice| {
         advice.suggestions.iter().find(|found| found.kind == DdlKind::KeyColumn).unwrap().disk_bytes
     };
-    assert!(key(&advice).is_some() && key(&blind).is_none());
+    assert!(key(&advice).is_some() && key(&without_samples).is_none());
 
     for suggestion in &advice.suggestions {
         run(&local, suggestion).await;
     }
-    let settled_advice = settled(&store, &binding, &fields).await;
+    let advice_after_mutations = wait_for_mutations(&store, &binding, &fields).await;
     // The trace index exists, and only has to be bound.
-    assert_eq!(ids(&settled_advice), ["trace_index"], "{settled_advice:#?}");
-    let [index] = settled_advice.suggestions.as_slice() else { panic!() };
+    assert_eq!(ids(&advice_after_mutations), ["trace_index"], "{advice_after_mutations:#?}");
+    let [index] = advice_after_mutations.suggestions.as_slice() else { panic!() };
     assert!(index.statements.is_empty());
     binding.trace_index.clone_from(&index.bind_trace_index);
     assert_eq!(binding.trace_index, Some(format!("{TABLE}_trace_id_ts")));
@@ -185,7 +185,7 @@ async fn suggestions_run_unchanged_and_disappear() {
     assert_eq!(contents(&store).await, before);
 
     // The columns agree with the map, and the index with the table.
-    let layout = store.layout_now(DATABASE, TABLE).await.unwrap();
+    let layout = store.current_layout(DATABASE, TABLE).await.unwrap();
     for key in KEYS {
         let column = quote(&layout.key_column(MAP, key).unwrap().name);
         let (map, key) = (quote(MAP), quote_literal(key));
@@ -225,13 +225,13 @@ async fn suggestions_run_unchanged_and_disappear() {
     execute(&local, format!("DROP TABLE {}", quote_table(DATABASE, &format!("{TABLE}_trace_id_ts_mv"))))
         .await;
     execute(&local, format!("DROP TABLE {}", quote_table(DATABASE, &format!("{TABLE}_trace_id_ts")))).await;
-    let advice = settled(&store, &binding, &fields).await;
-    let mut again: Vec<(&str, DdlState)> =
+    let advice = wait_for_mutations(&store, &binding, &fields).await;
+    let mut missing_again: Vec<(&str, DdlState)> =
         advice.suggestions.iter().map(|found| (found.id.as_str(), found.state)).collect();
-    again.sort_unstable_by_key(|(id, _)| *id);
+    missing_again.sort_unstable_by_key(|(id, _)| *id);
     let values = format!("skip_index:mapValues({MAP})");
     assert_eq!(
-        again,
+        missing_again,
         [
             (values.as_str(), DdlState::Missing),
             ("time_projection", DdlState::Missing),
@@ -247,7 +247,7 @@ async fn suggestions_run_unchanged_and_disappear() {
     for suggestion in &advice.suggestions {
         run(&local, suggestion).await;
     }
-    assert_eq!(ids(&settled(&store, &binding, &fields).await), Vec::<&str>::new());
+    assert_eq!(ids(&wait_for_mutations(&store, &binding, &fields).await), Vec::<&str>::new());
     assert_eq!(contents(&store).await, before);
 }
 
@@ -293,7 +293,7 @@ async fn partial_objects_are_completed_under_any_name() {
     for suggestion in &advice.suggestions {
         run(&local, suggestion).await;
     }
-    let advice = settled(&store, &binding(), &fields_before).await;
+    let advice = wait_for_mutations(&store, &binding(), &fields_before).await;
     assert_eq!(ids(&advice), ["trace_index"], "{advice:#?}");
 
     // A new marked field is not in the projection: a successor is suggested, and dropping the old one afterwards.
@@ -309,7 +309,7 @@ async fn partial_objects_are_completed_under_any_name() {
     for statement in &successor.afterwards {
         execute(&local, statement.clone()).await;
     }
-    let advice = settled(&store, &binding(), &fields_before).await;
+    let advice = wait_for_mutations(&store, &binding(), &fields_before).await;
     assert_eq!(ids(&advice), ["trace_index"]);
     assert!(advice.in_place.iter().any(|found| found.name == "by_time" && found.disk_bytes.is_some()));
 }
@@ -398,7 +398,7 @@ async fn unsupported_tables_get_no_suggestions() {
         assert_eq!((suggestion.reads_now, suggestion.reads_then, suggestion.disk_bytes), (None, None, None));
         run(&local, suggestion).await;
     }
-    assert_eq!(ids(&settled(&store, &other, &fields).await), ["trace_index"]);
+    assert_eq!(ids(&wait_for_mutations(&store, &other, &fields).await), ["trace_index"]);
 }
 
 fn string_key(map: &str, key: &str) -> MarkedField {

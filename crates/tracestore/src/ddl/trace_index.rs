@@ -1,7 +1,7 @@
 //! Creates a table with the time bounds of each trace, as the OpenTelemetry exporter does, filled for new and existing spans.
 
 use super::drafts::Facts;
-use super::target::{Target, safe};
+use super::target::{Target, single_line};
 use crate::layout::TableEngine;
 use crate::sql::{Statement, quote, quote_literal, quote_table};
 
@@ -10,15 +10,15 @@ pub(super) fn trace_index(facts: &Facts<'_>, target: &Target) -> (Vec<String>, S
     let binding = facts.binding;
     let name = format!("{}_trace_id_ts", binding.table);
     let bound = quote_table(&binding.database, &name);
-    let all = target.everywhere.as_str();
-    let replicated = match &facts.layout.stored().engine {
+    let on_cluster = target.on_cluster.as_str();
+    let replicated = match &facts.layout.underlying().engine {
         TableEngine::MergeTree { name } => name.starts_with("Replicated"),
         TableEngine::Distributed { .. } | TableEngine::Other(_) => false,
     };
     let engine = if replicated { "ReplicatedMergeTree" } else { "MergeTree" };
     let table = |name: &str| {
         format!(
-            "CREATE TABLE IF NOT EXISTS {name}{all} (`TraceId` String CODEC(ZSTD(1)), \
+            "CREATE TABLE IF NOT EXISTS {name}{on_cluster} (`TraceId` String CODEC(ZSTD(1)), \
              `Start` DateTime CODEC(Delta, ZSTD(1)), `End` DateTime CODEC(Delta, ZSTD(1)), \
              INDEX `idx_trace_id` `TraceId` TYPE bloom_filter(0.01) GRANULARITY 1) ENGINE = {engine} \
              PARTITION BY toDate(`Start`) ORDER BY (`TraceId`, `Start`) \
@@ -26,38 +26,41 @@ pub(super) fn trace_index(facts: &Facts<'_>, target: &Target) -> (Vec<String>, S
         )
     };
     let view = |view: &str, to: &str, from: &str| {
-        format!("CREATE MATERIALIZED VIEW IF NOT EXISTS {view}{all} TO {to} AS {}", bounds(facts, from))
+        format!(
+            "CREATE MATERIALIZED VIEW IF NOT EXISTS {view}{on_cluster} TO {to} AS {}",
+            bounds(facts, from)
+        )
     };
     let source = quote_table(&binding.database, &binding.table);
-    let past = format!("INSERT INTO {bound} (`TraceId`, `Start`, `End`) {}", bounds(facts, &source));
+    let backfill = format!("INSERT INTO {bound} (`TraceId`, `Start`, `End`) {}", bounds(facts, &source));
     let statements = match &facts.layout.engine {
         TableEngine::Distributed { cluster, database, table: local } => {
             let index = format!("{local}_trace_id_ts");
-            let named = |name: &str| {
+            let quoted_local = |name: &str| {
                 if database.is_empty() { quote(name) } else { quote_table(database, name) }
             };
             vec![
-                table(&named(&index)),
+                table(&quoted_local(&index)),
                 format!(
-                    "CREATE TABLE IF NOT EXISTS {bound}{all} AS {} \
+                    "CREATE TABLE IF NOT EXISTS {bound}{on_cluster} AS {} \
                      ENGINE = Distributed({}, {}, {}, cityHash64(`TraceId`))",
-                    named(&index),
+                    quoted_local(&index),
                     quote_literal(cluster),
                     quote_literal(database),
                     quote_literal(&index)
                 ),
-                view(&named(&format!("{index}_mv")), &named(&index), &target.local),
-                past,
+                view(&quoted_local(&format!("{index}_mv")), &quoted_local(&index), &target.local),
+                backfill,
             ]
         }
         _ => {
             let mv = quote_table(&binding.database, &format!("{name}_mv"));
             // The view comes first: spans that arrive while existing ones are copied are then in both, and bounds may
             // overlap.
-            vec![table(&bound), view(&mv, &bound, &target.local), past]
+            vec![table(&bound), view(&mv, &bound, &target.local), backfill]
         }
     };
-    (statements.iter().map(|statement| safe(statement)).collect(), name)
+    (statements.iter().map(|statement| single_line(statement)).collect(), name)
 }
 
 /// Writes the time bounds of every trace. An alias with the name of a column would replace the column in the same query, so

@@ -15,8 +15,8 @@ use tracewarden_policy::{FieldValue, Span, check};
 use tracewarden_testkit::policies::Generator;
 use tracewarden_testkit::python::prepared_python;
 
-use super::asked::{MODEL, Verdict, reference};
-use super::{seed, setting};
+use super::lowered_policy::{MODEL, Verdict, reference};
+use super::{env_setting, seed};
 
 /// Number of expressions, and of spans for each.
 const EXPRESSIONS: usize = 20_000;
@@ -136,14 +136,14 @@ fn user(caller: &Caller) -> Value {
 }
 
 /// Returns the caller of the policies that show deviations.
-fn witness() -> Caller {
+fn deviation_caller() -> Caller {
     let text = AttributeValue::String("a".to_owned());
     let list = AttributeValue::Strings(vec!["a".to_owned()]);
     let attributes = [("text".to_owned(), text), ("list".to_owned(), list)].into();
     Caller { username: "a".to_owned(), roles: ["a".to_owned()].into(), attributes }
 }
 
-fn word(verdict: Verdict) -> &'static str {
+fn verdict_name(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::True => "true",
         Verdict::False => "false",
@@ -173,16 +173,16 @@ fn by_cel_python(lines: &[Value]) -> Vec<Vec<(String, Vec<String>)>> {
 
 #[test]
 fn cel_python_agrees_on_20_000_expressions() {
-    let (seed, wanted) = (seed(), setting("TRACEWARDEN_TEST_EXPRESSIONS", EXPRESSIONS));
+    let (seed, wanted) = (seed(), env_setting("TRACEWARDEN_TEST_EXPRESSIONS", EXPRESSIONS));
     let mut generator = Generator::new(seed);
     generator.dots_are_members();
     let pool: Vec<Span> = (0..POOL).map(|_| generator.span()).collect();
     generator.look_at(&pool);
-    let (mut asked, mut not_utf8, mut next) = (Vec::new(), 0, 0);
-    let mut witnesses = DEVIATIONS.into_iter();
-    while asked.len() < wanted {
-        let (text, caller) = match witnesses.next() {
-            Some((_, text)) => (text.to_owned(), witness()),
+    let (mut input, mut not_utf8, mut next) = (Vec::new(), 0, 0);
+    let mut deviations = DEVIATIONS.into_iter();
+    while input.len() < wanted {
+        let (text, caller) = match deviations.next() {
+            Some((_, text)) => (text.to_owned(), deviation_caller()),
             None => (generator.policy().text, generator.caller()),
         };
         let Ok(checked) = check(&text, &MODEL) else { continue };
@@ -201,30 +201,30 @@ fn cel_python_agrees_on_20_000_expressions() {
                 None => not_utf8 += 1,
             }
         }
-        let expected: Vec<&str> = reference(&text, &caller, &known).into_iter().map(word).collect();
-        asked
+        let expected: Vec<&str> = reference(&text, &caller, &known).into_iter().map(verdict_name).collect();
+        input
             .push(json!({ "expression": text, "user": user(&caller), "spans": spans, "expected": expected }));
     }
-    let share = asked.len().div_ceil(PROCESSES);
+    let share = input.len().div_ceil(PROCESSES);
     let answers: Vec<_> = std::thread::scope(|scope| {
         let parts: Vec<_> =
-            asked.chunks(share).map(|part| scope.spawn(move || by_cel_python(part))).collect();
+            input.chunks(share).map(|part| scope.spawn(move || by_cel_python(part))).collect();
         parts.into_iter().flat_map(|part| part.join().unwrap()).collect()
     });
-    assert_eq!(answers.len(), asked.len());
-    let mut taken: BTreeMap<Vec<String>, (usize, String)> = BTreeMap::new();
+    assert_eq!(answers.len(), input.len());
+    let mut deviation_counts: BTreeMap<Vec<String>, (usize, String)> = BTreeMap::new();
     let mut verdicts: BTreeMap<String, usize> = BTreeMap::new();
     let mut unexplained = Vec::new();
-    for (asked, answers) in asked.iter().zip(&answers) {
-        assert_eq!(answers.len(), SPANS, "{asked}");
+    for (input, answers) in input.iter().zip(&answers) {
+        assert_eq!(answers.len(), SPANS, "{input}");
         for (verdict, corrections) in answers {
             *verdicts.entry(verdict.clone()).or_default() += 1;
             if corrections.iter().any(|name| name == "none") {
-                unexplained.push(format!("cel-python says {verdict}: {asked}"));
+                unexplained.push(format!("cel-python says {verdict}: {input}"));
             } else if !corrections.is_empty() {
-                let seen = taken.entry(corrections.clone()).or_insert_with(|| (0, String::new()));
+                let seen = deviation_counts.entry(corrections.clone()).or_insert_with(|| (0, String::new()));
                 seen.0 += 1;
-                let text = asked["expression"].as_str().unwrap_or_default();
+                let text = input["expression"].as_str().unwrap_or_default();
                 if seen.1.is_empty() || text.len() < seen.1.len() {
                     seen.1 = text.to_owned();
                 }
@@ -232,7 +232,7 @@ fn cel_python_agrees_on_20_000_expressions() {
         }
     }
     println!("{wanted} expressions, {verdicts:?}, seed {seed}; {not_utf8} spans left out as not UTF-8");
-    for (corrections, (count, shortest)) in &taken {
+    for (corrections, (count, shortest)) in &deviation_counts {
         println!("{count:>6} deviate by {}, such as {shortest}", corrections.join(" and "));
     }
     unexplained.sort_by_key(String::len);

@@ -6,9 +6,9 @@ use tracewarden_policy::{Predicate, Span, check, lower_condition, testing::truth
 use tracewarden_testkit::local_store::LocalStore;
 use tracewarden_testkit::policies::{COLUMNS, Generator, literals};
 
-use super::asked::{Asked, MODEL};
-use super::store::key_columns;
-use super::{connect, execute, load, setting, through_columns};
+use super::lowered_policy::{LoweredPolicy, MODEL};
+use super::store::key_column_definitions;
+use super::{connect, env_setting, execute, load, with_key_columns};
 use crate::TraceStore;
 use crate::exhaustive::{caller, conditions, policies, spans};
 use crate::predicate_sql::{readable, render};
@@ -16,68 +16,69 @@ use crate::sql::{Statement, quote};
 
 const ROWS: u64 = 1_000_000;
 /// Number of random spans in addition to the hostile ones.
-const RANDOM: usize = 2_000;
+const RANDOM_SPANS: usize = 2_000;
 /// Number of random policies in addition to single operations.
 const POLICIES: usize = 60;
 /// Number of column groups that are drawn independently.
-const GROUPS: usize = 8;
+const COLUMN_GROUPS: usize = 8;
 /// Number of predicates of one scan.
 const BATCH: usize = 30;
 /// Of all operations on all fields, one in this number is tested: on each field, another operation of the same kind.
-const EVERY: usize = 19;
+const STRIDE: usize = 19;
 
 /// Predicates that are evaluated on every row.
 #[derive(Clone)]
-struct Question {
+struct PredicatePair {
     text: String,
     is_true: Predicate,
     is_false: Predicate,
 }
 
-impl Question {
+impl PredicatePair {
     /// Returns the same question with values of keys read from key columns; `None` when it refers to no key that has one.
-    fn through_columns(&self) -> Option<Self> {
-        let is_true = through_columns(&self.is_true)?;
-        let is_false = through_columns(&self.is_false).unwrap_or_else(|| self.is_false.clone());
+    fn with_key_columns(&self) -> Option<Self> {
+        let is_true = with_key_columns(&self.is_true)?;
+        let is_false = with_key_columns(&self.is_false).unwrap_or_else(|| self.is_false.clone());
         Some(Self { text: format!("through columns: {}", self.text), is_true, is_false })
     }
 }
 
-fn questions(every: usize) -> Vec<Question> {
+fn predicate_pairs(stride: usize) -> Vec<PredicatePair> {
     let caller = caller();
-    let mut asked = Vec::new();
+    let mut pairs = Vec::new();
     for (at, field) in MODEL.fields.iter().enumerate() {
         let texts = if field.policy { policies(field) } else { Vec::new() };
         // Each field begins at another operation, so that no operation is skipped on all fields.
-        for text in texts.into_iter().skip(at % every).step_by(every) {
+        for text in texts.into_iter().skip(at % stride).step_by(stride) {
             let Ok(checked) = check(&text, &MODEL) else { continue };
             let Some((is_true, is_false)) = truth(&checked, &caller) else { continue };
-            asked.push(Question { text, is_true, is_false });
+            pairs.push(PredicatePair { text, is_true, is_false });
         }
-        for condition in conditions(field).into_iter().skip(at % every).step_by(every) {
+        for condition in conditions(field).into_iter().skip(at % stride).step_by(stride) {
             let is_true = lower_condition(&condition);
-            asked.push(Question { text: format!("{condition:?}"), is_true, is_false: Predicate::False });
+            pairs.push(PredicatePair { text: format!("{condition:?}"), is_true, is_false: Predicate::False });
         }
     }
-    asked
+    pairs
 }
 
 /// Creates `default.hostile` from `default.pairs`.
-async fn multiply(local: &LocalStore, spans: usize, rows: u64) {
+async fn fill_hostile_table(local: &LocalStore, spans: usize, rows: u64) {
     let columns = literals::definitions(COLUMNS);
-    let held = key_columns();
-    let table =
-        format!("CREATE TABLE default.hostile ({columns}, {held}) ENGINE = MergeTree ORDER BY tuple()");
+    let key_column_definitions = key_column_definitions();
+    let table = format!(
+        "CREATE TABLE default.hostile ({columns}, {key_column_definitions}) ENGINE = MergeTree ORDER BY tuple()"
+    );
     execute(local, table).await;
     let values: Vec<String> = COLUMNS
         .iter()
         .enumerate()
-        .map(|(at, (name, _))| format!("g{}.{}", at % GROUPS, quote(name)))
+        .map(|(at, (name, _))| format!("g{}.{}", at % COLUMN_GROUPS, quote(name)))
         .collect();
-    let keys: Vec<String> = (0..GROUPS)
+    let keys: Vec<String> = (0..COLUMN_GROUPS)
         .map(|group| format!("toUInt32(sipHash64(number, {group}) % {spans}) AS k{group}"))
         .collect();
-    let joins: Vec<String> = (0..GROUPS)
+    let joins: Vec<String> = (0..COLUMN_GROUPS)
         .map(|group| format!("ANY LEFT JOIN default.pairs AS g{group} ON g{group}.id = drawn.k{group}"))
         .collect();
     execute(
@@ -93,13 +94,13 @@ async fn multiply(local: &LocalStore, spans: usize, rows: u64) {
 }
 
 /// Returns, for each question, the number of rows that are neither, true, false, or both.
-async fn counts(store: &TraceStore, questions: &[Question]) -> Result<Vec<[u64; 4]>, String> {
+async fn counts(store: &TraceStore, predicate_pairs: &[PredicatePair]) -> Result<Vec<[u64; 4]>, String> {
     let mut statement = Statement::over(COLUMNS.iter().map(|(name, _)| *name));
-    let each: Vec<String> = questions
+    let each: Vec<String> = predicate_pairs
         .iter()
-        .map(|question| {
-            let is_true = render(&question.is_true, &mut statement);
-            let is_false = render(&question.is_false, &mut statement);
+        .map(|pair| {
+            let is_true = render(&pair.is_true, &mut statement);
+            let is_false = render(&pair.is_false, &mut statement);
             let both = format!("(toUInt8({is_true}) + 2 * toUInt8({is_false}))");
             let counts: Vec<String> = (0..4).map(|value| format!("countIf({both} = {value})")).collect();
             format!("[{}]", counts.join(", "))
@@ -111,11 +112,11 @@ async fn counts(store: &TraceStore, questions: &[Question]) -> Result<Vec<[u64; 
     Ok(rows.into_iter().next().unwrap().0)
 }
 
-async fn counts_or_panic(store: &TraceStore, questions: &[Question]) -> Vec<[u64; 4]> {
-    match counts(store, questions).await {
+async fn counts_or_panic(store: &TraceStore, predicate_pairs: &[PredicatePair]) -> Vec<[u64; 4]> {
+    match counts(store, predicate_pairs).await {
         Ok(found) => found,
         Err(all) => {
-            for one in questions {
+            for one in predicate_pairs {
                 if let Err(error) = counts(store, std::slice::from_ref(one)).await {
                     panic!("{error}\n{}\n{}", one.text, readable(&one.is_true));
                 }
@@ -126,7 +127,7 @@ async fn counts_or_panic(store: &TraceStore, questions: &[Question]) -> Vec<[u64
 }
 
 /// Counts rows as a query selects them: the condition decides which columns are read, in an order that ClickHouse chooses.
-async fn selected(store: &TraceStore, predicate: &Predicate) -> Result<u64, String> {
+async fn count_selected(store: &TraceStore, predicate: &Predicate) -> Result<u64, String> {
     let mut statement = Statement::over(COLUMNS.iter().map(|(name, _)| *name));
     let condition = render(predicate, &mut statement);
     statement.push(&format!("SELECT count() FROM default.hostile WHERE {condition}"));
@@ -136,62 +137,71 @@ async fn selected(store: &TraceStore, predicate: &Predicate) -> Result<u64, Stri
 
 #[tokio::test]
 async fn no_statement_fails_on_a_million_hostile_spans() {
-    let rows = setting("TRACEWARDEN_TEST_ROWS", ROWS);
-    let every = setting("TRACEWARDEN_TEST_EVERY", EVERY);
+    let rows = env_setting("TRACEWARDEN_TEST_ROWS", ROWS);
+    let stride = env_setting("TRACEWARDEN_TEST_EVERY", STRIDE);
     let local = LocalStore::start().unwrap();
     let store = connect(&local);
     let mut generator = Generator::new(11);
     let mut base: Vec<Span> = spans(&MODEL.fields);
-    base.extend((0..RANDOM).map(|_| generator.span()));
+    base.extend((0..RANDOM_SPANS).map(|_| generator.span()));
     load(&local, &base).await;
-    multiply(&local, base.len(), rows).await;
-    let mut questions = questions(every);
+    fill_hostile_table(&local, base.len(), rows).await;
+    let mut predicate_pairs = predicate_pairs(stride);
     // Nested operations, as users write them.
-    let policies = std::iter::repeat_with(|| Asked::new(generator.policy(), generator.caller())).flatten();
-    questions.extend(
+    let policies =
+        std::iter::repeat_with(|| LoweredPolicy::new(generator.policy(), generator.caller())).flatten();
+    predicate_pairs.extend(
         policies
-            .map(|Asked { policy, is_true, is_false, .. }| Question { text: policy.text, is_true, is_false })
+            .map(|LoweredPolicy { policy, is_true, is_false, .. }| PredicatePair {
+                text: policy.text,
+                is_true,
+                is_false,
+            })
             .take(POLICIES),
     );
-    let (mut all, mut never_true, mut through_columns) = ([0_u64; 4], 0, 0);
-    for batch in questions.chunks(BATCH) {
+    let (mut all, mut never_true, mut with_key_columns) = ([0_u64; 4], 0, 0);
+    for batch in predicate_pairs.chunks(BATCH) {
         let found = counts_or_panic(&store, batch).await;
-        let (again, by_map): (Vec<Question>, Vec<[u64; 4]>) = batch
+        let (through_key_columns, by_map): (Vec<PredicatePair>, Vec<[u64; 4]>) = batch
             .iter()
             .zip(&found)
-            .filter_map(|(question, counts)| Some((question.through_columns()?, *counts)))
+            .filter_map(|(pair, counts)| Some((pair.with_key_columns()?, *counts)))
             .unzip();
-        for ((question, by_map), by_column) in
-            again.iter().zip(by_map).zip(counts_or_panic(&store, &again).await)
+        for ((pair, by_map), by_column) in
+            through_key_columns.iter().zip(by_map).zip(counts_or_panic(&store, &through_key_columns).await)
         {
-            assert_eq!(by_column, by_map, "{}\n{}", question.text, readable(&question.is_true));
-            through_columns += 1;
+            assert_eq!(by_column, by_map, "{}\n{}", pair.text, readable(&pair.is_true));
+            with_key_columns += 1;
         }
-        for (question, counts) in batch.iter().zip(found) {
-            assert_eq!(counts.iter().sum::<u64>(), rows, "{}", question.text);
-            assert_eq!(counts[3], 0, "true and false at once: {}", question.text);
+        for (pair, counts) in batch.iter().zip(found) {
+            assert_eq!(counts.iter().sum::<u64>(), rows, "{}", pair.text);
+            assert_eq!(counts[3], 0, "true and false at once: {}", pair.text);
             never_true += usize::from(counts[1] == 0);
             all.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
         }
         // One of each batch in the form of a selection.
-        if let Some(question) = batch.first() {
-            let expected = counts(&store, std::slice::from_ref(question)).await.unwrap()[0][1];
-            let found = selected(&store, &question.is_true)
+        if let Some(pair) = batch.first() {
+            let expected = counts(&store, std::slice::from_ref(pair)).await.unwrap()[0][1];
+            let found = count_selected(&store, &pair.is_true)
                 .await
-                .unwrap_or_else(|error| panic!("{error}\n{}", question.text));
-            assert_eq!(found, expected, "{}", question.text);
+                .unwrap_or_else(|error| panic!("{error}\n{}", pair.text));
+            assert_eq!(found, expected, "{}", pair.text);
         }
     }
     println!(
-        "{} policies and conditions, {through_columns} through columns too, on {rows} rows of {} spans: {} true, {} false, \
+        "{} policies and conditions, {with_key_columns} through columns too, on {rows} rows of {} spans: {} true, {} false, \
          {} neither; {never_true} are never true",
-        questions.len(),
+        predicate_pairs.len(),
         base.len(),
         all[1],
         all[2],
         all[0]
     );
-    assert!(through_columns >= 40, "only {through_columns} are evaluated through columns");
-    assert!(questions.len() >= 200, "{} policies and conditions", questions.len());
-    assert!(never_true * 4 < questions.len(), "{never_true} of {} are never true", questions.len());
+    assert!(with_key_columns >= 40, "only {with_key_columns} are evaluated through columns");
+    assert!(predicate_pairs.len() >= 200, "{} policies and conditions", predicate_pairs.len());
+    assert!(
+        never_true * 4 < predicate_pairs.len(),
+        "{never_true} of {} are never true",
+        predicate_pairs.len()
+    );
 }

@@ -4,7 +4,7 @@ use tracewarden_model::{AttributeValue, Caller, LogicalType};
 use tracewarden_testkit::local_store::LocalStore;
 use tracewarden_testkit::policies::{Generator, Written, texts};
 
-use super::asked::{Asked, MODEL, Verdict, by_reference, by_store};
+use super::lowered_policy::{LoweredPolicy, MODEL, Verdict, by_reference, by_store};
 use super::store::{connect, load};
 
 const SPANS: usize = 30;
@@ -33,7 +33,7 @@ async fn clickhouse_and_reference_agree_on_long_lists() {
     let mut with_empty = long_list(None);
     with_empty.push(String::new());
     let callers = [caller(long_list(Some("a"))), caller(with_empty)];
-    let mut asked = Vec::new();
+    let mut lowered = Vec::new();
     for field in MODEL.fields.iter().filter(|field| field.policy) {
         let name = &field.field;
         let bodies: Vec<String> = match field.logical {
@@ -49,21 +49,21 @@ async fn clickhouse_and_reference_agree_on_long_lists() {
             _ => continue,
         };
         for (at, body) in bodies.into_iter().enumerate() {
-            let text = match asked.len() % 2 {
+            let text = match lowered.len() % 2 {
                 0 => format!("user.attributes.list.exists(x, {body})"),
                 _ => format!("user.attributes.list.all(x, !({body}))"),
             };
             let caller = callers[at % callers.len()].clone();
             let written = Written { text: text.clone(), operations: Vec::new(), alone: false };
-            asked.push(Asked::new(written, caller).unwrap_or_else(|| panic!("refused: {text}")));
+            lowered.push(LoweredPolicy::new(written, caller).unwrap_or_else(|| panic!("refused: {text}")));
         }
     }
     let (mut trues, mut falses, mut errors) = (0, 0, 0);
-    for batch in asked.chunks(BATCH) {
+    for batch in lowered.chunks(BATCH) {
         let by_store = by_store(&store, batch, SPANS).await;
         for ((one, store), reference) in batch.iter().zip(by_store).zip(by_reference(batch, &spans)) {
             for (at, (store, reference)) in store.into_iter().zip(reference).enumerate() {
-                assert_eq!(store, reference, "{}", one.explained(&spans[at], store, reference));
+                assert_eq!(store, reference, "{}", one.describe_disagreement(&spans[at], store, reference));
                 match reference {
                     Verdict::True => trues += 1,
                     Verdict::False => falses += 1,
@@ -72,6 +72,6 @@ async fn clickhouse_and_reference_agree_on_long_lists() {
             }
         }
     }
-    println!("{} policies: {trues} true, {falses} false, {errors} errors", asked.len());
+    println!("{} policies: {trues} true, {falses} false, {errors} errors", lowered.len());
     assert!(trues > 500 && falses > 500 && errors > 200, "{trues} {falses} {errors}");
 }

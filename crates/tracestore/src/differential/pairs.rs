@@ -7,10 +7,10 @@ use tracewarden_testkit::local_store::LocalStore;
 use tracewarden_testkit::policies::Generator;
 use tracewarden_testkit::progress::Progress;
 
-use super::asked::{Asked, Verdict, by_both};
 use super::coverage::Coverage;
+use super::lowered_policy::{LoweredPolicy, Verdict, evaluate_both};
 use super::store::{connect, load};
-use super::{seed, setting};
+use super::{env_setting, seed};
 
 /// Number of spans for each policy.
 const SPANS: usize = 30;
@@ -24,7 +24,7 @@ const SHOWN: usize = 5;
 const COMPLETE: usize = 100_000;
 
 /// Returns the next accepted policies, and counts the refused ones.
-fn next_batch(generator: &mut Generator, refused: &mut usize) -> Arc<Vec<Asked>> {
+fn next_batch(generator: &mut Generator, refused: &mut usize) -> Arc<Vec<LoweredPolicy>> {
     let mut batch = Vec::with_capacity(BATCH);
     let mut tried = 0;
     while batch.len() < BATCH {
@@ -32,8 +32,8 @@ fn next_batch(generator: &mut Generator, refused: &mut usize) -> Arc<Vec<Asked>>
         assert!(tried < 20 * BATCH, "most policies are refused");
         let (policy, caller) = (generator.policy(), generator.caller());
         let alone = policy.operations.first().filter(|_| policy.alone).cloned();
-        match Asked::new(policy, caller) {
-            Some(asked) => batch.push(asked),
+        match LoweredPolicy::new(policy, caller) {
+            Some(lowered) => batch.push(lowered),
             None => {
                 *refused += 1;
                 alone.iter().for_each(|operation| generator.again(operation));
@@ -45,12 +45,12 @@ fn next_batch(generator: &mut Generator, refused: &mut usize) -> Arc<Vec<Asked>>
 
 #[tokio::test]
 async fn clickhouse_and_reference_agree_on_100_000_pairs() {
-    let (seed, wanted) = (seed(), setting("TRACEWARDEN_TEST_PAIRS", 100_000));
+    let (seed, wanted) = (seed(), env_setting("TRACEWARDEN_TEST_PAIRS", 100_000));
     let mut generator = Generator::new(seed);
     let local = LocalStore::start().unwrap();
     let store = connect(&local);
     let mut coverage = Coverage::default();
-    let (mut policies, mut through_columns, mut refused, mut disagreements) = (0, 0, 0, 0);
+    let (mut policies, mut with_key_columns, mut refused, mut disagreements) = (0, 0, 0, 0);
     let mut shown = Vec::new();
     let mut spans = Arc::new(Vec::new());
     let (progress, mut renewed) = (Progress::of(wanted, "pairs"), 0);
@@ -68,25 +68,30 @@ async fn clickhouse_and_reference_agree_on_100_000_pairs() {
         let mut batch = next_batch(&mut generator, &mut refused);
         // Every second batch reads the values of keys from key columns.
         if policies / BATCH % 2 == 1 {
-            let mut read = |asked: &Asked| asked.through_columns().inspect(|_| through_columns += 1);
-            batch =
-                Arc::new(batch.iter().map(|asked| read(asked).unwrap_or_else(|| asked.clone())).collect());
+            let mut read =
+                |lowered: &LoweredPolicy| lowered.with_key_columns().inspect(|_| with_key_columns += 1);
+            batch = Arc::new(
+                batch.iter().map(|lowered| read(lowered).unwrap_or_else(|| lowered.clone())).collect(),
+            );
         }
-        let (by_store, by_reference) = by_both(&store, &batch, &spans).await;
-        for ((asked, by_store), by_reference) in batch.iter().zip(&by_store).zip(&by_reference) {
+        let (by_store, by_reference) = evaluate_both(&store, &batch, &spans).await;
+        for ((lowered, by_store), by_reference) in batch.iter().zip(&by_store).zip(&by_reference) {
             policies += 1;
-            coverage.add(asked, by_reference);
+            coverage.add(lowered, by_reference);
             let verdicts = by_store.iter().zip(by_reference);
             let differing: Vec<_> = spans.iter().zip(verdicts).filter(|(_, (a, b))| a != b).collect();
             disagreements += differing.len();
             if let Some((span, (store, reference))) = differing.first() {
                 // The shortest ones are the easiest to investigate.
-                shown.push((asked.policy.text.len(), asked.explained(span, **store, **reference)));
+                shown.push((
+                    lowered.policy.text.len(),
+                    lowered.describe_disagreement(span, **store, **reference),
+                ));
                 shown.sort();
                 shown.truncate(SHOWN);
             }
-            if asked.policy.alone
-                && let Some(operation) = asked.policy.operations.first()
+            if lowered.policy.alone
+                && let Some(operation) = lowered.policy.operations.first()
                 && coverage.lacks(operation)
             {
                 generator.again(operation);
@@ -99,7 +104,7 @@ async fn clickhouse_and_reference_agree_on_100_000_pairs() {
     println!("{} operations were not seen enough", missing.len());
     let share = |verdict| coverage.share(verdict) * 100.0;
     println!(
-        "{} pairs of {policies} policies ({through_columns} through columns, {refused} refused), seed {seed}: \
+        "{} pairs of {policies} policies ({with_key_columns} through columns, {refused} refused), seed {seed}: \
          {:.1} % true, {:.1} % false, {:.1} % errors, {disagreements} disagreements",
         coverage.pairs,
         share(Verdict::True),
@@ -111,7 +116,7 @@ async fn clickhouse_and_reference_agree_on_100_000_pairs() {
     assert!(share(Verdict::True) >= 100.0 / 3.0, "too few are true");
     assert!(share(Verdict::Error) >= 100.0 / 6.0, "too few are errors");
     if wanted >= COMPLETE {
-        assert!(through_columns * 8 >= policies, "columns of keys are hardly read");
+        assert!(with_key_columns * 8 >= policies, "columns of keys are hardly read");
         assert!(missing.is_empty(), "{} operations were not seen enough: {missing:?}", missing.len());
     }
 }

@@ -9,8 +9,8 @@ use tracewarden_policy::{FieldValue, Span};
 use tracewarden_testkit::local_store::LocalStore;
 use tracewarden_testkit::policies::{Generator, Written};
 
-use super::asked::{Asked, Verdict, by_both};
-use super::{connect, load, seed, setting};
+use super::lowered_policy::{LoweredPolicy, Verdict, evaluate_both};
+use super::{connect, env_setting, load, seed};
 
 /// Number of texts for each pattern.
 const TEXTS: usize = 60;
@@ -19,9 +19,9 @@ const BATCH: usize = 80;
 /// Columns with the text: the engine searches a whole column at once, a dictionary, or the values that are not NULL.
 const COLUMNS: [&str; 3] = ["SpanName", "ServiceName", "Nick"];
 
-fn asked(text: &str) -> Option<Asked> {
+fn lowered(text: &str) -> Option<LoweredPolicy> {
     let policy = Written { text: text.to_owned(), operations: Vec::new(), alone: false };
-    Asked::new(policy, Caller::default())
+    LoweredPolicy::new(policy, Caller::default())
 }
 
 /// Returns a span with the text in each of [`COLUMNS`].
@@ -39,14 +39,14 @@ fn policy_of(column: &str, pattern: &str) -> String {
 
 #[tokio::test]
 async fn clickhouse_and_reference_agree_on_patterns() {
-    let (seed, wanted) = (seed(), setting("TRACEWARDEN_TEST_PATTERN_PAIRS", 24_000));
+    let (seed, wanted) = (seed(), env_setting("TRACEWARDEN_TEST_PATTERN_PAIRS", 24_000));
     println!("seed {seed}");
     let begun = Instant::now();
     let local = LocalStore::start().unwrap();
     let store = connect(&local);
     let mut generator = Generator::new(seed);
     let (mut pairs, mut patterns, mut refused, mut disagreements) = (0, 0, 0, 0);
-    let (mut of_true, mut of_false, mut telling) = (0, 0, 0);
+    let (mut true_count, mut false_count, mut distinguishing) = (0, 0, 0);
     let mut shown = Vec::new();
     let base = generator.span();
     while pairs < wanted {
@@ -56,25 +56,28 @@ async fn clickhouse_and_reference_agree_on_patterns() {
         let mut batch = Vec::new();
         while batch.len() < BATCH {
             let column = COLUMNS[batch.len() % COLUMNS.len()];
-            match asked(&policy_of(column, &generator.random_pattern())) {
-                Some(asked) => batch.push(asked),
+            match lowered(&policy_of(column, &generator.random_pattern())) {
+                Some(lowered) => batch.push(lowered),
                 None => refused += 1,
             }
         }
         let batch = Arc::new(batch);
-        let (by_store, by_reference) = by_both(&store, &batch, &spans).await;
-        for ((asked, by_store), by_reference) in batch.iter().zip(&by_store).zip(&by_reference) {
+        let (by_store, by_reference) = evaluate_both(&store, &batch, &spans).await;
+        for ((lowered, by_store), by_reference) in batch.iter().zip(&by_store).zip(&by_reference) {
             let count = |wanted| by_reference.iter().filter(|verdict| **verdict == wanted).count();
             let (is_true, is_false) = (count(Verdict::True), count(Verdict::False));
             patterns += 1;
             pairs += spans.len();
-            of_true += is_true;
-            of_false += is_false;
-            telling += usize::from(is_true > 0 && is_false > 0);
+            true_count += is_true;
+            false_count += is_false;
+            distinguishing += usize::from(is_true > 0 && is_false > 0);
             for (span, (store, reference)) in spans.iter().zip(by_store.iter().zip(by_reference)) {
                 if store != reference {
                     disagreements += 1;
-                    shown.push((asked.policy.text.len(), asked.explained(span, *store, *reference)));
+                    shown.push((
+                        lowered.policy.text.len(),
+                        lowered.describe_disagreement(span, *store, *reference),
+                    ));
                 }
             }
             // The shortest ones are the easiest to investigate.
@@ -85,17 +88,17 @@ async fn clickhouse_and_reference_agree_on_patterns() {
     let share = |count: usize| 100.0 * count as f64 / pairs as f64;
     println!(
         "{pairs} pairs of {patterns} patterns ({refused} refused), seed {seed}, {:.1} s: {:.1} % true, {:.1} % false, \
-         {telling} patterns are true of some texts and false of others, {disagreements} disagreements",
+         {distinguishing} patterns are true of some texts and false of others, {disagreements} disagreements",
         begun.elapsed().as_secs_f64(),
-        share(of_true),
-        share(of_false),
+        share(true_count),
+        share(false_count),
     );
     let shown: Vec<String> = shown.into_iter().map(|(_, text)| text).collect();
     assert!(disagreements == 0, "{disagreements} disagreements, the shortest:\n{}", shown.join("\n\n"));
-    assert!(share(of_true) >= 25.0, "too few are true");
-    assert!(share(of_false) >= 25.0, "too few are false");
-    assert!(of_true + of_false == pairs, "a pattern is an error");
-    assert!(2 * telling >= patterns, "most patterns do not distinguish texts");
+    assert!(share(true_count) >= 25.0, "too few are true");
+    assert!(share(false_count) >= 25.0, "too few are false");
+    assert!(true_count + false_count == pairs, "a pattern is an error");
+    assert!(2 * distinguishing >= patterns, "most patterns do not distinguish texts");
     assert!(refused < patterns, "most patterns are refused");
 }
 
@@ -147,11 +150,11 @@ async fn the_heaviest_patterns_answer_in_both_engines() {
     for (at, (template, count, ..)) in cases.iter().enumerate() {
         let policy =
             |count: u32| policy_of(COLUMNS[at % COLUMNS.len()], &template.replace('#', &count.to_string()));
-        assert!(asked(&policy(count + 1)).is_none(), "there is a heavier one: {template} {count}");
-        batch.push(asked(&policy(*count)).unwrap_or_else(|| panic!("refused: {template} {count}")));
+        assert!(lowered(&policy(count + 1)).is_none(), "there is a heavier one: {template} {count}");
+        batch.push(lowered(&policy(*count)).unwrap_or_else(|| panic!("refused: {template} {count}")));
     }
     let begun = Instant::now();
-    let (by_store, by_reference) = by_both(&store, &Arc::new(batch), &spans).await;
+    let (by_store, by_reference) = evaluate_both(&store, &Arc::new(batch), &spans).await;
     for (at, (template, count, matching, other)) in cases.iter().enumerate() {
         assert_eq!(by_store[at], by_reference[at], "{template} {count}");
         assert!(!by_store[at].contains(&Verdict::Error), "{template} {count}");

@@ -9,7 +9,7 @@ use tracewarden_policy::{Predicate, Span};
 use tracewarden_testkit::local_store::LocalStore;
 use tracewarden_testkit::policies::{COLUMNS, literals};
 
-use super::asked::MODEL;
+use super::lowered_policy::MODEL;
 use crate::layout::{KEY_COLUMN_TYPE, can_be_key_column, key_column_expression};
 use crate::sql::quote;
 use crate::{StoreConfig, TraceStore};
@@ -20,8 +20,8 @@ struct Counter(std::sync::atomic::AtomicU64);
 impl Entropy for Counter {
     fn fill(&self, bytes: &mut [u8]) -> Result<(), EntropyError> {
         let next = self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed).to_le_bytes();
-        for (place, byte) in bytes.iter_mut().zip(next.iter().cycle()) {
-            *place = *byte;
+        for (target, byte) in bytes.iter_mut().zip(next.iter().cycle()) {
+            *target = *byte;
         }
         Ok(())
     }
@@ -68,18 +68,18 @@ pub(crate) fn hex_literal(bytes: &[u8]) -> String {
 
 /// For each marked key that can have a key column, the name of its column in `default.pairs`.
 pub(crate) static KEY_COLUMNS: LazyLock<HashMap<FieldRef, String>> = LazyLock::new(|| {
-    let can_have_one = |field: &&MarkedField| {
+    let can_have_column = |field: &&MarkedField| {
         field.field.map.as_ref().is_some_and(|map| {
             let map = COLUMNS.iter().find(|(name, _)| name == map);
             map.is_some_and(|(_, text)| can_be_key_column(&ColumnType::parse(text), &field.field.name))
         })
     };
     let named = |(at, field): (usize, &MarkedField)| (field.field.clone(), format!("it's `held` {at}"));
-    MODEL.fields.iter().filter(can_have_one).enumerate().map(named).collect()
+    MODEL.fields.iter().filter(can_have_column).enumerate().map(named).collect()
 });
 
 /// Definitions of [`KEY_COLUMNS`].
-pub(crate) fn key_columns() -> String {
+pub(crate) fn key_column_definitions() -> String {
     let definition = |(field, name): (&FieldRef, &String)| {
         let expression = key_column_expression(field.map.as_deref().unwrap(), &field.name);
         format!("{} {KEY_COLUMN_TYPE} MATERIALIZED {expression}", quote(name))
@@ -89,7 +89,7 @@ pub(crate) fn key_columns() -> String {
 
 /// Returns the predicate with a key column for each key that has one, as if it were adopted; `None` when it refers to no such
 /// key.
-pub(crate) fn through_columns(predicate: &Predicate) -> Option<Predicate> {
+pub(crate) fn with_key_columns(predicate: &Predicate) -> Option<Predicate> {
     let mut any = false;
     predicate.for_each_field(&mut |field| any |= KEY_COLUMNS.contains_key(&field.field));
     let adopted = |field: &Arc<MarkedField>| {
@@ -101,7 +101,7 @@ pub(crate) fn through_columns(predicate: &Predicate) -> Option<Predicate> {
 
 /// Fills the table `default.pairs` with these spans, in their order by `id`.
 pub(crate) async fn load(local: &LocalStore, spans: &[Span]) {
-    let columns = format!("{}, {}", literals::definitions(COLUMNS), key_columns());
+    let columns = format!("{}, {}", literals::definitions(COLUMNS), key_column_definitions());
     execute(
         local,
         format!(

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::recorder::Recorder;
-use super::shards_and;
+use super::shards_with_clusters;
 use super::statements::{DEFINITIONS, INDEX_DEFINITIONS, ask, fill_index, fill_spans};
 use crate::differential::{connect_at, execute};
 
@@ -14,12 +14,12 @@ use crate::differential::{connect_at, execute};
 const GREETING: &[u8] = b"\x00\x05shard\x15\x08\xf0\xa5\x03";
 
 /// Returns a port without a listener.
-fn refusing() -> u16 {
+fn refusing_port() -> u16 {
     TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port()
 }
 
 /// Returns a port at which each connection is passed to `serve`, which ends it.
-fn serving(serve: impl Fn(TcpStream) + Send + 'static) -> u16 {
+fn serving_port(serve: impl Fn(TcpStream) + Send + 'static) -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
     std::thread::spawn(move || listener.incoming().map_while(Result::ok).for_each(serve));
@@ -27,8 +27,8 @@ fn serving(serve: impl Fn(TcpStream) + Send + 'static) -> u16 {
 }
 
 /// Sends a greeting, and closes the connection when it receives a query. Counts the queries.
-fn dying(asked: Arc<AtomicUsize>) -> u16 {
-    serving(move |mut connection| {
+fn closing_port(query_count: Arc<AtomicUsize>) -> u16 {
+    serving_port(move |mut connection| {
         let mut part = [0; 4_096];
         let greeted = connection.read(&mut part).is_ok() && connection.write_all(GREETING).is_ok();
         // A query begins with its packet type. A ping, which may come before it, is answered.
@@ -36,7 +36,7 @@ fn dying(asked: Arc<AtomicUsize>) -> u16 {
             if part[0] == 4 && connection.write_all(&[4]).is_ok() {
                 continue;
             }
-            asked.fetch_add(1, Ordering::SeqCst);
+            query_count.fetch_add(1, Ordering::SeqCst);
             break;
         }
     })
@@ -44,9 +44,13 @@ fn dying(asked: Arc<AtomicUsize>) -> u16 {
 
 #[tokio::test]
 async fn no_statement_succeeds_without_a_shard() {
-    let asked = Arc::<AtomicUsize>::default();
-    let lost = [("refusing", refusing()), ("closing", serving(drop)), ("dying", dying(Arc::clone(&asked)))];
-    let local = shards_and(&lost);
+    let query_count = Arc::<AtomicUsize>::default();
+    let lost = [
+        ("refusing", refusing_port()),
+        ("closing", serving_port(drop)),
+        ("dying", closing_port(Arc::clone(&query_count))),
+    ];
+    let local = shards_with_clusters(&lost);
     let recorder = Recorder::start(&local.url);
     let recorded = connect_at(&recorder.url, &local.password);
     let rows = fill_spans(&local).await;
@@ -70,16 +74,16 @@ async fn no_statement_succeeds_without_a_shard() {
             .await;
         }
         for (title, sent) in &statements {
-            let answer = sent.again(&local.url);
+            let answer = sent.resend(&local.url);
             // The error comes before the answer, or in the middle of it.
-            let is_told = answer.starts_with("HTTP/1.1 500")
+            let reports_error = answer.starts_with("HTTP/1.1 500")
                 && answer.contains("\r\nx-clickhouse-exception-code: ")
                 || answer.contains("__exception__");
-            assert!(is_told, "{title}, {cluster}: {answer}\n{}", sent.text);
+            assert!(reports_error, "{title}, {cluster}: {answer}\n{}", sent.text);
         }
         println!("{cluster}: {} statements fail", statements.len());
     }
-    assert!(asked.load(Ordering::SeqCst) >= statements.len(), "{asked:?}");
+    assert!(query_count.load(Ordering::SeqCst) >= statements.len(), "{query_count:?}");
 
     // With the user's profile alone, the remaining shards would answer.
     let alone = format!(

@@ -9,7 +9,7 @@ use url::Url;
 
 /// A statement and its parameters, as sent.
 #[derive(Debug, Clone)]
-pub(super) struct Sent {
+pub(super) struct RecordedStatement {
     pub(super) text: String,
     pub(super) parameters: Vec<(String, String)>,
     /// The whole request, with its settings.
@@ -20,7 +20,7 @@ pub(super) struct Sent {
 pub(super) struct Recorder {
     /// Address to use instead of the server's.
     pub(super) url: String,
-    sent: Arc<Mutex<Vec<Sent>>>,
+    sent: Arc<Mutex<Vec<RecordedStatement>>>,
 }
 
 impl Recorder {
@@ -29,7 +29,7 @@ impl Recorder {
         let store = store.trim_start_matches("http://").trim_end_matches('/').to_owned();
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let sent: Arc<Mutex<Vec<Sent>>> = Arc::default();
+        let sent: Arc<Mutex<Vec<RecordedStatement>>> = Arc::default();
         let shared = Arc::clone(&sent);
         std::thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
@@ -48,12 +48,12 @@ impl Recorder {
     }
 
     /// Returns the statements since the last call.
-    pub(super) fn take(&self) -> Vec<Sent> {
+    pub(super) fn take(&self) -> Vec<RecordedStatement> {
         std::mem::take(&mut *self.sent.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-fn relay(mut client: TcpStream, mut server: TcpStream, sent: &Mutex<Vec<Sent>>) {
+fn relay(mut client: TcpStream, mut server: TcpStream, sent: &Mutex<Vec<RecordedStatement>>) {
     let (mut pending, mut part) = (Vec::new(), [0; 65_536]);
     while let Ok(length @ 1..) = client.read(&mut part) {
         pending.extend_from_slice(&part[..length]);
@@ -80,7 +80,7 @@ fn request_length(bytes: &[u8]) -> Option<usize> {
 }
 
 /// Parses the parts of the form.
-fn parse(request: &[u8]) -> Sent {
+fn parse(request: &[u8]) -> RecordedStatement {
     let text = String::from_utf8(request.to_vec()).unwrap();
     let (_, form) = text.split_once("\r\n\r\n").unwrap();
     let boundary = format!("\r\n{}", form.lines().next().unwrap());
@@ -90,10 +90,10 @@ fn parse(request: &[u8]) -> Sent {
     });
     let (name, text) = parts.next().unwrap();
     assert_eq!(name, "query");
-    Sent { text, parameters: parts.collect(), request: request.to_vec() }
+    RecordedStatement { text, parameters: parts.collect(), request: request.to_vec() }
 }
 
-impl Sent {
+impl RecordedStatement {
     /// Returns the settings in the URL, and the query id.
     pub(super) fn settings(&self) -> Vec<(String, String)> {
         let first = self.request.split(|byte| *byte == b'\r').next().unwrap();
@@ -103,7 +103,7 @@ impl Sent {
     }
 
     /// Sends the request once more, to this address, and returns the whole answer.
-    pub(super) fn again(&self, store: &str) -> String {
+    pub(super) fn resend(&self, store: &str) -> String {
         let store = store.trim_start_matches("http://").trim_end_matches('/');
         let mut connection = TcpStream::connect(store).unwrap();
         let line = self.request.iter().position(|byte| *byte == b'\n').unwrap() + 1;
@@ -115,16 +115,16 @@ impl Sent {
     }
 
     /// Formats the statement on several lines, for the golden file.
-    pub(super) fn shown(&self) -> String {
-        let mut shown = self.text.clone();
+    pub(super) fn formatted(&self) -> String {
+        let mut formatted = self.text.clone();
         for word in ["FROM", "WHERE", "GROUP BY", "HAVING", "AND countIf", "ORDER BY", "GLOBAL"] {
-            shown = shown.replace(&format!(" {word} "), &format!("\n{word} "));
+            formatted = formatted.replace(&format!(" {word} "), &format!("\n{word} "));
         }
-        shown = shown.replace("\nGLOBAL IN", " GLOBAL IN");
+        formatted = formatted.replace("\nGLOBAL IN", " GLOBAL IN");
         for (name, value) in &self.parameters {
-            write!(shown, "\n  {} = {value}", name.trim_start_matches("param_")).unwrap();
+            write!(formatted, "\n  {} = {value}", name.trim_start_matches("param_")).unwrap();
         }
-        shown
+        formatted
     }
 
     /// Returns sub-queries that each shard would evaluate on its own rows: an `IN` or a `JOIN` that is not `GLOBAL`.
@@ -148,7 +148,9 @@ impl Sent {
 #[test]
 fn sub_queries_that_are_not_global_are_found() {
     let found = |text: &str| {
-        Sent { text: text.to_owned(), parameters: Vec::new(), request: Vec::new() }.not_global().len()
+        RecordedStatement { text: text.to_owned(), parameters: Vec::new(), request: Vec::new() }
+            .not_global()
+            .len()
     };
     for text in [
         "SELECT 1 FROM a WHERE b IN (SELECT c FROM d)",

@@ -14,7 +14,7 @@ use tracewarden_model::{
 use tracewarden_policy::{AccessScope, CompiledPolicies, Predicate, RolePolicy, authorise, lower_condition};
 use tracewarden_testkit::local_store::LocalStore;
 
-use super::recorder::{Recorder, Sent};
+use super::recorder::{RecordedStatement, Recorder};
 use super::{Storage, shards};
 use crate::differential::{connect, connect_at, execute};
 use crate::impact::SamplingPlan;
@@ -138,7 +138,7 @@ async fn read(store: &TraceStore, binding: &Binding, selection: &Selection) -> S
 }
 
 /// Removes the columns that a test adds to the table: answers include them once they exist.
-fn of_created_columns(spans: &str) -> String {
+fn without_created_columns(spans: &str) -> String {
     let own = |line: &str| {
         let mut span: serde_json::Map<String, serde_json::Value> = serde_json::from_str(line).unwrap();
         span.retain(|column, _| column != "status" && column != "SpanAttributes_tenant");
@@ -177,7 +177,7 @@ pub(super) async fn ask(store: &TraceStore, table: &str, mut then: impl FnMut(&'
         if index {
             let spans = read(store, binding, &page).await;
             assert_eq!(spans.lines().count(), 20);
-            answered("spans of chosen traces", of_created_columns(&spans));
+            answered("spans of chosen traces", without_created_columns(&spans));
             answered("summaries", format!("{:?}", store.summarise(binding, &page, filter).await.unwrap()));
             let request = ValuesRequest { field: &status, prefix: None, selection: &page, window, limit: 10 };
             answered("values of a field", format!("{:?}", store.values(request).await.unwrap()));
@@ -221,20 +221,20 @@ pub(super) async fn ask(store: &TraceStore, table: &str, mut then: impl FnMut(&'
     let predicates: [Predicate; 2] = [lower_condition(&failed), scope.predicate().clone()];
     let request =
         PolicyCoverageRequest { binding: &binding, predicates: &predicates, now: at(0), seconds: 60 };
-    let mut reach = None;
-    store.policy_coverage(request, &mut reach).await.unwrap();
-    answered("number of recent traces that policies grant", format!("{reach:?}"));
+    let mut coverage = None;
+    store.policy_coverage(request, &mut coverage).await.unwrap();
+    answered("number of recent traces that policies grant", format!("{coverage:?}"));
     let satisfied = store.satisfied(&binding, &found, &predicates, scope.referenced_fields()).await.unwrap();
     answered("which of its spans satisfy predicates", format!("{satisfied:?}"));
-    let closed = format!("{:032x}", 8);
+    let denied_id = format!("{:032x}", 8);
     let counts =
-        store.satisfied_counts(&binding, &closed, &predicates, scope.referenced_fields()).await.unwrap();
+        store.satisfied_counts(&binding, &denied_id, &predicates, scope.referenced_fields()).await.unwrap();
     answered("number of matching spans in a trace outside the access scope", format!("{counts:?}"));
-    let whole = SamplingPlan::within(Duration::from_secs(60));
-    let sample = SamplingPlan { whole: Duration::ZERO, first_share: Some(1.0), ..whole };
+    let full_count = SamplingPlan::within(Duration::from_secs(60));
+    let sample = SamplingPlan { full_count: Duration::ZERO, first_share: Some(1.0), ..full_count };
     for (index, sampling_plan, titles) in [
-        (false, whole, ["traces that a change grants and revokes", "collateral access of a policy"]),
-        (true, whole, ["the same with a trace index", "and that"]),
+        (false, full_count, ["traces that a change grants and revokes", "collateral access of a policy"]),
+        (true, full_count, ["the same with a trace index", "and that"]),
         (false, sample, ["the same of a sample", "and that"]),
     ] {
         let binding = &super::statements::binding(table, index);
@@ -255,17 +255,18 @@ pub(super) async fn ask(store: &TraceStore, table: &str, mut then: impl FnMut(&'
             timeout,
         };
         let Impact { compared, traces, fraction, .. } =
-            store.impact_by(request, sampling_plan).await.unwrap();
+            store.impact_with_plan(request, sampling_plan).await.unwrap();
         assert!(compared[0].gained > 0 && compared[0].lost > 0, "{compared:?}");
         // A sample is reported as one, even if it reads everything.
-        assert_eq!(fraction < 1.0, sampling_plan.whole.is_zero());
+        assert_eq!(fraction < 1.0, sampling_plan.full_count.is_zero());
         answered(titles[0], format!("{compared:?} of {traces}"));
         let by = CollateralGrouping::Column("ServiceName");
         let collateral = Some(CollateralQuery { predicate_sets: &[vec![0], vec![1]], by, limit: 5 });
-        let found = store.impact_by(ImpactRequest { collateral, ..request }, sampling_plan).await.unwrap();
+        let found =
+            store.impact_with_plan(ImpactRequest { collateral, ..request }, sampling_plan).await.unwrap();
         assert_eq!(found.compared, compared);
-        assert_eq!((found.shared[1].distinct, found.shared[1].only_shared), (4, 3));
-        answered(titles[1], format!("{:?}", found.shared));
+        assert_eq!((found.collateral_values[1].distinct, found.collateral_values[1].only_shared), (4, 3));
+        answered(titles[1], format!("{:?}", found.collateral_values));
     }
     let columns = store.columns("default", table).await.unwrap();
     let mut sampled = store.sample_keys("default", table, &columns, Some("Timestamp")).await.unwrap();
@@ -286,13 +287,13 @@ async fn statements_over_shards_match_the_file_and_a_single_table() {
 
     let (mut current, mut settings) = (String::new(), Settings::default());
     let over_shards = ask(&recorded, "spans", |title| {
-        let mut shown = Vec::new();
+        let mut formatted = Vec::new();
         for sent in recorder.take() {
             // A statement about the servers: those that can be reached answer it.
             if sent.text.contains("clusterAllReplicas(") {
                 continue;
             }
-            settings.note(title, &sent);
+            settings.record(title, &sent);
             assert_eq!(
                 sent.not_global(),
                 Vec::<String>::new(),
@@ -300,34 +301,34 @@ async fn statements_over_shards_match_the_file_and_a_single_table() {
             );
             // Statements that read system tables are the same for every kind of table.
             if sent.text.contains("`spans") {
-                shown.push((sent.text.clone(), sent.shown()));
+                formatted.push((sent.text.clone(), sent.formatted()));
             }
         }
         // Some are sent at the same time, and some again with other values.
-        shown.sort();
-        shown.dedup_by(|(other, _), (text, _)| other == text);
-        let shown: Vec<String> = shown.into_iter().map(|(_, shown)| shown).collect();
-        write!(current, ">>> {title}\n{}\n\n", shown.join("\n")).unwrap();
+        formatted.sort();
+        formatted.dedup_by(|(other, _), (text, _)| other == text);
+        let formatted: Vec<String> = formatted.into_iter().map(|(_, formatted)| formatted).collect();
+        write!(current, ">>> {title}\n{}\n\n", formatted.join("\n")).unwrap();
     })
     .await;
     let over_one = ask(&connect(&local), "one", |_| {}).await;
     assert_eq!(over_shards, over_one);
-    settings.refuse_what_is_not_global(&local).await;
+    settings.assert_local_subqueries_fail(&local).await;
 
-    is_held("distributed.txt", &current);
-    is_held("settings.txt", &settings.shown());
+    assert_golden("distributed.txt", &current);
+    assert_golden("settings.txt", &settings.formatted());
 }
 
 /// Compares a text with a file of `golden`, or updates the file.
-fn is_held(name: &str, current: &str) {
+fn assert_golden(name: &str, current: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden").join(name);
     if std::env::var_os("UPDATE_DOCS").is_some() {
         return std::fs::write(&path, current).unwrap();
     }
-    let held = std::fs::read_to_string(&path).unwrap();
-    let differing = held.lines().zip(current.lines()).find(|(held, current)| held != current);
+    let expected = std::fs::read_to_string(&path).unwrap();
+    let differing = expected.lines().zip(current.lines()).find(|(expected, current)| expected != current);
     assert!(
-        held == current,
+        expected == current,
         "golden/{name}: run `UPDATE_DOCS=1 cargo test -p tracewarden-tracestore distributed`; first {differing:?}"
     );
 }
@@ -343,7 +344,7 @@ struct Settings {
 }
 
 impl Settings {
-    fn note(&mut self, title: &str, sent: &Sent) {
+    fn record(&mut self, title: &str, sent: &RecordedStatement) {
         let (ids, settings): (Vec<_>, Vec<_>) =
             sent.settings().into_iter().partition(|(name, _)| name == "query_id");
         assert!(matches!(ids.as_slice(), [(_, id)] if id.starts_with("tracewarden-")), "{title}: {ids:?}");
@@ -362,7 +363,7 @@ impl Settings {
     }
 
     /// With these settings, a sub-query that each shard would evaluate on its own rows is an error.
-    async fn refuse_what_is_not_global(&self, local: &LocalStore) {
+    async fn assert_local_subqueries_fail(&self, local: &LocalStore) {
         let ask = async |global: &str| {
             let text = format!(
                 "SELECT count() FROM default.spans WHERE TraceId {global} IN (SELECT TraceId FROM default.spans)"
@@ -376,13 +377,13 @@ impl Settings {
         assert!(refused.contains("distributed_product_mode = 'deny'"), "{refused}");
     }
 
-    fn shown(&self) -> String {
-        let shown = |(name, (statements, values)): (&String, &(usize, BTreeSet<String>))| {
+    fn formatted(&self) -> String {
+        let formatted = |(name, (statements, values)): (&String, &(usize, BTreeSet<String>))| {
             let values: Vec<&str> = values.iter().map(String::as_str).collect();
             let or_none = if *statements < self.statements { ", or not sent" } else { "" };
             format!("{name} = {}{or_none}\n", values.join(" or "))
         };
-        self.all.iter().map(shown).collect()
+        self.all.iter().map(formatted).collect()
     }
 }
 
@@ -405,8 +406,9 @@ async fn without_the_settings_of_the_service_shards_are_not_one_table() {
     assert!(first[0] + second[0] > TRACES * 3 / 2, "the spans of most traces are apart: {by_shard:?}");
 
     // Each shard's own groups, taken for the whole.
-    let whole = "SELECT count() FROM (SELECT TraceId FROM default.spans GROUP BY TraceId HAVING count() = 4)";
-    assert!(count(whole).await < TRACES / 2);
+    let full_count =
+        "SELECT count() FROM (SELECT TraceId FROM default.spans GROUP BY TraceId HAVING count() = 4)";
+    assert!(count(full_count).await < TRACES / 2);
     // Only the shard that the declared sharding key names is read.
     let id = format!("{:032x}", 1);
     let spans = format!("SELECT count() FROM default.spans WHERE TraceId IN ('{id}', 'x')");

@@ -86,7 +86,7 @@ pub(super) fn values(column_type: &ColumnType) -> Vec<FieldValue> {
 }
 
 /// Returns strings of a map that represent values of another type, and strings that do not.
-pub(super) fn parsed(logical: LogicalType) -> Vec<FieldValue> {
+pub(super) fn map_strings(logical: LogicalType) -> Vec<FieldValue> {
     let deep = "[".repeat(600);
     let texts: &[&[u8]] = match logical {
         LogicalType::Boolean => {
@@ -165,7 +165,7 @@ pub(super) fn parsed(logical: LogicalType) -> Vec<FieldValue> {
 }
 
 /// Returns values of a path without a declared type. Each is inserted alone: its stored type depends on other documents.
-pub(super) fn documents() -> Vec<FieldValue> {
+pub(super) fn json_values() -> Vec<FieldValue> {
     let mut found = vec![FieldValue::Bool(true), FieldValue::Bool(false)];
     found.extend(["", "a", "prod", "a\nb", "\0", "\u{e9}", "true", "[\"a\"]"].map(FieldValue::text));
     found.extend(

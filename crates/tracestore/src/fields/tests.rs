@@ -96,11 +96,11 @@ fn errors_about_invalid_fields_suggest_valid_ones() {
     ];
     for (field, expected) in cases {
         let reason = match physical_field(&field, &table()).unwrap_err() {
-            NoField::UnknownColumn { nearest, .. } => format!("did you mean {}", nearest.join(", ")),
-            NoField::UnknownMember { column, name, nearest } => {
+            FieldLookupError::UnknownColumn { nearest, .. } => format!("did you mean {}", nearest.join(", ")),
+            FieldLookupError::UnknownMember { column, name, nearest } => {
                 format!("column {column} has no {name}, but {}", nearest.join(", "))
             }
-            NoField::ImpossibleColumn(reason) | NoField::ImpossibleName(reason) => reason,
+            FieldLookupError::UnsupportedColumn(reason) | FieldLookupError::UnsupportedName(reason) => reason,
         };
         assert!(reason.contains(expected), "{field}: {reason}");
     }
@@ -126,7 +126,7 @@ fn fields_without_a_remaining_condition_are_checked() {
 }
 
 /// Returns the SQL of `expression` over a field that was marked when its column had the type `then`.
-fn fitted(
+fn resolved(
     field: FieldRef,
     logical: LogicalType,
     then: &str,
@@ -149,8 +149,8 @@ fn fitted(
     let predicate = checked.predicate(&Caller::default()).unwrap();
     let mut types = Vec::new();
     match resolve_fields(&predicate, &columns(&[(&holder, now)]), Purpose::Access) {
-        Ok(fitted) => {
-            fitted.for_each_field(&mut |field| types.push(field.column_type.to_string()));
+        Ok(resolved) => {
+            resolved.for_each_field(&mut |field| types.push(field.column_type.to_string()));
             types.dedup();
             Ok(types.join(", "))
         }
@@ -165,7 +165,7 @@ fn fitted(
 fn changed_columns_are_read_in_their_current_type_or_denied() {
     use LogicalType::*;
     let column = || FieldRef::column("x");
-    let string = |then, now| fitted(column(), String, then, now, "x != 'a' || x.startsWith('b')");
+    let string = |then, now| resolved(column(), String, then, now, "x != 'a' || x.startsWith('b')");
     let read = |now: &str| Ok(ColumnType::parse(now).to_string());
     for now in ["String", "LowCardinality(String)", "FixedString(4)", "Enum8('a' = 1, 'b' = 2)", "UUID"] {
         assert_eq!(string("String", now), read(now));
@@ -187,13 +187,13 @@ fn changed_columns_are_read_in_their_current_type_or_denied() {
     for now in ["UInt8", "Bool", "Array(String)", "Map(String, String)", "JSON", "Tuple(a String)", "Date"] {
         assert!(string("String", now).is_err(), "{now}");
     }
-    let array = |then, now| fitted(column(), StringArray, then, now, "!('a' in x)");
+    let array = |then, now| resolved(column(), StringArray, then, now, "!('a' in x)");
     assert_eq!(array("Array(String)", "Array(UUID)"), read("Array(UUID)"));
     assert_eq!(array("Array(Nullable(String))", "Array(String)"), read("Array(String)"));
     assert!(array("Array(String)", "Array(Nullable(String))").is_err());
     assert!(array("Array(String)", "String").is_err());
     let key =
-        |logical, then, now, expression| fitted(FieldRef::key("x", "k"), logical, then, now, expression);
+        |logical, then, now, expression| resolved(FieldRef::key("x", "k"), logical, then, now, expression);
     let (map, flag) = ("Map(String, String)", "!x.k");
     assert_eq!(key(Boolean, map, "Map(String, Bool)", flag), read("Bool"));
     assert_eq!(key(String, map, "Map(String, Nullable(String))", "x.k != 'a'"), read("Nullable(String)"));
@@ -213,7 +213,7 @@ fn changed_columns_are_read_in_their_current_type_or_denied() {
     assert!(list("JSON(k Array(Nullable(String)))", "JSON").is_err(), "it was present everywhere");
     assert!(list("JSON", "JSON(k Array(Nullable(String)))").is_err(), "it would be");
     assert_eq!(list("JSON(k Array(String))", "JSON(k Array(UUID))"), read("Array(UUID)"));
-    let gone = fitted(column(), String, "String", "String", "x != 'a'");
+    let gone = resolved(column(), String, "String", "String", "x != 'a'");
     assert!(gone.is_ok());
 }
 
@@ -248,10 +248,13 @@ fn conditions_that_only_filters_have_are_checked() {
         (condition(LogicalType::String, text, Test::Prefix("a".to_owned())), "UUID"),
         (condition(LogicalType::Boolean, "Nullable(Bool)", Test::BoolNe(true)), flag),
     ] {
-        let fitted = resolve_fields(&predicate, &columns(&[("x", now)]), Purpose::Filter).unwrap();
+        let resolved = resolve_fields(&predicate, &columns(&[("x", now)]), Purpose::Filter).unwrap();
         let mut types = Vec::new();
-        fitted.for_each_field(&mut |field| types.push(field.column_type.clone()));
-        assert!(!types.is_empty() && types.iter().all(|seen| *seen == ColumnType::parse(now)), "{fitted:?}");
+        resolved.for_each_field(&mut |field| types.push(field.column_type.clone()));
+        assert!(
+            !types.is_empty() && types.iter().all(|seen| *seen == ColumnType::parse(now)),
+            "{resolved:?}"
+        );
         assert!(
             resolve_fields(&predicate, &columns(&[("x", "Array(Array(UInt8))")]), Purpose::Filter).is_err(),
             "{predicate:?}"
@@ -311,20 +314,20 @@ fn every_occurrence_of_a_field_is_visited() {
             Err(diagnostics) => panic!("{expression}: {diagnostics:?}"),
         };
         let predicate = checked.predicate(&Caller::default()).unwrap();
-        let fitted = resolve_fields(&predicate, &now, Purpose::Access).unwrap();
+        let resolved = resolve_fields(&predicate, &now, Purpose::Access).unwrap();
         let mut before = 0;
         predicate.for_each_field(&mut |field| {
             before += 1;
             assert_ne!(current_field(field, &now).as_ref(), Ok(field.as_ref()), "{expression}");
         });
         let mut after = 0;
-        fitted.for_each_field(&mut |field| {
+        resolved.for_each_field(&mut |field| {
             after += 1;
             assert_eq!(current_field(field, &now).as_ref(), Ok(field.as_ref()), "{expression}");
         });
         assert!(before > 0 && before == after, "{expression}: {before}, {after}");
         // A place that the conversion misses would keep its old type.
-        let sent = format!("{fitted:?}");
+        let sent = format!("{resolved:?}");
         assert!(!sent.contains("Nullable"), "{expression}: {sent}");
         assert!(resolve_fields(&predicate, &columns(&[]), Purpose::Access).is_err(), "{expression}");
     }

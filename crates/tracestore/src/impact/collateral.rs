@@ -19,7 +19,7 @@ const MAX_SPAN_VALUES: usize = 1_000;
 const MAX_TRACE_VALUES: usize = 4_000;
 /// Prefix of the hash that replaces a value that no list can show. It is not valid in UTF-8, so no value that can be shown
 /// begins with it.
-pub(super) const UNSHOWN: &str = "char(255)";
+pub(super) const HIDDEN_VALUE_PREFIX: &str = "char(255)";
 
 /// The field whose values are counted.
 #[derive(Debug, Clone, Copy)]
@@ -86,11 +86,11 @@ impl CollateralGrouping<'_> {
     }
 
     /// Writes, for a trace, its distinct values, each with every distinct `mask` of a span that has it. A value that no list
-    /// can show is replaced by a hash with the prefix [`UNSHOWN`].
+    /// can show is replaced by a hash with the prefix [`HIDDEN_VALUE_PREFIX`].
     ///
     /// # Errors
     /// When the column or field has changed.
-    pub(super) fn of_trace(
+    pub(super) fn trace_values(
         &self,
         mask: &str,
         table: &BoundTable,
@@ -98,10 +98,10 @@ impl CollateralGrouping<'_> {
     ) -> Result<String, StoreError> {
         let text = statement.own("text");
         // Values that are too long to be shown must not be kept once for every trace.
-        let kept = |text: &str| {
+        let bounded = |text: &str| {
             format!(
                 "if(length({text}) > {MAX_VALUE_BYTES} OR NOT isValidUTF8({text}), \
-                 concat({UNSHOWN}, hex(sipHash128({text}))), {text})"
+                 concat({HIDDEN_VALUE_PREFIX}, hex(sipHash128({text}))), {text})"
             )
         };
         Ok(match self {
@@ -110,7 +110,7 @@ impl CollateralGrouping<'_> {
                 let (column, quoted) = known_column(table, Some(name)).ok_or_else(unknown)?;
                 let value = plain_text(&quoted, &column.column_type);
                 // One value per span, as a value and not as an array: half the time of the whole statement.
-                format!("groupUniqArrayIf({MAX_TRACE_VALUES})(({}, {mask}), {value} != '')", kept(&value))
+                format!("groupUniqArrayIf({MAX_TRACE_VALUES})(({}, {mask}), {value} != '')", bounded(&value))
             }
             Self::Field(field) => {
                 let (field, having) = sought(field, None, &table.columns)?;
@@ -118,9 +118,9 @@ impl CollateralGrouping<'_> {
                 let values = strings(&field, None, statement);
                 let values = if having == "1" { values } else { format!("if({having}, {values}, [])") };
                 format!(
-                    "groupUniqArrayArray({MAX_TRACE_VALUES})(arrayMap({text} -> ({kept}, {mask}), \
+                    "groupUniqArrayArray({MAX_TRACE_VALUES})(arrayMap({text} -> ({bounded}, {mask}), \
                      arrayMap({text} -> toString({text}), arraySlice({values}, 1, {MAX_SPAN_VALUES}))))",
-                    kept = kept(&text),
+                    bounded = bounded(&text),
                 )
             }
         })

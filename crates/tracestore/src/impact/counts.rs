@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::collateral::{CollateralValues, SharedValue};
 use super::masks::Masks;
 use super::statement::{COMPARED, MAX_MASKS, Row, TOTAL};
-use super::{Difference, Part};
+use super::{Difference, QueryPart};
 use crate::StoreError;
 
 /// Counts of all statements.
@@ -14,7 +14,7 @@ use crate::StoreError;
 pub(super) struct Counts {
     pub(super) traces: u64,
     pub(super) compared: Vec<Difference>,
-    pub(super) shared: Vec<CollateralValues>,
+    pub(super) collateral_values: Vec<CollateralValues>,
     /// Traces that have spans which may not count, at most one more than [`MAX_LONG`]. If there is any, the other counts are
     /// meaningless.
     pub(super) beyond: BTreeSet<String>,
@@ -25,7 +25,12 @@ impl Counts {
     ///
     /// # Errors
     /// When the traces cannot be compared, or rows are missing.
-    pub(super) fn add(&mut self, rows: Vec<Row>, part: &Part<'_>, samples: u32) -> Result<(), StoreError> {
+    pub(super) fn add(
+        &mut self,
+        rows: Vec<Row>,
+        part: &QueryPart<'_>,
+        samples: u32,
+    ) -> Result<(), StoreError> {
         if rows.len() as u64 > MAX_MASKS {
             return Err(StoreError::TooLarge(
                 "traces satisfy too many different sets of predicates".to_owned(),
@@ -33,11 +38,12 @@ impl Counts {
         }
         let predicate_sets = part.collateral.map_or(0, |collateral| collateral.predicate_sets.len());
         let mut found: Vec<Option<(CollateralValues, u64)>> = vec![None; predicate_sets];
-        let mut compared = Compared::new(part, samples);
+        let mut compared = DifferenceCounter::new(part, samples);
         let mut traces_compared = 0_u64;
         for (row, (mask, first)) in rows {
-            let (number, kind, value, traces, matching_traces, distinct, only_shared, listable, odd) = row;
-            self.beyond.extend(odd);
+            let (number, kind, value, traces, matching_traces, distinct, only_shared, listable, beyond_ids) =
+                row;
+            self.beyond.extend(beyond_ids);
             if kind == COMPARED {
                 traces_compared = traces_compared.saturating_add(traces);
                 compared.add(&mask, traces, &first);
@@ -45,9 +51,9 @@ impl Counts {
             }
             let short = || StoreError::Short("the total is missing".to_owned());
             match found.get_mut(usize::from(number)).ok_or_else(short)? {
-                Some((shared, listable)) => {
-                    if (shared.values.len() as u64) < *listable {
-                        shared.values.push(SharedValue { value, traces, matching_traces });
+                Some((collateral_values, listable)) => {
+                    if (collateral_values.values.len() as u64) < *listable {
+                        collateral_values.values.push(SharedValue { value, traces, matching_traces });
                     }
                 }
                 none if kind == TOTAL => {
@@ -64,15 +70,18 @@ impl Counts {
         if part.compares() {
             self.traces = traces_compared;
         }
-        self.shared
-            .extend(found.into_iter().map(|found| found.map(|(shared, _)| shared).unwrap_or_default()));
+        self.collateral_values.extend(
+            found
+                .into_iter()
+                .map(|found| found.map(|(collateral_values, _)| collateral_values).unwrap_or_default()),
+        );
         self.compared.extend(compared.differences());
         Ok(())
     }
 }
 
 /// Differences, computed as traces are added by the predicates that they satisfy.
-struct Compared {
+struct DifferenceCounter {
     /// Predicates before and after, for each comparison, as words of bits.
     sides: Vec<(Vec<u64>, Vec<u64>)>,
     differences: Vec<Difference>,
@@ -81,9 +90,9 @@ struct Compared {
     samples: usize,
 }
 
-impl Compared {
-    fn new(part: &Part<'_>, samples: u32) -> Self {
-        let masks = Masks::of(&part.used);
+impl DifferenceCounter {
+    fn new(part: &QueryPart<'_>, samples: u32) -> Self {
+        let masks = Masks::new(&part.used);
         let sides: Vec<(Vec<u64>, Vec<u64>)> = part
             .comparisons
             .iter()
@@ -99,10 +108,10 @@ impl Compared {
     }
 
     fn add(&mut self, mask: &[u64], traces: u64, first: &[(i64, String)]) {
-        let meets = |side: &[u64]| side.iter().zip(mask).any(|(side, mask)| side & mask != 0);
-        let places = self.sides.iter().zip(&mut self.differences).zip(&mut self.ids);
-        for (((before, after), difference), [gained, lost]) in places {
-            let (count, ids) = match (meets(before), meets(after)) {
+        let intersects = |side: &[u64]| side.iter().zip(mask).any(|(side, mask)| side & mask != 0);
+        let sides_and_results = self.sides.iter().zip(&mut self.differences).zip(&mut self.ids);
+        for (((before, after), difference), [gained, lost]) in sides_and_results {
+            let (count, ids) = match (intersects(before), intersects(after)) {
                 (false, true) => (&mut difference.gained, Some(gained)),
                 (true, false) => (&mut difference.lost, Some(lost)),
                 (true, true) => (&mut difference.unchanged, None),
@@ -138,7 +147,7 @@ mod tests {
     /// The statement cuts rows beyond its limit, so an answer that exceeds it is rejected.
     #[test]
     fn answers_that_may_be_truncated_are_refused() {
-        let part = Part { comparisons: &[], collateral: None, used: BTreeSet::new() };
+        let part = QueryPart { comparisons: &[], collateral: None, used: BTreeSet::new() };
         let mut counts = Counts::default();
         counts.add(vec![row(2); MAX_MASKS as usize], &part, 1).unwrap();
         assert_eq!(counts.traces, 2 * MAX_MASKS);

@@ -4,46 +4,46 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
-use super::Counting;
+use super::TraceCounter;
 use super::counts::Counts;
 use crate::StoreError;
 use crate::plan::{Sample, Search, SpanFilter, TraceScan, TraceSet};
 
 /// Share of the time-out that counting all traces may take before a sample was counted.
-const WHOLE_SHARE: f64 = 0.6;
+const FULL_COUNT_TIME_SHARE: f64 = 0.6;
 /// Seconds for reading a granule of spans, which is 8,192 rows, and for evaluating one predicate on it. Measured on two cores
 /// with predicates on two maps.
-const GRANULE_READ: f64 = 1.4e-3;
-const GRANULE_EVALUATED: f64 = 5.3e-5;
+const SECONDS_PER_GRANULE_READ: f64 = 1.4e-3;
+const SECONDS_PER_GRANULE_EVALUATED: f64 = 5.3e-5;
 /// Share of the traces in the first sample, when the time suffices to read the columns of all spans, but not to evaluate the
 /// predicates.
 const FIRST_SHARE: f64 = 1.0 / 64.0;
 /// Maximum number of failed samples: where ClickHouse refuses at once, it refuses smaller ones as well.
-const MOST_FAILED: u32 = 8;
+const MAX_FAILED_SAMPLES: u32 = 8;
 /// Maximum share that is reported for a sample: never 1, which means all traces.
-const SAMPLED: f64 = 1.0 - 1e-9;
+const MAX_SAMPLED_FRACTION: f64 = 1.0 - 1e-9;
 /// Factor by which a sample that took too long shrinks, and by which a fast one grows at most.
-const STEP: f64 = 8.0;
+const MAX_SCALE_STEP: f64 = 8.0;
 /// Maximum share: a sample of nearly all traces takes longer than counting all.
-const LARGEST_SHARE: f64 = 0.25;
+const MAX_SAMPLE_SHARE: f64 = 0.25;
 /// Minimum growth of a sample that is worth another statement.
-const WORTHWHILE: f64 = 2.0;
+const MIN_GROWTH: f64 = 2.0;
 /// Time in which no statement can answer.
-const TOO_SHORT: Duration = Duration::from_millis(20);
+const MIN_STATEMENT_TIME: Duration = Duration::from_millis(20);
 /// Rows of a granule.
-const ROWS: f64 = 8_192.0;
+const GRANULE_ROWS: f64 = 8_192.0;
 /// Share of the time that reading a first sample may take.
-const READING_SHARE: f64 = 0.3;
+const READ_TIME_SHARE: f64 = 0.3;
 /// Share of the remaining time that a first sample may take.
-const FIRST_TRY: f64 = 0.7;
+const FIRST_SAMPLE_TIME_SHARE: f64 = 0.7;
 /// Safety factor on the time for counting all traces that samples predict.
-const SURE: f64 = 1.3;
+const SAFETY_FACTOR: f64 = 1.3;
 
 /// Time limits for counting.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SamplingPlan {
     /// For counting all traces before a sample was counted.
-    pub(crate) whole: Duration,
+    pub(crate) full_count: Duration,
     /// For everything.
     pub(crate) all: Duration,
     /// Share of the traces in the first sample when the time does not suffice for all; `None` for an estimated one.
@@ -52,7 +52,7 @@ pub(crate) struct SamplingPlan {
 
 impl SamplingPlan {
     pub(crate) fn within(timeout: Duration) -> Self {
-        Self { whole: timeout.mul_f64(WHOLE_SHARE), all: timeout, first_share: None }
+        Self { full_count: timeout.mul_f64(FULL_COUNT_TIME_SHARE), all: timeout, first_share: None }
     }
 
     /// Returns the counts of all traces of the window, with 1, or of a sample, with its share of the traces.
@@ -62,53 +62,56 @@ impl SamplingPlan {
     pub(super) async fn take(
         self,
         search: &mut Search<'_>,
-        counting: &impl Counting,
+        counter: &impl TraceCounter,
     ) -> Result<(Counts, f64), StoreError> {
-        let begun = Instant::now();
-        let until = begun + self.all;
-        search.deadline = until;
-        let mut whole_is_open = !self.whole.is_zero();
+        let started = Instant::now();
+        let final_deadline = started + self.all;
+        search.deadline = final_deadline;
+        let mut may_count_all = !self.full_count.is_zero();
         let granules = granules(search).await;
-        let whole = granules * (GRANULE_READ + GRANULE_EVALUATED * counting.predicates() as f64);
-        if whole_is_open && whole <= self.whole.as_secs_f64() {
-            whole_is_open = false;
-            let deadline = begun + self.whole;
+        let full_count = granules
+            * (SECONDS_PER_GRANULE_READ + SECONDS_PER_GRANULE_EVALUATED * counter.predicates() as f64);
+        if may_count_all && full_count <= self.full_count.as_secs_f64() {
+            may_count_all = false;
+            let deadline = started + self.full_count;
             search.deadline = deadline;
-            if let Some(counts) = by(deadline, whole_window(search, counting)).await? {
+            if let Some(counts) = within_deadline(deadline, count_all(search, counter)).await? {
                 return Ok((counts, 1.0));
             }
         }
-        let mut share = self.first_share.unwrap_or_else(|| affordable(granules, until));
-        let (mut best, mut failed, mut before) = (None, 0, None);
-        while failed < MOST_FAILED {
+        let mut share = self.first_share.unwrap_or_else(|| affordable(granules, final_deadline));
+        let (mut best, mut failed, mut previous) = (None, 0, None);
+        while failed < MAX_FAILED_SAMPLES {
             let now = Instant::now();
-            let left = until.saturating_duration_since(now);
-            if left <= TOO_SHORT {
+            let left = final_deadline.saturating_duration_since(now);
+            if left <= MIN_STATEMENT_TIME {
                 break;
             }
             let sample = Sample::of(share);
             // Part of the time is reserved: for a larger sample when this one is fast, for a smaller one when it is not.
-            let deadline = now + left.mul_f64(if best.is_none() { FIRST_TRY } else { 1.0 });
+            let deadline = now + left.mul_f64(if best.is_none() { FIRST_SAMPLE_TIME_SHARE } else { 1.0 });
             search.deadline = deadline;
             let scan = TraceScan::BySpan { among: TraceSet::Sample(sample), scan: search.default.into() };
-            match by(deadline, counting.count(search, &scan)).await? {
+            match within_deadline(deadline, counter.count(search, &scan)).await? {
                 Some(counts) => {
                     // A sample misses spans of its traces that are outside the range that is read.
-                    let fraction = sample.fraction().min(SAMPLED);
+                    let fraction = sample.fraction().min(MAX_SAMPLED_FRACTION);
                     best = Some((counts, fraction));
                     let took = now.elapsed().as_secs_f64().max(1e-3);
-                    let room = until.saturating_duration_since(Instant::now()).as_secs_f64();
-                    let all = before.and_then(|before| of_all(before, (fraction, took)));
-                    if whole_is_open && all.is_some_and(|all| all * SURE <= room) {
-                        search.deadline = until;
-                        if let Some(counts) = by(until, whole_window(search, counting)).await? {
+                    let remaining = final_deadline.saturating_duration_since(Instant::now()).as_secs_f64();
+                    let all = previous.and_then(|previous| extrapolated_seconds(previous, (fraction, took)));
+                    if may_count_all && all.is_some_and(|all| all * SAFETY_FACTOR <= remaining) {
+                        search.deadline = final_deadline;
+                        if let Some(counts) =
+                            within_deadline(final_deadline, count_all(search, counter)).await?
+                        {
                             return Ok((counts, 1.0));
                         }
                         break;
                     }
-                    before = Some((fraction, took));
-                    let next = (share * (room / 2.0 / took).min(STEP)).min(LARGEST_SHARE);
-                    if next < share * WORTHWHILE {
+                    previous = Some((fraction, took));
+                    let next = (share * (remaining / 2.0 / took).min(MAX_SCALE_STEP)).min(MAX_SAMPLE_SHARE);
+                    if next < share * MIN_GROWTH {
                         break;
                     }
                     share = next;
@@ -116,7 +119,7 @@ impl SamplingPlan {
                 None if best.is_some() => break,
                 None => {
                     failed += 1;
-                    share /= STEP;
+                    share /= MAX_SCALE_STEP;
                 }
             }
         }
@@ -125,7 +128,7 @@ impl SamplingPlan {
 }
 
 /// Estimates the time for all traces in seconds, by linear extrapolation from two samples.
-fn of_all((share, took): (f64, f64), (larger, longer): (f64, f64)) -> Option<f64> {
+fn extrapolated_seconds((share, took): (f64, f64), (larger, longer): (f64, f64)) -> Option<f64> {
     (larger > share).then(|| longer + ((longer - took) / (larger - share)).max(0.0) * (1.0 - larger))
 }
 
@@ -137,34 +140,34 @@ async fn granules(search: &Search<'_>) -> f64 {
 
 /// Returns the share of the traces in the first sample. If reading all granules would take too long, it is so small that the
 /// time suffices to read one granule for each of the sample's spans.
-fn affordable(granules: f64, until: Instant) -> f64 {
-    let time = until.saturating_duration_since(Instant::now()).as_secs_f64();
-    let affordable = time * READING_SHARE / GRANULE_READ;
-    if granules <= affordable { FIRST_SHARE } else { affordable / (granules * ROWS) }
+fn affordable(granules: f64, final_deadline: Instant) -> f64 {
+    let time = final_deadline.saturating_duration_since(Instant::now()).as_secs_f64();
+    let affordable = time * READ_TIME_SHARE / SECONDS_PER_GRANULE_READ;
+    if granules <= affordable { FIRST_SHARE } else { affordable / (granules * GRANULE_ROWS) }
 }
 
 /// Counts all traces of the window.
-async fn whole_window(search: &Search<'_>, counting: &impl Counting) -> Result<Counts, StoreError> {
+async fn count_all(search: &Search<'_>, counter: &impl TraceCounter) -> Result<Counts, StoreError> {
     let mut scan = TraceScan::by_trace(search).await?;
     // A second time with those traces that the index does not bound, if they are few.
     for _ in 0..2 {
         let Some(traces) = &scan else { break };
-        let counts = counting.count(search, traces).await?;
+        let counts = counter.count(search, traces).await?;
         if counts.beyond.is_empty() {
             return Ok(counts);
         }
         scan = traces.with_long(search, &counts.beyond).await?;
     }
-    counting.count(search, &TraceScan::by_span(search).await?).await
+    counter.count(search, &TraceScan::by_span(search).await?).await
 }
 
 /// Returns the result if it is ready in time; `None` if the time-out or a limit of ClickHouse is reached.
-async fn by<T>(
+async fn within_deadline<T>(
     deadline: Instant,
-    looking: impl Future<Output = Result<T, StoreError>>,
+    future: impl Future<Output = Result<T, StoreError>>,
 ) -> Result<Option<T>, StoreError> {
     // ClickHouse's own limit is in whole seconds. Dropping the future ends the statement at the deadline.
-    match timeout_at(deadline, looking).await {
+    match timeout_at(deadline, future).await {
         Ok(Err(error)) if !error.is_over_limit() => Err(error),
         Ok(counted) => Ok(counted.ok()),
         Err(_) => Ok(None),
@@ -178,10 +181,10 @@ mod tests {
     #[test]
     fn the_total_time_is_estimated_from_two_samples() {
         // Half a second to plan and to open files, and three for all spans.
-        let all = of_all((0.1, 0.8), (0.2, 1.1)).unwrap();
+        let all = extrapolated_seconds((0.1, 0.8), (0.2, 1.1)).unwrap();
         assert!((all - 3.5).abs() < 1e-9, "{all}");
         // A larger sample that took less time predicts the same time for all traces.
-        assert_eq!(of_all((0.1, 0.8), (0.2, 0.7)), Some(0.7));
-        assert_eq!(of_all((0.2, 0.8), (0.2, 0.9)), None);
+        assert_eq!(extrapolated_seconds((0.1, 0.8), (0.2, 0.7)), Some(0.7));
+        assert_eq!(extrapolated_seconds((0.2, 0.8), (0.2, 0.9)), None);
     }
 }

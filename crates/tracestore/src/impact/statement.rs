@@ -8,9 +8,9 @@
 
 use tracewarden_policy::Predicate;
 
-use super::collateral::{CollateralQuery, UNSHOWN};
+use super::collateral::{CollateralQuery, HIDDEN_VALUE_PREFIX};
 use super::masks::Masks;
-use super::{ImpactRequest, MAX_SAMPLES, Part};
+use super::{ImpactRequest, MAX_SAMPLES, QueryPart};
 use crate::StoreError;
 use crate::plan::{Aggregates, MAX_LONG, Search, TraceScan};
 use crate::sql::Statement;
@@ -35,11 +35,11 @@ pub(super) fn statement(
     search: &Search<'_>,
     scan: &TraceScan<'_>,
     request: &ImpactRequest<'_>,
-    part: &Part<'_>,
+    part: &QueryPart<'_>,
 ) -> Result<Statement, StoreError> {
     let mut statement = search.table.statement().of_every_row();
     let compares = part.compares();
-    let masks = Masks::of(&part.used);
+    let masks = Masks::new(&part.used);
     let mut words = Vec::new();
     for numbers in masks.predicates() {
         let mut bits = Vec::new();
@@ -52,22 +52,22 @@ pub(super) fn statement(
     }
     let satisfied = if words.is_empty() { "toUInt64(0)".to_owned() } else { words.join(", ") };
     let [mask, values, readable] = ["mask", "values", "readable"].map(|name| statement.own(name));
-    let of_span = statement.own("satisfied");
+    let span_bits = statement.own("satisfied");
     let (mut columns, mut names) =
-        (format!("groupBitOrForEach([{satisfied}] AS {of_span}) AS {mask}"), mask.clone());
+        (format!("groupBitOrForEach([{satisfied}] AS {span_bits}) AS {mask}"), mask.clone());
     let mut having = if request.only_readable { format!(" AND {readable}") } else { String::new() };
     if let Some(collateral) = part.collateral {
         // For a span, a bit for each predicate set that it satisfies: fewer than one for each predicate.
-        let opens = collateral.predicate_sets.iter().enumerate().map(|(number, opening)| {
-            format!("toUInt64({}) * {}", masks.meets(&of_span, opening), 1_u64 << number)
+        let satisfied_bits = collateral.predicate_sets.iter().enumerate().map(|(number, predicate_set)| {
+            format!("toUInt64({}) * {}", masks.any_bit_set(&span_bits, predicate_set), 1_u64 << number)
         });
-        let opens = opens.collect::<Vec<_>>().join(" + ");
-        let of_trace = collateral.by.of_trace(&opens, search.table, &mut statement)?;
-        columns.push_str(&format!(", {of_trace} AS {values}"));
+        let satisfied_bits = satisfied_bits.collect::<Vec<_>>().join(" + ");
+        let trace_values = collateral.by.trace_values(&satisfied_bits, search.table, &mut statement)?;
+        columns.push_str(&format!(", {trace_values} AS {values}"));
         names.push_str(&format!(", {values}"));
         if !compares {
             let predicate_sets = collateral.predicate_sets.iter().flatten();
-            having.push_str(&format!(" AND {}", masks.meets(&mask, predicate_sets)));
+            having.push_str(&format!(" AND {}", masks.any_bit_set(&mask, predicate_sets)));
         }
     }
     let aggregates = Aggregates { columns: &columns, names: &names, having: &having };
@@ -75,8 +75,8 @@ pub(super) fn statement(
     let samples = request.samples.clamp(1, MAX_SAMPLES);
     let text = match part.collateral {
         Some(collateral) => {
-            let rows = shared_rows(&traces, collateral, &masks, compares, &statement);
-            told(&counted(&rows, samples, &statement), u64::from(collateral.limit) + 1, &statement)
+            let rows = collateral_rows(&traces, collateral, &masks, compares, &statement);
+            answer_rows(&grouped(&rows, samples, &statement), u64::from(collateral.limit) + 1, &statement)
         }
         None => compared(&traces, samples, &statement),
     };
@@ -90,88 +90,92 @@ fn compared(traces: &str, samples: u32, statement: &Statement) -> String {
         ["mask", "latest", "trace", "readable", "beyond"].map(|name| statement.own(name));
     format!(
         "SELECT (toUInt8(0), toUInt8({COMPARED}), '', count(), toUInt64(0), toUInt64(0), toUInt64(0), toUInt64(0), \
-         groupUniqArrayIf({most_odd})({trace}, {beyond})), \
+         groupUniqArrayIf({max_beyond})({trace}, {beyond})), \
          ({mask}, groupArraySortedIf({samples})((-{latest}, {trace}), {readable})) \
          FROM ({traces}) GROUP BY {mask} LIMIT {limit}",
-        most_odd = MAX_LONG + 1,
+        max_beyond = MAX_LONG + 1,
         limit = MAX_MASKS + 1,
     )
 }
 
 /// Writes, for each trace, a row if traces are compared, and for each predicate set that grants access to it, a row and one
 /// for each of its values.
-fn shared_rows(
+fn collateral_rows(
     traces: &str,
     collateral: CollateralQuery<'_>,
     masks: &Masks,
     compares: bool,
     statement: &Statement,
 ) -> String {
-    let [number, row, mask, opens, latest, trace, readable, beyond] =
+    let [number, row, mask, satisfied_bits, latest, trace, readable, beyond] =
         ["number", "row", "mask", "opens", "latest", "trace", "readable", "beyond"]
             .map(|name| statement.own(name));
-    let [values, pair, bit, those] = ["values", "pair", "bit", "those"].map(|name| statement.own(name));
-    let many = collateral.predicate_sets.len();
-    let opened: Vec<String> =
-        collateral.predicate_sets.iter().map(|opening| masks.meets(&mask, opening)).collect();
+    let [values, pair, bit, distinct_values] =
+        ["values", "pair", "bit", "those"].map(|name| statement.own(name));
+    let set_count = collateral.predicate_sets.len();
+    let by_set: Vec<String> = collateral
+        .predicate_sets
+        .iter()
+        .map(|predicate_set| masks.any_bit_set(&mask, predicate_set))
+        .collect();
     let mut numbers =
-        format!("arrayFilter({bit} -> [{}][{bit} + 1] != 0, range(toUInt8({many})))", opened.join(", "));
+        format!("arrayFilter({bit} -> [{}][{bit} + 1] != 0, range(toUInt8({set_count})))", by_set.join(", "));
     // The comparison has the index after the predicate sets, and no values.
     if compares {
-        numbers = format!("arrayPushFront({numbers}, toUInt8({many}))");
+        numbers = format!("arrayPushFront({numbers}, toUInt8({set_count}))");
     }
-    let opened = format!(
+    let by_set = format!(
         "SELECT arrayJoin({numbers}) AS {number}, {mask}, {latest}, {trace}, {readable}, {beyond}, {values} FROM ({traces})"
     );
     // Each value once, and whether any span that has it satisfies the predicate set: those that do come first.
     let valued = format!(
         "SELECT {number}, {mask}, {latest}, {trace}, {readable}, {beyond}, arrayCompact({pair} -> {pair}.1, \
-         arrayReverseSort(arrayMap({pair} -> ({pair}.1, bitTest({pair}.2, {number})), if({number} = {many}, [], {values})))) \
-         AS {those} FROM ({opened})"
+         arrayReverseSort(arrayMap({pair} -> ({pair}.1, bitTest({pair}.2, {number})), if({number} = {set_count}, [], {values})))) \
+         AS {distinct_values} FROM ({by_set})"
     );
     format!(
-        "SELECT {number}, arrayJoin(if({number} = {many}, [(toUInt8({COMPARED}), '', toUInt8(0))], \
-         arrayPushFront(arrayMap({pair} -> (toUInt8({LISTED} + startsWith({pair}.1, {UNSHOWN})), {pair}.1, {pair}.2), {those}), \
-         (toUInt8({TOTAL}), '', toUInt8(0))))) AS {row}, if({number} = {many}, {mask}, arrayMap({bit} -> toUInt64(0), {mask})) AS {opens}, {latest}, {trace}, \
+        "SELECT {number}, arrayJoin(if({number} = {set_count}, [(toUInt8({COMPARED}), '', toUInt8(0))], \
+         arrayPushFront(arrayMap({pair} -> (toUInt8({LISTED} + startsWith({pair}.1, {HIDDEN_VALUE_PREFIX})), {pair}.1, {pair}.2), {distinct_values}), \
+         (toUInt8({TOTAL}), '', toUInt8(0))))) AS {row}, if({number} = {set_count}, {mask}, arrayMap({bit} -> toUInt64(0), {mask})) AS {satisfied_bits}, {latest}, {trace}, \
          {readable}, {beyond} FROM ({valued})"
     )
 }
 
 /// Counts equal rows; those for comparisons separately for each set of satisfied predicates.
-fn counted(rows: &str, samples: u32, statement: &Statement) -> String {
-    let [number, row, kind, value, opens, latest, trace, readable, beyond] =
+fn grouped(rows: &str, samples: u32, statement: &Statement) -> String {
+    let [number, row, kind, value, satisfied_bits, latest, trace, readable, beyond] =
         ["number", "row", "kind", "value", "opens", "latest", "trace", "readable", "beyond"]
             .map(|name| statement.own(name));
-    let [traces, own, open, first, odd] =
+    let [traces, own, any_readable, first, beyond_ids] =
         ["traces", "own", "open", "first", "odd"].map(|name| statement.own(name));
     format!(
-        "SELECT {number}, {row}.1 AS {kind}, {row}.2 AS {value}, {opens}, count() AS {traces}, \
-         countIf({row}.3 = 1) AS {own}, max({readable}) AS {open}, \
-         groupUniqArrayIf({most_odd})({trace}, {beyond} AND {row}.1 < {LISTED}) AS {odd}, \
+        "SELECT {number}, {row}.1 AS {kind}, {row}.2 AS {value}, {satisfied_bits}, count() AS {traces}, \
+         countIf({row}.3 = 1) AS {own}, max({readable}) AS {any_readable}, \
+         groupUniqArrayIf({max_beyond})({trace}, {beyond} AND {row}.1 < {LISTED}) AS {beyond_ids}, \
          groupArraySortedIf({samples})((-{latest}, {trace}), {row}.1 = {COMPARED} AND {readable}) AS {first} \
-         FROM ({rows}) GROUP BY {number}, {kind}, {value}, {opens}",
-        most_odd = MAX_LONG + 1,
+         FROM ({rows}) GROUP BY {number}, {kind}, {value}, {satisfied_bits}",
+        max_beyond = MAX_LONG + 1,
     )
 }
 
 /// Writes the answer: for each predicate set the total and then its values, and the compared traces.
-fn told(counted: &str, limit: u64, statement: &Statement) -> String {
-    let [number, kind, value, opens, traces, own, open, first, odd, listable] =
+fn answer_rows(grouped: &str, limit: u64, statement: &Statement) -> String {
+    let [number, kind, value, satisfied_bits, traces, own, any_readable, first, beyond_ids, listable] =
         ["number", "kind", "value", "opens", "traces", "own", "open", "first", "odd", "listable"]
             .map(|name| statement.own(name));
-    let of_opening = format!("OVER (PARTITION BY {number})");
+    let over_predicate_set = format!("OVER (PARTITION BY {number})");
     format!(
         "SELECT ({number}, {kind}, if({listable}, {value}, ''), {traces}, {own}, \
-         countIf({kind} >= {LISTED}) {of_opening}, countIf({kind} >= {LISTED} AND {own} = 0) {of_opening}, \
-         countIf({listable}) {of_opening}, {odd}), ({opens}, {first}) FROM (\
-         SELECT *, {kind} = {LISTED} AND {open} AS {listable} FROM ({counted})) \
-         ORDER BY {number}, {kind} != {TOTAL}, NOT {listable}, {traces} DESC, {own}, {value} LIMIT {limit} BY {number}, {opens} \
+         countIf({kind} >= {LISTED}) {over_predicate_set}, countIf({kind} >= {LISTED} AND {own} = 0) {over_predicate_set}, \
+         countIf({listable}) {over_predicate_set}, {beyond_ids}), ({satisfied_bits}, {first}) FROM (\
+         SELECT *, {kind} = {LISTED} AND {any_readable} AS {listable} FROM ({grouped})) \
+         ORDER BY {number}, {kind} != {TOTAL}, NOT {listable}, {traces} DESC, {own}, {value} LIMIT {limit} BY {number}, {satisfied_bits} \
          LIMIT {}",
         MAX_MASKS + 1
     )
 }
 
-impl Part<'_> {
+impl QueryPart<'_> {
     /// Whether all traces of the window are counted, and not only the accessible ones.
     pub(super) fn compares(&self) -> bool {
         self.collateral.is_none() || !self.comparisons.is_empty()

@@ -64,10 +64,10 @@ async fn fill(local: &LocalStore, traces: u64) -> TraceStore {
 
 /// Samples from the start, with enough time.
 fn sampling() -> SamplingPlan {
-    SamplingPlan { whole: Duration::ZERO, ..SamplingPlan::within(Duration::from_secs(60)) }
+    SamplingPlan { full_count: Duration::ZERO, ..SamplingPlan::within(Duration::from_secs(60)) }
 }
 
-struct Asking<'a> {
+struct TestRequest<'a> {
     predicates: &'a [Predicate],
     comparisons: &'a [Comparison],
     readable: &'a AccessScope,
@@ -75,9 +75,13 @@ struct Asking<'a> {
     referenced_fields: &'a [Arc<MarkedField>],
 }
 
-impl<'a> Asking<'a> {
+impl<'a> TestRequest<'a> {
     /// For all traces, without fields of policies.
-    fn of_all(predicates: &'a [Predicate], comparisons: &'a [Comparison], readable: &'a AccessScope) -> Self {
+    fn unrestricted(
+        predicates: &'a [Predicate],
+        comparisons: &'a [Comparison],
+        readable: &'a AccessScope,
+    ) -> Self {
         Self { predicates, comparisons, readable, only_readable: false, referenced_fields: &[] }
     }
 
@@ -100,7 +104,7 @@ impl<'a> Asking<'a> {
             samples: 50,
             timeout: sampling_plan.all,
         };
-        store.impact_by(request, sampling_plan).await
+        store.impact_with_plan(request, sampling_plan).await
     }
 
     /// Returns the collateral access of each predicate.
@@ -127,7 +131,7 @@ impl<'a> Asking<'a> {
             samples: 0,
             timeout: sampling_plan.all,
         };
-        store.impact_by(request, sampling_plan).await
+        store.impact_with_plan(request, sampling_plan).await
     }
 }
 
@@ -144,15 +148,15 @@ async fn samples_estimate_the_whole() {
     let comparisons = [comparison(&[0], &[1]), comparison(&[1], &[2, 0])];
     // Only ids of team 1 may be returned.
     let readable = scope("Team == '1'");
-    let asking = Asking {
+    let test_request = TestRequest {
         predicates: &predicates,
         comparisons: &comparisons,
         readable: &readable,
         only_readable: false,
         referenced_fields: &[],
     };
-    let whole = SamplingPlan::within(Duration::from_secs(600));
-    let exact = asking.impact(&store, "spans", whole).await.unwrap();
+    let full_count = SamplingPlan::within(Duration::from_secs(600));
+    let exact = test_request.impact(&store, "spans", full_count).await.unwrap();
     assert_eq!((exact.traces, exact.fraction), (TRACES, 1.0));
     let tenth = TRACES / 10;
     let counts = |difference: &Difference| (difference.gained, difference.lost, difference.unchanged);
@@ -161,7 +165,7 @@ async fn samples_estimate_the_whole() {
     assert_eq!((exact.compared[0].gained_ids.len(), exact.compared[0].lost_ids.len()), (50, 0));
     assert!(exact.cost.rows >= 4 * TRACES && exact.cost.elapsed > Duration::ZERO, "{:?}", exact.cost);
 
-    let sample = asking.impact(&store, "spans", sampling()).await.unwrap();
+    let sample = test_request.impact(&store, "spans", sampling()).await.unwrap();
     assert!(sample.fraction >= 1.0 / 64.0 && sample.fraction <= 0.26, "{}", sample.fraction);
     let about = |counted: u64, exact: u64| {
         let estimate = counted as f64 / sample.fraction;
@@ -181,39 +185,39 @@ async fn samples_estimate_the_whole() {
     // A repeated request gives the same result at the same share: from this share on, no larger sample is worth another
     // statement, however fast this one was.
     let once = SamplingPlan { first_share: Some(0.2), ..sampling() };
-    let first = asking.impact(&store, "spans", once).await.unwrap();
-    let again = asking.impact(&store, "spans", once).await.unwrap();
+    let first = test_request.impact(&store, "spans", once).await.unwrap();
+    let again = test_request.impact(&store, "spans", once).await.unwrap();
     assert!(first.fraction < 0.26 && first.compared[0].gained > 0, "{first:?}");
     assert_eq!(
         (again.fraction, again.traces, again.compared),
         (first.fraction, first.traces, first.compared)
     );
 
-    let shared = asking.collateral(&store, "spans", whole).await.unwrap();
+    let shared = test_request.collateral(&store, "spans", full_count).await.unwrap();
     let value = |value: &str, traces, matching_traces| SharedValue {
         value: value.to_owned(),
         traces,
         matching_traces,
     };
     // No readable trace is accessible, so no value is returned.
-    let first = &shared.shared[0];
+    let first = &shared.collateral_values[0];
     assert_eq!((first.traces, first.values.as_slice()), (tenth, &[][..]));
     assert_eq!((first.distinct, first.hidden_values, first.only_shared), (4, 4, 3));
-    let asking = Asking { readable: &everything(), ..asking };
-    let shared = asking.collateral(&store, "spans", whole).await.unwrap();
-    assert_eq!((shared.fraction, shared.shared.len()), (1.0, 3));
+    let test_request = TestRequest { readable: &everything(), ..test_request };
+    let shared = test_request.collateral(&store, "spans", full_count).await.unwrap();
+    assert_eq!((shared.fraction, shared.collateral_values.len()), (1.0, 3));
     // Each predicate separately, although one statement counts them all and they grant access to some of the same traces.
-    for (shared, opened) in shared.shared.iter().zip([tenth, 4 * tenth, tenth]) {
-        let services = [("cart", 0), ("db", 0), ("mail", 0), ("web", opened)];
-        assert_eq!(shared.values, services.map(|(name, own)| value(name, opened, own)));
-        assert_eq!((shared.traces, shared.hidden_values, shared.only_shared), (opened, 0, 3));
+    for (shared, granted) in shared.collateral_values.iter().zip([tenth, 4 * tenth, tenth]) {
+        let services = [("cart", 0), ("db", 0), ("mail", 0), ("web", granted)];
+        assert_eq!(shared.values, services.map(|(name, own)| value(name, granted, own)));
+        assert_eq!((shared.traces, shared.hidden_values, shared.only_shared), (granted, 0, 3));
     }
-    let sampled = asking.collateral(&store, "spans", sampling()).await.unwrap();
-    let first = &sampled.shared[0];
+    let sampled = test_request.collateral(&store, "spans", sampling()).await.unwrap();
+    let first = &sampled.collateral_values[0];
     assert!(sampled.fraction < 0.26 && first.traces < tenth / 2);
-    let (of, own) = (first.traces, first.traces);
+    let (counted, own) = (first.traces, first.traces);
     let services = [("cart", 0), ("db", 0), ("mail", 0), ("web", own)];
-    assert_eq!(first.values, services.map(|(name, own)| value(name, of, own)));
+    assert_eq!(first.values, services.map(|(name, own)| value(name, counted, own)));
 }
 
 #[tokio::test]
@@ -231,9 +235,9 @@ async fn slow_counts_are_stopped_without_a_result() {
     .await;
     let (predicates, comparisons) = ([Predicate::True], [comparison(&[], &[0])]);
     let readable = everything();
-    let asking = Asking::of_all(&predicates, &comparisons, &readable);
+    let test_request = TestRequest::unrestricted(&predicates, &comparisons, &readable);
     let begun = Instant::now();
-    let late = asking.impact(&store, "endless", SamplingPlan::within(Duration::from_secs(2))).await;
+    let late = test_request.impact(&store, "endless", SamplingPlan::within(Duration::from_secs(2))).await;
     assert!(matches!(late, Err(StoreError::Timeout(_))), "{late:?}");
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     running(&store, 0).await;
@@ -244,16 +248,16 @@ async fn slow_counts_are_stopped_without_a_result() {
     running(&store, 0).await;
 
     // A caller without access causes no cost.
-    let asking = Asking { readable: &scope("false"), only_readable: true, ..asking };
-    let found = asking.impact(&store, "endless", sampling()).await.unwrap();
+    let test_request = TestRequest { readable: &scope("false"), only_readable: true, ..test_request };
+    let found = test_request.impact(&store, "endless", sampling()).await.unwrap();
     assert_eq!((found.compared, found.traces), (vec![Difference::default()], 0));
 }
 
 /// Refuses every count, and counts the refusals.
 #[derive(Default)]
-struct Refusing(AtomicU32);
+struct FailingCounter(AtomicU32);
 
-impl Counting for Refusing {
+impl TraceCounter for FailingCounter {
     fn predicates(&self) -> usize {
         1
     }
@@ -271,13 +275,13 @@ async fn immediate_failures_are_not_retried_forever() {
     let (binding, filter, readable) = (binding("default", "spans"), Filter::default(), everything());
     let tables = store.bound_tables(&binding).await.unwrap();
     let table = BoundTable::new(&binding, tables.columns.to_vec()).unwrap();
-    let of = WindowOf { readable: &readable, window: window(), referenced_fields: &[] };
-    let mut search = of.search(&store, &binding, &filter, &table, tables.index).unwrap();
-    let refusing = Refusing::default();
+    let counted = CountedWindow { readable: &readable, window: window(), referenced_fields: &[] };
+    let mut search = counted.search(&store, &binding, &filter, &table, tables.index).unwrap();
+    let failing_counter = FailingCounter::default();
     let begun = Instant::now();
-    let refused = sampling().take(&mut search, &refusing).await;
+    let refused = sampling().take(&mut search, &failing_counter).await;
     assert!(matches!(refused, Err(StoreError::Timeout(_))), "{refused:?}");
-    assert_eq!(refusing.0.load(Ordering::Relaxed), 8);
+    assert_eq!(failing_counter.0.load(Ordering::Relaxed), 8);
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
 }
 
@@ -306,7 +310,7 @@ async fn complete_samples_are_reported_as_samples() {
         timeout: Duration::from_secs(60),
     };
     let all = SamplingPlan { first_share: Some(1.0), ..sampling() };
-    let found = store.impact_by(request, all).await.unwrap();
+    let found = store.impact_with_plan(request, all).await.unwrap();
     assert!(found.fraction < 1.0 && found.fraction > 0.99, "{}", found.fraction);
 }
 
@@ -317,7 +321,7 @@ async fn callers_without_access_get_only_counts() {
     let predicates = [scope("Team == '0'").predicate().clone()];
     let comparisons = [comparison(&[], &[0])];
     let nothing = scope("false");
-    let asking = Asking {
+    let test_request = TestRequest {
         predicates: &predicates,
         comparisons: &comparisons,
         readable: &nothing,
@@ -325,19 +329,19 @@ async fn callers_without_access_get_only_counts() {
         referenced_fields: &[],
     };
     for sampling_plan in [SamplingPlan::within(Duration::from_secs(60)), sampling()] {
-        let found = asking.impact(&store, "spans", sampling_plan).await.unwrap();
+        let found = test_request.impact(&store, "spans", sampling_plan).await.unwrap();
         assert!(found.traces > 0 && found.compared[0].gained > 0);
         assert_eq!(found.compared[0].gained_ids, [""; 0]);
-        let silent = Asking { only_readable: true, ..asking };
-        let found = silent.impact(&store, "spans", sampling_plan).await.unwrap();
+        let only_readable_request = TestRequest { only_readable: true, ..test_request };
+        let found = only_readable_request.impact(&store, "spans", sampling_plan).await.unwrap();
         assert_eq!((found.traces, found.compared), (0, vec![Difference::default()]));
-        let found = silent.collateral(&store, "spans", sampling_plan).await.unwrap();
-        assert_eq!(found.shared, [CollateralValues::default()]);
+        let found = only_readable_request.collateral(&store, "spans", sampling_plan).await.unwrap();
+        assert_eq!(found.collateral_values, [CollateralValues::default()]);
     }
 
     // The same error for every user when the table, or a field of a policy, has changed.
     let referenced_fields = [Arc::new(MarkedField { logical: LogicalType::Number, ..field("Service") })];
-    let changed = Asking { only_readable: true, referenced_fields: &referenced_fields, ..asking };
+    let changed = TestRequest { only_readable: true, referenced_fields: &referenced_fields, ..test_request };
     let refused = changed.impact(&store, "spans", sampling()).await;
     assert!(matches!(refused, Err(StoreError::FieldsChanged(_))), "{refused:?}");
     let refused = changed.collateral(&store, "spans", sampling()).await;
@@ -351,9 +355,9 @@ async fn callers_without_access_get_only_counts() {
     let timeout = Duration::from_secs(60);
     let refused = store.search_cost(&binding, &predicates, &referenced_fields, window(), 10, timeout).await;
     assert!(matches!(refused, Err(StoreError::FieldsChanged(_))), "{refused:?}");
-    assert!(asking.impact(&store, "gone", sampling()).await.is_err());
-    let silent = Asking { only_readable: true, ..asking };
-    assert!(silent.impact(&store, "gone", sampling()).await.is_err());
+    assert!(test_request.impact(&store, "gone", sampling()).await.is_err());
+    let only_readable_request = TestRequest { only_readable: true, ..test_request };
+    assert!(only_readable_request.impact(&store, "gone", sampling()).await.is_err());
 }
 
 /// Fills the index as the exporter does, with the complete bounds of each trace.
@@ -396,31 +400,32 @@ async fn the_index_is_joined_to_traces_only_if_equivalent() {
     let ask = async || {
         let tables = store.bound_tables(&binding).await.unwrap();
         let table = BoundTable::new(&binding, tables.columns.to_vec()).unwrap();
-        let of = WindowOf { readable: &readable, window: window(), referenced_fields: &[] };
-        let search = of.search(&store, &binding, &filter, &table, tables.index).unwrap();
+        let counted = CountedWindow { readable: &readable, window: window(), referenced_fields: &[] };
+        let search = counted.search(&store, &binding, &filter, &table, tables.index).unwrap();
         let (distinct, _) = distinct(&comparisons);
-        let question = ImpactQuery { request: &request, collateral: request.collateral, distinct: &distinct };
+        let query = ImpactQuery { request: &request, collateral: request.collateral, distinct: &distinct };
         let first = match TraceScan::by_trace(&search).await.unwrap() {
             Some(scan) => {
-                let counts = question.count(&search, &scan).await.unwrap();
+                let counts = query.count(&search, &scan).await.unwrap();
                 let TraceScan::ByTrace { long, .. } = scan else { panic!("not by trace") };
                 Some((long.len(), counts))
             }
             None => None,
         };
-        let told = store.impact(request).await.unwrap();
+        let answer = store.impact(request).await.unwrap();
         let all = |difference: &Difference, shared: &CollateralValues| {
             (difference.lost + difference.unchanged, difference.unchanged, shared.clone())
         };
-        let lost: Vec<String> = told.compared[0].lost_ids.clone();
-        let asked = first
-            .map(|(long, counts)| (long, counts.beyond.len(), all(&counts.compared[0], &counts.shared[0])));
-        (asked, all(&told.compared[0], &told.shared[0]), lost)
+        let lost: Vec<String> = answer.compared[0].lost_ids.clone();
+        let first_scan = first.map(|(long, counts)| {
+            (long, counts.beyond.len(), all(&counts.compared[0], &counts.collateral_values[0]))
+        });
+        (first_scan, all(&answer.compared[0], &answer.collateral_values[0]), lost)
     };
-    let (first, told, _) = ask().await;
+    let (first, answer, _) = ask().await;
     let (all, open) = (FEW, FEW / 10);
-    assert_eq!((told.0, told.1, told.2.traces, told.2.only_shared), (all, open, open, 3));
-    assert_eq!(first, Some((0, 0, told)), "by the traces' bounds alone");
+    assert_eq!((answer.0, answer.1, answer.2.traces, answer.2.only_shared), (all, open, open, 3));
+    assert_eq!(first, Some((0, 0, answer)), "by the traces' bounds alone");
 
     // A trace whose entry begins three days earlier, where it has a span that grants access.
     let early = format!("toDateTime64({NOON}, 9) - INTERVAL 3 DAY");
@@ -439,10 +444,10 @@ async fn the_index_is_joined_to_traces_only_if_equivalent() {
     ] {
         execute(&local, statement).await;
     }
-    let (first, told, lost) = ask().await;
-    assert_eq!((told.0, told.1, told.2.traces, told.2.only_shared), (all, open + 1, open + 1, 3));
-    assert_eq!((told.2.distinct, lost.contains(&id(1)), lost.contains(&id(2))), (5, false, true));
-    assert_eq!(first, Some((1, 0, told)), "that one by its spans");
+    let (first, answer, lost) = ask().await;
+    assert_eq!((answer.0, answer.1, answer.2.traces, answer.2.only_shared), (all, open + 1, open + 1, 3));
+    assert_eq!((answer.2.distinct, lost.contains(&id(1)), lost.contains(&id(2))), (5, false, true));
+    assert_eq!(first, Some((1, 0, answer)), "that one by its spans");
 
     // A trace whose entry does not cover its first span, the one of the team.
     execute(
@@ -453,8 +458,8 @@ async fn the_index_is_joined_to_traces_only_if_equivalent() {
         ),
     )
     .await;
-    let (first, told, _) = ask().await;
-    assert_eq!((told.0, told.1, told.2.traces), (all - 1, open, open));
+    let (first, answer, _) = ask().await;
+    assert_eq!((answer.0, answer.1, answer.2.traces), (all - 1, open, open));
     let (far, beyond, _) = first.unwrap();
     assert_eq!((far, beyond), (1, 1), "not by the traces' bounds");
 
@@ -469,22 +474,22 @@ async fn the_index_is_joined_to_traces_only_if_equivalent() {
         execute(&local, statement).await;
     };
     put_entries_at(NOON + 600).await;
-    let (first, told, _) = ask().await;
-    assert_eq!((told.0, told.1, told.2.traces), (all - 2, open - 1, open - 1));
+    let (first, answer, _) = ask().await;
+    assert_eq!((answer.0, answer.1, answer.2.traces), (all - 2, open - 1, open - 1));
     assert_eq!(first.unwrap().1, 2);
 
     // Without any entry near the window, all its spans near the window count.
     put_entries_at(1).await;
-    let (first, told, _) = ask().await;
-    assert_eq!((told.0, told.1, told.2.traces), (all, open + 1, open + 1));
-    assert_eq!(first, Some((1, 0, told)));
+    let (first, answer, _) = ask().await;
+    assert_eq!((answer.0, answer.1, answer.2.traces), (all, open + 1, open + 1));
+    assert_eq!(first, Some((1, 0, answer)));
     execute(
         &local,
         "ALTER TABLE default.bounds DELETE WHERE Start = toDateTime(1) SETTINGS mutations_sync = 2"
             .to_owned(),
     )
     .await;
-    let (first, told, _) = ask().await;
-    assert_eq!((told.0, told.1, told.2.traces), (all, open + 1, open + 1));
-    assert_eq!(first, Some((1, 0, told)));
+    let (first, answer, _) = ask().await;
+    assert_eq!((answer.0, answer.1, answer.2.traces), (all, open + 1, open + 1));
+    assert_eq!(first, Some((1, 0, answer)));
 }

@@ -14,13 +14,13 @@ use crate::sql::{Statement, quote, quote_table};
 use crate::{StoreError, TraceStore};
 
 /// Factor by which a comparison may take longer than another statement: it reads the whole table.
-pub(crate) const TIMEOUT: u32 = 10;
+pub(crate) const TIMEOUT_FACTOR: u32 = 10;
 /// How often parts that are created or removed during the comparison are compared again.
 const ATTEMPTS: u32 = 3;
 
 /// Result of the comparison of a column with its map.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Compared {
+pub struct KeyColumnComparison {
     /// Number of rows of the table.
     pub rows: u64,
     /// Number of rows in which the column and the map differ.
@@ -31,7 +31,7 @@ pub struct Compared {
     pub unknown_projections: Vec<(String, String)>,
 }
 
-impl Compared {
+impl KeyColumnComparison {
     /// Whether the column may be read in place of the map.
     pub fn is_equal(&self) -> bool {
         self.differing == 0 && self.stale_projections.is_empty() && self.unknown_projections.is_empty()
@@ -39,26 +39,26 @@ impl Compared {
 }
 
 /// A column to compare.
-struct Held<'a> {
+struct KeyColumn<'a> {
     map: &'a str,
     column: &'a str,
     /// The column's quoted name.
     quoted: String,
     /// The value in the map, NULL where the key is absent.
-    in_map: String,
+    map_value: String,
 }
 
-impl<'a> Held<'a> {
+impl<'a> KeyColumn<'a> {
     fn new(field: &'a MarkedField) -> Option<Self> {
         let (map, column) = (field.field.map.as_deref()?, field.column.as_deref()?);
-        let in_map = key_column_expression(map, &field.field.name);
-        Some(Self { map, column, quoted: quote(column), in_map })
+        let map_value = key_column_expression(map, &field.field.name);
+        Some(Self { map, column, quoted: quote(column), map_value })
     }
 
     /// Returns an expression for whether the two differ in a row; it is never NULL.
-    fn differ(&self) -> String {
-        let Self { quoted: column, in_map, .. } = self;
-        format!("(isNull({column}) != isNull({in_map}) OR ifNull({column} != {in_map}, 0))")
+    fn differs(&self) -> String {
+        let Self { quoted: column, map_value, .. } = self;
+        format!("(isNull({column}) != isNull({map_value}) OR ifNull({column} != {map_value}, 0))")
     }
 }
 
@@ -73,33 +73,39 @@ impl TraceStore {
         &self,
         binding: &Binding,
         fields: &[MarkedField],
-    ) -> Result<Vec<Compared>, StoreError> {
-        let held: Vec<Held<'_>> = fields.iter().filter_map(Held::new).collect();
-        if held.is_empty() {
+    ) -> Result<Vec<KeyColumnComparison>, StoreError> {
+        let key_column: Vec<KeyColumn<'_>> = fields.iter().filter_map(KeyColumn::new).collect();
+        if key_column.is_empty() {
             return Ok(Vec::new());
         }
-        let layout = self.layout_now(&binding.database, &binding.table).await?;
+        let layout = self.current_layout(&binding.database, &binding.table).await?;
         let table = quote_table(&binding.database, &binding.table);
-        let each: Vec<String> = held.iter().map(|held| format!("countIf({})", held.differ())).collect();
+        let each: Vec<String> =
+            key_column.iter().map(|key_column| format!("countIf({})", key_column.differs())).collect();
         let statement = Statement::new(&format!("SELECT count(), [{}] FROM {table}", each.join(", ")));
-        let client = self.client.lasting(self.config.max_execution_time_seconds.saturating_mul(TIMEOUT));
+        let client =
+            self.client.lasting(self.config.max_execution_time_seconds.saturating_mul(TIMEOUT_FACTOR));
         let rows: Vec<(u64, Vec<u64>)> = client.rows(statement).await?;
-        let short = || StoreError::Short("counts are missing".to_owned());
-        let (rows, differing) = rows.into_iter().next().ok_or_else(short)?;
-        if differing.len() != held.len() {
-            return Err(short());
+        let missing_counts = || StoreError::Short("counts are missing".to_owned());
+        let (rows, differing) = rows.into_iter().next().ok_or_else(missing_counts)?;
+        if differing.len() != key_column.len() {
+            return Err(missing_counts());
         }
-        let mut found = Vec::with_capacity(held.len());
-        for (held, differing) in held.iter().zip(differing) {
-            let mut compared =
-                Compared { rows, differing, stale_projections: Vec::new(), unknown_projections: Vec::new() };
+        let mut found = Vec::with_capacity(key_column.len());
+        for (key_column, differing) in key_column.iter().zip(differing) {
+            let mut compared = KeyColumnComparison {
+                rows,
+                differing,
+                stale_projections: Vec::new(),
+                unknown_projections: Vec::new(),
+            };
             if layout.unknown.contains(&"system.projections") {
                 let reason = "the service's user may not read `system.projections`".to_owned();
                 compared.unknown_projections.push(("any".to_owned(), reason));
             }
-            for projection in copies(&layout, held.column) {
+            for projection in projections_with(&layout, key_column.column) {
                 let name = projection.name.clone();
-                match self.compare_projection(binding, held, projection).await? {
+                match self.compare_projection(binding, key_column, projection).await? {
                     Ok(0) => {}
                     Ok(rows) => compared.stale_projections.push((name, rows)),
                     Err(reason) => compared.unknown_projections.push((name, reason)),
@@ -114,41 +120,43 @@ impl TraceStore {
     async fn compare_projection(
         &self,
         binding: &Binding,
-        held: &Held<'_>,
+        key_column: &KeyColumn<'_>,
         projection: &Projection,
     ) -> Result<Result<u64, String>, StoreError> {
-        let Some(columns) = plain_columns(held, projection) else {
+        let Some(columns) = plain_columns(key_column, projection) else {
             let reason = "it has the column within an expression, or groups by it".to_owned();
             return Ok(Err(reason));
         };
-        let client = self.client.lasting(self.config.max_execution_time_seconds.saturating_mul(TIMEOUT));
-        let parts = Parts { binding, held, columns: &columns };
-        let mut judged: HashSet<String> = HashSet::new();
+        let client =
+            self.client.lasting(self.config.max_execution_time_seconds.saturating_mul(TIMEOUT_FACTOR));
+        let parts = PartHashes { binding, key_column, columns: &columns };
+        let mut compared_parts: HashSet<String> = HashSet::new();
         let mut differing = 0_u64;
         for _ in 0..ATTEMPTS {
-            let mut copied: Vec<Part> = match client.rows(parts.of_projection(&projection.name)).await {
-                Ok(copied) => copied,
-                Err(error @ StoreError::Store { .. }) => {
-                    tracing::warn!(projection = projection.name, %error, "a projection cannot be read \
+            let mut projected_parts: Vec<PartHash> =
+                match client.rows(parts.projection_statement(&projection.name)).await {
+                    Ok(projected_parts) => projected_parts,
+                    Err(error @ StoreError::Store { .. }) => {
+                        tracing::warn!(projection = projection.name, %error, "a projection cannot be read \
                                                                           directly");
-                    let reason = "ClickHouse does not let the service read it directly (see the log)";
-                    return Ok(Err(reason.to_owned()));
-                }
-                Err(error) => return Err(error),
-            };
-            copied.retain(|(part, ..)| !judged.contains(part));
-            let names: Vec<String> = copied.iter().map(|(part, ..)| part.clone()).collect();
-            let stored: Vec<Part> = client.rows(parts.of_table(&names)).await?;
+                        let reason = "ClickHouse does not let the service read it directly (see the log)";
+                        return Ok(Err(reason.to_owned()));
+                    }
+                    Err(error) => return Err(error),
+                };
+            projected_parts.retain(|(part, ..)| !compared_parts.contains(part));
+            let names: Vec<String> = projected_parts.iter().map(|(part, ..)| part.clone()).collect();
+            let stored: Vec<PartHash> = client.rows(parts.table_statement(&names)).await?;
             let stored: HashMap<String, (u64, u64)> =
                 stored.into_iter().map(|(part, rows, hash)| (part, (rows, hash))).collect();
-            for (part, rows, hash) in copied {
+            for (part, rows, hash) in projected_parts {
                 // Parts never change. A part that is gone was merged into another, which the next attempt finds.
                 if let Some(found) = stored.get(&part) {
                     differing = differing.saturating_add(if *found == (rows, hash) { 0 } else { rows });
-                    judged.insert(part);
+                    compared_parts.insert(part);
                 }
             }
-            if names.iter().all(|part| judged.contains(part)) {
+            if names.iter().all(|part| compared_parts.contains(part)) {
                 return Ok(Ok(differing));
             }
         }
@@ -157,40 +165,40 @@ impl TraceStore {
 }
 
 /// Name of a part, number of its rows, sum of their hashes.
-type Part = (String, u64, u64);
+type PartHash = (String, u64, u64);
 
 /// Hashes the rows of parts to compare a projection with the table: the projection with its column, the table with the map's
 /// value. The comparison finds every difference except a swap between rows that agree in all other columns of the projection.
 /// No statement that the projection answers can observe such a swap.
-struct Parts<'a> {
+struct PartHashes<'a> {
     binding: &'a Binding,
-    held: &'a Held<'a>,
+    key_column: &'a KeyColumn<'a>,
     /// The columns of the projection.
     columns: &'a [String],
 }
 
-impl Parts<'_> {
+impl PartHashes<'_> {
     // Two statements, because in one that reads `mergeTreeProjection`, too, ClickHouse assumes that the table itself has the
     // columns of the projection (observed with 26.7).
-    fn of_projection(&self, name: &str) -> Statement {
+    fn projection_statement(&self, name: &str) -> Statement {
         let Binding { database, table, .. } = self.binding;
         let from = format!("mergeTreeProjection({}, {}, {})", quote(database), quote(table), quote(name));
-        self.hashed(&self.held.quoted, &from, Statement::default())
+        self.hash_statement(&self.key_column.quoted, &from, Statement::default())
     }
 
-    fn of_table(&self, parts: &[String]) -> Statement {
+    fn table_statement(&self, parts: &[String]) -> Statement {
         // Cast to the type of the column, so that equal values have equal hashes.
-        let in_map = format!("CAST({}, 'LowCardinality(Nullable(String))')", self.held.in_map);
+        let map_value = format!("CAST({}, 'LowCardinality(Nullable(String))')", self.key_column.map_value);
         let mut statement = Statement::default();
         let parts = statement.strings(parts);
         let table = quote_table(&self.binding.database, &self.binding.table);
-        self.hashed(&in_map, &format!("{table} WHERE _part IN {parts}"), statement)
+        self.hash_statement(&map_value, &format!("{table} WHERE _part IN {parts}"), statement)
     }
 
-    fn hashed(&self, value: &str, from: &str, mut statement: Statement) -> Statement {
+    fn hash_statement(&self, value: &str, from: &str, mut statement: Statement) -> Statement {
         // A NULL in an array is hashed; a bare NULL makes the hash NULL.
         let columns = self.columns.iter().map(|column| {
-            let column = if column == self.held.column { value.to_owned() } else { quote(column) };
+            let column = if column == self.key_column.column { value.to_owned() } else { quote(column) };
             format!("[{column}]")
         });
         let columns = columns.collect::<Vec<_>>().join(", ");
@@ -203,16 +211,16 @@ impl Parts<'_> {
 
 /// Returns the projections that have a copy of a column, or an expression over it. If ClickHouse may write the name
 /// differently in a query, returns all projections that may have it.
-fn copies<'a>(layout: &'a Layout, column: &str) -> Vec<&'a Projection> {
-    let is_of_name = |c: char| c.is_alphanumeric() || c == '_';
-    let written_alike = column.chars().all(|c| is_of_name(c) || matches!(c, ' ' | '.' | '-'));
+fn projections_with<'a>(layout: &'a Layout, column: &str) -> Vec<&'a Projection> {
+    let is_name_character = |c: char| c.is_alphanumeric() || c == '_';
+    let written_verbatim = column.chars().all(|c| is_name_character(c) || matches!(c, ' ' | '.' | '-'));
     let may_have = |projection: &&Projection| {
         let mut found = projection.query.match_indices(column);
-        !written_alike
+        !written_verbatim
             || found.any(|(at, _)| {
                 let (before, from) = projection.query.split_at_checked(at).unwrap_or_default();
                 let after = from.strip_prefix(column).unwrap_or_default();
-                !before.ends_with(is_of_name) && !after.starts_with(is_of_name)
+                !before.ends_with(is_name_character) && !after.starts_with(is_name_character)
             })
     };
     layout.projections.iter().filter(may_have).collect()
@@ -220,14 +228,14 @@ fn copies<'a>(layout: &'a Layout, column: &str) -> Vec<&'a Projection> {
 
 /// Returns the columns of a projection that are compared: those that it holds unchanged. `None` when the key column is not
 /// among them.
-fn plain_columns(held: &Held<'_>, projection: &Projection) -> Option<Vec<String>> {
+fn plain_columns(key_column: &KeyColumn<'_>, projection: &Projection) -> Option<Vec<String>> {
     let named = match projection.columns() {
         // It also has the map, and the value can be compared next to it.
-        ProjectedColumns::All { also } if also.iter().any(|name| name == held.column) => {
-            vec![held.map.to_owned(), held.column.to_owned()]
+        ProjectedColumns::All { additional } if additional.iter().any(|name| name == key_column.column) => {
+            vec![key_column.map.to_owned(), key_column.column.to_owned()]
         }
         ProjectedColumns::All { .. } => return None,
         ProjectedColumns::Named(named) => named,
     };
-    (projection.normal && named.iter().any(|name| name == held.column)).then_some(named)
+    (projection.normal && named.iter().any(|name| name == key_column.column)).then_some(named)
 }

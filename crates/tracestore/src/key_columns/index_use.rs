@@ -90,7 +90,7 @@ async fn operators_are_served_through_the_column() {
         ..Caller::default()
     };
     let mut wrong = Vec::new();
-    for (policy, by_bloom, left_by_set) in POLICIES {
+    for (policy, bloom_serves, set_granules) in POLICIES {
         let predicate = check(policy, &model).unwrap().predicate(&caller).unwrap();
         for table in ["blooming", "listed"] {
             let mut statement = Statement::default();
@@ -98,9 +98,10 @@ async fn operators_are_served_through_the_column() {
             let explain = format!("EXPLAIN indexes = 1 SELECT Filler FROM default.{table} WHERE {condition}");
             statement.push(&explain);
             let found = granules(&store, statement).await;
-            let (left, of) = found.get("idx").copied().unwrap_or((64, 64));
-            let as_expected = if table == "listed" { left == *left_by_set } else { (left < of) == *by_bloom };
-            if of != 64 || !as_expected {
+            let (left, total) = found.get("idx").copied().unwrap_or((64, 64));
+            let as_expected =
+                if table == "listed" { left == *set_granules } else { (left < total) == *bloom_serves };
+            if total != 64 || !as_expected {
                 wrong.push(format!("{policy} in {table}: {found:?}\n{condition}"));
             }
         }

@@ -8,9 +8,10 @@ use tracewarden_testkit::local_store::LocalStore;
 use super::*;
 use crate::differential::{connect, execute};
 use crate::table::BoundTable;
-use crate::{Compared, TraceStore};
+use crate::{KeyColumnComparison, TraceStore};
 
-const FORM: &str = "if(mapContains(m, 'it\\'s'), mapValues(m)[indexOf(mapKeys(m), 'it\\'s')], NULL)";
+const STANDARD_EXPRESSION: &str =
+    "if(mapContains(m, 'it\\'s'), mapValues(m)[indexOf(mapKeys(m), 'it\\'s')], NULL)";
 
 /// The key `it's` of the map `m`, with this column adopted.
 fn field(column: Option<&str>) -> MarkedField {
@@ -49,7 +50,7 @@ async fn create(local: &LocalStore, table: &str, columns: &str, engine: &str) {
 }
 
 /// Returns the conditions on the column or the map: of a policy with this column adopted, and of a filter.
-async fn asked(store: &TraceStore, table: &str, adopted: Option<&str>) -> (String, String) {
+async fn rendered_conditions(store: &TraceStore, table: &str, adopted: Option<&str>) -> (String, String) {
     let columns = store.columns("default", table).await.unwrap();
     let bound = BoundTable::new(&binding(table), columns).unwrap();
     let model = AccessModel { version: 1, binding: None, fields: vec![field(adopted)] };
@@ -65,7 +66,10 @@ async fn policies_read_adopted_columns_and_filters_any_key_column() {
     let local = LocalStore::start().unwrap();
     let store = connect(&local);
     let form = |name: &str| {
-        format!("{} LowCardinality(Nullable(String)) MATERIALIZED {FORM}", crate::sql::quote(name))
+        format!(
+            "{} LowCardinality(Nullable(String)) MATERIALIZED {STANDARD_EXPRESSION}",
+            crate::sql::quote(name)
+        )
     };
     let others = "plain LowCardinality(Nullable(String)), \
         defaulted LowCardinality(Nullable(String)) DEFAULT if(mapContains(m, 'it\\'s'), mapValues(m)[indexOf(mapKeys(m), 'it\\'s')], NULL), \
@@ -84,28 +88,28 @@ async fn policies_read_adopted_columns_and_filters_any_key_column() {
     };
     let reads_map = |sql: &str| assert!(sql.contains("`m`") && !sql.contains("assumeNotNull"), "{sql}");
     // Without an adopted column, only the filter reads one: the first.
-    let (access, filter) = asked(&store, "two", None).await;
+    let (access, filter) = rendered_conditions(&store, "two", None).await;
     reads_map(&access);
     reads(&filter, "a `c`");
     // The adopted one takes precedence over another of the standard form.
-    let (access, filter) = asked(&store, "two", Some("b")).await;
+    let (access, filter) = rendered_conditions(&store, "two", Some("b")).await;
     reads(&access, "b");
     reads(&filter, "b");
     // The adopted column is gone, or has another definition now: policies read the map, filters another column of the
     // standard form.
     for gone in ["gone", "plain", "defaulted", "bare", "wide", "crossed", "other", "m", "n", "TraceId"] {
-        let (access, filter) = asked(&store, "two", Some(gone)).await;
+        let (access, filter) = rendered_conditions(&store, "two", Some(gone)).await;
         reads_map(&access);
         reads(&filter, "a `c`");
-        let (access, filter) = asked(&store, "none", Some(gone)).await;
+        let (access, filter) = rendered_conditions(&store, "none", Some(gone)).await;
         reads_map(&access);
         reads_map(&filter);
     }
     // Where the rows are on other servers, a declaration suffices for filters, but not for policies.
-    let (access, filter) = asked(&store, "elsewhere", Some("b")).await;
+    let (access, filter) = rendered_conditions(&store, "elsewhere", Some("b")).await;
     reads_map(&access);
     reads(&filter, "b");
-    let (access, filter) = asked(&store, "seen", Some("b")).await;
+    let (access, filter) = rendered_conditions(&store, "seen", Some("b")).await;
     reads_map(&access);
     reads_map(&filter);
 
@@ -118,7 +122,7 @@ async fn policies_read_adopted_columns_and_filters_any_key_column() {
 
     let refused = async |table: &str, column: &str| {
         let columns = store.columns("default", table).await.unwrap();
-        not_adoptable(&field(Some(column)), &columns).unwrap_or_default()
+        adoption_error(&field(Some(column)), &columns).unwrap_or_default()
     };
     assert_eq!(refused("two", "b").await, "");
     assert_eq!(refused("two", "bb").await, "there is no column `bb`; did you mean `b`?");
@@ -130,11 +134,11 @@ async fn policies_read_adopted_columns_and_filters_any_key_column() {
     );
     assert!(refused("numbers", "b").await.contains("only a key of a map from strings to strings"));
     let path = MarkedField { source: FieldSource::JsonPath, ..field(Some("b")) };
-    assert!(not_adoptable(&path, &columns).unwrap().contains("not a key of a map"));
-    assert_eq!(not_adoptable(&field(None), &columns), None);
+    assert!(adoption_error(&path, &columns).unwrap().contains("not a key of a map"));
+    assert_eq!(adoption_error(&field(None), &columns), None);
 }
 
-async fn compared(store: &TraceStore, table: &str) -> Compared {
+async fn compared(store: &TraceStore, table: &str) -> KeyColumnComparison {
     let found = store.compare_key_columns(&binding(table), &[field(None), field(Some("c"))]).await.unwrap();
     assert_eq!(found.len(), 1, "{found:?}");
     found.into_iter().next().unwrap()
@@ -155,7 +159,7 @@ async fn comparisons_read_every_row_and_every_copy() {
     let alter = async |table: &str, what: &str| {
         execute(&local, format!("ALTER TABLE default.{table} {what} SETTINGS mutations_sync = 2")).await;
     };
-    let equal = |rows| Compared {
+    let equal = |rows| KeyColumnComparison {
         rows,
         differing: 0,
         stale_projections: Vec::new(),
@@ -166,7 +170,11 @@ async fn comparisons_read_every_row_and_every_copy() {
     create(&local, "fresh", "filler String DEFAULT 'x'", "MergeTree ORDER BY At").await;
     assert_eq!(store.columns("default", "fresh").await.unwrap().len(), 7);
     write("fresh", 100).await;
-    alter("fresh", &format!("ADD COLUMN c LowCardinality(Nullable(String)) MATERIALIZED {FORM}")).await;
+    alter(
+        "fresh",
+        &format!("ADD COLUMN c LowCardinality(Nullable(String)) MATERIALIZED {STANDARD_EXPRESSION}"),
+    )
+    .await;
     write("fresh", 100).await;
     for projection in [
         "ADD PROJECTION narrow (SELECT At, TraceId, c ORDER BY At)",
@@ -183,7 +191,11 @@ async fn comparisons_read_every_row_and_every_copy() {
     let old = "c LowCardinality(Nullable(String)) MATERIALIZED if(TraceId = '7', 'old', NULL)";
     create(&local, "altered", &format!("{old}, {projection}"), "MergeTree ORDER BY At").await;
     write("altered", 100).await;
-    alter("altered", &format!("MODIFY COLUMN c LowCardinality(Nullable(String)) MATERIALIZED {FORM}")).await;
+    alter(
+        "altered",
+        &format!("MODIFY COLUMN c LowCardinality(Nullable(String)) MATERIALIZED {STANDARD_EXPRESSION}"),
+    )
+    .await;
     write("altered", 60).await;
     let found = compared(&store, "altered").await;
     assert_eq!((found.rows, found.differing), (160, 75));

@@ -9,7 +9,7 @@ use crate::settings::Bounds;
 use crate::sql::quote_table;
 
 /// Keys that look like other syntax.
-const HOSTILE: [&str; 12] = [
+const HOSTILE_KEYS: [&str; 12] = [
     "http.status_code",
     "it's",
     "a\\'b\\",
@@ -30,14 +30,14 @@ fn map(type_text: &str) -> ColumnType {
 
 #[test]
 fn only_the_exact_definition_is_a_key_column() {
-    for key in HOSTILE {
+    for key in HOSTILE_KEYS {
         for name in ["Attributes", "a b", "ba`ck\\", "from"] {
-            let found = key_of(&key_column_expression(name, key));
+            let found = parse_key_expression(&key_column_expression(name, key));
             assert_eq!(found, Some(MapKey { map: name.to_owned(), key: key.to_owned() }));
         }
     }
     let form = "if(mapContains(m, 'k'), mapValues(m)[indexOf(mapKeys(m), 'k')], NULL)";
-    assert!(key_of(form).is_some());
+    assert!(parse_key_expression(form).is_some());
     for other in [
         "",
         "m['k']",
@@ -51,7 +51,7 @@ fn only_the_exact_definition_is_a_key_column() {
         "if(mapContains(m, 'k'), mapValues(m)[indexOf(mapKeys(m), 'k')], NULL) || ''",
         "lower(if(mapContains(m, 'k'), mapValues(m)[indexOf(mapKeys(m), 'k')], NULL))",
     ] {
-        assert_eq!(key_of(other), None, "{other}");
+        assert_eq!(parse_key_expression(other), None, "{other}");
     }
 }
 
@@ -79,7 +79,7 @@ fn distributed_tables_name_their_local_tables() {
         database: database.to_owned(),
         table: table.to_owned(),
     };
-    let read = |full: &str| TableEngine::read("Distributed", full);
+    let read = |full: &str| TableEngine::from_system_table("Distributed", full);
     assert_eq!(
         read("Distributed('prod', 'otel', 'otel_traces', cityHash64(TraceId))"),
         distributed("prod", "otel", "otel_traces")
@@ -92,10 +92,10 @@ fn distributed_tables_name_their_local_tables() {
     // Arguments in another form are not guessed.
     assert_eq!(read("Distributed(f(x), 'otel', 't')"), TableEngine::Other("Distributed".to_owned()));
     assert_eq!(
-        TableEngine::read("ReplicatedMergeTree", "ReplicatedMergeTree('/x') ORDER BY a"),
+        TableEngine::from_system_table("ReplicatedMergeTree", "ReplicatedMergeTree('/x') ORDER BY a"),
         TableEngine::MergeTree { name: "ReplicatedMergeTree".to_owned() }
     );
-    assert_eq!(TableEngine::read("View", "View"), TableEngine::Other("View".to_owned()));
+    assert_eq!(TableEngine::from_system_table("View", "View"), TableEngine::Other("View".to_owned()));
 }
 
 const TABLE: &str = "odd `name\\";
@@ -123,7 +123,7 @@ async fn added_and_dropped_objects_are_detected() {
     let store = connect(&local);
     let table = create(&local).await;
     let map = "from the `start\\";
-    for (at, key) in HOSTILE.iter().enumerate() {
+    for (at, key) in HOSTILE_KEYS.iter().enumerate() {
         execute(
             &local,
             format!(
@@ -151,11 +151,11 @@ async fn added_and_dropped_objects_are_detected() {
     assert_eq!(layout.partition_key, "toDate(at)");
     assert_eq!(layout.rows, Some(0));
     assert!(layout.unknown.is_empty(), "{:?}", layout.unknown);
-    for (at, key) in HOSTILE.iter().enumerate() {
+    for (at, key) in HOSTILE_KEYS.iter().enumerate() {
         let column = layout.key_column(map, key).unwrap_or_else(|| panic!("{key}: {layout:#?}"));
         assert_eq!(column.name, format!("k.{at}"));
     }
-    assert_eq!(layout.columns.iter().filter(|column| column.key.is_some()).count(), HOSTILE.len());
+    assert_eq!(layout.columns.iter().filter(|column| column.key.is_some()).count(), HOSTILE_KEYS.len());
     let [index] = layout.indexes.as_slice() else { panic!("{:?}", layout.indexes) };
     assert_eq!(
         (index.name.as_str(), index.index_type.as_str(), index.granularity),
@@ -169,19 +169,19 @@ async fn added_and_dropped_objects_are_detected() {
         projection("by_time").columns(),
         ProjectedColumns::Named(vec!["at".to_owned(), "trace".to_owned(), map.to_owned()])
     );
-    assert_eq!(projection("whole").columns(), ProjectedColumns::All { also: vec!["at".to_owned()] });
+    assert_eq!(projection("whole").columns(), ProjectedColumns::All { additional: vec!["at".to_owned()] });
 
     // The layout is cached for a while, and not longer.
     execute(&local, format!("ALTER TABLE {table} DROP PROJECTION by_time")).await;
     execute(&local, format!("ALTER TABLE {table} DROP COLUMN `k.0`")).await;
     execute(&local, format!("ALTER TABLE {table} ADD INDEX more `trace` TYPE minmax")).await;
-    let believed = store.layout("default", TABLE).await.unwrap();
-    assert!(Arc::ptr_eq(&believed, &layout));
-    assert_eq!(store.layout_now("default", TABLE).await.unwrap().projections.len(), 2);
+    let cached = store.layout("default", TABLE).await.unwrap();
+    assert!(Arc::ptr_eq(&cached, &layout));
+    assert_eq!(store.current_layout("default", TABLE).await.unwrap().projections.len(), 2);
     store.layouts.age(Duration::from_secs(30));
     let layout = store.layout("default", TABLE).await.unwrap();
     assert!(layout.projections.iter().all(|projection| projection.name != "by_time"));
-    assert!(layout.key_column(map, HOSTILE[0]).is_none());
+    assert!(layout.key_column(map, HOSTILE_KEYS[0]).is_none());
     assert_eq!(layout.indexes.len(), 2);
 
     let none = store.layout("default", "no such table").await.unwrap();
@@ -194,10 +194,10 @@ async fn the_layout_is_empty_without_a_catalogue() {
     let local = LocalStore::start().unwrap();
     let store = connect(&local);
     for missing in ["SELECT 1 FROM system.no_such_table", "SELECT no_such_column FROM system.projections"] {
-        let rows = store.catalogue::<(u8,)>(Statement::new(missing)).await.unwrap();
+        let rows = store.optional_system_rows::<(u8,)>(Statement::new(missing)).await.unwrap();
         assert_eq!(rows, None, "{missing}");
     }
-    let wrong = store.catalogue::<(u8,)>(Statement::new("SELECT throwIf(1)")).await;
+    let wrong = store.optional_system_rows::<(u8,)>(Statement::new("SELECT throwIf(1)")).await;
     assert!(matches!(wrong, Err(StoreError::Store { code: Some(395), .. })), "{wrong:?}");
 }
 
@@ -210,12 +210,12 @@ async fn concurrent_callers_of_a_hanging_server_fail_together() {
     let store = TraceStore { client: store.client.within(Bounds { seconds: 1, rows: 0 }), ..store };
     proxy.set(Fault::Silence);
     let begun = std::time::Instant::now();
-    let asked = futures::future::join_all((0..10).map(|_| store.layout("default", TABLE))).await;
-    assert!(asked.iter().all(|layout| matches!(layout, Err(StoreError::Timeout(_)))), "{asked:?}");
+    let results = futures::future::join_all((0..10).map(|_| store.layout("default", TABLE))).await;
+    assert!(results.iter().all(|layout| matches!(layout, Err(StoreError::Timeout(_)))), "{results:?}");
     // The time limit of a statement, plus the second that the client waits in addition.
     assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
     proxy.set(Fault::None);
-    let asked = futures::future::join_all((0..10).map(|_| store.layout("default", TABLE))).await;
-    let first = asked[0].as_ref().unwrap();
-    assert!(asked.iter().all(|layout| Arc::ptr_eq(layout.as_ref().unwrap(), first)));
+    let results = futures::future::join_all((0..10).map(|_| store.layout("default", TABLE))).await;
+    let first = results[0].as_ref().unwrap();
+    assert!(results.iter().all(|layout| Arc::ptr_eq(layout.as_ref().unwrap(), first)));
 }

@@ -4,11 +4,11 @@
 //! both; parsing does not.
 
 /// Parses a text from its beginning. A method that finds something else consumes nothing.
-pub(super) struct Reader<'a> {
+pub(super) struct Scanner<'a> {
     rest: &'a str,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> Scanner<'a> {
     pub(super) fn new(text: &'a str) -> Self {
         Self { rest: text }
     }
@@ -19,8 +19,8 @@ impl<'a> Reader<'a> {
     }
 
     /// Consumes exactly this text.
-    pub(super) fn word(&mut self, word: &str) -> Option<()> {
-        self.rest = self.rest.strip_prefix(word)?;
+    pub(super) fn exact(&mut self, exact: &str) -> Option<()> {
+        self.rest = self.rest.strip_prefix(exact)?;
         Some(())
     }
 
@@ -74,13 +74,13 @@ fn unescaped(character: char) -> Option<char> {
 
 /// Parses a name and nothing else.
 pub(crate) fn only_name(text: &str) -> Option<String> {
-    let mut reader = Reader::new(text);
-    let name = reader.name()?;
-    reader.at_end().then_some(name)
+    let mut scanner = Scanner::new(text);
+    let name = scanner.name()?;
+    scanner.at_end().then_some(name)
 }
 
 /// Splits a list at commas that are neither in quotes nor in brackets.
-pub(super) fn listed(text: &str) -> Vec<&str> {
+pub(super) fn split_list(text: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let mut rest = text;
     while let Some((part, after)) = split_outside(rest, ",") {
@@ -134,19 +134,19 @@ mod tests {
         for no_name in ["", "1a", "a b", "`a", "lower(a)", "`a`b", "ä"] {
             assert_eq!(only_name(no_name), None, "{no_name}");
         }
-        let mut reader = Reader::new("'it\\'s \\\\ \\n ü'rest");
-        assert_eq!(reader.literal().as_deref(), Some("it's \\ \n ü"));
-        assert_eq!(reader.word("rest"), Some(()));
-        assert!(reader.at_end());
-        assert_eq!(Reader::new("'\\x41'").literal(), None);
+        let mut scanner = Scanner::new("'it\\'s \\\\ \\n ü'rest");
+        assert_eq!(scanner.literal().as_deref(), Some("it's \\ \n ü"));
+        assert_eq!(scanner.exact("rest"), Some(()));
+        assert!(scanner.at_end());
+        assert_eq!(Scanner::new("'\\x41'").literal(), None);
     }
 
     #[test]
     fn lists_are_split_between_their_parts() {
         assert_eq!(
-            listed("a, `b,c`, f(x, y), m['k, l'], 'it\\', s'"),
+            split_list("a, `b,c`, f(x, y), m['k, l'], 'it\\', s'"),
             ["a", "`b,c`", "f(x, y)", "m['k, l']", "'it\\', s'"]
         );
-        assert!(listed("").is_empty());
+        assert!(split_list("").is_empty());
     }
 }

@@ -142,7 +142,7 @@ impl Search<'_> {
         let [begin, finish] = [begin, finish].map(|nanos| statement.int(nanos));
         let inside = self.inside(&mut statement);
         let limit = self.options.ids.saturating_add(1);
-        let (tells_of_window, unusable_entry) = (index.tells_of(self.window), index.says_nothing());
+        let (tells_of_window, unusable_entry) = (index.covers(self.window), index.unusable_entry());
         let (id, spans, index) = (&table.trace_id, &table.name, &index.name);
         let with_span_inside = format!("IN (SELECT {id} FROM {spans} WHERE {inside}");
         // A crossing trace has an entry near the window, and an entry that is not within it. If every entry counts as near,

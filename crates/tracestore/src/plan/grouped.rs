@@ -126,7 +126,7 @@ impl Search<'_> {
                 }
                 _ => format!("`TraceId` {}", self.among(among, statement)),
             };
-            let entries = self.bounds(index, statement).coarser(table.coarse);
+            let entries = self.bounds(index, statement).with_precision(table.coarse_precision);
             // With join_use_nulls = 0, a trace without an entry has an empty id here.
             text.push_str(&format!(
                 " GLOBAL LEFT ANY JOIN (SELECT `TraceId` AS {indexed}, {from} AS {start}, {to} AS {end}, {is_open} AS {open} \

@@ -12,7 +12,7 @@ use crate::select::Position;
 use crate::settings;
 use crate::sql::Statement;
 use crate::table::BoundTable;
-use crate::trace_index::{Bounds, TraceIndex};
+use crate::trace_index::{IndexBounds, TraceIndex};
 use crate::{OnProgress, SearchProgress, StoreError, TraceStore};
 
 /// Maximum statements of one search. With the one that reads the table's columns, a page takes eight.
@@ -71,7 +71,7 @@ impl Search<'_> {
     }
 
     /// Trace bounds from the trace index, as SQL.
-    pub(crate) fn bounds(&self, index: &TraceIndex, statement: &mut Statement) -> Bounds {
+    pub(crate) fn bounds(&self, index: &TraceIndex, statement: &mut Statement) -> IndexBounds {
         index.bounds(self.window, self.default, statement)
     }
 
@@ -95,7 +95,7 @@ impl Search<'_> {
 
     /// The first tick at or after a time.
     pub(crate) fn ticks_from(&self, nanos: i64) -> i64 {
-        self.table.tick_from(nanos)
+        self.table.tick_at_or_after(nanos)
     }
 
     /// SQL for a group: `condition` holds and the trace id is valid. Not joined with `AND`: ClickHouse would evaluate the id

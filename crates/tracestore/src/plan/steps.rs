@@ -209,7 +209,7 @@ impl Search<'_> {
             }
         };
         let possible = match (&self.index, index_size) {
-            (Some(index), Some(size)) if !others.is_empty() && index.tells_of(self.window) => {
+            (Some(index), Some(size)) if !others.is_empty() && index.covers(self.window) => {
                 // At the tick of `after`, some spans are excluded, so it is not part of the range.
                 let top = after.as_ref().map_or(*top, |after| self.nanos(after.key).min(*top));
                 let lies_within = self.lies_within(index, size, &trace, (bottom, top), &mut statement);

@@ -8,7 +8,7 @@ use super::search::{Search, Span};
 use crate::StoreError;
 use crate::sql::Statement;
 use crate::table::BoundTable;
-use crate::trace_index::Bounds;
+use crate::trace_index::IndexBounds;
 
 /// Approximate maximum of time ranges in one statement.
 const RANGES_MAX: i64 = 16;
@@ -56,7 +56,7 @@ impl TraceBounds {
     pub(crate) fn within(&self, traces: &[String], table: &BoundTable, statement: &mut Statement) -> String {
         let ticks = |range: NanosRange| {
             range.map_or((i64::MIN, i64::MAX), |(from, to)| {
-                (table.tick_from(from), table.tick_from(to).saturating_sub(1))
+                (table.tick_at_or_after(from), table.tick_at_or_after(to).saturating_sub(1))
             })
         };
         let entries = traces.iter().filter_map(|trace| self.indexed.get_key_value(trace));
@@ -138,7 +138,7 @@ impl Search<'_> {
             let mut statement = Statement::default();
             let ids = statement.strings(part);
             let bounds = self.bounds(index, &mut statement);
-            let ([from, to], Bounds { open, known, .. }, index) = (bounds.nanos(), &bounds, &index.name);
+            let ([from, to], IndexBounds { open, known, .. }, index) = (bounds.nanos(), &bounds, &index.name);
             statement.push(&format!(
                 "SELECT `TraceId`, {from}, {to}, {open} FROM {index} WHERE `TraceId` IN {ids} GROUP BY `TraceId` HAVING {known}"
             ));

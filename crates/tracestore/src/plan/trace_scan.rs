@@ -12,7 +12,7 @@ use super::search::{Search, Span, SpanFilter};
 use super::trace_bounds::TimeRanges;
 use crate::StoreError;
 use crate::sql::Statement;
-use crate::trace_index::{Bounds, TraceIndex};
+use crate::trace_index::{IndexBounds, TraceIndex};
 
 /// Maximum traces that are aggregated separately because they extend beyond the range read, or beyond their entries.
 pub(crate) const MAX_LONG: usize = 1_000;
@@ -166,7 +166,8 @@ impl TraceScan<'_> {
             let long = statement.strings(long);
             all.push_str(&format!(" AND {trace} NOT IN {long}"));
         }
-        let Bounds { from, to, open, .. } = search.bounds(index, statement).coarser(search.table.coarse);
+        let IndexBounds { from, to, open, .. } =
+            search.bounds(index, statement).with_precision(search.table.coarse_precision);
         let of_indexed = search.of_indexed(index, statement);
         let held = format!("{first} >= {bounds}.{start} AND {last} < {bounds}.{end}");
         let certain = search.certain().filter(|_| *range == search.default);
@@ -211,7 +212,7 @@ impl Search<'_> {
 
     /// SQL: the entries of traces with an entry near the window, which are those that count as indexed.
     fn of_indexed(&self, index: &TraceIndex, statement: &mut Statement) -> String {
-        if self.default.is_none() || !index.tells_of(self.window) {
+        if self.default.is_none() || !index.covers(self.window) {
             // Every entry is near the window.
             return format!("`TraceId` {}", self.among(TraceSet::Window, statement));
         }
@@ -231,7 +232,7 @@ fn long_traces(search: &Search<'_>, index: &TraceIndex) -> Statement {
     let tick = search.table.nanos_per_tick;
     let from = statement.time(search.window.from().saturating_sub(tick));
     let to = statement.time(search.window.to().saturating_add(tick));
-    let Bounds { from: start, to: end, open, .. } = search.bounds(index, &mut statement);
+    let IndexBounds { from: start, to: end, open, .. } = search.bounds(index, &mut statement);
     statement.push(&format!(
         "SELECT `TraceId` FROM {index} \
          WHERE `TraceId` GLOBAL IN (SELECT `TraceId` FROM {index} WHERE NOT {within} AND {of_indexed}) \

@@ -10,12 +10,12 @@ use tracewarden_testkit::policies::texts;
 use super::{NOON, SECOND, StoredSpan};
 use crate::filter_reference;
 
-pub(super) fn some_text(random: &mut ChaCha8Rng) -> String {
+pub(super) fn random_text(random: &mut ChaCha8Rng) -> String {
     let all: Vec<&str> = texts().collect();
     (*all.choose(random).unwrap()).to_owned()
 }
 
-pub(super) fn some_number(random: &mut ChaCha8Rng) -> Decimal {
+pub(super) fn random_number(random: &mut ChaCha8Rng) -> Decimal {
     let digits = match random.random_range(0..8) {
         0 => "2.5".to_owned(),
         1 => u64::MAX.to_string(),
@@ -28,11 +28,11 @@ pub(super) fn some_number(random: &mut ChaCha8Rng) -> Decimal {
     Decimal::parse(&digits).unwrap()
 }
 
-pub(super) fn some_condition(random: &mut ChaCha8Rng, model: &AccessModel) -> Condition {
+pub(super) fn random_condition(random: &mut ChaCha8Rng, model: &AccessModel) -> Condition {
     let field = model.fields.choose(random).unwrap().clone();
     let operator = *field.logical.operators().choose(random).unwrap();
-    let text = some_text(random);
-    let several: Vec<String> = (0..random.random_range(1..4)).map(|_| some_text(random)).collect();
+    let text = random_text(random);
+    let several: Vec<String> = (0..random.random_range(1..4)).map(|_| random_text(random)).collect();
     let test = match (field.logical, operator) {
         (_, Operator::Exists) => Test::Exists,
         (_, Operator::NotExists) => Test::NotExists,
@@ -42,10 +42,10 @@ pub(super) fn some_condition(random: &mut ChaCha8Rng, model: &AccessModel) -> Co
         (_, Operator::Has) => Test::Has(text),
         (_, Operator::HasAny) => Test::HasAny(several),
         (_, Operator::HasAll) => Test::HasAll(several),
-        (_, Operator::Between) => Test::Between(some_number(random), some_number(random)),
+        (_, Operator::Between) => Test::Between(random_number(random), random_number(random)),
         (LogicalType::Boolean, Operator::Eq) => Test::BoolEq(random.random_bool(0.5)),
         (LogicalType::Boolean, _) => Test::BoolNe(random.random_bool(0.5)),
-        (LogicalType::Number, operator) => Test::Compare(operator, some_number(random)),
+        (LogicalType::Number, operator) => Test::Compare(operator, random_number(random)),
         (_, Operator::Ne) => Test::StringNe(text),
         _ => Test::StringEq(text),
     };
@@ -53,7 +53,7 @@ pub(super) fn some_condition(random: &mut ChaCha8Rng, model: &AccessModel) -> Co
 }
 
 /// Returns the value of a field, if any.
-pub(super) fn raw(span: &StoredSpan, field: &MarkedField) -> Option<FieldValue> {
+pub(super) fn field_value(span: &StoredSpan, field: &MarkedField) -> Option<FieldValue> {
     match (field.field.to_string().as_str(), &field.field.map) {
         ("Duration", _) => Some(FieldValue::Number(Number::UInt(span.duration))),
         ("Timestamp", _) => Some(FieldValue::Number(Number::Decimal(Decimal::from(span.at).shifted(-9)))),
@@ -65,5 +65,5 @@ pub(super) fn raw(span: &StoredSpan, field: &MarkedField) -> Option<FieldValue> 
 }
 
 pub(super) fn matches(span: &StoredSpan, condition: &Condition) -> bool {
-    filter_reference::matches(raw(span, &condition.field).as_ref(), condition)
+    filter_reference::matches(field_value(span, &condition.field).as_ref(), condition)
 }

@@ -15,7 +15,7 @@ use tracewarden_policy::{
 };
 use tracewarden_testkit::policies::Generator;
 
-use super::{HOUR, MAX_TRACE_DURATION, NOON, SECOND, StoredSpan, Verdicts, World, expected, raw};
+use super::{DataSet, HOUR, MAX_TRACE_DURATION, NOON, SECOND, StoredSpan, Verdicts, expected, field_value};
 use crate::cancellation::everything;
 use crate::filter_reference::strings;
 use crate::impact::SamplingPlan;
@@ -27,14 +27,14 @@ use crate::{
 const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// What was seen, with a random generator of its own: the data sets then do not depend on it.
-pub(super) struct Changes {
+pub(super) struct ImpactCoverage {
     random: ChaCha8Rng,
     generator: Generator,
-    seen: Seen,
+    seen: ImpactCounts,
 }
 
 #[derive(Debug, Default)]
-struct Seen {
+struct ImpactCounts {
     gained: u64,
     lost: u64,
     unchanged: u64,
@@ -50,65 +50,65 @@ struct Seen {
     unsatisfied: u64,
 }
 
-impl Changes {
+impl ImpactCoverage {
     pub(super) fn new(seed: u64) -> Self {
         let seed = seed ^ 0x1a9;
         Self {
             random: ChaCha8Rng::seed_from_u64(seed),
             generator: Generator::new(seed),
-            seen: Seen::default(),
+            seen: ImpactCounts::default(),
         }
     }
 
-    pub(super) fn enough(&self, worlds: usize) -> bool {
-        let Seen { gained, lost, unchanged, unread, sampled, .. } = self.seen;
-        let Seen { only_shared, hidden, listed, satisfied, unsatisfied, .. } = self.seen;
+    pub(super) fn is_sufficient(&self, data_sets: usize) -> bool {
+        let ImpactCounts { gained, lost, unchanged, unread, sampled, .. } = self.seen;
+        let ImpactCounts { only_shared, hidden, listed, satisfied, unsatisfied, .. } = self.seen;
         let least =
             [gained, lost, unchanged, unread, sampled, only_shared, hidden, listed, satisfied, unsatisfied];
-        least.into_iter().all(|seen| seen > worlds as u64 / 2)
+        least.into_iter().all(|seen| seen > data_sets as u64 / 2)
     }
 
     /// Asserts, at the end, that enough was seen for the comparisons to prove something.
-    pub(super) fn conclude(&self, worlds: usize) {
+    pub(super) fn assert_sufficient(&self, data_sets: usize) {
         println!("{:?}", self.seen);
-        assert!(self.enough(worlds), "hardly anything changes: {:?}", self.seen);
+        assert!(self.is_sufficient(data_sets), "hardly anything changes: {:?}", self.seen);
     }
 }
 
 /// Policies of a caller, each alone.
-struct Asked {
+struct CallerPolicies {
     caller: Caller,
     expressions: Vec<String>,
     /// In the order of the expressions.
     predicates: Vec<Predicate>,
     referenced_fields: Vec<Arc<MarkedField>>,
     /// Whether each predicate is satisfied by each span of the data set.
-    met: Vec<Vec<bool>>,
+    matched: Vec<Vec<bool>>,
 }
 
-impl Asked {
-    fn new(changes: &mut Changes, world: &World, model: &AccessModel) -> Self {
-        let caller = changes.generator.caller();
-        let number = changes.random.random_range(4..8);
-        let expressions: Vec<String> = (0..number).map(|_| changes.generator.expression()).collect();
+impl CallerPolicies {
+    fn new(coverage: &mut ImpactCoverage, data_set: &DataSet, model: &AccessModel) -> Self {
+        let caller = coverage.generator.caller();
+        let number = coverage.random.random_range(4..8);
+        let expressions: Vec<String> = (0..number).map(|_| coverage.generator.expression()).collect();
         let (mut predicates, mut referenced_fields) = (Vec::new(), Vec::new());
-        let spans: Vec<Span> = world.spans.iter().map(|span| span.values.clone()).collect();
-        let mut met = Vec::new();
+        let spans: Vec<Span> = data_set.spans.iter().map(|span| span.values.clone()).collect();
+        let mut matched = Vec::new();
         for expression in &expressions {
             let scope = scope(std::slice::from_ref(expression), None, &caller, model);
             predicates.push(scope.predicate().clone());
             referenced_fields.extend(scope.referenced_fields().iter().cloned());
-            met.push(Verdicts::of(std::slice::from_ref(expression), None, &caller, &spans).granted);
+            matched.push(Verdicts::evaluate(std::slice::from_ref(expression), None, &caller, &spans).granted);
         }
-        Self { caller, expressions, predicates, referenced_fields, met }
+        Self { caller, expressions, predicates, referenced_fields, matched }
     }
 
-    fn some(&self, random: &mut ChaCha8Rng) -> Vec<usize> {
+    fn random_subset(&self, random: &mut ChaCha8Rng) -> Vec<usize> {
         (0..self.predicates.len()).filter(|_| random.random_bool(0.4)).collect()
     }
 
     /// Returns the ids of the traces that some of the policies grant access to, with real queries.
-    async fn opened(
+    async fn granted_traces(
         &self,
         numbers: &[usize],
         store: &TraceStore,
@@ -143,104 +143,109 @@ async fn all(store: &TraceStore, binding: &Binding, scope: &AccessScope, window:
     }
 }
 
-pub(super) async fn of_changes(
+pub(super) async fn check_changes(
     store: &TraceStore,
-    world: &World,
+    data_set: &DataSet,
     binding: &Binding,
     model: &AccessModel,
-    changes: &mut Changes,
+    coverage: &mut ImpactCoverage,
 ) {
     for _ in 0..2 {
-        let asked = Asked::new(changes, world, model);
-        let readable = match changes.random.random_range(0..4) {
+        let caller_policies = CallerPolicies::new(coverage, data_set, model);
+        let readable = match coverage.random.random_range(0..4) {
             0 => everything(),
-            1 => scope(&[], None, &asked.caller, model),
+            1 => scope(&[], None, &caller_policies.caller, model),
             number => {
-                let granting: Vec<String> = (0..4).map(|_| changes.generator.expression()).collect();
-                let within = format!("({}) || ({})", changes.generator.expression(), granting[0]);
-                scope(&granting, (number == 2).then_some(within.as_str()), &asked.caller, model)
+                let granting: Vec<String> = (0..4).map(|_| coverage.generator.expression()).collect();
+                let within = format!("({}) || ({})", coverage.generator.expression(), granting[0]);
+                scope(&granting, (number == 2).then_some(within.as_str()), &caller_policies.caller, model)
             }
         };
-        let from = NOON + changes.random.random_range(-6..2) * HOUR / 2 + changes.random.random_range(-1..=1);
-        let length = match changes.random.random_range(0..6) {
-            0 => *[1, SECOND, HOUR].choose(&mut changes.random).unwrap(),
+        let from =
+            NOON + coverage.random.random_range(-6..2) * HOUR / 2 + coverage.random.random_range(-1..=1);
+        let length = match coverage.random.random_range(0..6) {
+            0 => *[1, SECOND, HOUR].choose(&mut coverage.random).unwrap(),
             _ => 24 * HOUR,
         };
         let at = Timestamp::from_nanos;
         let window = Window::new(at(from), at(from + length)).unwrap();
-        let whole = SamplingPlan::within(TIMEOUT);
-        let mut sampling_plan = vec![whole];
+        let full_count = SamplingPlan::within(TIMEOUT);
+        let mut sampling_plan = vec![full_count];
         // A sample of all traces, which reads the same range as the definitions.
-        if world.index.is_none() {
-            sampling_plan.push(SamplingPlan { whole: Duration::ZERO, first_share: Some(1.0), ..whole });
+        if data_set.index.is_none() {
+            sampling_plan.push(SamplingPlan {
+                full_count: Duration::ZERO,
+                first_share: Some(1.0),
+                ..full_count
+            });
         }
-        let round = Round {
+        let check = ImpactCheck {
             store,
-            world,
+            data_set,
             binding,
             model,
-            asked: &asked,
+            caller_policies: &caller_policies,
             readable: &readable,
             window,
             sampling_plan: &sampling_plan,
         };
-        round.differences(changes).await;
-        round.values(changes).await;
+        check.differences(coverage).await;
+        check.values(coverage).await;
     }
-    let asked = Asked::new(changes, world, model);
-    matching_spans(store, world, binding, &asked, changes).await;
+    let caller_policies = CallerPolicies::new(coverage, data_set, model);
+    matching_spans(store, data_set, binding, &caller_policies, coverage).await;
 }
 
-struct Round<'a> {
+struct ImpactCheck<'a> {
     store: &'a TraceStore,
-    world: &'a World,
+    data_set: &'a DataSet,
     binding: &'a Binding,
     model: &'a AccessModel,
-    asked: &'a Asked,
+    caller_policies: &'a CallerPolicies,
     readable: &'a AccessScope,
     window: Window,
     sampling_plan: &'a [SamplingPlan],
 }
 
-impl Round<'_> {
-    async fn differences(&self, changes: &mut Changes) {
-        let Self { store, world, binding, model, asked, readable, window, .. } = *self;
-        let only_readable = changes.random.random_bool(0.3);
-        let samples = *[0, 2, 1_000].choose(&mut changes.random).unwrap();
+impl ImpactCheck<'_> {
+    async fn differences(&self, coverage: &mut ImpactCoverage) {
+        let Self { store, data_set, binding, model, caller_policies, readable, window, .. } = *self;
+        let only_readable = coverage.random.random_bool(0.3);
+        let samples = *[0, 2, 1_000].choose(&mut coverage.random).unwrap();
         let mut comparisons: Vec<Comparison> = (0..3)
             .map(|_| Comparison {
-                before: asked.some(&mut changes.random),
-                after: asked.some(&mut changes.random),
+                before: caller_policies.random_subset(&mut coverage.random),
+                after: caller_policies.random_subset(&mut coverage.random),
             })
             .collect();
         comparisons.push(comparisons[0].clone());
-        let verdicts = Verdicts { granted: vec![true; world.spans.len()], within: None };
-        let looked_at = expected(world, &verdicts, &Filter::default(), window);
-        let may_read = all(store, binding, readable, window).await;
-        let counted = |id: &&String| !only_readable || may_read.contains(*id);
+        let verdicts = Verdicts { granted: vec![true; data_set.spans.len()], within: None };
+        let evaluated_traces = expected(data_set, &verdicts, &Filter::default(), window);
+        let readable_ids = all(store, binding, readable, window).await;
+        let counted = |id: &&String| !only_readable || readable_ids.contains(*id);
         let mut compared = Vec::new();
         for Comparison { before, after } in &comparisons {
-            let before = asked.opened(before, store, binding, model, window).await;
-            let after = asked.opened(after, store, binding, model, window).await;
+            let before = caller_policies.granted_traces(before, store, binding, model, window).await;
+            let after = caller_policies.granted_traces(after, store, binding, model, window).await;
             // Those with the latest span in the window first, then by id, as they are sorted here.
-            let of = |test: &dyn Fn(&String) -> bool| -> Vec<&String> {
-                looked_at.iter().filter(counted).filter(|id| test(id)).collect()
+            let traces_where = |test: &dyn Fn(&String) -> bool| -> Vec<&String> {
+                evaluated_traces.iter().filter(counted).filter(|id| test(id)).collect()
             };
-            let gained = of(&|id| after.contains(id) && !before.contains(id));
-            let lost = of(&|id| before.contains(id) && !after.contains(id));
+            let gained = traces_where(&|id| after.contains(id) && !before.contains(id));
+            let lost = traces_where(&|id| before.contains(id) && !after.contains(id));
             let ids = |changed: &[&String]| {
-                let readable = changed.iter().filter(|id| may_read.contains(**id));
+                let readable = changed.iter().filter(|id| readable_ids.contains(**id));
                 readable.take(samples as usize).map(|id| (*id).clone()).collect::<Vec<String>>()
             };
             let difference = Difference {
                 gained: gained.len() as u64,
                 lost: lost.len() as u64,
-                unchanged: of(&|id| before.contains(id) && after.contains(id)).len() as u64,
+                unchanged: traces_where(&|id| before.contains(id) && after.contains(id)).len() as u64,
                 gained_ids: ids(&gained),
                 lost_ids: ids(&lost),
             };
-            let unread = gained.iter().chain(&lost).filter(|id| !may_read.contains(**id)).count();
-            let seen = &mut changes.seen;
+            let unread = gained.iter().chain(&lost).filter(|id| !readable_ids.contains(**id)).count();
+            let seen = &mut coverage.seen;
             seen.gained += difference.gained;
             seen.lost += difference.lost;
             seen.unchanged += difference.unchanged;
@@ -252,67 +257,70 @@ impl Round<'_> {
         for sampling_plan in self.sampling_plan {
             let request = ImpactRequest {
                 binding,
-                predicates: &asked.predicates,
+                predicates: &caller_policies.predicates,
                 comparisons: &comparisons,
                 collateral: None,
                 window,
                 readable,
                 only_readable,
-                referenced_fields: &asked.referenced_fields,
+                referenced_fields: &caller_policies.referenced_fields,
                 samples,
                 timeout: TIMEOUT,
             };
-            let found = store.impact_by(request, *sampling_plan).await.unwrap();
-            let context = format!("{sampling_plan:?}, {window:?}, {:?}, {comparisons:?}", asked.expressions);
+            let found = store.impact_with_plan(request, *sampling_plan).await.unwrap();
+            let context =
+                format!("{sampling_plan:?}, {window:?}, {:?}, {comparisons:?}", caller_policies.expressions);
             assert_eq!(found.compared, compared, "{context}");
-            let traces = looked_at.iter().filter(counted).count() as u64;
+            let traces = evaluated_traces.iter().filter(counted).count() as u64;
             assert_eq!(found.traces, traces, "{context}");
             // A sample is reported as one, even if it reads everything. If nothing may be counted, nothing is read.
             let nothing = only_readable && readable.is_empty();
-            assert_eq!(found.fraction < 1.0, sampling_plan.whole.is_zero() && !nothing, "{context}");
+            assert_eq!(found.fraction < 1.0, sampling_plan.full_count.is_zero() && !nothing, "{context}");
         }
     }
 
-    async fn values(&self, changes: &mut Changes) {
-        let Self { store, world, binding, model, asked, readable, window, .. } = *self;
+    async fn values(&self, coverage: &mut ImpactCoverage) {
+        let Self { store, data_set, binding, model, caller_policies, readable, window, .. } = *self;
         // Several predicates together, sometimes one of them twice.
-        let many = changes.random.random_range(1..=4);
+        let many = coverage.random.random_range(1..=4);
         let numbers: Vec<usize> =
-            (0..many).map(|_| changes.random.random_range(0..asked.predicates.len())).collect();
-        let only_readable = changes.random.random_bool(0.3);
-        let limit = *[0, 2, 1_000, 1_000].choose(&mut changes.random).unwrap();
+            (0..many).map(|_| coverage.random.random_range(0..caller_policies.predicates.len())).collect();
+        let only_readable = coverage.random.random_bool(0.3);
+        let limit = *[0, 2, 1_000, 1_000].choose(&mut coverage.random).unwrap();
         let fields: Vec<&MarkedField> = model
             .fields
             .iter()
             .filter(|field| matches!(field.logical, LogicalType::String | LogicalType::StringArray))
             .collect();
-        let by = match changes.random.random_bool(0.3) {
+        let by = match coverage.random.random_bool(0.3) {
             true => CollateralGrouping::Column("ServiceName"),
-            false => CollateralGrouping::Field(fields.choose(&mut changes.random).unwrap()),
+            false => CollateralGrouping::Field(fields.choose(&mut coverage.random).unwrap()),
         };
-        let may_read = all(store, binding, readable, window).await;
+        let readable_ids = all(store, binding, readable, window).await;
         let mut expected = Vec::new();
-        let mut opened_by_any = BTreeSet::new();
+        let mut granted_by_any = BTreeSet::new();
         for number in &numbers {
-            let opened = asked.opened(&[*number], store, binding, model, window).await;
-            opened_by_any
-                .extend(opened.iter().filter(|id| !only_readable || may_read.contains(*id)).cloned());
+            let granted_traces =
+                caller_policies.granted_traces(&[*number], store, binding, model, window).await;
+            granted_by_any.extend(
+                granted_traces.iter().filter(|id| !only_readable || readable_ids.contains(*id)).cloned(),
+            );
             let (mut traces, mut values) = (0, BTreeMap::<Vec<u8>, (u64, u64, bool)>::new());
-            for id in opened.iter().filter(|id| !only_readable || may_read.contains(*id)) {
+            for id in granted_traces.iter().filter(|id| !only_readable || readable_ids.contains(*id)) {
                 traces += 1;
-                let (low, high) = bounds(world, id.as_bytes(), window);
+                let (low, high) = bounds(data_set, id.as_bytes(), window);
                 let (mut all, mut matching) = (BTreeSet::new(), BTreeSet::new());
-                for (span, met) in world.spans.iter().zip(&asked.met[*number]) {
+                for (span, matched) in data_set.spans.iter().zip(&caller_policies.matched[*number]) {
                     if span.trace == id.as_bytes() && (low..high).contains(&span.at) {
-                        let of_span = of_span(span, by);
-                        matching.extend(of_span.iter().filter(|_| *met).cloned());
-                        all.extend(of_span);
+                        let span_values = span_values(span, by);
+                        matching.extend(span_values.iter().filter(|_| *matched).cloned());
+                        all.extend(span_values);
                     }
                 }
                 for value in all {
                     let own = u64::from(matching.contains(&value));
                     let known = values.entry(value).or_default();
-                    *known = (known.0 + 1, known.1 + own, known.2 || may_read.contains(id));
+                    *known = (known.0 + 1, known.1 + own, known.2 || readable_ids.contains(id));
                 }
             }
             let distinct = values.len() as u64;
@@ -332,11 +340,11 @@ impl Round<'_> {
             expected.push(CollateralValues { traces, values: listed, distinct, hidden_values, only_shared });
         }
         let predicates: Vec<Predicate> =
-            numbers.iter().map(|number| asked.predicates[*number].clone()).collect();
+            numbers.iter().map(|number| caller_policies.predicates[*number].clone()).collect();
         let predicate_sets: Vec<Vec<usize>> = (0..numbers.len()).map(|number| vec![number]).collect();
         // Alone, and together with a comparison.
         let all_gained = Comparison { before: Vec::new(), after: (0..numbers.len()).collect() };
-        let comparisons = if changes.random.random_bool(0.5) { vec![all_gained] } else { Vec::new() };
+        let comparisons = if coverage.random.random_bool(0.5) { vec![all_gained] } else { Vec::new() };
         for sampling_plan in self.sampling_plan {
             let request = ImpactRequest {
                 binding,
@@ -346,23 +354,25 @@ impl Round<'_> {
                 window,
                 readable,
                 only_readable,
-                referenced_fields: &asked.referenced_fields,
+                referenced_fields: &caller_policies.referenced_fields,
                 samples: 0,
                 timeout: TIMEOUT,
             };
-            let found = store.impact_by(request, *sampling_plan).await.unwrap();
-            let expressions: Vec<_> = numbers.iter().map(|number| &asked.expressions[*number]).collect();
+            let found = store.impact_with_plan(request, *sampling_plan).await.unwrap();
+            let expressions: Vec<_> =
+                numbers.iter().map(|number| &caller_policies.expressions[*number]).collect();
             let context = format!("{sampling_plan:?}, {window:?}, {by:?}, {expressions:?}, {comparisons:?}");
             // A sample is reported as one, even if it reads everything. If nothing may be counted, nothing is read.
-            let unopened = predicates.iter().all(|predicate| matches!(predicate, Predicate::False));
-            let nothing = (comparisons.is_empty() && unopened) || (only_readable && readable.is_empty());
-            assert_eq!(found.fraction < 1.0, sampling_plan.whole.is_zero() && !nothing, "{context}");
-            assert_eq!(found.shared, expected, "{context}");
+            let grants_nothing = predicates.iter().all(|predicate| matches!(predicate, Predicate::False));
+            let nothing =
+                (comparisons.is_empty() && grants_nothing) || (only_readable && readable.is_empty());
+            assert_eq!(found.fraction < 1.0, sampling_plan.full_count.is_zero() && !nothing, "{context}");
+            assert_eq!(found.collateral_values, expected, "{context}");
             for compared in &found.compared {
-                assert_eq!(compared.gained, opened_by_any.len() as u64, "{context}");
+                assert_eq!(compared.gained, granted_by_any.len() as u64, "{context}");
             }
         }
-        let seen = &mut changes.seen;
+        let seen = &mut coverage.seen;
         for shared in &expected {
             seen.only_shared += shared.only_shared;
             seen.hidden += shared.hidden_values;
@@ -372,26 +382,28 @@ impl Round<'_> {
 }
 
 /// Returns the time bounds within which the spans of a trace count, in nanoseconds, the end exclusive.
-pub(super) fn bounds(world: &World, trace: &[u8], window: Window) -> (i64, i64) {
-    let index = world.index.as_ref();
-    let finer = index.and_then(|index| index.finer).unwrap_or_default();
+pub(super) fn bounds(data_set: &DataSet, trace: &[u8], window: Window) -> (i64, i64) {
+    let index = data_set.index.as_ref();
+    let offset_nanos = index.and_then(|index| index.offset_nanos).unwrap_or_default();
     // In whole ticks of the spans' own times, which may be coarser.
     let time = |second: i64| {
-        (second * SECOND + finer).div_euclid(world.shape.nanos_per_tick) * world.shape.nanos_per_tick
+        (second * SECOND + offset_nanos).div_euclid(data_set.shape.nanos_per_tick)
+            * data_set.shape.nanos_per_tick
     };
     let around = (window.from().as_nanos() - MAX_TRACE_DURATION, window.to().as_nanos() + MAX_TRACE_DURATION);
     // The index has an entry for its first second and one for its last.
-    let is_near =
-        |second: i64| second * SECOND + finer < around.1 && (second + 1) * SECOND + finer > around.0;
+    let is_near = |second: i64| {
+        second * SECOND + offset_nanos < around.1 && (second + 1) * SECOND + offset_nanos > around.0
+    };
     match index.and_then(|index| index.seconds.get(trace)) {
         Some((start, end)) if is_near(*start) || is_near(*end) => (time(*start), time(end + 1)),
         _ => around,
     }
 }
 
-fn of_span(span: &StoredSpan, by: CollateralGrouping<'_>) -> Vec<Vec<u8>> {
+fn span_values(span: &StoredSpan, by: CollateralGrouping<'_>) -> Vec<Vec<u8>> {
     match by {
-        CollateralGrouping::Field(field) => strings(raw(span, field).as_ref(), field),
+        CollateralGrouping::Field(field) => strings(field_value(span, field).as_ref(), field),
         CollateralGrouping::Column(name) => match span.values.get(name) {
             Some(FieldValue::String(value)) if !value.is_empty() => vec![value.clone()],
             _ => Vec::new(),
@@ -402,13 +414,14 @@ fn of_span(span: &StoredSpan, by: CollateralGrouping<'_>) -> Vec<Vec<u8>> {
 /// Checks some traces of a data set, each completely.
 async fn matching_spans(
     store: &TraceStore,
-    world: &World,
+    data_set: &DataSet,
     binding: &Binding,
-    asked: &Asked,
-    changes: &mut Changes,
+    caller_policies: &CallerPolicies,
+    coverage: &mut ImpactCoverage,
 ) {
-    let (predicates, referenced_fields) = (asked.predicates.as_slice(), asked.referenced_fields.as_slice());
-    let ids: BTreeSet<&[u8]> = world.spans.iter().map(|span| span.trace.as_slice()).collect();
+    let (predicates, referenced_fields) =
+        (caller_policies.predicates.as_slice(), caller_policies.referenced_fields.as_slice());
+    let ids: BTreeSet<&[u8]> = data_set.spans.iter().map(|span| span.trace.as_slice()).collect();
     for id in ids.into_iter().filter_map(|id| std::str::from_utf8(id).ok()).take(8) {
         let found = store.find(binding, &everything(), id).await.unwrap();
         let counts = store.satisfied_counts(binding, id, predicates, referenced_fields).await.unwrap();
@@ -418,27 +431,28 @@ async fn matching_spans(
         };
         let satisfied = store.satisfied(binding, &found, predicates, referenced_fields).await.unwrap();
         assert_eq!(satisfied.len(), predicates.len());
-        let of_trace = |at: &usize| world.spans[*at].trace == id.as_bytes();
-        let spans: Vec<usize> = (0..world.spans.len()).filter(of_trace).collect();
+        let of_trace = |at: &usize| data_set.spans[*at].trace == id.as_bytes();
+        let spans: Vec<usize> = (0..data_set.spans.len()).filter(of_trace).collect();
         let mut expected =
             TraceCounts { trace_id: id.to_owned(), spans: spans.len() as u64, satisfied: Vec::new() };
         for (number, satisfied) in satisfied.iter().enumerate() {
-            let context = format!("{id:?}, {:?}", asked.expressions[number]);
-            let met: Vec<usize> = spans.iter().copied().filter(|at| asked.met[number][*at]).collect();
-            expected.satisfied.push(met.len() as u64);
-            assert_eq!(satisfied.spans, met.len() as u64, "{context}");
+            let context = format!("{id:?}, {:?}", caller_policies.expressions[number]);
+            let matched: Vec<usize> =
+                spans.iter().copied().filter(|at| caller_policies.matched[number][*at]).collect();
+            expected.satisfied.push(matched.len() as u64);
+            assert_eq!(satisfied.spans, matched.len() as u64, "{context}");
             let first: BTreeSet<(i64, &String)> =
-                met.iter().map(|at| (world.spans[*at].at, &world.spans[*at].id)).collect();
+                matched.iter().map(|at| (data_set.spans[*at].at, &data_set.spans[*at].id)).collect();
             let first: Vec<&String> = first.into_iter().map(|(_, id)| id).collect();
             assert!(first.len() <= MAX_FIRST_SPANS);
             assert!(satisfied.first.iter().map(|span| &span.span_id).eq(first), "{context}");
-            assert_eq!(satisfied.nearest.is_some(), met.is_empty(), "{context}");
+            assert_eq!(satisfied.nearest.is_some(), matched.is_empty(), "{context}");
             if let Some(nearest) = &satisfied.nearest {
                 assert!((0.0..1.0).contains(&nearest.score), "{context}: {nearest:?}");
-                assert!(spans.iter().any(|at| world.spans[*at].id == nearest.span.span_id), "{context}");
-                changes.seen.unsatisfied += 1;
+                assert!(spans.iter().any(|at| data_set.spans[*at].id == nearest.span.span_id), "{context}");
+                coverage.seen.unsatisfied += 1;
             } else {
-                changes.seen.satisfied += 1;
+                coverage.seen.satisfied += 1;
             }
         }
         assert_eq!(counts, Some(expected));

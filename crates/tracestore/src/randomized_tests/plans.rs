@@ -14,7 +14,7 @@ use crate::select::Position;
 use crate::{OnProgress, SelectRequest, TraceStore};
 
 /// Returns limits that are so small that everything is cut, given up or skipped that can be.
-fn tiny(random: &mut ChaCha8Rng) -> PlannerOptions {
+fn tiny_options(random: &mut ChaCha8Rng) -> PlannerOptions {
     let few = |random: &mut ChaCha8Rng| *[1, 2, 5, 1_000].choose(random).unwrap();
     PlannerOptions {
         small: *[0, 1, 24].choose(random).unwrap(),
@@ -27,15 +27,15 @@ fn tiny(random: &mut ChaCha8Rng) -> PlannerOptions {
 }
 
 /// Reads all pages of a query with some of the plans, and sometimes with another plan for each page.
-pub(super) async fn every_plan(
+pub(super) async fn check_plans(
     store: &TraceStore,
     query: &Query<'_>,
     expected: &[String],
     random: &mut ChaCha8Rng,
-    tried: &mut Tried,
+    coverage: &mut PlanCoverage,
 ) {
     let table = store.bound_table(query.binding).await.unwrap();
-    let demands = RequiredPredicates::new(query.scope, &query.filter.conditions, &table).unwrap().all();
+    let predicates = RequiredPredicates::new(query.scope, &query.filter.conditions, &table).unwrap().all();
     let steps = [SECOND, 600 * SECOND, HOUR, 3 * HOUR, i64::MAX];
     let sizes = [IndexSize::Small, IndexSize::Large];
     let steps = steps.map(|first| StepOptions {
@@ -44,20 +44,20 @@ pub(super) async fn every_plan(
         use_trace_index: random.random_bool(0.5),
         index_size: *sizes.choose(random).unwrap(),
     });
-    let steps = steps.map(|pace| PlanChoice::Only(Plan::Steps(pace)));
-    let second = demands.choose(random).copied();
-    let narrow: Vec<RequiredPredicate> = demands.iter().copied().filter(|_| random.random()).collect();
+    let steps = steps.map(|step_options| PlanChoice::Only(Plan::Steps(step_options)));
+    let second = predicates.choose(random).copied();
+    let narrow: Vec<RequiredPredicate> = predicates.iter().copied().filter(|_| random.random()).collect();
     let rare = |first| {
         let second = second.filter(|second| *second != first);
         Rare { read: [first].into_iter().chain(second).collect(), narrow: narrow.clone() }
     };
-    let candidates = demands.iter().map(|&demand| PlanChoice::Only(Plan::Candidates(rare(demand))));
+    let candidates = predicates.iter().map(|&predicate| PlanChoice::Only(Plan::Candidates(rare(predicate))));
     let mut choices: Vec<PlanChoice> = vec![PlanChoice::Best, PlanChoice::Only(Plan::Grouped)];
     choices.extend(candidates);
     choices.extend(steps.choose(random).cloned());
     choices.shuffle(random);
     for choice in choices.iter().take(2) {
-        let options = tiny(random);
+        let options = tiny_options(random);
         let options = match choice {
             // Whatever the number of candidates.
             PlanChoice::Only(Plan::Candidates(_)) if random.random_bool(0.8) => {
@@ -66,26 +66,27 @@ pub(super) async fn every_plan(
             _ => options,
         };
         let limit = *[2, 5, 200].choose(random).unwrap();
-        let found = walk(store, query, limit, |_| (choice.clone(), options)).await;
+        let found = read_pages(store, query, limit, |_| (choice.clone(), options)).await;
         assert_eq!(found, expected, "{choice:?}, pages of {limit}, {options:?}");
-        tried.count(choice, expected);
+        coverage.count(choice, expected);
     }
     // Steps that exclude traces by the trace index.
-    if query.binding.trace_index.is_some() && demands.len() > 1 {
+    if query.binding.trace_index.is_some() && predicates.len() > 1 {
         let first = *[60 * SECOND, 600 * SECOND, HOUR].choose(random).unwrap();
-        let options = PlannerOptions { chunk: 1_000, ids: 1_000, ..tiny(random) };
-        let pace = StepOptions {
+        let options = PlannerOptions { chunk: 1_000, ids: 1_000, ..tiny_options(random) };
+        let step_options = StepOptions {
             first,
             statement: 0,
             use_trace_index: true,
             index_size: *sizes.choose(random).unwrap(),
         };
-        let found = walk(store, query, 200, |_| (PlanChoice::Only(Plan::Steps(pace)), options)).await;
+        let found =
+            read_pages(store, query, 200, |_| (PlanChoice::Only(Plan::Steps(step_options)), options)).await;
         assert_eq!(found, expected, "steps of {first} ns with the trace index");
-        tried.certified += usize::from(!expected.is_empty());
+        coverage.with_trace_index += usize::from(!expected.is_empty());
     }
     if random.random_bool(0.3) {
-        let found = walk(store, query, 3, |page| {
+        let found = read_pages(store, query, 3, |page| {
             let choice = choices.get(page % choices.len()).cloned().unwrap_or(PlanChoice::Best);
             (choice, PlannerOptions::default())
         });
@@ -95,15 +96,15 @@ pub(super) async fn every_plan(
 
 /// How often each plan found something. A plan may not even run where no trace matches.
 #[derive(Debug, Default)]
-pub(super) struct Tried {
+pub(super) struct PlanCoverage {
     best: usize,
     steps: usize,
     candidates: usize,
     grouped: usize,
-    certified: usize,
+    with_trace_index: usize,
 }
 
-impl Tried {
+impl PlanCoverage {
     fn count(&mut self, choice: &PlanChoice, expected: &[String]) {
         *match choice {
             PlanChoice::Best => &mut self.best,
@@ -115,15 +116,18 @@ impl Tried {
 
     /// Returns the count of the plan that found something least often.
     pub(super) fn least(&self) -> usize {
-        [self.best, self.steps, self.candidates, self.grouped, self.certified].into_iter().min().unwrap_or(0)
+        [self.best, self.steps, self.candidates, self.grouped, self.with_trace_index]
+            .into_iter()
+            .min()
+            .unwrap_or(0)
     }
 }
 
-async fn walk(
+async fn read_pages(
     store: &TraceStore,
     query: &Query<'_>,
     limit: u32,
-    mut how: impl FnMut(usize) -> (PlanChoice, PlannerOptions),
+    mut choose_plan: impl FnMut(usize) -> (PlanChoice, PlannerOptions),
 ) -> Vec<String> {
     let table = store.bound_table(query.binding).await.unwrap();
     let mut ids = Vec::new();
@@ -133,13 +137,13 @@ async fn walk(
         // Progress depends on spans that the caller may not see. So it reveals only the 64th of the window that was reached,
         // and never fractions of a second.
         let (from, to) = (window.from().as_nanos(), window.to().as_nanos());
-        let told = Arc::new(Mutex::new(Vec::new()));
-        let teller = Arc::clone(&told);
+        let reported = Arc::new(Mutex::new(Vec::new()));
+        let reporter = Arc::clone(&reported);
         let progress: OnProgress =
-            Arc::new(move |progress| teller.lock().unwrap().push(progress.searched_to.as_nanos()));
+            Arc::new(move |progress| reporter.lock().unwrap().push(progress.searched_to.as_nanos()));
         let request =
             SelectRequest { binding, scope, filter, window, limit, after, progress: Some(progress) };
-        let (choice, options) = how(number);
+        let (choice, options) = choose_plan(number);
         if scope.is_empty() {
             break;
         }
@@ -152,10 +156,10 @@ async fn walk(
             "{choice:?} sent too many statements, {options:?}"
         );
         let part = (to - from).max(1).unsigned_abs().div_ceil(64).max(SECOND as u64) as i64;
-        let told = told.lock().unwrap().clone();
+        let reported = reported.lock().unwrap().clone();
         assert!(
-            told.iter().all(|told| *told == from || (to - told) % part == 0),
-            "{told:?} of {from} to {to}"
+            reported.iter().all(|reported| *reported == from || (to - reported) % part == 0),
+            "{reported:?} of {from} to {to}"
         );
         let page: Vec<_> = found.iter().take(limit as usize).collect();
         ids.extend(page.iter().map(|found| found.position.trace_id.clone()));

@@ -8,14 +8,14 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tracewarden_model::{AccessModel, Binding, Filter, LogicalType, MarkedField, Timestamp, Window};
 
-use super::{HOUR, MAX_TRACE_DURATION, NOON, Query, StoredSpan, Verdicts, World, expected, raw};
+use super::{DataSet, HOUR, MAX_TRACE_DURATION, NOON, Query, StoredSpan, Verdicts, expected, field_value};
 use crate::cancellation::everything;
 use crate::filter_reference::strings;
 use crate::{MAX_VALUE_BYTES, StatsGroup, StatsNumbers, StatsOrder, StatsPer, StatsRequest, TraceStore};
 
 /// What was counted, with a random generator of its own: the data sets then do not depend on these counts.
 #[derive(Debug)]
-pub(super) struct Counted {
+pub(super) struct StatsCoverage {
     random: ChaCha8Rng,
     /// Number of groups by no field, one field, and two fields.
     groups: [usize; 3],
@@ -24,27 +24,27 @@ pub(super) struct Counted {
     unlisted: u64,
 }
 
-impl Counted {
+impl StatsCoverage {
     pub(super) fn new(seed: u64) -> Self {
         Self { random: ChaCha8Rng::seed_from_u64(seed), groups: [0; 3], cut: 0, unlisted: 0 }
     }
 
-    pub(super) fn enough(&self, worlds: usize) -> bool {
+    pub(super) fn is_sufficient(&self, data_sets: usize) -> bool {
         let [none, one, two] = self.groups;
-        none == 0 && one.min(two) > worlds * 3 && self.cut > worlds / 2 && self.unlisted > 0
+        none == 0 && one.min(two) > data_sets * 3 && self.cut > data_sets / 2 && self.unlisted > 0
     }
 }
 
 /// Counts all traces of a data set, since most callers see few.
-pub(super) async fn numbers_of_everything(
+pub(super) async fn check_all_traces(
     store: &TraceStore,
-    world: &World,
+    data_set: &DataSet,
     binding: &Binding,
     model: &AccessModel,
-    counted: &mut Counted,
+    coverage: &mut StatsCoverage,
 ) {
     let (scope, filter) = (everything(), Filter::default());
-    let verdicts = Verdicts { granted: vec![true; world.spans.len()], within: None };
+    let verdicts = Verdicts { granted: vec![true; data_set.spans.len()], within: None };
     for hours in [1, 24] {
         let at = |hours: i64| Timestamp::from_nanos(NOON + hours * HOUR);
         let query = Query {
@@ -53,42 +53,42 @@ pub(super) async fn numbers_of_everything(
             filter: &filter,
             window: Window::new(at(-hours), at(hours)).unwrap(),
         };
-        let expected = expected(world, &verdicts, &filter, query.window);
+        let expected = expected(data_set, &verdicts, &filter, query.window);
         for fields in 0..=2 {
-            numbers_by(fields, store, world, &query, &expected, model, counted).await;
+            check_groups(fields, store, data_set, &query, &expected, model, coverage).await;
         }
     }
 }
 
 /// Counts the traces that a query selects.
-pub(super) async fn numbers_of(
+pub(super) async fn check_query(
     store: &TraceStore,
-    world: &World,
+    data_set: &DataSet,
     query: &Query<'_>,
     expected: &[String],
     model: &AccessModel,
-    counted: &mut Counted,
+    coverage: &mut StatsCoverage,
 ) {
-    let fields = counted.random.random_range(0..=2);
-    numbers_by(fields, store, world, query, expected, model, counted).await;
+    let fields = coverage.random.random_range(0..=2);
+    check_groups(fields, store, data_set, query, expected, model, coverage).await;
 }
 
 /// Counts in groups by this number of fields.
-async fn numbers_by(
+async fn check_groups(
     fields: usize,
     store: &TraceStore,
-    world: &World,
+    data_set: &DataSet,
     query: &Query<'_>,
     expected: &[String],
     model: &AccessModel,
-    counted: &mut Counted,
+    coverage: &mut StatsCoverage,
 ) {
     let groupable: Vec<&MarkedField> = model
         .fields
         .iter()
         .filter(|field| matches!(field.logical, LogicalType::String | LogicalType::StringArray))
         .collect();
-    let random = &mut counted.random;
+    let random = &mut coverage.random;
     let group: Vec<MarkedField> = (0..fields).map(|_| (*groupable.choose(random).unwrap()).clone()).collect();
     let per = *[StatsPer::Span, StatsPer::Trace].choose(random).unwrap();
     let order = [StatsOrder::Count, StatsOrder::Errors, StatsOrder::ErrorRate, StatsOrder::Duration];
@@ -100,14 +100,14 @@ async fn numbers_by(
         StatsRequest { binding, scope, filter, window, group: &group, per, order, limit, most_traces };
     let found = store.stats(request).await.unwrap();
 
-    let looked_at = &expected[..expected.len().min(most_traces as usize)];
+    let evaluated_traces = &expected[..expected.len().min(most_traces as usize)];
     let (from, to) = (window.from().as_nanos(), window.to().as_nanos());
     let near = from - MAX_TRACE_DURATION..to + MAX_TRACE_DURATION;
-    let spans: Vec<&StoredSpan> = world
+    let spans: Vec<&StoredSpan> = data_set
         .spans
         .iter()
         .filter(|span| near.contains(&span.at))
-        .filter(|span| looked_at.iter().any(|id| id.as_bytes() == span.trace))
+        .filter(|span| evaluated_traces.iter().any(|id| id.as_bytes() == span.trace))
         .collect();
     let mut groups: BTreeMap<Vec<Vec<u8>>, Vec<&StoredSpan>> = BTreeMap::new();
     for span in &spans {
@@ -115,53 +115,60 @@ async fn numbers_by(
             groups.entry(values).or_default().push(span);
         }
     }
-    let of = |chosen: &[&StoredSpan]| match per {
-        StatsPer::Span => of_spans(chosen),
-        StatsPer::Trace => of_traces(chosen, &spans),
+    let compute = |chosen: &[&StoredSpan]| match per {
+        StatsPer::Span => span_numbers(chosen),
+        StatsPer::Trace => trace_numbers(chosen, &spans),
     };
     let distinct = groups.len() as u64;
     let mut listed: Vec<StatsGroup> = groups
         .into_iter()
-        .filter_map(|(values, chosen)| Some(StatsGroup { values: shown(values)?, numbers: of(&chosen) }))
+        .filter_map(|(values, chosen)| {
+            Some(StatsGroup { values: as_text(values)?, numbers: compute(&chosen) })
+        })
         .collect();
     let unlisted = distinct - listed.len() as u64;
-    listed.sort_by_key(|group| place(group, per, order));
+    listed.sort_by_key(|group| sort_key(group, per, order));
     listed.truncate(limit as usize);
 
-    let of_all = StatsNumbers { errors: Some(0), ..StatsNumbers::default() };
-    let total = if spans.is_empty() { of_all } else { of(&spans) };
-    assert_eq!(total.traces, looked_at.len() as u64);
-    let asked = format!("by {group:?} {per:?} {order:?}, {limit} groups of {most_traces}, {window:?}");
-    assert_eq!(found.total, total, "{asked}");
-    assert_eq!((found.complete, found.distinct), (looked_at.len() == expected.len(), distinct), "{asked}");
-    assert_eq!(found.groups, listed, "{asked}");
-    counted.groups[fields] += listed.len();
-    counted.cut += usize::from(!found.complete);
-    counted.unlisted += unlisted;
+    let no_traces = StatsNumbers { errors: Some(0), ..StatsNumbers::default() };
+    let total = if spans.is_empty() { no_traces } else { compute(&spans) };
+    assert_eq!(total.traces, evaluated_traces.len() as u64);
+    let context = format!("by {group:?} {per:?} {order:?}, {limit} groups of {most_traces}, {window:?}");
+    assert_eq!(found.total, total, "{context}");
+    assert_eq!(
+        (found.complete, found.distinct),
+        (evaluated_traces.len() == expected.len(), distinct),
+        "{context}"
+    );
+    assert_eq!(found.groups, listed, "{context}");
+    coverage.groups[fields] += listed.len();
+    coverage.cut += usize::from(!found.complete);
+    coverage.unlisted += unlisted;
 }
 
 /// Returns the groups of a span.
 fn values(span: &StoredSpan, fields: &[MarkedField]) -> Vec<Vec<Vec<u8>>> {
-    let of = |field: &MarkedField| strings(raw(span, field).as_ref(), field);
+    let compute = |field: &MarkedField| strings(field_value(span, field).as_ref(), field);
     match fields {
         [] => Vec::new(),
-        [field] => of(field).into_iter().map(|value| vec![value]).collect(),
+        [field] => compute(field).into_iter().map(|value| vec![value]).collect(),
         [field, other, ..] => {
-            let others = of(other);
+            let others = compute(other);
             let pairs = |value: Vec<u8>| others.iter().map(move |other| vec![value.clone(), other.clone()]);
-            of(field).into_iter().flat_map(pairs).collect()
+            compute(field).into_iter().flat_map(pairs).collect()
         }
     }
 }
 
-fn shown(values: Vec<Vec<u8>>) -> Option<Vec<String>> {
-    let shown = |value: Vec<u8>| String::from_utf8(value).ok().filter(|value| value.len() <= MAX_VALUE_BYTES);
-    values.into_iter().map(shown).collect()
+fn as_text(values: Vec<Vec<u8>>) -> Option<Vec<String>> {
+    let as_text =
+        |value: Vec<u8>| String::from_utf8(value).ok().filter(|value| value.len() <= MAX_VALUE_BYTES);
+    values.into_iter().map(as_text).collect()
 }
 
-type Place = (Reverse<u64>, Reverse<u64>, Vec<String>);
+type SortKey = (Reverse<u64>, Reverse<u64>, Vec<String>);
 
-fn place(group: &StatsGroup, per: StatsPer, order: StatsOrder) -> Place {
+fn sort_key(group: &StatsGroup, per: StatsPer, order: StatsOrder) -> SortKey {
     let StatsNumbers { traces, spans, errors, p95_nanos, .. } = group.numbers;
     let count = if per == StatsPer::Span { spans } else { traces };
     let first = match order {
@@ -174,7 +181,7 @@ fn place(group: &StatsGroup, per: StatsPer, order: StatsOrder) -> Place {
     (Reverse(first), Reverse(count), group.values.clone())
 }
 
-fn of_spans(spans: &[&StoredSpan]) -> StatsNumbers {
+fn span_numbers(spans: &[&StoredSpan]) -> StatsNumbers {
     let traces: BTreeSet<&[u8]> = spans.iter().map(|span| span.trace.as_slice()).collect();
     let errors = spans.iter().filter(|span| span.failed()).count();
     let durations = spans.iter().map(|span| span.nanos()).collect();
@@ -183,7 +190,7 @@ fn of_spans(spans: &[&StoredSpan]) -> StatsNumbers {
 }
 
 /// Counts the traces of some spans, each with all its spans.
-fn of_traces(chosen: &[&StoredSpan], all: &[&StoredSpan]) -> StatsNumbers {
+fn trace_numbers(chosen: &[&StoredSpan], all: &[&StoredSpan]) -> StatsNumbers {
     let ids: BTreeSet<&[u8]> = chosen.iter().map(|span| span.trace.as_slice()).collect();
     let (mut spans, mut errors, mut durations, mut invalid) = (0, 0, Vec::new(), false);
     for id in &ids {
@@ -212,9 +219,9 @@ fn numbers(
         let exact = durations[rank.max(1) - 1];
         // Eight significant binary digits; the rest is cut off.
         let cut = f32::from_bits((exact as f32).to_bits() & 0xffff_0000);
-        let given = (f64::from(cut) as i64).min(longest);
-        assert!(given.abs_diff(exact) as f64 <= 0.0079 * exact as f64, "{given} for {exact}");
-        Some(given)
+        let reported = (f64::from(cut) as i64).min(longest);
+        assert!(reported.abs_diff(exact) as f64 <= 0.0079 * exact as f64, "{reported} for {exact}");
+        Some(reported)
     };
     StatsNumbers {
         traces: traces as u64,

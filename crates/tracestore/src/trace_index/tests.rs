@@ -33,14 +33,14 @@ const TRACES: [(&str, &[i64]); 8] = [
 
 /// How a server stores a time as `DateTime`.
 #[derive(Debug, Clone, Copy)]
-enum Stored {
+enum EntryEncoding {
     /// By the exporter's materialized view, as this engine does it.
     ByView,
     /// As the low 32 bits of the seconds.
     Wrapped,
 }
 
-async fn create(local: &LocalStore, timestamp: &str, stored: Stored) {
+async fn create(local: &LocalStore, timestamp: &str, encoding: EntryEncoding) {
     for name in ["spans_mv", "spans_trace_id_ts", "spans"] {
         execute(local, format!("DROP TABLE IF EXISTS default.{name} SYNC")).await;
     }
@@ -59,7 +59,7 @@ async fn create(local: &LocalStore, timestamp: &str, stored: Stored) {
             .to_owned(),
     )
     .await;
-    if matches!(stored, Stored::ByView) {
+    if matches!(encoding, EntryEncoding::ByView) {
         execute(
             local,
             "CREATE MATERIALIZED VIEW default.spans_mv TO default.spans_trace_id_ts AS SELECT TraceId, min(Timestamp) AS Start, \
@@ -72,12 +72,12 @@ async fn create(local: &LocalStore, timestamp: &str, stored: Stored) {
         let rows: Vec<String> = spans
             .iter()
             .map(|millis| {
-                let place = if is_told(*millis) { "near" } else { "far" };
+                let place = if is_representable(*millis) { "near" } else { "far" };
                 format!("(fromUnixTimestamp64Milli({millis}, 'UTC'), '{trace}', '{millis}', '', '{place}')")
             })
             .collect();
         execute(local, format!("INSERT INTO default.spans VALUES {}", rows.join(", "))).await;
-        if matches!(stored, Stored::Wrapped) {
+        if matches!(encoding, EntryEncoding::Wrapped) {
             let seconds = |millis: Option<&i64>| millis.unwrap().div_euclid(1_000) as u32;
             let (start, end) = (seconds(spans.iter().min()), seconds(spans.iter().max()));
             let row = format!("('{trace}', {start}, {end})");
@@ -87,7 +87,7 @@ async fn create(local: &LocalStore, timestamp: &str, stored: Stored) {
 }
 
 /// Whether `DateTime` can hold the time.
-fn is_told(millis: i64) -> bool {
+fn is_representable(millis: i64) -> bool {
     (0..=LAST_SECOND * 1_000 + 999).contains(&millis)
 }
 
@@ -147,30 +147,31 @@ async fn traces_beyond_the_index_are_found() {
         (LAST_SECOND * 1_000 - 1_000, LAST_SECOND * 1_000 + 5_000),
         (IN_2150 * 1_000 - hour, IN_2150 * 1_000 + hour),
     ];
-    let pace =
+    let step_options =
         |index_size| StepOptions { first: 1_000_000_000, statement: 0, use_trace_index: true, index_size };
     let plans = [
         PlanChoice::Best,
-        PlanChoice::Only(Plan::Steps(pace(IndexSize::Small))),
-        PlanChoice::Only(Plan::Steps(pace(IndexSize::Large))),
+        PlanChoice::Only(Plan::Steps(step_options(IndexSize::Small))),
+        PlanChoice::Only(Plan::Steps(step_options(IndexSize::Large))),
         PlanChoice::Only(Plan::Candidates(Rare { read: vec![RequiredPredicate::Granted], narrow: vec![] })),
         PlanChoice::Only(Plan::Grouped),
     ];
-    for (timestamp, stored) in [
-        ("DateTime64(9)", Stored::ByView),
-        ("DateTime64(9)", Stored::Wrapped),
-        ("DateTime64(3)", Stored::Wrapped),
+    for (timestamp, encoding) in [
+        ("DateTime64(9)", EntryEncoding::ByView),
+        ("DateTime64(9)", EntryEncoding::Wrapped),
+        ("DateTime64(3)", EntryEncoding::Wrapped),
     ] {
-        create(&local, timestamp, stored).await;
+        create(&local, timestamp, encoding).await;
         for (from, to) in windows {
             let at = |millis: i64| Timestamp::from_nanos(millis * 1_000_000);
             let window = Window::new(at(from), at(to)).unwrap();
             let inside = |spans: &[i64]| spans.iter().any(|millis| (from..to).contains(millis));
             // A policy that any span satisfies, and one that only spans outside the index's range satisfy.
-            for (policy, opens) in
-                [("true", (|_| true) as fn(i64) -> bool), ("Place == \"far\"", |millis| !is_told(millis))]
-            {
-                let is_found = |spans: &[i64]| inside(spans) && spans.iter().any(|millis| opens(*millis));
+            for (policy, grants) in [
+                ("true", (|_| true) as fn(i64) -> bool),
+                ("Place == \"far\"", |millis| !is_representable(millis)),
+            ] {
+                let is_found = |spans: &[i64]| inside(spans) && spans.iter().any(|millis| grants(*millis));
                 let mut expected: Vec<&str> =
                     TRACES.iter().filter(|(_, spans)| is_found(spans)).map(|(trace, _)| *trace).collect();
                 expected.sort_unstable();
@@ -178,7 +179,7 @@ async fn traces_beyond_the_index_are_found() {
                     let found = found(&store, &binding, policy, window, plan).await;
                     assert_eq!(
                         found, expected,
-                        "{timestamp}, {stored:?}, {from} to {to}, {policy}, {plan:?}"
+                        "{timestamp}, {encoding:?}, {from} to {to}, {policy}, {plan:?}"
                     );
                 }
             }

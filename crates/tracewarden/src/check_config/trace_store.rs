@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use tracewarden_model::Binding;
-use tracewarden_tracestore::{EndpointInspection, Grant, Power, StoreError, TraceStore, UserInspection};
+use tracewarden_tracestore::{
+    EndpointInspection, Grant, PrivilegeKind, StoreError, TraceStore, UserInspection,
+};
 use url::Url;
 
 use super::application_database::TraceSource;
@@ -149,7 +151,7 @@ impl EndpointCheck<'_> {
             Err(error) => Finding::error(self.endpoint_message(truncated(error))),
         });
         if let (Ok(()), Err(error @ StoreError::Store { code: Some(SETTING_CONSTRAINT_VIOLATION), .. })) =
-            (&user.settings, &user.comparison)
+            (&user.settings, &user.comparison_timeout)
         {
             findings.push(Finding::warning(self.endpoint_message(format_args!(
                 "key columns cannot be adopted: the profile of `{name}` rejects the time limit of a \
@@ -199,10 +201,13 @@ impl EndpointCheck<'_> {
             )))),
         }
         for limit in &user.limits {
-            findings.push(match &limit.most {
-                Some(most) => Finding::ok(
-                    self.endpoint_message(format_args!("`{}` is limited to {most} for `{name}`", limit.name)),
-                ),
+            findings.push(match &limit.maximum {
+                Some(maximum) => {
+                    Finding::ok(self.endpoint_message(format_args!(
+                        "`{}` is limited to {maximum} for `{name}`",
+                        limit.name
+                    )))
+                }
                 None => Finding::warning(self.endpoint_message(format_args!(
                     "only the service limits `{}` (it sends {}): a client with the password of `{name}` can \
                      use the whole server; set a value in the profile, and a constraint with a `MIN` above \
@@ -222,9 +227,9 @@ impl EndpointCheck<'_> {
         findings: &mut Vec<Finding>,
     ) {
         let name = &self.configuration.clickhouse_user;
-        let all = |power| list(grants.iter().flat_map(|grant| grant.of(power)));
+        let all = |kind| list(grants.iter().flat_map(|grant| grant.privileges_of(kind)));
         let is_readonly = matches!(user.readonly.as_str(), "1" | "2");
-        findings.push(match (all(Power::Change), is_readonly) {
+        findings.push(match (all(PrivilegeKind::Change), is_readonly) {
             (None, _) => Finding::ok(self.endpoint_message(format_args!("`{name}` can change nothing"))),
             (Some(list), true) => Finding::warning(self.endpoint_message(format_args!(
                 "only `readonly` in the profile of `{name}` prevents the use of its other grants: {list}; \
@@ -236,11 +241,12 @@ impl EndpointCheck<'_> {
         });
         // Without the privilege to create temporary tables, the user can reach only the servers of configured clusters.
         let is_cluster_access = |grant: &Grant, name: &str| {
-            all(Power::Change).is_none() && (name == "REMOTE" || (name == "READ" && grant.object == "REMOTE"))
+            all(PrivilegeKind::Change).is_none()
+                && (name == "REMOTE" || (name == "READ" && grant.object == "REMOTE"))
         };
-        let external_access = grants
-            .iter()
-            .flat_map(|grant| grant.of(Power::Reach).filter(move |name| !is_cluster_access(grant, name)));
+        let external_access = grants.iter().flat_map(|grant| {
+            grant.privileges_of(PrivilegeKind::External).filter(move |name| !is_cluster_access(grant, name))
+        });
         if let Some(list) = list(external_access) {
             findings.push(Finding::warning(self.endpoint_message(format_args!(
                 "`{name}` can reach files and other systems: {list}; revoke these ({GUIDE})"
@@ -253,7 +259,8 @@ impl EndpointCheck<'_> {
                  `select_from_system_db_requires_grant` is on; turn it on, or revoke the grant ({GUIDE})"
             ))));
         }
-        let reads = || grants.iter().filter(|grant| grant.of(Power::Read).next().is_some());
+        let reads =
+            || grants.iter().filter(|grant| grant.privileges_of(PrivilegeKind::Read).next().is_some());
         let expected = |grant: &Grant| match (grant.database().as_deref(), grant.table().as_deref()) {
             // Table names and column types, which every user can read anyway.
             (Some("information_schema" | "INFORMATION_SCHEMA"), _) => true,

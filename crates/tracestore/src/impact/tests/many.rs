@@ -29,33 +29,35 @@ async fn many_comparisons_of_large_predicates_are_possible() {
     let asked = parts(&compared, Some(collateral), &predicates);
     assert!(asked.len() > 1 && asked.iter().filter(|part| part.collateral.is_some()).count() == 1);
     let readable = everything();
-    let asking = Asking::of_all(&predicates, &comparisons, &readable);
-    let found = asking.impact(&store, "spans", SamplingPlan::within(Duration::from_secs(600))).await.unwrap();
+    let test_request = TestRequest::unrestricted(&predicates, &comparisons, &readable);
+    let found =
+        test_request.impact(&store, "spans", SamplingPlan::within(Duration::from_secs(600))).await.unwrap();
     for (number, difference) in found.compared.iter().enumerate() {
-        let opens = |predicate: usize| predicate != 2;
-        let (before, after) = (opens(number % 3), opens(number % 4));
+        let grants_access = |predicate: usize| predicate != 2;
+        let (before, after) = (grants_access(number % 3), grants_access(number % 4));
         let all = |is: bool| if is { FEW } else { 0 };
         let counts = (difference.gained, difference.lost, difference.unchanged);
         assert_eq!(counts, (all(after && !before), all(before && !after), all(before && after)), "{number}");
     }
 
-    let refused = Asking { predicates: &vec![Predicate::True; MAX_IMPACT_PREDICATES + 1], ..asking };
+    let refused =
+        TestRequest { predicates: &vec![Predicate::True; MAX_IMPACT_PREDICATES + 1], ..test_request };
     let refused = refused.impact(&store, "spans", sampling()).await;
     assert!(matches!(refused, Err(StoreError::Internal(_))), "{refused:?}");
-    let refused = Asking { predicates: &vec![Predicate::True; MAX_PREDICATE_SETS + 1], ..asking };
+    let refused = TestRequest { predicates: &vec![Predicate::True; MAX_PREDICATE_SETS + 1], ..test_request };
     let refused = refused.collateral(&store, "spans", sampling()).await;
     assert!(matches!(refused, Err(StoreError::Internal(_))), "{refused:?}");
-    let refused = Asking { comparisons: &[comparison(&[], &[4])], ..asking };
+    let refused = TestRequest { comparisons: &[comparison(&[], &[4])], ..test_request };
     let refused = refused.impact(&store, "spans", sampling()).await;
     assert!(matches!(refused, Err(StoreError::Internal(_))), "{refused:?}");
     // The maximum number of predicate sets, which differ in the spans that they match.
     let services = ["web", "cart", "db", "none"];
     let expressions = (0..MAX_PREDICATE_SETS).map(|number| format!("Service == '{}'", services[number % 4]));
     let many: Vec<Predicate> = expressions.map(|expression| scope(&expression).predicate().clone()).collect();
-    let asked = Asking { predicates: &many, ..asking };
+    let asked = TestRequest { predicates: &many, ..test_request };
     let found =
         asked.collateral(&store, "spans", SamplingPlan::within(Duration::from_secs(600))).await.unwrap();
-    for (number, shared) in found.shared.iter().enumerate() {
+    for (number, shared) in found.collateral_values.iter().enumerate() {
         let own: Vec<&str> = shared
             .values
             .iter()
@@ -80,15 +82,16 @@ async fn hundreds_of_predicates_are_compared_at_once() {
     let predicates: Vec<Predicate> =
         (0..MAX_IMPACT_PREDICATES).map(|number| teams[number % teams.len()].clone()).collect();
     let mut random = ChaCha8Rng::seed_from_u64(1);
-    let mut some = || -> Vec<usize> {
+    let mut random_numbers = || -> Vec<usize> {
         let many = random.random_range(0..6);
         (0..many).map(|_| random.random_range(0..MAX_IMPACT_PREDICATES)).collect()
     };
     let comparisons: Vec<Comparison> =
-        (0..300).map(|_| Comparison { before: some(), after: some() }).collect();
+        (0..300).map(|_| Comparison { before: random_numbers(), after: random_numbers() }).collect();
     let readable = everything();
-    let asking = Asking::of_all(&predicates, &comparisons, &readable);
-    let found = asking.impact(&store, "spans", SamplingPlan::within(Duration::from_secs(600))).await.unwrap();
+    let test_request = TestRequest::unrestricted(&predicates, &comparisons, &readable);
+    let found =
+        test_request.impact(&store, "spans", SamplingPlan::within(Duration::from_secs(600))).await.unwrap();
     let open = |numbers: &[usize]| -> BTreeSet<usize> {
         numbers.iter().map(|number| number % teams.len()).filter(|team| *team < 10).collect()
     };

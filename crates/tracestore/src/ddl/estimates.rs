@@ -7,7 +7,7 @@
 use serde::de::DeserializeOwned;
 use tracewarden_model::Timestamp;
 
-use super::drafts::{About, Draft, Drafts, Facts, Indexed};
+use super::drafts::{Draft, DraftSubject, Drafts, Facts, IndexedExpression};
 use super::order::ordered;
 use super::parts::Parts;
 use super::{DdlAdvice, DdlSuggestion, Reads};
@@ -18,23 +18,23 @@ use crate::table::BoundTable;
 use crate::{StoreError, TraceStore};
 
 /// Time limit of each statement, in seconds.
-const SECONDS: u32 = 5;
+const TIMEOUT_SECONDS: u32 = 5;
 /// Window of the search that estimates are for: the newest data.
 const WINDOW_NANOS: i64 = 3_600_000_000_000;
 /// Maximum number of rows that are counted.
 const SAMPLE_ROWS: u64 = 20_000;
 /// Number of traces of a page.
-const TRACES: u64 = 50;
+const PAGE_TRACES: u64 = 50;
 /// Rows of a granule, the default of `index_granularity`.
-const GRANULE: f64 = 8_192.0;
+const GRANULE_ROWS: f64 = 8_192.0;
 /// Bytes of a bloom filter of 1 % for each value: 9.6 bits.
 const FILTER_BYTES: f64 = 1.2;
 /// Share of false positives among granules.
-const FALSELY_FOUND: f64 = 0.01;
+const FALSE_POSITIVE_RATE: f64 = 0.01;
 
 /// Sizes of sampled values.
 #[derive(Debug, Clone, Copy)]
-struct Sampled {
+struct ValueSample {
     rows: f64,
     /// Number of distinct values.
     distinct: f64,
@@ -43,7 +43,7 @@ struct Sampled {
 }
 
 /// Inputs of the estimates.
-struct Measure<'a> {
+struct Estimator<'a> {
     client: Client,
     table: &'a BoundTable,
     parts: &'a Parts,
@@ -53,37 +53,37 @@ struct Measure<'a> {
     /// The newest hour of its data.
     window: Option<(Timestamp, Timestamp)>,
     /// Number of rows in that hour.
-    inside: Option<f64>,
+    in_window: Option<f64>,
 }
 
 impl TraceStore {
     /// Adds cost and gain to each suggestion, and sorts them by it.
-    pub(super) async fn measured(
+    pub(super) async fn estimated(
         &self,
         facts: &Facts<'_>,
         table: &BoundTable,
         drafts: Drafts,
         samples: bool,
     ) -> Result<DdlAdvice, StoreError> {
-        let mut measure = Measure {
-            client: self.client.within(Bounds { seconds: SECONDS, rows: 0 }),
+        let mut estimator = Estimator {
+            client: self.client.within(Bounds { seconds: TIMEOUT_SECONDS, rows: 0 }),
             table,
             parts: facts.parts,
             samples,
             #[expect(clippy::cast_precision_loss, reason = "an estimate")]
             rows: facts.layout.rows.filter(|rows| *rows > 0).map(|rows| rows as f64),
             window: None,
-            inside: None,
+            in_window: None,
         };
-        if measure.rows.is_some() {
-            measure.window = measure.newest_hour().await?;
-            measure.inside = measure.rows_inside().await?;
+        if estimator.rows.is_some() {
+            estimator.window = estimator.newest_hour().await?;
+            estimator.in_window = estimator.rows_in_window().await?;
         }
-        let reach = self.config.max_trace_duration_nanos;
+        let max_trace_nanos = self.config.max_trace_duration_nanos;
         let mut suggestions = Vec::with_capacity(drafts.missing.len());
         for draft in drafts.missing {
-            let measured = measure.draft(&draft, reach).await?;
-            suggestions.push(suggestion(draft, measured));
+            let estimated = estimator.draft(&draft, max_trace_nanos).await?;
+            suggestions.push(suggestion(draft, estimated));
         }
         Ok(DdlAdvice { suggestions: ordered(suggestions), in_place: drafts.in_place, notes: drafts.notes })
     }
@@ -91,14 +91,14 @@ impl TraceStore {
 
 /// Estimates of a suggestion.
 #[derive(Default)]
-struct Measured {
-    on: &'static str,
+struct Estimates {
+    operation: &'static str,
     now: Option<Reads>,
     then: Option<Reads>,
     disk: Option<f64>,
 }
 
-impl Measure<'_> {
+impl Estimator<'_> {
     fn statement(&self) -> Statement {
         self.table.statement()
     }
@@ -136,10 +136,10 @@ impl Measure<'_> {
         Some(self.table.within(from.saturating_sub(nanos), to.saturating_add(nanos), statement))
     }
 
-    async fn rows_inside(&self) -> Result<Option<f64>, StoreError> {
+    async fn rows_in_window(&self) -> Result<Option<f64>, StoreError> {
         let mut statement = self.statement();
-        let Some(inside) = self.around(&mut statement, 0) else { return Ok(None) };
-        statement.push(&format!("SELECT toFloat64(count()) FROM {} WHERE {inside}", self.table.name));
+        let Some(in_window) = self.around(&mut statement, 0) else { return Ok(None) };
+        statement.push(&format!("SELECT toFloat64(count()) FROM {} WHERE {in_window}", self.table.name));
         Ok(self.row::<(f64,)>(statement).await?.map(|(rows,)| rows))
     }
 
@@ -167,21 +167,21 @@ impl Measure<'_> {
         }
     }
 
-    async fn draft(&self, draft: &Draft, reach: Option<i64>) -> Result<Measured, StoreError> {
-        Ok(match &draft.about {
-            About::Key { map, key, column } => self.key(map, key, column).await?,
-            About::Time { columns, new_keys } => self.time(columns, new_keys).await?,
-            About::Trace => self.trace().await?,
-            About::TraceIndex => self.trace_index(reach).await?,
-            About::Index { column, of } => self.index(column, *of).await?,
+    async fn draft(&self, draft: &Draft, max_trace_nanos: Option<i64>) -> Result<Estimates, StoreError> {
+        Ok(match &draft.subject {
+            DraftSubject::Key { map, key, column } => self.key(map, key, column).await?,
+            DraftSubject::Time { columns, new_keys } => self.time(columns, new_keys).await?,
+            DraftSubject::Trace => self.trace().await?,
+            DraftSubject::TraceIndex => self.trace_index(max_trace_nanos).await?,
+            DraftSubject::Index { column, indexed } => self.index(column, *indexed).await?,
         })
     }
 
-    async fn key(&self, map: &str, key: &str, column: &str) -> Result<Measured, StoreError> {
+    async fn key(&self, map: &str, key: &str, column: &str) -> Result<Estimates, StoreError> {
         let scanned = self.scanned(&[map.to_owned()], 0).await?;
         let then = self.key_row_bytes(map, key, column).await?;
-        Ok(Measured {
-            on: "searching the newest hour by this key",
+        Ok(Estimates {
+            operation: "searching the newest hour by this key",
             now: reads(scanned, self.parts.row_bytes(map)),
             then: reads(scanned, then),
             disk: product(self.rows, then),
@@ -214,11 +214,11 @@ impl Measure<'_> {
         column: &str,
         strings: &str,
         share: f64,
-    ) -> Result<Option<Sampled>, StoreError> {
+    ) -> Result<Option<ValueSample>, StoreError> {
         if !self.samples {
             return Ok(None);
         }
-        let Some(inside) = self.around(&mut statement, 0) else { return Ok(None) };
+        let Some(in_window) = self.around(&mut statement, 0) else { return Ok(None) };
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -232,50 +232,51 @@ impl Measure<'_> {
             "SELECT toFloat64(count()), toFloat64(uniqArray({values})), \
              toFloat64(ifNotFinite(sum(arraySum(arrayMap({values}_1 -> length({values}_1), {values}))) / sum(length({values})), 0)) \
              FROM (SELECT arrayMap({values}_2 -> ifNull(toString({values}_2), ''), {strings}) AS {values} FROM \
-             (SELECT {column} FROM {} WHERE {inside} LIMIT {rows}))",
+             (SELECT {column} FROM {} WHERE {in_window} LIMIT {rows}))",
             self.table.name
         ));
         let row: Option<(f64, f64, f64)> = self.row(statement).await?;
-        Ok(row.filter(|(rows, ..)| *rows > 0.0).map(|(rows, distinct, length)| Sampled {
+        Ok(row.filter(|(rows, ..)| *rows > 0.0).map(|(rows, distinct, length)| ValueSample {
             rows,
             distinct,
             length,
         }))
     }
 
-    async fn time(&self, columns: &[String], new_keys: &[(String, String)]) -> Result<Measured, StoreError> {
-        let there: Vec<&String> = columns
+    async fn time(&self, columns: &[String], new_keys: &[(String, String)]) -> Result<Estimates, StoreError> {
+        let existing: Vec<&String> = columns
             .iter()
             .filter(|column| self.table.columns.iter().any(|known| known.name == **column))
             .collect();
-        let mut now_columns: Vec<String> = there.iter().map(|column| (*column).clone()).collect();
+        let mut now_columns: Vec<String> = existing.iter().map(|column| (*column).clone()).collect();
         for (map, _) in new_keys {
             if !now_columns.contains(map) {
                 now_columns.push(map.clone());
             }
         }
         let scanned = self.scanned(&now_columns, 0).await?;
-        let mut then_bytes = sum(there.iter().map(|column| self.parts.row_bytes(column)));
+        let mut then_bytes = sum(existing.iter().map(|column| self.parts.row_bytes(column)));
         for (map, key) in new_keys {
             then_bytes = plus(then_bytes, self.key_row_bytes(map, key, "").await?);
         }
         let now_bytes = sum(now_columns.iter().map(|column| self.parts.row_bytes(column)));
         // Granules at both ends are read whole.
-        let then_rows = self.inside.map(|inside| (inside + GRANULE).min(self.rows.unwrap_or(inside)));
-        Ok(Measured {
-            on: "searching the newest hour",
+        let then_rows =
+            self.in_window.map(|in_window| (in_window + GRANULE_ROWS).min(self.rows.unwrap_or(in_window)));
+        Ok(Estimates {
+            operation: "searching the newest hour",
             now: reads(scanned, now_bytes),
             then: reads(then_rows, then_bytes),
             disk: product(self.rows, then_bytes),
         })
     }
 
-    async fn trace(&self) -> Result<Measured, StoreError> {
+    async fn trace(&self) -> Result<Estimates, StoreError> {
         let mut statement = self.statement();
         let ids: Option<(Vec<String>,)> = match self.around(&mut statement, 0) {
-            Some(inside) => {
+            Some(in_window) => {
                 statement.push(&format!(
-                    "SELECT groupUniqArray({TRACES})({}) FROM {} WHERE {inside}",
+                    "SELECT groupUniqArray({PAGE_TRACES})({}) FROM {} WHERE {in_window}",
                     self.table.trace_id, self.table.name
                 ));
                 self.row(statement).await?
@@ -284,12 +285,12 @@ impl Measure<'_> {
         };
         let columns = self.table.columns.iter().filter(|column| !column.derived);
         let row_bytes = sum(columns.map(|column| self.parts.row_bytes(&column.name)));
-        let mut measured = Measured {
-            on: "reading 50 traces of the newest hour",
+        let mut estimated = Estimates {
+            operation: "reading 50 traces of the newest hour",
             disk: product(self.rows, row_bytes),
-            ..Measured::default()
+            ..Estimates::default()
         };
-        let Some((ids,)) = ids.filter(|(ids,)| !ids.is_empty()) else { return Ok(measured) };
+        let Some((ids,)) = ids.filter(|(ids,)| !ids.is_empty()) else { return Ok(estimated) };
         let mut statement = self.statement();
         let listed: Vec<String> = ids.iter().map(|id| statement.string(id)).collect();
         statement.push(&format!(
@@ -298,22 +299,22 @@ impl Measure<'_> {
             self.table.trace_id_column,
             listed.join(", ")
         ));
-        measured.now = reads(self.estimate(statement).await?, row_bytes);
+        estimated.now = reads(self.estimate(statement).await?, row_bytes);
         #[expect(clippy::cast_precision_loss, reason = "few")]
-        let granules = ids.len() as f64 * GRANULE;
-        measured.then = reads(self.rows.map(|rows| rows.min(granules)), row_bytes);
-        Ok(measured)
+        let granules = ids.len() as f64 * GRANULE_ROWS;
+        estimated.then = reads(self.rows.map(|rows| rows.min(granules)), row_bytes);
+        Ok(estimated)
     }
 
-    async fn trace_index(&self, reach: Option<i64>) -> Result<Measured, StoreError> {
+    async fn trace_index(&self, max_trace_nanos: Option<i64>) -> Result<Estimates, StoreError> {
         let columns = vec![self.unquoted_trace_id()];
-        let now = match reach {
+        let now = match max_trace_nanos {
             Some(nanos) => self.scanned(&columns, nanos).await?,
             None => self.rows,
         };
         let then = self.scanned(&columns, 0).await?;
-        Ok(Measured {
-            on: "evaluating the traces of the newest hour",
+        Ok(Estimates {
+            operation: "evaluating the traces of the newest hour",
             now: reads(now, None),
             then: reads(then, None),
             disk: None,
@@ -326,22 +327,22 @@ impl Measure<'_> {
         column.map(|column| column.name.clone()).unwrap_or_default()
     }
 
-    async fn index(&self, column: &str, of: Indexed) -> Result<Measured, StoreError> {
+    async fn index(&self, column: &str, indexed: IndexedExpression) -> Result<Estimates, StoreError> {
         let quoted = quote(column);
-        let strings = match of {
-            Indexed::Keys => format!("mapKeys({quoted})"),
-            Indexed::Values => format!("mapValues({quoted})"),
-            Indexed::Column => format!("[{quoted}]"),
+        let strings = match indexed {
+            IndexedExpression::Keys => format!("mapKeys({quoted})"),
+            IndexedExpression::Values => format!("mapValues({quoted})"),
+            IndexedExpression::Column => format!("[{quoted}]"),
         };
         // A sample as large as a granule.
         #[expect(clippy::cast_precision_loss, reason = "small")]
-        let share = GRANULE / SAMPLE_ROWS as f64;
+        let share = GRANULE_ROWS / SAMPLE_ROWS as f64;
         let sampled = self.sample(self.statement(), column, &strings, share).await?;
         let scanned = self.scanned(&[column.to_owned()], 0).await?;
         let row_bytes = self.parts.row_bytes(column);
-        let then = scanned.map(|rows| rows.min(GRANULE + FALSELY_FOUND * rows));
-        Ok(Measured {
-            on: "searching the newest hour for a value that one span has",
+        let then = scanned.map(|rows| rows.min(GRANULE_ROWS + FALSE_POSITIVE_RATE * rows));
+        Ok(Estimates {
+            operation: "searching the newest hour for a value that one span has",
             now: reads(scanned, row_bytes),
             then: reads(then, row_bytes),
             disk: product(self.rows, sampled.map(|sampled| sampled.distinct * FILTER_BYTES / sampled.rows)),
@@ -366,16 +367,16 @@ fn sum(parts: impl Iterator<Item = Option<f64>>) -> Option<f64> {
     clippy::cast_sign_loss,
     reason = "saturates, and none is negative"
 )]
-fn whole(value: f64) -> u64 {
+fn rounded(value: f64) -> u64 {
     value.round() as u64
 }
 
 fn reads(rows: Option<f64>, row_bytes: Option<f64>) -> Option<Reads> {
     let rows = rows?;
-    Some(Reads { rows: whole(rows), bytes: row_bytes.map(|bytes| whole(rows * bytes)) })
+    Some(Reads { rows: rounded(rows), bytes: row_bytes.map(|bytes| rounded(rows * bytes)) })
 }
 
-fn suggestion(draft: Draft, measured: Measured) -> DdlSuggestion {
+fn suggestion(draft: Draft, estimated: Estimates) -> DdlSuggestion {
     DdlSuggestion {
         number: 0,
         id: draft.id,
@@ -388,9 +389,9 @@ fn suggestion(draft: Draft, measured: Measured) -> DdlSuggestion {
         fields: draft.fields,
         leaves_out: draft.leaves_out,
         speeds_up: draft.speeds_up,
-        measured_on: measured.on.to_owned(),
-        reads_now: measured.now,
-        reads_then: measured.then,
-        disk_bytes: measured.disk.map(whole),
+        measured_on: estimated.operation.to_owned(),
+        reads_now: estimated.now,
+        reads_then: estimated.then,
+        disk_bytes: estimated.disk.map(rounded),
     }
 }

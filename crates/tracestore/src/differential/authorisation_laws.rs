@@ -10,7 +10,7 @@ use tracewarden_policy::{
 use tracewarden_testkit::local_store::LocalStore;
 use tracewarden_testkit::policies::{Generator, Written};
 
-use super::asked::{Asked, MODEL, Verdict, reference, sides_by_store};
+use super::lowered_policy::{LoweredPolicy, MODEL, Verdict, reference, sides_by_store};
 use super::store::{connect, load};
 
 const SPANS: usize = 48;
@@ -19,7 +19,7 @@ const SPANS_PER_TRACE: usize = 2;
 const ROUNDS: usize = 40;
 
 /// Authorises a caller by roles, each of which has some policies.
-fn authorised(
+fn authorise_roles(
     roles: &[&[String]],
     caller: &Caller,
     compiled: &CompiledPolicies,
@@ -29,8 +29,8 @@ fn authorised(
     authorise(policies, None, caller, &MODEL, compiled)
 }
 
-fn asked(scope: &AccessScope, caller: &Caller) -> Asked {
-    Asked {
+fn lowered(scope: &AccessScope, caller: &Caller) -> LoweredPolicy {
+    LoweredPolicy {
         policy: Written { text: "a scope".to_owned(), operations: Vec::new(), alone: false },
         caller: caller.clone(),
         is_true: scope.predicate().clone(),
@@ -70,50 +70,56 @@ async fn access_is_the_union_of_the_policies() {
                 let both = std::iter::repeat_with(|| {
                     format!("({}) && ({})", generator.policy().text, generator.policy().text)
                 });
-                both.filter(|text| Asked::is_accepted(text, &caller)).take(1 + round % 2).collect()
+                both.filter(|text| LoweredPolicy::is_accepted(text, &caller)).take(1 + round % 2).collect()
             })
             .collect();
         let roles: Vec<&[String]> = roles.iter().map(Vec::as_slice).collect();
-        let scope = |roles: &[&[String]]| authorised(roles, &caller, &compiled).unwrap();
+        let scope = |roles: &[&[String]]| authorise_roles(roles, &caller, &compiled).unwrap();
 
         let one_by_one = roles.iter().map(|role| scope(&[role]));
         let mut scopes: Vec<AccessScope> = one_by_one.collect();
         scopes.push(scope(&roles));
         scopes.push(scope(&[roles[2], roles[0], roles[1], roles[0]]));
         scopes.push(scope(&roles[..2]));
-        let asked: Vec<Asked> = scopes.iter().map(|scope| asked(scope, &caller)).collect();
-        let opened: Vec<BTreeSet<usize>> = sides_by_store(&store, &asked, SPANS)
+        let lowered: Vec<LoweredPolicy> = scopes.iter().map(|scope| lowered(scope, &caller)).collect();
+        let granted: Vec<BTreeSet<usize>> = sides_by_store(&store, &lowered, SPANS)
             .await
             .into_iter()
             .map(|sides| traces(sides.into_iter().map(|(open, _)| open)))
             .collect();
 
-        for (role, opened) in roles.iter().zip(&opened) {
-            assert_eq!(opened, &by_reference(role, &caller, &spans), "{role:?}\n{caller:?}");
+        for (role, granted) in roles.iter().zip(&granted) {
+            assert_eq!(granted, &by_reference(role, &caller, &spans), "{role:?}\n{caller:?}");
         }
-        let union: BTreeSet<usize> = opened[..3].iter().flatten().copied().collect();
-        assert_eq!(opened[3], union, "roles together grant the union of their access: {roles:?}\n{caller:?}");
-        assert_eq!(opened[4], opened[3], "neither order nor repetition matters: {roles:?}\n{caller:?}");
-        assert!(opened[5].is_subset(&opened[3]), "an additional role revokes nothing: {roles:?}\n{caller:?}");
+        let union: BTreeSet<usize> = granted[..3].iter().flatten().copied().collect();
+        assert_eq!(
+            granted[3], union,
+            "roles together grant the union of their access: {roles:?}\n{caller:?}"
+        );
+        assert_eq!(granted[4], granted[3], "neither order nor repetition matters: {roles:?}\n{caller:?}");
+        assert!(
+            granted[5].is_subset(&granted[3]),
+            "an additional role revokes nothing: {roles:?}\n{caller:?}"
+        );
         some += usize::from(!union.is_empty());
         all += usize::from(union.len() == SPANS / SPANS_PER_TRACE);
 
         // A policy that no longer compiles refuses everything, whatever its position and whatever other policies allow.
         let (broken, open) = (["Gone == \"x\"".to_owned()], ["true".to_owned()]);
         for roles in [&[&broken[..], roles[0]][..], &[roles[0], &open, &broken], &[&open, &broken]] {
-            let refused = authorised(roles, &caller, &compiled).unwrap_err();
+            let refused = authorise_roles(roles, &caller, &compiled).unwrap_err();
             assert_eq!(refused.diagnostics[0].code, "unmarked_field");
             assert!(matches!(refused.source, PolicySource::Role { .. }));
         }
     }
-    assert!(authorised(&[], &Caller::default(), &compiled).unwrap().is_empty());
-    assert!(authorised(&[&[]], &Caller::default(), &compiled).unwrap().is_empty());
+    assert!(authorise_roles(&[], &Caller::default(), &compiled).unwrap().is_empty());
+    assert!(authorise_roles(&[&[]], &Caller::default(), &compiled).unwrap().is_empty());
     println!("{ROUNDS} rounds, {some} grant some traces, {all} of them all");
     assert!(some > ROUNDS / 2 && all < ROUNDS / 2, "{some} {all}");
     assert!(compiled.reuse().found > compiled.reuse().compiled);
 }
 
-impl Asked {
+impl LoweredPolicy {
     /// Whether the policy is valid and not too large for the caller.
     fn is_accepted(text: &str, caller: &Caller) -> bool {
         check(text, &MODEL).is_ok_and(|checked| checked.predicate(caller).is_some())

@@ -5,14 +5,14 @@ use std::collections::HashMap;
 use tracewarden_policy::{Span, check, in_words};
 use tracewarden_testkit::policies::Generator;
 
-use super::asked::{MODEL, Verdict, reference};
-use super::{seed, setting};
+use super::lowered_policy::{MODEL, Verdict, reference};
+use super::{env_setting, seed};
 
 const CALLERS: usize = 4;
 const POLICIES: usize = 400;
 const SPANS: usize = 24;
 /// Maximum length of a description, in characters.
-const LONGEST: usize = 5_000;
+const MAX_DESCRIPTION_LENGTH: usize = 5_000;
 
 #[test]
 fn policies_with_equal_descriptions_match_the_same_spans() {
@@ -21,8 +21,8 @@ fn policies_with_equal_descriptions_match_the_same_spans() {
     let mut generator = Generator::new(seed);
     let spans: Vec<Span> = (0..SPANS).map(|_| generator.span()).collect();
     generator.look_at(&spans);
-    let (mut alike, mut whole) = (0, 0);
-    for _ in 0..setting("TRACEWARDEN_TEST_CALLERS", CALLERS) {
+    let (mut equal_descriptions, mut complete) = (0, 0);
+    for _ in 0..env_setting("TRACEWARDEN_TEST_CALLERS", CALLERS) {
         let caller = generator.caller();
         let mut known: HashMap<String, (String, Vec<bool>)> = HashMap::new();
         for _ in 0..POLICIES {
@@ -31,31 +31,37 @@ fn policies_with_equal_descriptions_match_the_same_spans() {
             else {
                 continue;
             };
-            let words = in_words(&predicate);
-            assert!(!words.is_empty() && words.chars().count() < LONGEST, "{text}: {words}");
-            assert!(!words.chars().any(char::is_control), "{text}: {words:?}");
-            if words.contains('…') {
+            let description = in_words(&predicate);
+            assert!(
+                !description.is_empty() && description.chars().count() < MAX_DESCRIPTION_LENGTH,
+                "{text}: {description}"
+            );
+            assert!(!description.chars().any(char::is_control), "{text}: {description:?}");
+            if description.contains('…') {
                 continue;
             }
-            whole += 1;
+            complete += 1;
             let is_true = |verdict: Verdict| verdict == Verdict::True;
             let verdicts: Vec<bool> = reference(&text, &caller, &spans).into_iter().map(is_true).collect();
-            match known.get(&words) {
-                None => drop(known.insert(words, (text, verdicts))),
+            match known.get(&description) {
+                None => drop(known.insert(description, (text, verdicts))),
                 Some((other, expected)) => {
                     // Many of those that are false everywhere have the same description.
-                    alike += usize::from(*other != text && expected.contains(&true));
+                    equal_descriptions += usize::from(*other != text && expected.contains(&true));
                     assert_eq!(
                         verdicts, *expected,
-                        "{caller:?}\n{text}\n{other}\nare both described as {words}"
+                        "{caller:?}\n{text}\n{other}\nare both described as {description}"
                     );
                 }
             }
         }
     }
     println!(
-        "{whole} policies described in full, {alike} with the description of another one that some span \
+        "{complete} policies described in full, {equal_descriptions} with the description of another one that some span \
          satisfies"
     );
-    assert!(whole > 4 * alike && alike > 10, "too few or too many equal descriptions to test anything");
+    assert!(
+        complete > 4 * equal_descriptions && equal_descriptions > 10,
+        "too few or too many equal descriptions to test anything"
+    );
 }

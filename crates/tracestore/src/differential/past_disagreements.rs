@@ -8,7 +8,7 @@ use tracewarden_policy::{FieldValue, Span};
 use tracewarden_testkit::local_store::LocalStore;
 use tracewarden_testkit::policies::{Generator, Written};
 
-use super::asked::{Asked, Verdict, by_both};
+use super::lowered_policy::{LoweredPolicy, Verdict, evaluate_both};
 use super::{connect, load};
 
 /// The expected result of a policy where a column has a value.
@@ -17,7 +17,7 @@ struct Case {
     policy: &'static str,
     column: &'static str,
     value: FieldValue,
-    is: Verdict,
+    expected: Verdict,
 }
 
 fn map(entries: &[(&str, &str)]) -> FieldValue {
@@ -29,7 +29,8 @@ fn map(entries: &[(&str, &str)]) -> FieldValue {
 fn cases() -> Vec<Case> {
     use Verdict::{Error, False, True};
     let mut cases = Vec::new();
-    let mut case = |name, policy, column, value, is| cases.push(Case { name, policy, column, value, is });
+    let mut case =
+        |name, policy, column, value, expected| cases.push(Case { name, policy, column, value, expected });
     // `m[k]` first tries the position that the key had in the previous row.
     case(
         "the first of a repeated key counts",
@@ -240,17 +241,23 @@ async fn past_disagreements_stay_fixed() {
         attributes: [("team".to_owned(), AttributeValue::String("a".to_owned()))].into(),
     };
     let written = |text: &str| Written { text: text.to_owned(), operations: Vec::new(), alone: false };
-    let asked: Vec<Asked> = cases
+    let lowered: Vec<LoweredPolicy> = cases
         .iter()
         .map(|case| {
-            Asked::new(written(case.policy), caller.clone()).unwrap_or_else(|| panic!("{}", case.name))
+            LoweredPolicy::new(written(case.policy), caller.clone())
+                .unwrap_or_else(|| panic!("{}", case.name))
         })
         .collect();
     let spans = Arc::new(spans);
-    let (by_store, by_reference) = by_both(&store, &Arc::new(asked), &spans).await;
+    let (by_store, by_reference) = evaluate_both(&store, &Arc::new(lowered), &spans).await;
     for (at, case) in cases.iter().enumerate() {
         let row = 2 * at + 1;
-        assert_eq!((by_store[at][row], by_reference[at][row]), (case.is, case.is), "{}", case.name);
+        assert_eq!(
+            (by_store[at][row], by_reference[at][row]),
+            (case.expected, case.expected),
+            "{}",
+            case.name
+        );
         assert_eq!(by_store[at], by_reference[at], "{}", case.name);
     }
     println!("{} cases, each on {} spans", cases.len(), spans.len());

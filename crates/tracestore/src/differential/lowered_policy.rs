@@ -7,7 +7,7 @@ use tracewarden_policy::testing::truth;
 use tracewarden_policy::{FieldValue, Outcome, Predicate, Span, check, evaluate};
 use tracewarden_testkit::policies::{COLUMNS, Generator, Written};
 
-use super::store::through_columns;
+use super::store::with_key_columns;
 use crate::TraceStore;
 use crate::predicate_sql::{readable, render};
 use crate::sql::Statement;
@@ -25,14 +25,14 @@ pub(crate) enum Verdict {
 
 /// A policy for a caller, with the predicates that it was lowered to.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
+pub(crate) struct LoweredPolicy {
     pub(crate) policy: Written,
     pub(crate) caller: Caller,
     pub(crate) is_true: Predicate,
     pub(crate) is_false: Predicate,
 }
 
-impl Asked {
+impl LoweredPolicy {
     /// Returns `None` when the policy is refused, or too large for the caller.
     pub(crate) fn new(policy: Written, caller: Caller) -> Option<Self> {
         let (is_true, is_false) = truth(&check(&policy.text, &MODEL).ok()?, &caller)?;
@@ -40,8 +40,8 @@ impl Asked {
     }
 
     /// Returns the same policy with values of keys read from key columns; `None` when it refers to no key that has one.
-    pub(crate) fn through_columns(&self) -> Option<Self> {
-        let (is_true, is_false) = (through_columns(&self.is_true), through_columns(&self.is_false));
+    pub(crate) fn with_key_columns(&self) -> Option<Self> {
+        let (is_true, is_false) = (with_key_columns(&self.is_true), with_key_columns(&self.is_false));
         if is_true.is_none() && is_false.is_none() {
             return None;
         }
@@ -51,58 +51,68 @@ impl Asked {
     }
 
     /// Describes a disagreement with everything that is needed to investigate it.
-    pub(crate) fn explained(&self, span: &Span, store: Verdict, reference: Verdict) -> String {
+    pub(crate) fn describe_disagreement(&self, span: &Span, store: Verdict, reference: Verdict) -> String {
         let mut text =
             format!("store {store:?}, reference {reference:?}\n{}\n{:?}\n", self.policy.text, self.caller);
-        for field in MODEL.fields.iter().filter(|field| self.names(field)) {
+        for field in MODEL.fields.iter().filter(|field| self.refers_to(field)) {
             let value = match &field.field.map {
                 None => span.get(&field.field.name),
                 Some(map) => span.get(map).and_then(|map| map.under(field.field.name.as_bytes())),
             };
-            text.push_str(&format!("  {} = {}\n", field.field, value.map_or("absent".to_owned(), shown)));
+            text.push_str(&format!(
+                "  {} = {}\n",
+                field.field,
+                value.map_or("absent".to_owned(), display_value)
+            ));
         }
         text + &format!("true: {}\nfalse: {}", readable(&self.is_true), readable(&self.is_false))
     }
 
-    fn names(&self, field: &MarkedField) -> bool {
+    fn refers_to(&self, field: &MarkedField) -> bool {
         let fields = check(&self.policy.text, &MODEL).map(|checked| checked.fields()).unwrap_or_default();
         fields.contains(&field.field.to_string())
     }
 }
 
-fn shown(value: &FieldValue) -> String {
+fn display_value(value: &FieldValue) -> String {
     match value {
         FieldValue::String(bytes) => format!("\"{}\"", bytes.escape_ascii()),
-        FieldValue::Array(list) => format!("[{}]", list.iter().map(shown).collect::<Vec<_>>().join(", ")),
+        FieldValue::Array(list) => {
+            format!("[{}]", list.iter().map(display_value).collect::<Vec<_>>().join(", "))
+        }
         other => format!("{other:?}"),
     }
 }
 
 /// Returns, for each policy, ClickHouse's verdict on each row of `default.pairs`.
-pub(super) async fn by_store(store: &TraceStore, asked: &[Asked], spans: usize) -> Vec<Vec<Verdict>> {
-    let sides = sides_by_store(store, asked, spans).await;
-    let verdict = |one: &Asked, sides| match sides {
+pub(super) async fn by_store(
+    store: &TraceStore,
+    lowered: &[LoweredPolicy],
+    spans: usize,
+) -> Vec<Vec<Verdict>> {
+    let sides = sides_by_store(store, lowered, spans).await;
+    let verdict = |one: &LoweredPolicy, sides| match sides {
         (false, false) => Verdict::Error,
         (true, false) => Verdict::True,
         (false, true) => Verdict::False,
         (true, true) => panic!("true and false at once: {}\n{:?}", one.policy.text, one.caller),
     };
     let of_one =
-        |(one, sides): (&Asked, Vec<_>)| sides.into_iter().map(|sides| verdict(one, sides)).collect();
-    asked.iter().zip(sides).map(of_one).collect()
+        |(one, sides): (&LoweredPolicy, Vec<_>)| sides.into_iter().map(|sides| verdict(one, sides)).collect();
+    lowered.iter().zip(sides).map(of_one).collect()
 }
 
 /// Returns whether each policy is true and whether it is false, on each row of `default.pairs`.
 pub(super) async fn sides_by_store(
     store: &TraceStore,
-    asked: &[Asked],
+    lowered: &[LoweredPolicy],
     spans: usize,
 ) -> Vec<Vec<(bool, bool)>> {
-    match in_one_statement(store, asked, spans).await {
+    match in_one_statement(store, lowered, spans).await {
         Ok(verdicts) => verdicts,
         // Find the policy that fails.
         Err(all) => {
-            for one in asked {
+            for one in lowered {
                 if let Err(error) = in_one_statement(store, std::slice::from_ref(one), spans).await {
                     panic!(
                         "{error}\n{}\n{:?}\ntrue: {}",
@@ -119,11 +129,11 @@ pub(super) async fn sides_by_store(
 
 async fn in_one_statement(
     store: &TraceStore,
-    asked: &[Asked],
+    lowered: &[LoweredPolicy],
     spans: usize,
 ) -> Result<Vec<Vec<(bool, bool)>>, String> {
     let mut statement = Statement::over(COLUMNS.iter().map(|(name, _)| *name));
-    let both: Vec<String> = asked
+    let both: Vec<String> = lowered
         .iter()
         .map(|one| {
             let (is_true, is_false) =
@@ -141,7 +151,7 @@ async fn in_one_statement(
     if rows.len() != spans {
         return Err(format!("{} rows of {spans}", rows.len()));
     }
-    let mut verdicts = vec![Vec::with_capacity(spans); asked.len()];
+    let mut verdicts = vec![Vec::with_capacity(spans); lowered.len()];
     for (row, column_type) in rows {
         if column_type.contains("Nullable") || !column_type.starts_with("Array(UInt") {
             return Err(format!("a predicate may be NULL: {column_type}"));
@@ -154,8 +164,8 @@ async fn in_one_statement(
 }
 
 /// Returns, for each policy, the verdict of the reference on each span.
-pub(super) fn by_reference(asked: &[Asked], spans: &[Span]) -> Vec<Vec<Verdict>> {
-    asked.iter().map(|one| reference(&one.policy.text, &one.caller, spans)).collect()
+pub(super) fn by_reference(lowered: &[LoweredPolicy], spans: &[Span]) -> Vec<Vec<Verdict>> {
+    lowered.iter().map(|one| reference(&one.policy.text, &one.caller, spans)).collect()
 }
 
 pub(super) fn reference(expression: &str, caller: &Caller, spans: &[Span]) -> Vec<Verdict> {
@@ -169,13 +179,13 @@ pub(super) fn reference(expression: &str, caller: &Caller, spans: &[Span]) -> Ve
 }
 
 /// Returns both results, ClickHouse's first; both are computed concurrently.
-pub(crate) async fn by_both(
+pub(crate) async fn evaluate_both(
     store: &TraceStore,
-    asked: &Arc<Vec<Asked>>,
+    lowered: &Arc<Vec<LoweredPolicy>>,
     spans: &Arc<Vec<Span>>,
 ) -> (Vec<Vec<Verdict>>, Vec<Vec<Verdict>>) {
-    let (policies, on) = (Arc::clone(asked), Arc::clone(spans));
+    let (policies, on) = (Arc::clone(lowered), Arc::clone(spans));
     let reference = tokio::task::spawn_blocking(move || by_reference(&policies, &on));
-    let store = by_store(store, asked, spans.len()).await;
+    let store = by_store(store, lowered, spans.len()).await;
     (store, reference.await.unwrap())
 }

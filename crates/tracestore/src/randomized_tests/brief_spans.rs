@@ -3,13 +3,13 @@
 use tracewarden_model::{Binding, Timestamp};
 use tracewarden_policy::FieldValue;
 
-use super::{StoredSpan, World};
+use super::{DataSet, StoredSpan};
 use crate::{SPANS_MAX_BYTES, Selection, SpanBrief, TraceStore};
 
 /// Checks the first trace of a page that was read: `lines` are all lines of the page.
-pub(super) async fn first_trace(
+pub(super) async fn check_first_trace(
     store: &TraceStore,
-    world: &World,
+    data_set: &DataSet,
     binding: &Binding,
     page: &Selection,
     lines: &[String],
@@ -23,7 +23,7 @@ pub(super) async fn first_trace(
         return;
     };
     let mut spans: Vec<&StoredSpan> =
-        world.spans.iter().filter(|span| span.trace == trace.as_bytes()).collect();
+        data_set.spans.iter().filter(|span| span.trace == trace.as_bytes()).collect();
     spans.sort_by_key(|span| (span.at, span.id.clone()));
     for most in [2, 1_000] {
         let brief = store.brief(binding, page, most).await.unwrap();
@@ -32,14 +32,17 @@ pub(super) async fn first_trace(
     }
 
     // A repeated id is returned once, and an absent one is not.
-    let asked: Vec<String> =
+    let requested_ids: Vec<String> =
         [&spans[spans.len() / 2].id, &spans[0].id, &spans[0].id, "absent"].map(str::to_owned).to_vec();
     let wanted = |line: &&String| {
         let span: serde_json::Value = serde_json::from_str(line).unwrap();
-        span["TraceId"] == trace && asked.iter().any(|id| span["SpanId"] == id.as_str())
+        span["TraceId"] == trace && requested_ids.iter().any(|id| span["SpanId"] == id.as_str())
     };
     let expected: Vec<String> = lines.iter().filter(wanted).cloned().collect();
-    assert_eq!(store.read_spans(SPANS_MAX_BYTES, binding, page, &asked, None).await.unwrap(), expected);
+    assert_eq!(
+        store.read_spans(SPANS_MAX_BYTES, binding, page, &requested_ids, None).await.unwrap(),
+        expected
+    );
 }
 
 fn check(brief: &SpanBrief, span: &StoredSpan) {

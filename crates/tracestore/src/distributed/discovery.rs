@@ -12,10 +12,11 @@ use crate::{DdlSuggestion, TraceStore};
 /// statements; here both shards are this server.
 async fn run(local: &LocalStore, suggestion: &DdlSuggestion) {
     for statement in suggestion.statements.iter().chain(&suggestion.afterwards) {
-        let here = statement.replace(&format!(" ON CLUSTER '{CLUSTER}'"), "");
-        assert!(here != *statement || here.starts_with("INSERT"), "{statement}");
-        let waiting = if here.contains(" MATERIALIZE ") { " SETTINGS mutations_sync = 2" } else { "" };
-        execute(local, format!("{here}{waiting}")).await;
+        let local_statement = statement.replace(&format!(" ON CLUSTER '{CLUSTER}'"), "");
+        assert!(local_statement != *statement || local_statement.starts_with("INSERT"), "{statement}");
+        let wait_setting =
+            if local_statement.contains(" MATERIALIZE ") { " SETTINGS mutations_sync = 2" } else { "" };
+        execute(local, format!("{local_statement}{wait_setting}")).await;
     }
 }
 
@@ -40,10 +41,10 @@ async fn a_distributed_table_is_found_bound_and_improved() {
     let warnings = store.check_binding(&binding("spans_rows", false)).await.unwrap();
     assert!(warnings.iter().any(|warning| warning.contains("traces are incomplete")), "{warnings:?}");
 
-    let layout = store.layout_now("default", "spans").await.unwrap();
+    let layout = store.current_layout("default", "spans").await.unwrap();
     let TableEngine::Distributed { cluster, database, table } = &layout.engine else { panic!("{layout:?}") };
     assert_eq!([cluster, database, table], [CLUSTER, "default", "spans_rows"]);
-    assert_eq!(layout.stored().sorting_key, ["ServiceName", "Timestamp"]);
+    assert_eq!(layout.underlying().sorting_key, ["ServiceName", "Timestamp"]);
 
     // All suggestions can be run, are then reported as in place, and change no answer.
     let fields = [tenant()];
@@ -60,7 +61,7 @@ async fn a_distributed_table_is_found_bound_and_improved() {
     let left = store.ddl(&indexed, &fields, true).await.unwrap();
     assert_eq!(left.suggestions, []);
     assert!(left.in_place.len() >= advice.suggestions.len(), "{left:?}");
-    let layout = store.layout_now("default", "spans").await.unwrap();
+    let layout = store.current_layout("default", "spans").await.unwrap();
     assert!(layout.key_column("SpanAttributes", "tenant").is_some());
     // A new client, since the previous one may have cached the layout.
     let store = connect(&local);
@@ -109,22 +110,22 @@ async fn a_key_column_is_read_only_if_the_servers_have_it() {
     for (table, expression) in [(rows.as_str(), "'200'"), ("default.spans", expression.as_str())] {
         execute(&local, format!("ALTER TABLE {table} ADD COLUMN {}", column(expression))).await;
     }
-    let held = async |store: &TraceStore| {
+    let key_columns = async |store: &TraceStore| {
         let columns = store.columns("default", "spans").await.unwrap();
         columns.into_iter().filter_map(|column| column.key).map(|key| key.key).collect::<Vec<_>>()
     };
     let expected = ask(&connect(&local), "one", |_| {}).await;
     let store = connect(&local);
-    assert_eq!(held(&store).await, Vec::<String>::new());
+    assert_eq!(key_columns(&store).await, Vec::<String>::new());
     assert_eq!(ask(&store, "spans", |_| {}).await, expected);
     execute(&local, format!("ALTER TABLE {rows} MODIFY COLUMN {}", column(&expression))).await;
     execute(&local, format!("ALTER TABLE {rows} MATERIALIZE COLUMN status SETTINGS mutations_sync = 2"))
         .await;
     let store = connect(&local);
-    assert_eq!(held(&store).await, ["status"]);
+    assert_eq!(key_columns(&store).await, ["status"]);
     assert_eq!(ask(&store, "spans", |_| {}).await, expected);
     execute(&local, format!("ALTER TABLE {rows} DROP COLUMN status")).await;
     let store = connect(&local);
-    assert_eq!(held(&store).await, Vec::<String>::new());
+    assert_eq!(key_columns(&store).await, Vec::<String>::new());
     assert_eq!(ask(&store, "spans", |_| {}).await, expected);
 }
