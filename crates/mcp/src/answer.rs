@@ -16,9 +16,9 @@ use crate::tokens::tokens;
 pub(crate) struct Budget {
     tokens: usize,
     /// Whether the call did not set `max_tokens`.
-    usual: bool,
+    is_default: bool,
     /// Limit for a response that leaves nothing out, at least `tokens`.
-    whole: usize,
+    complete_tokens: usize,
 }
 
 /// Minimum and maximum of `max_tokens`.
@@ -32,24 +32,28 @@ impl Budget {
     ///
     /// # Errors
     /// If it is below the minimum.
-    pub(crate) fn of(max_tokens: Option<i64>) -> Result<Self, Failure> {
+    pub(crate) fn new(max_tokens: Option<i64>) -> Result<Self, Failure> {
         match max_tokens {
-            None => Ok(Self { tokens: DEFAULT_TOKENS as usize, usual: true, whole: DEFAULT_TOKENS as usize }),
+            None => Ok(Self {
+                tokens: DEFAULT_TOKENS as usize,
+                is_default: true,
+                complete_tokens: DEFAULT_TOKENS as usize,
+            }),
             Some(wanted) if wanted < MIN_TOKENS => {
                 let detail = format!("at least {MIN_TOKENS}; leave it out for {DEFAULT_TOKENS}");
                 Err(Failure::argument("max_tokens", detail))
             }
             Some(wanted) => {
                 let tokens = wanted.min(MAX_TOKENS) as usize;
-                Ok(Self { tokens, usual: false, whole: tokens })
+                Ok(Self { tokens, is_default: false, complete_tokens: tokens })
             }
         }
     }
 
     /// Returns the budget with a doubled limit for a response that leaves nothing out, if the call did not set
     /// `max_tokens`.
-    pub(crate) fn whole_if_twice(self) -> Self {
-        if self.usual { Self { whole: 2 * self.tokens, ..self } } else { self }
+    pub(crate) fn doubled_if_complete(self) -> Self {
+        if self.is_default { Self { complete_tokens: 2 * self.tokens, ..self } } else { self }
     }
 
     /// Returns the largest response that fits, with at most `items` items. `render` is called with a number of items.
@@ -62,7 +66,7 @@ impl Budget {
         items: usize,
         render: impl Fn(usize) -> Rendered,
     ) -> Result<CallToolResult, Failure> {
-        self.fit_briefly(&[()], items, |count, ()| render(count))
+        self.fit_with_levels(&[()], items, |count, ()| render(count))
     }
 
     /// Like [`Budget::fit`], but tries several forms of decreasing size, and takes the first in which at least one
@@ -70,15 +74,15 @@ impl Budget {
     ///
     /// # Errors
     /// See [`Budget::fit`].
-    pub(crate) fn fit_briefly<Way: Copy>(
+    pub(crate) fn fit_with_levels<Level: Copy>(
         self,
-        ways: &[Way],
+        levels: &[Level],
         items: usize,
-        render: impl Fn(usize, Way) -> Rendered,
+        render: impl Fn(usize, Level) -> Rendered,
     ) -> Result<CallToolResult, Failure> {
         let mut answer = None;
-        for way in ways {
-            let found = self.most(items, |count| render(count, *way));
+        for level in levels {
+            let found = self.fit_most(items, |count| render(count, *level));
             let holds_any = found.as_ref().is_some_and(|(count, _)| *count > 0);
             answer = found.or(answer);
             if holds_any || items == 0 && answer.is_some() {
@@ -97,15 +101,15 @@ impl Budget {
         self.tokens < MAX_TOKENS as usize
     }
 
-    fn most(self, items: usize, render: impl Fn(usize) -> Rendered) -> Option<(usize, CallToolResult)> {
+    fn fit_most(self, items: usize, render: impl Fn(usize) -> Rendered) -> Option<(usize, CallToolResult)> {
         let within = |count: usize, tokens: usize| {
             let result = render(count).result()?;
-            (self.takes(&result) <= tokens).then_some((count, result))
+            (self.token_count(&result) <= tokens).then_some((count, result))
         };
         let fits = |count: usize| within(count, self.tokens);
         // An item takes at least one token, so more items than tokens cannot fit.
-        let items = items.min(self.whole);
-        let all = within(items, self.whole);
+        let items = items.min(self.complete_tokens);
+        let all = within(items, self.complete_tokens);
         if all.is_some() {
             return all;
         }
@@ -123,15 +127,15 @@ impl Budget {
 
     /// Whether a response fits.
     pub(crate) fn holds(self, rendered: Rendered) -> bool {
-        rendered.result().is_some_and(|result| self.takes(&result) <= self.tokens)
+        rendered.result().is_some_and(|result| self.token_count(&result) <= self.tokens)
     }
 
     /// Returns a counter for the size of a response while it is created.
     pub(crate) fn meter(self) -> Meter {
-        Meter::of(self.whole)
+        Meter::new(self.complete_tokens)
     }
 
-    fn takes(self, result: &CallToolResult) -> usize {
+    fn token_count(self, result: &CallToolResult) -> usize {
         serde_json::to_string(result).map_or(usize::MAX, |text| tokens(&text))
     }
 }
@@ -145,14 +149,14 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    pub(crate) fn of(tokens: usize) -> Self {
+    pub(crate) fn new(tokens: usize) -> Self {
         Self { most: tokens, taken: Cell::new(0) }
     }
 
     /// Creates a meter without a limit.
     #[cfg(test)]
-    pub(crate) fn endless() -> Self {
-        Self::of(usize::MAX)
+    pub(crate) fn unlimited() -> Self {
+        Self::new(usize::MAX)
     }
 
     /// Counts a value. A text takes at least one token, and at least one per 64 bytes.
@@ -167,7 +171,7 @@ impl Meter {
 
 /// A suggested next call.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
-pub(crate) struct Next {
+pub(crate) struct NextCall {
     /// Purpose of the call.
     pub(crate) to: &'static str,
     pub(crate) tool: &'static str,
@@ -178,7 +182,7 @@ pub(crate) struct Next {
 
 /// Formats the next calls as text. Values from spans among their arguments stay inside JSON strings, with invisible
 /// characters escaped.
-pub(crate) fn said(next: &[Next]) -> String {
+pub(crate) fn next_text(next: &[NextCall]) -> String {
     next.iter()
         .map(|next| format!("next, {}: {} {}\n", next.to, next.tool, visible_json(&next.arguments)))
         .collect()
@@ -224,22 +228,25 @@ mod tests {
     #[test]
     fn answers_contain_as_much_as_fits() {
         for max in [1_000, 1_500, 2_400, 20_000] {
-            let budget = Budget::of(Some(max)).unwrap();
+            let budget = Budget::new(Some(max)).unwrap();
             let result = budget.fit(100_000, render).unwrap();
             let shown = count(&result);
-            assert!(budget.takes(&result) <= max as usize && shown > 0);
+            assert!(budget.token_count(&result) <= max as usize && shown > 0);
             assert!(!budget.holds(render(shown + 1)), "{max}: {shown}");
         }
-        let budget = Budget::of(None).unwrap();
+        let budget = Budget::new(None).unwrap();
         assert_eq!(count(&budget.fit(3, render).unwrap()), 3);
         assert_eq!(count(&budget.fit(0, render).unwrap()), 0);
         // All items, or as many as fit by default.
-        let usual = count(&budget.fit(100_000, render).unwrap());
-        let stretched = budget.whole_if_twice();
-        assert_eq!(count(&stretched.fit(usual + usual / 2, render).unwrap()), usual + usual / 2);
-        assert_eq!(count(&stretched.fit(3 * usual, render).unwrap()), usual);
-        let said = Budget::of(Some(DEFAULT_TOKENS)).unwrap().whole_if_twice();
-        assert_eq!(count(&said.fit(usual + usual / 2, render).unwrap()), usual);
+        let default_count = count(&budget.fit(100_000, render).unwrap());
+        let stretched = budget.doubled_if_complete();
+        assert_eq!(
+            count(&stretched.fit(default_count + default_count / 2, render).unwrap()),
+            default_count + default_count / 2
+        );
+        assert_eq!(count(&stretched.fit(3 * default_count, render).unwrap()), default_count);
+        let explicit = Budget::new(Some(DEFAULT_TOKENS)).unwrap().doubled_if_complete();
+        assert_eq!(count(&explicit.fit(default_count + default_count / 2, render).unwrap()), default_count);
     }
 
     #[test]
@@ -254,7 +261,7 @@ mod tests {
             &"é".repeat(200),
             &"aB".repeat(99),
         ] {
-            let meter = Meter::endless();
+            let meter = Meter::unlimited();
             meter.add(text);
             let taken = tokens(&format!("{:?},", text));
             assert!(meter.taken.get() <= taken, "{text}: {} of {taken}", meter.taken.get());
@@ -263,10 +270,10 @@ mod tests {
 
     #[test]
     fn small_limits_are_refused_and_large_ones_capped() {
-        let refused = Budget::of(Some(999)).unwrap_err();
+        let refused = Budget::new(Some(999)).unwrap_err();
         assert!(refused.text().contains("max_tokens: at least 1000"), "{}", refused.text());
-        assert_eq!(Budget::of(Some(1_000_000)).unwrap().tokens, 20_000);
+        assert_eq!(Budget::new(Some(1_000_000)).unwrap().tokens, 20_000);
         let large = || Rendered::new("x y ".repeat(10_000), &json!({}));
-        assert!(Budget::of(None).unwrap().fit(9, |_| large()).is_err());
+        assert!(Budget::new(None).unwrap().fit(9, |_| large()).is_err());
     }
 }

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 ///
 /// # Errors
 /// If the schema accepts arguments that the tool does not, which is an internal error.
-pub(crate) fn typed<T: DeserializeOwned>(arguments: &Value) -> Result<T, Failure> {
+pub(crate) fn parse_arguments<T: DeserializeOwned>(arguments: &Value) -> Result<T, Failure> {
     T::deserialize(arguments).map_err(|error| {
         tracing::error!(%error, "a schema allows arguments that its tool rejects");
         Failure::argument("", "these arguments cannot be read; see the schema of the tool")
@@ -47,33 +47,33 @@ pub(crate) struct Condition {
 ///
 /// # Errors
 /// If a field has no name or two names, or if a value is not a string, a number or a boolean.
-pub(crate) fn raw(conditions: &[Condition]) -> Result<Vec<RawCondition>, Failure> {
-    conditions.iter().enumerate().map(|(at, condition)| condition.raw(at)).collect()
+pub(crate) fn raw_conditions(conditions: &[Condition]) -> Result<Vec<RawCondition>, Failure> {
+    conditions.iter().enumerate().map(|(at, condition)| condition.raw_condition(at)).collect()
 }
 
 impl Condition {
     /// Returns the condition that a field of type string or string array has this value.
-    pub(crate) fn having(reference: &str, logical: LogicalType, value: &str) -> Value {
+    pub(crate) fn equal_to(reference: &str, logical: LogicalType, value: &str) -> Value {
         let operator = if logical == LogicalType::StringArray { Operator::Has } else { Operator::Eq };
         serde_json::json!({ "ref": reference, "op": operator.as_str(), "value": value })
     }
 
-    fn raw(&self, at: usize) -> Result<RawCondition, Failure> {
-        let place = |member: &str| format!("conditions[{at}].{member}");
+    fn raw_condition(&self, at: usize) -> Result<RawCondition, Failure> {
+        let path = |member: &str| format!("conditions[{at}].{member}");
         let named = named_field(self.reference.as_deref(), self.map.as_deref(), self.name.as_deref());
         let (field, named_by) =
-            named.map_err(|error| Failure::argument(&place(error.member()), error.to_string()))?;
-        let value = self.value.as_ref().map(|value| scalar(value, || place("value"))).transpose()?;
+            named.map_err(|error| Failure::argument(&path(error.member()), error.to_string()))?;
+        let value = self.value.as_ref().map(|value| scalar(value, || path("value"))).transpose()?;
         let many = |values: &Vec<Value>| {
             let values = values.iter().enumerate();
-            values.map(|(index, value)| scalar(value, || place(&format!("values[{index}]")))).collect()
+            values.map(|(index, value)| scalar(value, || path(&format!("values[{index}]")))).collect()
         };
         let values = self.values.as_ref().map(many).transpose()?;
         Ok(RawCondition { field, named_by, op: self.op.clone(), value, values })
     }
 }
 
-fn scalar(value: &Value, place: impl Fn() -> String) -> Result<Scalar, Failure> {
+fn scalar(value: &Value, path: impl Fn() -> String) -> Result<Scalar, Failure> {
     Ok(match value {
         // Numbers with many digits arrive as text (`digits.rs`).
         Value::String(text) => match Decimal::parse(text) {
@@ -83,14 +83,14 @@ fn scalar(value: &Value, place: impl Fn() -> String) -> Result<Scalar, Failure> 
         Value::Bool(value) => Scalar::Bool(*value),
         Value::Number(number) => Scalar::Number(
             Decimal::parse(&number.to_string())
-                .map_err(|error| Failure::argument(&place(), error.to_string()))?,
+                .map_err(|error| Failure::argument(&path(), error.to_string()))?,
         ),
-        _ => return Err(Failure::argument(&place(), "expected a string, a number or a boolean")),
+        _ => return Err(Failure::argument(&path(), "expected a string, a number or a boolean")),
     })
 }
 
 /// Returns the given arguments without some and with others, for the next call.
-pub(crate) fn again(sent: &impl Serialize, without: &[&str], with: &[(&str, Value)]) -> Value {
+pub(crate) fn modified_arguments(sent: &impl Serialize, without: &[&str], with: &[(&str, Value)]) -> Value {
     let mut arguments = match serde_json::to_value(sent) {
         Ok(Value::Object(arguments)) => arguments,
         _ => Map::new(),
@@ -107,16 +107,16 @@ mod tests {
 
     use super::*;
     use crate::bounded_json::{Bounds, Json};
-    use crate::coercion::coerced;
+    use crate::coercion::coerce;
 
     fn conditions(value: Value) -> Result<Vec<RawCondition>, Failure> {
         #[derive(Debug, Deserialize, JsonSchema)]
-        struct Sent {
+        struct ConditionArguments {
             conditions: Vec<Condition>,
         }
         let arguments = Json::read(&json!({ "conditions": value }).to_string(), Bounds::NONE).unwrap();
-        let read = coerced(&crate::schemas::of_arguments::<Sent>(), arguments)?;
-        raw(&typed::<Sent>(&Value::Object(read))?.conditions)
+        let read = coerce(&crate::schemas::arguments_schema::<ConditionArguments>(), arguments)?;
+        raw_conditions(&parse_arguments::<ConditionArguments>(&Value::Object(read))?.conditions)
     }
 
     #[test]
@@ -134,9 +134,9 @@ mod tests {
 
     #[test]
     fn errors_name_the_argument_and_the_expected_value() {
-        let check = |value: Value, place: &str, text: &str| {
+        let check = |value: Value, path: &str, text: &str| {
             let failure = conditions(value).unwrap_err().text();
-            assert!(failure.contains(&format!("{place}: ")) && failure.contains(text), "{failure}");
+            assert!(failure.contains(&format!("{path}: ")) && failure.contains(text), "{failure}");
         };
         check(json!([{"op": "eq"}]), "conditions[0].ref", "`ref` as the filter schema shows it");
         check(json!([{"ref": "a", "name": "b", "op": "eq"}]), "conditions[0].ref", "name the field once");

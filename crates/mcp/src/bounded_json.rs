@@ -92,47 +92,47 @@ impl Json {
 /// Parses JSON text from start to end.
 pub(crate) struct Reader<'a> {
     text: &'a str,
-    place: usize,
+    offset: usize,
     depth: usize,
     bounds: Bounds,
-    pub(crate) seen: Seen,
+    pub(crate) watched: WatchedMembers,
 }
 
 /// Information collected while values are parsed, whether they are kept or not.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct WatchedMembers {
     /// Whether a name or a text began with `exception.` since the last reset.
     pub(crate) exception: bool,
     /// For each of these names, the first text at the smallest depth, with the depth.
     pub(crate) named: Vec<(&'static str, Option<(usize, String)>)>,
 }
 
-impl Seen {
-    fn is_of_interest(&self, name: &str) -> bool {
+impl WatchedMembers {
+    fn is_watched(&self, name: &str) -> bool {
         self.named.iter().any(|(known, _)| *known == name)
     }
 }
 
 impl<'a> Reader<'a> {
     pub(crate) fn new(text: &'a str, bounds: Bounds) -> Self {
-        Self { text, place: 0, depth: 0, bounds, seen: Seen::default() }
+        Self { text, offset: 0, depth: 0, bounds, watched: WatchedMembers::default() }
     }
 
     /// Skips white space and returns the next byte.
     pub(crate) fn next(&mut self) -> Option<u8> {
         let bytes = self.text.as_bytes();
-        while matches!(bytes.get(self.place)?, b' ' | b'\t' | b'\n' | b'\r') {
-            self.place += 1;
+        while matches!(bytes.get(self.offset)?, b' ' | b'\t' | b'\n' | b'\r') {
+            self.offset += 1;
         }
-        bytes.get(self.place).copied()
+        bytes.get(self.offset).copied()
     }
 
     pub(crate) fn is_at_end(&mut self) -> bool {
         self.next().is_none()
     }
 
-    fn take(&mut self, wanted: u8) -> Option<()> {
-        (self.next()? == wanted).then(|| self.place += 1)
+    fn expect_byte(&mut self, wanted: u8) -> Option<()> {
+        (self.next()? == wanted).then(|| self.offset += 1)
     }
 
     /// Parses a value. If `keep` is false, the result only tells whether the value is empty.
@@ -147,8 +147,8 @@ impl<'a> Reader<'a> {
                 let (mut first, mut count) = (Vec::new(), 0);
                 self.members(|reader, name| {
                     let keep = keep && first.len() < reader.bounds.elements;
-                    let value = reader.value(keep || reader.seen.is_of_interest(&name))?;
-                    reader.note(&name, &value);
+                    let value = reader.value(keep || reader.watched.is_watched(&name))?;
+                    reader.record(&name, &value);
                     if reader.bounds.empty_members || !value.is_empty() {
                         count += 1;
                         if keep {
@@ -170,18 +170,18 @@ impl<'a> Reader<'a> {
 
     /// Parses an object. `member` is called with each member's name and must parse its value.
     pub(crate) fn members(&mut self, mut member: impl FnMut(&mut Self, String) -> Option<()>) -> Option<()> {
-        self.take(b'{')?;
+        self.expect_byte(b'{')?;
         self.depth += 1;
         if self.next()? == b'}' {
-            self.place += 1;
+            self.offset += 1;
         } else {
             loop {
                 (self.next()? == b'"').then_some(())?;
                 let name = self.whole_string()?;
-                self.seen.exception |= name.starts_with("exception.");
-                self.take(b':')?;
+                self.watched.exception |= name.starts_with("exception.");
+                self.expect_byte(b':')?;
                 member(self, name)?;
-                if !self.goes_on(b'}')? {
+                if !self.has_more(b'}')? {
                     break;
                 }
             }
@@ -191,11 +191,11 @@ impl<'a> Reader<'a> {
     }
 
     fn list(&mut self, keep: bool) -> Option<Json> {
-        self.take(b'[')?;
+        self.expect_byte(b'[')?;
         self.depth += 1;
         let (mut first, mut count) = (Vec::new(), 0);
         if self.next()? == b']' {
-            self.place += 1;
+            self.offset += 1;
         } else {
             loop {
                 let keep = keep && first.len() < self.bounds.elements;
@@ -204,7 +204,7 @@ impl<'a> Reader<'a> {
                 if keep {
                     first.push(value);
                 }
-                if !self.goes_on(b']')? {
+                if !self.has_more(b']')? {
                     break;
                 }
             }
@@ -214,9 +214,9 @@ impl<'a> Reader<'a> {
     }
 
     /// Whether another element follows before the end.
-    fn goes_on(&mut self, end: u8) -> Option<bool> {
+    fn has_more(&mut self, end: u8) -> Option<bool> {
         let found = self.next()?;
-        self.place += 1;
+        self.offset += 1;
         match found {
             b',' => Some(true),
             found if found == end => Some(false),
@@ -225,10 +225,10 @@ impl<'a> Reader<'a> {
     }
 
     /// Records a text under one of the names of interest.
-    pub(crate) fn note(&mut self, name: &str, value: &Json) {
+    pub(crate) fn record(&mut self, name: &str, value: &Json) {
         let Json::Text { start, .. } = value else { return };
         let depth = self.depth;
-        let noted = self.seen.named.iter_mut().find(|(known, _)| *known == name);
+        let noted = self.watched.named.iter_mut().find(|(known, _)| *known == name);
         if let Some((_, noted)) = noted
             && !start.is_empty()
             && noted.as_ref().is_none_or(|(known, _)| depth < *known)
@@ -239,29 +239,29 @@ impl<'a> Reader<'a> {
 
     /// Returns the text of a string literal with its quotation marks, and whether it contains escapes.
     fn quoted(&mut self) -> Option<(&'a str, bool)> {
-        let begin = self.place;
+        let begin = self.offset;
         let bytes = self.text.as_bytes();
-        let mut place = begin + 1;
+        let mut offset = begin + 1;
         let mut escaped = false;
         loop {
-            let rest = bytes.get(place..)?;
+            let rest = bytes.get(offset..)?;
             let found = rest.iter().position(|byte| matches!(byte, b'"' | b'\\'))?;
-            place += found + 1;
+            offset += found + 1;
             if rest.get(found) == Some(&b'"') {
                 break;
             }
             escaped = true;
-            place += 1;
+            offset += 1;
         }
-        self.place = place;
-        Some((self.text.get(begin..place)?, escaped))
+        self.offset = offset;
+        Some((self.text.get(begin..offset)?, escaped))
     }
 
     /// Parses a text within its limits, and counts its characters.
     fn string(&mut self, keep: bool) -> Option<(String, usize)> {
         let (quoted, escaped) = self.quoted()?;
         let plain = quoted.get(1..quoted.len().checked_sub(1)?)?;
-        self.seen.exception |= plain.starts_with("exception.");
+        self.watched.exception |= plain.starts_with("exception.");
         // An unpaired surrogate has no meaning and stays as written.
         let read = escaped.then(|| serde_json::from_str::<String>(quoted).ok()).flatten();
         let text = read.as_deref().unwrap_or(plain);
@@ -282,27 +282,27 @@ impl<'a> Reader<'a> {
     }
 
     fn literal(&mut self, word: &str, value: Json) -> Option<Json> {
-        self.text.get(self.place..)?.starts_with(word).then(|| self.place += word.len())?;
+        self.text.get(self.offset..)?.starts_with(word).then(|| self.offset += word.len())?;
         Some(value)
     }
 
     fn number(&mut self, keep: bool) -> Option<Json> {
-        let rest = self.text.get(self.place..)?;
+        let rest = self.text.get(self.offset..)?;
         let is_part = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E');
         let length = rest.bytes().take_while(|byte| is_part(byte)).count();
         let text = rest.get(..length).filter(|text| text.bytes().any(|byte| byte.is_ascii_digit()))?;
-        self.place += length;
+        self.offset += length;
         if !keep {
             return Some(Json::Bool(false));
         }
-        Some(exact(text).map_or_else(|| Json::Digits(text.to_owned()), Json::Number))
+        Some(exact_number(text).map_or_else(|| Json::Digits(text.to_owned()), Json::Number))
     }
 
     /// Skips to the end of a list or an object.
     fn skip_nested(&mut self) -> Option<()> {
         let mut open = 0_usize;
         loop {
-            match self.text.as_bytes().get(self.place)? {
+            match self.text.as_bytes().get(self.offset)? {
                 b'"' => {
                     self.quoted()?;
                     continue;
@@ -311,7 +311,7 @@ impl<'a> Reader<'a> {
                 b'}' | b']' => open = open.checked_sub(1)?,
                 _ => {}
             }
-            self.place += 1;
+            self.offset += 1;
             if open == 0 {
                 return Some(());
             }
@@ -321,17 +321,21 @@ impl<'a> Reader<'a> {
 
 /// Returns the number if conversion to a double preserves it: an integer up to 2^53, or a number whose shortest
 /// representation as a double has the same digits.
-fn exact(text: &str) -> Option<Number> {
-    const MOST: u64 = 1 << 53;
+fn exact_number(text: &str) -> Option<Number> {
+    const MAX_EXACT: u64 = 1 << 53;
     if text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-') {
-        return text.parse::<i64>().ok().filter(|value| value.unsigned_abs() <= MOST).map(Number::from);
+        return text.parse::<i64>().ok().filter(|value| value.unsigned_abs() <= MAX_EXACT).map(Number::from);
     }
     let value: f64 = text.parse().ok().filter(|value: &f64| value.is_finite())?;
-    if decimal(text)? == decimal(&format!("{value:e}"))? { Number::from_f64(value) } else { None }
+    if normalized_decimal(text)? == normalized_decimal(&format!("{value:e}"))? {
+        Number::from_f64(value)
+    } else {
+        None
+    }
 }
 
 /// Returns the sign (true if negative), the digits without leading and trailing zeros, and the power of ten.
-fn decimal(text: &str) -> Option<(bool, String, i64)> {
+fn normalized_decimal(text: &str) -> Option<(bool, String, i64)> {
     let (negative, text) = text.strip_prefix('-').map_or((false, text), |text| (true, text));
     let (mantissa, power) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));

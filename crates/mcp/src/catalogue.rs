@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use rmcp::model::{Tool as Listed, ToolAnnotations};
+use rmcp::model::{Tool as ToolDefinition, ToolAnnotations};
 use schemars::JsonSchema;
 use tracewarden_service::Tool;
 
@@ -12,63 +12,63 @@ use crate::tools::{
     query_traces, trace_stats,
 };
 
-static LISTED: LazyLock<Vec<(Tool, Listed)>> =
-    LazyLock::new(|| Tool::ALL.into_iter().map(|tool| (tool, made(tool))).collect());
+static TOOL_DEFINITIONS: LazyLock<Vec<(Tool, ToolDefinition)>> =
+    LazyLock::new(|| Tool::ALL.into_iter().map(|tool| (tool, build_definition(tool))).collect());
 
 /// Returns a tool as it appears in the list of tools.
-pub(crate) fn listed(tool: Tool) -> Listed {
-    let found = LISTED.iter().find(|(known, _)| *known == tool);
-    found.map_or_else(|| made(tool), |(_, listed)| listed.clone())
+pub(crate) fn tool_definition(tool: Tool) -> ToolDefinition {
+    let found = TOOL_DEFINITIONS.iter().find(|(known, _)| *known == tool);
+    found.map_or_else(|| build_definition(tool), |(_, tool_definition)| tool_definition.clone())
 }
 
-fn made(tool: Tool) -> Listed {
+fn build_definition(tool: Tool) -> ToolDefinition {
     use Tool::{
         CompareTraces, CriticalPath, ExplainAccess, FieldValues, FilterSchema, GetSpans, GetTrace,
         QueryTraces, TraceStats,
     };
     match tool {
-        FilterSchema => of::<filter_schema::Arguments, filter_schema::Answer>(
+        FilterSchema => definition::<filter_schema::Arguments, filter_schema::Answer>(
             tool,
             "Fields of filters",
             "Fields that conditions and group_by can name, with the operators of each type and an example.",
         ),
-        FieldValues => of::<field_values::Arguments, field_values::Answer>(
+        FieldValues => definition::<field_values::Arguments, field_values::Answer>(
             tool,
             "Values of a field",
             "Most frequent values of a field in the newest traces that you may read, for use in conditions.",
         ),
-        TraceStats => of::<trace_stats::Arguments, trace_stats::Answer>(
+        TraceStats => definition::<trace_stats::Arguments, trace_stats::Answer>(
             tool,
             "Statistics of traces",
             "Counts, error rates and duration percentiles over all matching traces, by up to two fields. Start here to find where \
              errors or slowness are.",
         ),
-        QueryTraces => of::<query_traces::Arguments, query_traces::Answer>(
+        QueryTraces => definition::<query_traces::Arguments, query_traces::Answer>(
             tool,
             "Search traces",
             "Traces that match all conditions, newest first, a summary each, with the ids of matched spans.",
         ),
-        GetTrace => of::<get_trace::Arguments, get_trace::Answer>(
+        GetTrace => definition::<get_trace::Arguments, get_trace::Answer>(
             tool,
             "Read a trace",
             "One trace: outline (folded tree), errors (where they came from), slowest (what took time) or full (all values, paged).",
         ),
-        GetSpans => of::<get_spans::Arguments, get_spans::Answer>(
+        GetSpans => definition::<get_spans::Arguments, get_spans::Answer>(
             tool,
             "Spans in full",
             "Up to 20 spans of a trace with all attributes and events; long values cut.",
         ),
-        CriticalPath => of::<critical_path::Arguments, critical_path::Answer>(
+        CriticalPath => definition::<critical_path::Arguments, critical_path::Answer>(
             tool,
             "Critical path",
             "Which spans decided how long a trace took, longest first.",
         ),
-        CompareTraces => of::<compare_traces::Arguments, compare_traces::Answer>(
+        CompareTraces => definition::<compare_traces::Arguments, compare_traces::Answer>(
             tool,
             "Compare two traces",
             "What differs between two traces, by kind of work: numbers, errors, time.",
         ),
-        ExplainAccess => of::<explain_access::Arguments, explain_access::Answer>(
+        ExplainAccess => definition::<explain_access::Arguments, explain_access::Answer>(
             tool,
             "Your access",
             "The access that your roles grant, in words; with trace_id, why you can read that trace.",
@@ -76,22 +76,22 @@ fn made(tool: Tool) -> Listed {
     }
 }
 
-fn of<Arguments: JsonSchema + 'static, Answer: JsonSchema + 'static>(
+fn definition<Arguments: JsonSchema + 'static, Answer: JsonSchema + 'static>(
     tool: Tool,
     title: &str,
     description: &'static str,
-) -> Listed {
+) -> ToolDefinition {
     let annotations = ToolAnnotations::with_title(title)
         .read_only(true)
         .destructive(false)
         .idempotent(true)
         .open_world(false);
-    let mut listed = Listed::default();
-    listed.name = tool.name().into();
-    listed.description = Some(description.into());
-    listed.input_schema = Arc::new(schemas::of_arguments::<Arguments>());
-    listed.output_schema = Some(Arc::new(schemas::of_answer::<Answer>()));
-    listed.with_title(title).with_annotations(annotations)
+    let mut tool_definition = ToolDefinition::default();
+    tool_definition.name = tool.name().into();
+    tool_definition.description = Some(description.into());
+    tool_definition.input_schema = Arc::new(schemas::arguments_schema::<Arguments>());
+    tool_definition.output_schema = Some(Arc::new(schemas::answer_schema::<Answer>()));
+    tool_definition.with_title(title).with_annotations(annotations)
 }
 
 #[cfg(test)]
@@ -102,14 +102,21 @@ mod tests {
     fn every_tool_is_listed_as_read_only_with_both_schemas() {
         let mut taken = 0;
         for tool in Tool::ALL {
-            let listed = listed(tool);
-            assert_eq!(listed.name, tool.name());
-            assert_eq!(listed.annotations.as_ref().and_then(|hints| hints.read_only_hint), Some(true));
-            assert_eq!(listed.input_schema["type"], "object");
-            assert_eq!(listed.input_schema["additionalProperties"], false, "{}", listed.name);
-            assert_eq!(listed.output_schema.as_ref().unwrap()["type"], "object");
+            let tool_definition = tool_definition(tool);
+            assert_eq!(tool_definition.name, tool.name());
+            assert_eq!(
+                tool_definition.annotations.as_ref().and_then(|hints| hints.read_only_hint),
+                Some(true)
+            );
+            assert_eq!(tool_definition.input_schema["type"], "object");
+            assert_eq!(
+                tool_definition.input_schema["additionalProperties"], false,
+                "{}",
+                tool_definition.name
+            );
+            assert_eq!(tool_definition.output_schema.as_ref().unwrap()["type"], "object");
             // The part of the list that a model sees.
-            let shown = serde_json::json!({"name": listed.name, "description": listed.description, "parameters": listed.input_schema});
+            let shown = serde_json::json!({"name": tool_definition.name, "description": tool_definition.description, "parameters": tool_definition.input_schema});
             taken += tiktoken_rs::o200k_base_singleton().encode_ordinary(&shown.to_string()).len();
         }
         println!("the list of tools takes {taken} tokens");

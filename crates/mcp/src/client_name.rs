@@ -30,7 +30,7 @@ pub(crate) struct SessionIdSlot(Arc<OnceLock<String>>);
 
 impl SessionIdSlot {
     /// Stores the name of the client.
-    pub(crate) fn say(&self, client: &Implementation) {
+    pub(crate) fn set(&self, client: &Implementation) {
         // Set once per request.
         let _ = self.0.set(full_name(client));
     }
@@ -43,16 +43,16 @@ pub(crate) fn full_name(client: &Implementation) -> String {
 }
 
 /// Reads the name from the session id, and adds a session id to the response if `initialize` stored a name.
-pub(crate) async fn carry(mut request: Request, next: Next) -> Response {
+pub(crate) async fn carry_client_name(mut request: Request, next: Next) -> Response {
     if let Some(id) = request.headers_mut().remove(SESSION_ID)
-        && let Some(name) = named(&id)
+        && let Some(name) = client_name_from_id(&id)
     {
         request.extensions_mut().insert(ClientName(name));
     }
-    let introduced = SessionIdSlot::default();
-    request.extensions_mut().insert(introduced.clone());
+    let slot = SessionIdSlot::default();
+    request.extensions_mut().insert(slot.clone());
     let mut response = next.run(request).await;
-    if let Some(name) = introduced.0.get()
+    if let Some(name) = slot.0.get()
         && let Ok(id) = HeaderValue::from_str(&format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(name)))
     {
         response.headers_mut().insert(SESSION_ID, id);
@@ -60,7 +60,7 @@ pub(crate) async fn carry(mut request: Request, next: Next) -> Response {
     response
 }
 
-pub(crate) fn named(id: &HeaderValue) -> Option<String> {
+pub(crate) fn client_name_from_id(id: &HeaderValue) -> Option<String> {
     let name = URL_SAFE_NO_PAD.decode(id.to_str().ok()?.strip_prefix(PREFIX)?).ok()?;
     Some(String::from_utf8(name).ok()?.chars().take(MAX_CHARACTERS).collect())
 }
@@ -75,11 +75,11 @@ mod tests {
         let client = Implementation::new("Ada's agent ☺", "1.0");
         let name = full_name(&client);
         let sent = id(&format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(&name)));
-        assert_eq!(named(&sent).as_deref(), Some("Ada's agent ☺ 1.0"));
+        assert_eq!(client_name_from_id(&sent).as_deref(), Some("Ada's agent ☺ 1.0"));
         for other in
             ["", "client.", "client.!", "7f3a", &format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode([255, 0]))]
         {
-            assert!(named(&id(other)).is_none_or(|name| name.is_empty()), "{other}");
+            assert!(client_name_from_id(&id(other)).is_none_or(|name| name.is_empty()), "{other}");
         }
         assert_eq!(full_name(&Implementation::new("x".repeat(5_000), "1")).chars().count(), MAX_CHARACTERS);
     }

@@ -19,8 +19,8 @@ const MAX_QUOTED: usize = 60;
 ///
 /// # Errors
 /// The first argument that is unknown, missing or of another type, with the expected type.
-pub(crate) fn coerced(schema: &JsonObject, sent: Json) -> Result<JsonObject, Failure> {
-    let members = match unwrapped(sent, '{') {
+pub(crate) fn coerce(schema: &JsonObject, sent: Json) -> Result<JsonObject, Failure> {
+    let members = match unwrap_json_text(sent, '{') {
         Json::Object { first, .. } => first,
         Json::Null | Json::List { count: 0, .. } => Vec::new(),
         other => {
@@ -31,21 +31,21 @@ pub(crate) fn coerced(schema: &JsonObject, sent: Json) -> Result<JsonObject, Fai
     object(schema, members, "")
 }
 
-fn object(schema: &JsonObject, sent: Vec<(String, Json)>, place: &str) -> Result<JsonObject, Failure> {
+fn object(schema: &JsonObject, sent: Vec<(String, Json)>, path: &str) -> Result<JsonObject, Failure> {
     let none = Map::new();
     let known = schema.get("properties").and_then(Value::as_object).unwrap_or(&none);
     let required = schema.get("required").and_then(Value::as_array);
     let is_required = |name: &str| required.is_some_and(|names| names.iter().any(|known| known == name));
     let mut members = Map::new();
     for (name, value) in sent {
-        let place = within(place, &name);
+        let path = child_path(path, &name);
         let Some(schema) = known.get(&name) else {
-            return Err(Failure::argument(&place, unknown(&name, known)));
+            return Err(Failure::argument(&path, unknown_argument(&name, known)));
         };
-        if !is_required(&name) && is_left_out(schema, &value) {
+        if !is_required(&name) && is_omitted(schema, &value) {
             continue;
         }
-        members.insert(name, one(schema, value, &place)?);
+        members.insert(name, coerce_value(schema, value, &path)?);
     }
     let missing = known.iter().find(|(name, _)| is_required(name) && !members.contains_key(*name));
     match missing {
@@ -53,25 +53,26 @@ fn object(schema: &JsonObject, sent: Vec<(String, Json)>, place: &str) -> Result
         Some((name, schema)) => {
             let about = schema.get("description").and_then(Value::as_str).map(|text| format!(": {text}"));
             let detail = format!("this argument is required{}", about.unwrap_or_default());
-            Err(Failure::argument(&within(place, name), detail))
+            Err(Failure::argument(&child_path(path, name), detail))
         }
     }
 }
 
-fn within(place: &str, name: &str) -> String {
-    if place.is_empty() { name.to_owned() } else { format!("{place}.{name}") }
+fn child_path(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 
-fn unknown(name: &str, known: &Map<String, Value>) -> String {
-    let meant = nearest(name, known.keys().map(String::as_str));
-    let meant = meant.first().map_or_else(|| ".".to_owned(), |near| format!("; did you mean `{near}`?"));
+fn unknown_argument(name: &str, known: &Map<String, Value>) -> String {
+    let suggestion = nearest(name, known.keys().map(String::as_str));
+    let suggestion =
+        suggestion.first().map_or_else(|| ".".to_owned(), |near| format!("; did you mean `{near}`?"));
     let names: Vec<&str> = known.keys().map(String::as_str).collect();
-    format!("there is no such argument{meant} Known are {}", names.join(", "))
+    format!("there is no such argument{suggestion} Known are {}", names.join(", "))
 }
 
 /// Whether an optional argument is omitted. An empty text counts as omitted only if the schema gives a type, because
 /// the value of a condition may be an empty text.
-fn is_left_out(schema: &Value, sent: &Json) -> bool {
+fn is_omitted(schema: &Value, sent: &Json) -> bool {
     match sent {
         Json::Null => true,
         Json::Text { start, .. } => match schema.get("type").and_then(Value::as_str) {
@@ -83,37 +84,37 @@ fn is_left_out(schema: &Value, sent: &Json) -> bool {
     }
 }
 
-fn one(schema: &Value, sent: Json, place: &str) -> Result<Value, Failure> {
+fn coerce_value(schema: &Value, sent: Json, path: &str) -> Result<Value, Failure> {
     let wanted = schema.get("type").and_then(Value::as_str).unwrap_or_default();
     let refused = |sent: &Json| {
-        let detail = format!("{} is needed here; {} was sent", needed(schema), kind(sent));
-        Failure::argument(place, detail)
+        let detail = format!("{} is needed here; {} was sent", expected_form(schema), kind(sent));
+        Failure::argument(path, detail)
     };
     let read = match wanted {
         "integer" => match integer(&sent) {
-            Some(Whole::Fits(value)) => Some(Value::from(value)),
-            Some(Whole::TooLarge) => {
+            Some(IntegerArgument::Fits(value)) => Some(Value::from(value)),
+            Some(IntegerArgument::TooLarge) => {
                 let detail = format!(
                     "the number is too large for this argument: a whole number such as 10 is needed here; {} was sent",
                     kind(&sent)
                 );
-                return Err(Failure::argument(place, detail));
+                return Err(Failure::argument(path, detail));
             }
             None => None,
         },
         "string" => text(schema, &sent).map(Value::from),
-        "array" => return list(schema, sent, place),
+        "array" => return list(schema, sent, path),
         "object" => {
-            let sent = unwrapped(sent, '{');
+            let sent = unwrap_json_text(sent, '{');
             let Json::Object { first, .. } = sent else { return Err(refused(&sent)) };
             let schema = schema.as_object().cloned().unwrap_or_default();
-            return Ok(Value::Object(object(&schema, first, place)?));
+            return Ok(Value::Object(object(&schema, first, path)?));
         }
         // The value of a condition. The type of the field determines which types are valid.
         _ => {
             return match sent {
                 Json::Null | Json::List { .. } | Json::Object { .. } => Err(Failure::argument(
-                    place,
+                    path,
                     format!("a string, a number or a boolean is needed here; {} was sent", kind(&sent)),
                 )),
                 value => Ok(value.into_value(Value::String)),
@@ -124,33 +125,33 @@ fn one(schema: &Value, sent: Json, place: &str) -> Result<Value, Failure> {
 }
 
 /// Converts the elements of a list. A single value counts as a list of one element.
-fn list(schema: &Value, sent: Json, place: &str) -> Result<Value, Failure> {
+fn list(schema: &Value, sent: Json, path: &str) -> Result<Value, Failure> {
     let none = Value::Null;
     let items = schema.get("items").unwrap_or(&none);
     let of_objects = items.get("type").is_some_and(|name| name == "object");
-    let elements = match unwrapped(unwrapped(sent, '['), if of_objects { '{' } else { '[' }) {
+    let elements = match unwrap_json_text(unwrap_json_text(sent, '['), if of_objects { '{' } else { '[' }) {
         Json::List { first, .. } => first,
         Json::Null => {
             return Err(Failure::argument(
-                place,
-                format!("{} is needed here; null was sent", needed(schema)),
+                path,
+                format!("{} is needed here; null was sent", expected_form(schema)),
             ));
         }
         Json::Text { start, .. } if of_objects => {
             let kind = kind(&Json::Text { characters: start.chars().count(), start });
             return Err(Failure::argument(
-                place,
-                format!("{} is needed here; {kind} was sent", needed(schema)),
+                path,
+                format!("{} is needed here; {kind} was sent", expected_form(schema)),
             ));
         }
         single => vec![single],
     };
     let elements = elements.into_iter().enumerate();
-    elements.map(|(at, element)| one(items, element, &format!("{place}[{at}]"))).collect()
+    elements.map(|(at, element)| coerce_value(items, element, &format!("{path}[{at}]"))).collect()
 }
 
 /// Parses a text as JSON if it begins with `begin`; otherwise returns the value unchanged.
-fn unwrapped(sent: Json, begin: char) -> Json {
+fn unwrap_json_text(sent: Json, begin: char) -> Json {
     let Json::Text { start, .. } = &sent else { return sent };
     if !start.trim_start().starts_with(begin) {
         return sent;
@@ -159,14 +160,14 @@ fn unwrapped(sent: Json, begin: char) -> Json {
 }
 
 /// An integer.
-enum Whole {
+enum IntegerArgument {
     Fits(i64),
     /// Does not fit into 64 bits.
     TooLarge,
 }
 
 /// Parses an integer, also from text, or with a fraction of zeros or an exponent.
-fn integer(sent: &Json) -> Option<Whole> {
+fn integer(sent: &Json) -> Option<IntegerArgument> {
     let text = match sent {
         Json::Number(number) => number.to_string(),
         Json::Digits(text) => text.clone(),
@@ -175,13 +176,15 @@ fn integer(sent: &Json) -> Option<Whole> {
     };
     match Decimal::parse(&text) {
         Ok(number) => match number.floor() {
-            (whole, true) => Some(whole.to_string().parse().map_or(Whole::TooLarge, Whole::Fits)),
+            (whole, true) => {
+                Some(whole.to_string().parse().map_or(IntegerArgument::TooLarge, IntegerArgument::Fits))
+            }
             (_, false) => None,
         },
-        Err(InvalidDecimal::TooLarge) => Some(Whole::TooLarge),
+        Err(InvalidDecimal::TooLarge) => Some(IntegerArgument::TooLarge),
         Err(InvalidDecimal::TooSmall | InvalidDecimal::TooLong) => None,
         // Such as `+5` and `05`, which are not valid JSON numbers.
-        Err(InvalidDecimal::NotANumber) => text.parse().ok().map(Whole::Fits),
+        Err(InvalidDecimal::NotANumber) => text.parse().ok().map(IntegerArgument::Fits),
     }
 }
 
@@ -203,7 +206,7 @@ fn text(schema: &Value, sent: &Json) -> Option<String> {
     }
 }
 
-fn needed(schema: &Value) -> String {
+fn expected_form(schema: &Value) -> String {
     let type_of = |schema: &Value| schema.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
     let choices = schema.get("enum").and_then(Value::as_array);
     if let Some(choices) = choices {
@@ -248,11 +251,13 @@ mod tests {
     use tracewarden_service::Tool;
 
     use super::*;
-    use crate::catalogue::listed;
+    use crate::catalogue::tool_definition;
 
     fn sent(tool: Tool, arguments: &str) -> Result<Value, String> {
         let arguments = Json::read(arguments, Bounds::NONE).unwrap();
-        coerced(&listed(tool).input_schema, arguments).map(Value::Object).map_err(|failure| failure.text())
+        coerce(&tool_definition(tool).input_schema, arguments)
+            .map(Value::Object)
+            .map_err(|failure| failure.text())
     }
 
     #[test]

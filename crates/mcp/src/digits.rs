@@ -14,13 +14,13 @@ use axum::response::{IntoResponse as _, Response};
 use http::{StatusCode, header};
 use tracewarden_model::{Decimal, InvalidDecimal};
 
-/// Passes a request on with such numbers converted. Rejects bodies larger than `most` bytes.
-pub(crate) async fn keep(request: Request, next: Next, most: usize) -> Response {
+/// Passes a request on with such numbers converted. Rejects bodies larger than `max_bytes` bytes.
+pub(crate) async fn preserve_digits(request: Request, next: Next, max_bytes: usize) -> Response {
     let (mut head, body) = request.into_parts();
-    let Ok(bytes) = to_bytes(body, most).await else {
+    let Ok(bytes) = to_bytes(body, max_bytes).await else {
         return (StatusCode::PAYLOAD_TOO_LARGE, "the body cannot be read, or is too large").into_response();
     };
-    let kept = match std::str::from_utf8(&bytes).map(with_digits) {
+    let kept = match std::str::from_utf8(&bytes).map(quote_inexact_numbers) {
         Ok(Cow::Owned(kept)) => {
             head.headers.remove(header::CONTENT_LENGTH);
             Body::from(kept)
@@ -31,12 +31,12 @@ pub(crate) async fn keep(request: Request, next: Next, most: usize) -> Response 
 }
 
 /// Returns JSON text with such numbers converted to strings. Leaves invalid JSON to its parser.
-fn with_digits(json: &str) -> Cow<'_, str> {
+fn quote_inexact_numbers(json: &str) -> Cow<'_, str> {
     let mut kept = String::new();
     let (mut rest, mut copied_to) = (json, 0);
     while let Some(at) = rest.find(|character: char| matches!(character, '"' | '-' | '0'..='9')) {
         let begins = rest.get(at..).unwrap_or_default();
-        let length = if begins.starts_with('"') { string(begins) } else { number(begins) };
+        let length = if begins.starts_with('"') { string_length(begins) } else { number_length(begins) };
         let (token, after) = begins.split_at_checked(length).unwrap_or((begins, ""));
         if !token.starts_with('"') && loses_digits(token) {
             let start = json.len() - begins.len();
@@ -54,7 +54,7 @@ fn with_digits(json: &str) -> Cow<'_, str> {
 }
 
 /// Returns the length in bytes of the string literal at the beginning.
-fn string(text: &str) -> usize {
+fn string_length(text: &str) -> usize {
     let mut escaped = false;
     let end = text.bytes().skip(1).position(|byte| {
         let ends = byte == b'"' && !escaped;
@@ -65,7 +65,7 @@ fn string(text: &str) -> usize {
 }
 
 /// Returns the length in bytes of the number at the beginning.
-fn number(text: &str) -> usize {
+fn number_length(text: &str) -> usize {
     let is_part = |byte: u8| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E');
     text.bytes().position(|byte| !is_part(byte)).unwrap_or(text.len())
 }
@@ -104,7 +104,7 @@ mod tests {
                 Some(r#"["0.1000000000000000055511151231257827"]"#),
             ),
         ] {
-            assert_eq!(with_digits(sent), kept.unwrap_or(sent), "{sent}");
+            assert_eq!(quote_inexact_numbers(sent), kept.unwrap_or(sent), "{sent}");
         }
     }
 }

@@ -26,7 +26,7 @@ const MAX_CAUSES: usize = 5;
 /// Maximum length of a cause. It may quote arguments, and a response must stay small.
 const MAX_CAUSE_CHARACTERS: usize = 400;
 /// Maximum tokens of a failure; the rest of the smallest response is for the text around it.
-const MOST_TOKENS: usize = 900;
+const MAX_TEXT_TOKENS: usize = 900;
 
 impl Failure {
     /// Creates a failure for an invalid argument.
@@ -62,12 +62,12 @@ impl Failure {
     }
 
     /// Marks the failure as denied before a use case handled the call.
-    pub(crate) fn denying(self) -> Self {
+    pub(crate) fn mark_denied(self) -> Self {
         Self { unrecorded: Some(Outcome::Denied), ..self }
     }
 
     /// Adds the details of the ClickHouse error for an administrator, as in the REST API.
-    pub(crate) fn telling_administrator(mut self) -> Self {
+    pub(crate) fn with_administrator_detail(mut self) -> Self {
         if let (Some(more), Some((_, detail))) = (self.for_administrators.take(), self.causes.first_mut()) {
             *detail = format!("{detail}: {more}");
         }
@@ -80,7 +80,7 @@ impl Failure {
     }
 
     /// Sets the argument of causes that refer to none.
-    pub(crate) fn about(mut self, name: &str) -> Self {
+    pub(crate) fn for_argument(mut self, name: &str) -> Self {
         for (argument, _) in &mut self.causes {
             if argument.is_empty() {
                 *argument = name.to_owned();
@@ -99,7 +99,7 @@ impl Failure {
         let lengths = [MAX_CAUSE_CHARACTERS, MAX_CAUSE_CHARACTERS / 4, MAX_CAUSE_CHARACTERS / 16];
         let texts = lengths.map(|characters| self.within(characters));
         let [.., shortest] = &texts;
-        texts.iter().find(|text| tokens(text) <= MOST_TOKENS).unwrap_or(shortest).clone()
+        texts.iter().find(|text| tokens(text) <= MAX_TEXT_TOKENS).unwrap_or(shortest).clone()
     }
 
     fn within(&self, characters: usize) -> String {
@@ -232,13 +232,15 @@ mod tests {
         let rest = "\nTry again in some seconds.\nretry: safe";
         let text = failed(cause).text();
         assert_eq!(text, format!("error trace_store_error: ClickHouse failed{rest}"));
-        let text = failed(cause).telling_administrator().text();
+        let text = failed(cause).with_administrator_detail().text();
         assert_eq!(text, format!("error trace_store_error: ClickHouse failed: {cause}{rest}"));
-        for (retry_after_seconds, said) in [(59, "Try again in 59 seconds."), (1, "Try again in a second.")] {
+        for (retry_after_seconds, expected) in
+            [(59, "Try again in 59 seconds."), (1, "Try again in a second.")]
+        {
             let error =
                 ServiceError::TraceStoreAway { inside: inside().into(), cause: None, retry_after_seconds };
-            let text = Failure::from(error).telling_administrator().text();
-            assert!(text.contains(&format!("temporarily unavailable\n{said}\n")), "{text}");
+            let text = Failure::from(error).with_administrator_detail().text();
+            assert!(text.contains(&format!("temporarily unavailable\n{expected}\n")), "{text}");
         }
     }
 
@@ -262,6 +264,6 @@ mod tests {
         assert!(text.lines().count() == 9 && text.len() < 4_000, "{} {}", text.lines().count(), text.len());
         let causes = (0..5).map(|_| (String::new(), "🦀".repeat(1_000))).collect();
         let text = Failure { causes, ..failure }.text();
-        assert!(tokens(&text) <= MOST_TOKENS, "{text}");
+        assert!(tokens(&text) <= MAX_TEXT_TOKENS, "{text}");
     }
 }

@@ -13,32 +13,32 @@ use tracewarden_model::{FieldRef, Timestamp};
 use tracewarden_service::is_invisible_or_bidi_control;
 
 use crate::answer::Meter;
-use crate::arguments::{Condition, raw, typed};
+use crate::arguments::{Condition, parse_arguments, raw_conditions};
 use crate::bounded_json::{Bounds, Json};
-use crate::client_name::named;
-use crate::coercion::coerced;
+use crate::client_name::client_name_from_id;
+use crate::coercion::coerce;
 use crate::failure::Failure;
 use crate::schemas;
 use crate::span_text::{FENCE, FENCE_END, fenced, one_line, visible_json};
-use crate::tools::span_values::{Columns, DETAILS, SpanValues, lines};
+use crate::tools::span_values::{Columns, SpanValues, VALUE_LIMITS, lines};
 use crate::tools::{
     compare_traces, critical_path, explain_access, field_values, filter_schema, get_spans, get_trace,
     query_traces, trace_stats,
 };
-use crate::window::Times;
+use crate::window::WindowArguments;
 
 /// Asserts that a rejection has a message of limited length.
-fn is_told(failure: &Failure) {
+fn check_failure(failure: &Failure) {
     let text = failure.text();
     assert!(failure.code() == "invalid_request" && !text.is_empty(), "{text}");
     assert!(text.chars().count() < 4_000, "{text}");
-    for word in OF_THE_PROGRAM {
+    for word in INTERNAL_TERMS {
         assert!(!text.contains(word), "{word}: {text}");
     }
 }
 
 /// Words that are meaningful only to developers of the program.
-const OF_THE_PROGRAM: [&str; 13] = [
+const INTERNAL_TERMS: [&str; 13] = [
     "invalid type",
     "invalid value",
     "expected",
@@ -56,22 +56,22 @@ const OF_THE_PROGRAM: [&str; 13] = [
 
 /// Arguments that a schema accepts are parsed; others are rejected with a message for a model.
 fn sent<T: DeserializeOwned + JsonSchema>(arguments: &Json) -> Option<T> {
-    let schema = schemas::of_arguments::<T>();
-    let read = soon(|| coerced(&schema, arguments.clone())).inspect_err(is_told).ok()?;
-    Some(typed(&Value::Object(read)).unwrap())
+    let schema = schemas::arguments_schema::<T>();
+    let read = soon(|| coerce(&schema, arguments.clone())).inspect_err(check_failure).ok()?;
+    Some(parse_arguments(&Value::Object(read)).unwrap())
 }
 
-fn is_taken<T: DeserializeOwned + JsonSchema>(arguments: &Json) -> bool {
+fn is_accepted<T: DeserializeOwned + JsonSchema>(arguments: &Json) -> bool {
     sent::<T>(arguments).is_some()
 }
 
 fn are_conditions(arguments: &Json) -> bool {
     #[derive(serde::Deserialize, JsonSchema)]
-    struct Sent {
+    struct ConditionArguments {
         conditions: Vec<Condition>,
     }
-    let Some(Sent { conditions }) = sent::<Sent>(arguments) else { return false };
-    let read = soon(|| raw(&conditions)).inspect_err(is_told);
+    let Some(ConditionArguments { conditions }) = sent::<ConditionArguments>(arguments) else { return false };
+    let read = soon(|| raw_conditions(&conditions)).inspect_err(check_failure);
     read.is_ok_and(|read| {
         assert_eq!(read.len(), conditions.len());
         true
@@ -83,20 +83,20 @@ type Reader = (fn(&Json) -> bool, &'static str);
 
 #[rustfmt::skip]
 const TOOLS: [Reader; 10] = [
-    (is_taken::<compare_traces::Arguments>,
+    (is_accepted::<compare_traces::Arguments>,
         r#"{"first_trace_id": "4bf92f3577b34da6a3ce929d0e0e4736", "second_trace_id": "a", "max_tokens": 3000}"#),
-    (is_taken::<critical_path::Arguments>, r#"{"trace_id": "4bf92f3577b34da6a3ce929d0e0e4736", "max_tokens": 3000}"#),
-    (is_taken::<explain_access::Arguments>, r#"{"trace_id": "a", "max_tokens": 20000}"#),
-    (is_taken::<field_values::Arguments>,
+    (is_accepted::<critical_path::Arguments>, r#"{"trace_id": "4bf92f3577b34da6a3ce929d0e0e4736", "max_tokens": 3000}"#),
+    (is_accepted::<explain_access::Arguments>, r#"{"trace_id": "a", "max_tokens": 20000}"#),
+    (is_accepted::<field_values::Arguments>,
         r#"{"ref": "ServiceName", "prefix": "a", "from": "2026-11-21T07:33:26Z", "to": "2026-11-22T07:33:26Z", "last": "90m", "limit": 5, "max_tokens": 3000}"#),
-    (is_taken::<filter_schema::Arguments>, r#"{"containing": "http", "max_tokens": 3000}"#),
-    (is_taken::<get_spans::Arguments>,
+    (is_accepted::<filter_schema::Arguments>, r#"{"containing": "http", "max_tokens": 3000}"#),
+    (is_accepted::<get_spans::Arguments>,
         r#"{"trace_id": "a", "span_ids": ["a", "b"], "columns": ["SpanName"], "max_tokens": 3000}"#),
-    (is_taken::<get_trace::Arguments>,
+    (is_accepted::<get_trace::Arguments>,
         r#"{"trace_id": "a", "view": "full", "depth": 3, "root": "a", "columns": ["SpanName"], "cursor": "c", "max_tokens": 3000}"#),
-    (is_taken::<query_traces::Arguments>,
+    (is_accepted::<query_traces::Arguments>,
         r#"{"conditions": [{"ref": "SpanAttributes[\"a\"]", "op": "eq", "value": "x"}], "from": "2026-11-21T07:33:26Z", "to": "2026-11-22T07:33:26Z", "last": "7d", "limit": 5, "cursor": "c", "max_tokens": 3000}"#),
-    (is_taken::<trace_stats::Arguments>,
+    (is_accepted::<trace_stats::Arguments>,
         r#"{"conditions": [{"name": "a", "op": "exists"}], "group_by": ["ServiceName"], "measure": "error_rate", "per": "trace", "from": "2026-11-21T07:33:26Z", "to": "2026-11-22T07:33:26Z", "last": "1h", "limit": 5, "max_tokens": 3000}"#),
     (are_conditions,
         r#"{"conditions": [{"ref": "SpanAttributes[\"a]\\u0000\"]", "op": "in", "values": ["x", 1.5, true]}, {"map": "M", "name": "n", "op": "gt", "value": 18446744073709551615}]}"#),
@@ -199,15 +199,15 @@ fn words() {
         assert_eq!(soon(|| FieldRef::parse(&field.to_string())), field);
         let _ = soon(|| FieldRef::parse(&text));
         let (none, some) = (None, Some(text));
-        match soon(|| Times { from: &none, to: &none, last: &some }.bounds(now)) {
+        match soon(|| WindowArguments { from: &none, to: &none, last: &some }.bounds(now)) {
             Ok(bounds) => assert!(bounds.from < bounds.to && bounds.to >= Some(now), "{bounds:?}"),
-            Err(failure) => is_told(&failure),
+            Err(failure) => check_failure(&failure),
         }
-        if let Err(failure) = soon(|| Times { from: &some, to: &none, last: &none }.bounds(now)) {
-            is_told(&failure);
+        if let Err(failure) = soon(|| WindowArguments { from: &some, to: &none, last: &none }.bounds(now)) {
+            check_failure(&failure);
         }
         if let Ok(id) = HeaderValue::from_bytes(input)
-            && let Some(name) = soon(|| named(&id))
+            && let Some(name) = soon(|| client_name_from_id(&id))
         {
             assert!(name.chars().count() <= 100, "{name}");
         }
@@ -265,11 +265,11 @@ fn span_texts() {
         assert_eq!(exact(serde_json::from_str(&shown).unwrap()), exact(value));
         let read = soon(|| Json::read(text, Bounds::NONE)).unwrap().into_value(|_| Value::Null);
         assert_eq!(exact(read), exact(serde_json::from_str(text).unwrap()));
-        let columns = Columns::of_exporter();
+        let columns = Columns::exporter_default();
         let span = soon(|| SpanValues::read(text, &columns));
         let _ = soon(|| span.message());
-        for detail in DETAILS {
-            let shown = soon(|| span.shown(detail, &Meter::endless())).values;
+        for detail in VALUE_LIMITS {
+            let shown = soon(|| span.shown(detail, &Meter::unlimited())).values;
             lines(&shown).iter().for_each(|line| is_harmless(line));
             // A value that is already truncated fits.
             assert!(shown.values().all(|value| !value.is_null()), "{shown:?}");

@@ -12,7 +12,7 @@ use rmcp::transport::streamable_http_server::session::never::NeverSessionManager
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tracewarden_service::Service;
 
-use crate::client_name::carry;
+use crate::client_name::carry_client_name;
 use crate::digits;
 use crate::request_id;
 use crate::server::Server;
@@ -25,7 +25,7 @@ const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
 /// Configuration of the interface.
 #[derive(Debug, Clone)]
-pub struct Interface {
+pub struct InterfaceConfig {
     /// Scheme, host and port under which users reach the service, without a trailing slash.
     pub public_origin: String,
     /// Additional host names under which agents reach it, with or without a port.
@@ -37,7 +37,7 @@ pub struct Interface {
 ///
 /// DNS rebinding: a page of another site could resolve its own host name to this service's address. So only requests
 /// for the host names in `interface` are answered, and only from pages of the service's own origin.
-pub fn interface(service: Service, interface: Interface) -> Router {
+pub fn interface(service: Service, interface: InterfaceConfig) -> Router {
     let origin: Arc<str> = interface.public_origin.as_str().into();
     let host = interface.public_origin.split_once("://").map_or("", |(_, host)| host);
     let hosts = LOOPBACK.into_iter().map(str::to_owned).chain([host.to_owned()]).chain(interface.hosts);
@@ -49,20 +49,20 @@ pub fn interface(service: Service, interface: Interface) -> Router {
         .with_allowed_hosts(hosts)
         .with_allowed_origins([with_port(&interface.public_origin)]);
     let server = Server { service, origin };
-    let answering = StreamableHttpService::new(
+    let mcp_service = StreamableHttpService::new(
         move || Ok(server.clone()),
         Arc::new(NeverSessionManager::default()),
         config,
     );
     Router::new()
-        .fallback_service(answering)
-        .layer(middleware::from_fn(|request, next| digits::keep(request, next, MAX_BODY_BYTES)))
-        .layer(middleware::from_fn(carry))
-        .layer(middleware::from_fn(explained))
+        .fallback_service(mcp_service)
+        .layer(middleware::from_fn(|request, next| digits::preserve_digits(request, next, MAX_BODY_BYTES)))
+        .layer(middleware::from_fn(carry_client_name))
+        .layer(middleware::from_fn(explain_rejections))
 }
 
 /// Prepares a request for the library, and explains its rejections.
-async fn explained(request: Request, next: Next) -> Response {
+async fn explain_rejections(request: Request, next: Next) -> Response {
     let (mut head, body) = request.into_parts();
     // The library rejects clients that do not accept event streams, although it sends none here.
     head.headers.insert(header::ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
@@ -74,27 +74,29 @@ async fn explained(request: Request, next: Next) -> Response {
         return (StatusCode::PAYLOAD_TOO_LARGE, "the body is larger than 1 MiB").into_response();
     };
     if json && body.trim_ascii_start().starts_with(b"[") {
-        return (StatusCode::BAD_REQUEST, NO_BATCH).into_response();
+        return (StatusCode::BAD_REQUEST, BATCHES_UNSUPPORTED).into_response();
     }
     if json && let Some(refusal) = request_id::refusal(&body) {
         return refusal;
     }
     let response = next.run(Request::from_parts(head, Body::from(body))).await;
     match response.status() {
-        StatusCode::FORBIDDEN => (StatusCode::FORBIDDEN, NOT_OF_THIS_SERVICE).into_response(),
+        StatusCode::FORBIDDEN => (StatusCode::FORBIDDEN, WRONG_HOST_OR_ORIGIN).into_response(),
         // The library reports every body that it cannot parse as a wrong media type.
-        StatusCode::UNSUPPORTED_MEDIA_TYPE if json => (StatusCode::BAD_REQUEST, NO_MESSAGE).into_response(),
+        StatusCode::UNSUPPORTED_MEDIA_TYPE if json => {
+            (StatusCode::BAD_REQUEST, NOT_A_MESSAGE).into_response()
+        }
         _ => response,
     }
 }
 
-const NOT_OF_THIS_SERVICE: &str = "`Host` or `Origin` does not belong to this service: agents must use the \
+const WRONG_HOST_OR_ORIGIN: &str = "`Host` or `Origin` does not belong to this service: agents must use the \
                                    name and port of `public_url`, a loopback name or a name in the setting \
                                    `mcp_hosts`, and pages must use `public_url`; a proxy must forward `Host` \
                                    unchanged, with its port";
-const NO_MESSAGE: &str =
+const NOT_A_MESSAGE: &str =
     "the body is not a JSON-RPC 2.0 message: one object with `jsonrpc`, `id`, `method` and `params`";
-const NO_BATCH: &str = "the body is a list of messages: batches exist only in revision 2025-03-26, which is \
+const BATCHES_UNSUPPORTED: &str = "the body is a list of messages: batches exist only in revision 2025-03-26, which is \
                         not supported; send each message in a request of its own";
 
 /// Adds the default port of the scheme to an origin without a port.

@@ -30,4 +30,4 @@ mod tools;
 mod trace;
 mod window;
 
-pub use interface::{Interface, interface};
+pub use interface::{InterfaceConfig, interface};

@@ -8,7 +8,7 @@ pub(crate) fn milliseconds(nanos: i64) -> f64 {
 }
 
 /// Formats a duration in the largest unit that gives at least 1, with three digits.
-pub(crate) fn lasting(nanos: i64) -> String {
+pub(crate) fn duration_text(nanos: i64) -> String {
     const UNITS: [(f64, &str); 5] = [(3_600e9, "h"), (60e9, "min"), (1e9, "s"), (1e6, "ms"), (1e3, "µs")];
     if nanos == 0 {
         return "0".to_owned();
@@ -40,7 +40,7 @@ pub(crate) fn percent(share: f64) -> String {
 }
 
 /// Formats a time in milliseconds, which is precise enough to find a trace.
-pub(crate) fn at(time: Timestamp) -> String {
+pub(crate) fn time_text(time: Timestamp) -> String {
     const MILLISECOND: i64 = 1_000_000;
     let over = time.as_nanos().rem_euclid(MILLISECOND);
     time.saturating_sub(over).to_string()
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn durations_have_three_digits() {
-        let check = |nanos: i64, text: &str| assert_eq!(lasting(nanos), text);
+        let check = |nanos: i64, text: &str| assert_eq!(duration_text(nanos), text);
         check(0, "0");
         check(999, "999ns");
         check(1_500, "1.5µs");
@@ -64,7 +64,7 @@ mod tests {
         assert_eq!((milliseconds(1_234_567), milliseconds(1)), (1.235, 0.0));
         assert_eq!((share(1, 3), share(1, 0), percent(share(1, 3)).as_str()), (0.3333, 0.0, "33.3%"));
         assert_eq!(
-            at(Timestamp::parse("2026-11-22T08:00:00.123456789Z").unwrap()),
+            time_text(Timestamp::parse("2026-11-22T08:00:00.123456789Z").unwrap()),
             "2026-11-22T08:00:00.123Z"
         );
     }

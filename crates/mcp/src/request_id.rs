@@ -14,7 +14,7 @@ const INVALID_REQUEST: i32 = -32600;
 const DETAIL: &str = "`id` must be a string or a 64-bit integer, and unique for each request";
 
 /// From this value on, a double represents more than one integer.
-const EXACT: u64 = 1 << 53;
+const MAX_EXACT_INTEGER: u64 = 1 << 53;
 
 /// Returns the error response for a request whose id cannot be repeated. Leaves invalid messages to their parser.
 pub(crate) fn refusal(body: &[u8]) -> Option<Response> {
@@ -37,7 +37,7 @@ fn is_valid(id: &str) -> bool {
         return true;
     }
     let Ok((whole, true)) = Decimal::parse(id).map(|number| number.floor()) else { return false };
-    whole.to_string().parse::<i64>().is_ok_and(|whole| whole.unsigned_abs() < EXACT)
+    whole.to_string().parse::<i64>().is_ok_and(|whole| whole.unsigned_abs() < MAX_EXACT_INTEGER)
 }
 
 #[cfg(test)]

@@ -11,22 +11,22 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
 /// Returns the schema of a tool's arguments.
-pub(crate) fn of_arguments<T: JsonSchema>() -> JsonObject {
-    made::<T>(SchemaSettings::draft2020_12().for_deserialize())
+pub(crate) fn arguments_schema<T: JsonSchema>() -> JsonObject {
+    generate_schema::<T>(SchemaSettings::draft2020_12().for_deserialize())
 }
 
 /// Returns the schema of a tool's response.
-pub(crate) fn of_answer<T: JsonSchema>() -> JsonObject {
-    made::<T>(SchemaSettings::draft2020_12().for_serialize())
+pub(crate) fn answer_schema<T: JsonSchema>() -> JsonObject {
+    generate_schema::<T>(SchemaSettings::draft2020_12().for_serialize())
 }
 
-fn made<T: JsonSchema>(settings: SchemaSettings) -> JsonObject {
+fn generate_schema<T: JsonSchema>(settings: SchemaSettings) -> JsonObject {
     let settings = settings.with(|settings| {
         settings.inline_subschemas = true;
         settings.meta_schema = None;
     });
     let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
-    plain(&mut schema);
+    simplify(&mut schema);
     match schema {
         Value::Object(schema) => schema,
         _ => JsonObject::new(),
@@ -48,22 +48,22 @@ fn one_of_scalars() -> Value {
 }
 
 /// Reduces a schema and its subschemas to the common subset.
-fn plain(schema: &mut Value) {
+fn simplify(schema: &mut Value) {
     let Value::Object(members) = schema else { return };
     for name in ["$schema", "$defs", "title", "format", "default"] {
         members.remove(name);
     }
     for within in ["properties", "patternProperties"] {
         if let Some(Value::Object(properties)) = members.get_mut(within) {
-            properties.values_mut().for_each(plain);
+            properties.values_mut().for_each(simplify);
         }
     }
     for within in ["items", "additionalProperties"] {
-        members.get_mut(within).into_iter().for_each(plain);
+        members.get_mut(within).into_iter().for_each(simplify);
     }
     for choice in ["anyOf", "oneOf"] {
         let Some(Value::Array(mut choices)) = members.remove(choice) else { continue };
-        choices.iter_mut().for_each(plain);
+        choices.iter_mut().for_each(simplify);
         choices.retain(|schema| schema.get("type") != Some(&json!("null")));
         let names: Option<Vec<Vec<Value>>> = choices.iter().map(names).collect();
         let only = if choices.len() == 1 { choices.pop() } else { None };
@@ -97,12 +97,12 @@ mod tests {
     use tracewarden_service::Tool;
 
     use super::*;
-    use crate::catalogue::listed;
+    use crate::catalogue::tool_definition;
 
     /// Checks a schema and its subschemas, and counts them.
-    fn walk(schema: &Value, place: &str) -> usize {
-        let members = schema.as_object().unwrap_or_else(|| panic!("{place}: {schema}"));
-        const TAKEN: [&str; 9] = [
+    fn check_schema(schema: &Value, path: &str) -> usize {
+        let members = schema.as_object().unwrap_or_else(|| panic!("{path}: {schema}"));
+        const SUPPORTED_KEYWORDS: [&str; 9] = [
             "type",
             "description",
             "properties",
@@ -114,34 +114,35 @@ mod tests {
             "minimum",
         ];
         for name in members.keys() {
-            assert!(TAKEN.contains(&name.as_str()), "{place}: {name}");
+            assert!(SUPPORTED_KEYWORDS.contains(&name.as_str()), "{path}: {name}");
         }
         let mut count = 1;
         match (members.get("type"), members.get("anyOf")) {
             (Some(Value::String(name)), None) => {
                 const TYPES: [&str; 6] = ["string", "number", "integer", "boolean", "array", "object"];
-                assert!(TYPES.contains(&name.as_str()), "{place}: {name}");
-                assert_eq!(name == "array", members.contains_key("items"), "{place}");
-                assert!(!members.contains_key("enum") || name == "string", "{place}");
+                assert!(TYPES.contains(&name.as_str()), "{path}: {name}");
+                assert_eq!(name == "array", members.contains_key("items"), "{path}");
+                assert!(!members.contains_key("enum") || name == "string", "{path}");
             }
             (None, Some(Value::Array(choices))) => {
-                assert!(choices.len() > 1, "{place}");
-                count += choices.iter().map(|choice| walk(choice, &format!("{place}|"))).sum::<usize>();
+                assert!(choices.len() > 1, "{path}");
+                count +=
+                    choices.iter().map(|choice| check_schema(choice, &format!("{path}|"))).sum::<usize>();
             }
-            other => panic!("{place}: {other:?}"),
+            other => panic!("{path}: {other:?}"),
         }
         let properties = members.get("properties").and_then(Value::as_object);
         for (name, schema) in properties.into_iter().flatten() {
-            count += walk(schema, &format!("{place}.{name}"));
+            count += check_schema(schema, &format!("{path}.{name}"));
         }
         for name in members.get("required").and_then(Value::as_array).into_iter().flatten() {
-            assert!(properties.unwrap().contains_key(name.as_str().unwrap()), "{place}: {name}");
+            assert!(properties.unwrap().contains_key(name.as_str().unwrap()), "{path}: {name}");
         }
         if let Some(items) = members.get("items") {
-            count += walk(items, &format!("{place}[]"));
+            count += check_schema(items, &format!("{path}[]"));
         }
         if let Some(others) = members.get("additionalProperties").filter(|others| !others.is_boolean()) {
-            count += walk(others, &format!("{place}.*"));
+            count += check_schema(others, &format!("{path}.*"));
         }
         count
     }
@@ -150,10 +151,10 @@ mod tests {
     fn schemas_use_only_widely_supported_keywords() {
         let mut count = 0;
         for tool in Tool::ALL {
-            let listed = listed(tool);
-            let answer = listed.output_schema.as_deref().unwrap();
-            for (side, schema) in [("takes", &*listed.input_schema), ("gives", answer)] {
-                count += walk(&Value::Object(schema.clone()), &format!("{} {side}", tool.name()));
+            let tool_definition = tool_definition(tool);
+            let answer = tool_definition.output_schema.as_deref().unwrap();
+            for (side, schema) in [("takes", &*tool_definition.input_schema), ("gives", answer)] {
+                count += check_schema(&Value::Object(schema.clone()), &format!("{} {side}", tool.name()));
             }
         }
         assert!(count > 150, "{count}");

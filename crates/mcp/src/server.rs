@@ -10,7 +10,7 @@ use http::request::Parts;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CustomRequest, CustomResult, DiscoverResult,
     ErrorCode, ErrorData, Implementation, InitializeRequestParams, InitializeResult, ListToolsResult,
-    PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig, Tool as Listed,
+    PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig, Tool as ToolDefinition,
 };
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler};
@@ -20,11 +20,11 @@ use tracewarden_model::nearest::nearest;
 use tracewarden_service::{Outcome, Principal, Service, Tool, ToolCall};
 use tracing::Instrument as _;
 
-use crate::arguments::typed;
+use crate::arguments::parse_arguments;
 use crate::bounded_json::{Bounds, Json};
 use crate::catalogue;
 use crate::client_name::{ClientName, SessionIdSlot, full_name};
-use crate::coercion::coerced;
+use crate::coercion::coerce;
 use crate::failure::Failure;
 use crate::instructions::instructions;
 use crate::span_text::one_line;
@@ -69,7 +69,7 @@ impl Server {
     }
 
     /// Returns the configuration with instructions for one caller at one time.
-    fn introduction(&self, principal: &Principal) -> ServerConfig {
+    fn caller_config(&self, principal: &Principal) -> ServerConfig {
         let mut config = self.config();
         config.instructions = Some(instructions(self.service.now(), principal.username()));
         config
@@ -79,10 +79,12 @@ impl Server {
     async fn call(&self, principal: &Principal, tool: Tool, sent: Json) -> Result<CallToolResult, Failure> {
         let result = match principal.require_tool(Some(tool)) {
             Ok(()) => self.run(principal, tool, sent).await,
-            Err(error) => Err(Failure::from(error).denying()),
+            Err(error) => Err(Failure::from(error).mark_denied()),
         };
-        let result = result
-            .map_err(|failure| if principal.is_admin() { failure.telling_administrator() } else { failure });
+        let result =
+            result.map_err(
+                |failure| if principal.is_admin() { failure.with_administrator_detail() } else { failure },
+            );
         if let Err(failure) = &result
             && let Some(outcome) = failure.unrecorded()
         {
@@ -92,18 +94,18 @@ impl Server {
     }
 
     async fn run(&self, principal: &Principal, tool: Tool, sent: Json) -> Result<CallToolResult, Failure> {
-        let sent = &Value::Object(coerced(&catalogue::listed(tool).input_schema, sent)?);
+        let sent = &Value::Object(coerce(&catalogue::tool_definition(tool).input_schema, sent)?);
         let context = &Context { service: &self.service, principal, origin: &self.origin, tool, sent };
         let call = match tool {
-            Tool::FilterSchema => begun(filter_schema::call, context),
-            Tool::FieldValues => begun(field_values::call, context),
-            Tool::TraceStats => begun(trace_stats::call, context),
-            Tool::QueryTraces => begun(query_traces::call, context),
-            Tool::GetTrace => begun(get_trace::call, context),
-            Tool::GetSpans => begun(get_spans::call, context),
-            Tool::CriticalPath => begun(critical_path::call, context),
-            Tool::CompareTraces => begun(compare_traces::call, context),
-            Tool::ExplainAccess => begun(explain_access::call, context),
+            Tool::FilterSchema => start_call(filter_schema::call, context),
+            Tool::FieldValues => start_call(field_values::call, context),
+            Tool::TraceStats => start_call(trace_stats::call, context),
+            Tool::QueryTraces => start_call(query_traces::call, context),
+            Tool::GetTrace => start_call(get_trace::call, context),
+            Tool::GetSpans => start_call(get_spans::call, context),
+            Tool::CriticalPath => start_call(critical_path::call, context),
+            Tool::CompareTraces => start_call(compare_traces::call, context),
+            Tool::ExplainAccess => start_call(explain_access::call, context),
         };
         call?.await
     }
@@ -111,7 +113,7 @@ impl Server {
 
 /// Deserialises the arguments and starts a tool call. A function of its own: in one function, the futures of all tools
 /// would take stack space at the same time.
-fn begun<'a, Arguments, Call>(
+fn start_call<'a, Arguments, Call>(
     tool: impl FnOnce(&'a Context<'a>, Arguments) -> Call,
     context: &'a Context<'a>,
 ) -> Result<BoxFuture<'a, Result<CallToolResult, Failure>>, Failure>
@@ -119,7 +121,7 @@ where
     Arguments: DeserializeOwned,
     Call: Future<Output = Result<CallToolResult, Failure>> + Send + 'a,
 {
-    Ok(tool(context, typed(context.sent)?).boxed())
+    Ok(tool(context, parse_arguments(context.sent)?).boxed())
 }
 
 impl ServerHandler for Server {
@@ -133,19 +135,19 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<InitializeResult, ErrorData> {
         let parts = request(&context)?;
-        if let Some(introduced) = parts.extensions.get::<SessionIdSlot>() {
-            introduced.say(&sent.client_info);
+        if let Some(slot) = parts.extensions.get::<SessionIdSlot>() {
+            slot.set(&sent.client_info);
         }
         let negotiated = self.negotiate_initialize(&sent)?;
-        let mut introduction = self.introduction(caller(parts)?.as_ref());
-        introduction.protocol_version = negotiated.protocol_version;
-        Ok(introduction)
+        let mut caller_config = self.caller_config(caller(parts)?.as_ref());
+        caller_config.protocol_version = negotiated.protocol_version;
+        Ok(caller_config)
     }
 
     async fn discover(&self, context: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {
-        let introduction = self.introduction(caller(request(&context)?)?.as_ref());
+        let caller_config = self.caller_config(caller(request(&context)?)?.as_ref());
         let versions = self.supported_protocol_versions().into_owned();
-        Ok(DiscoverResult::from_server_info(versions, introduction))
+        Ok(DiscoverResult::from_server_info(versions, caller_config))
     }
 
     /// Lists the tools that the caller's API key allows.
@@ -156,7 +158,7 @@ impl ServerHandler for Server {
     ) -> Result<ListToolsResult, ErrorData> {
         let caller = caller(request(&context)?)?;
         let allowed = Tool::ALL.into_iter().filter(|tool| caller.require_tool(Some(*tool)).is_ok());
-        Ok(ListToolsResult::with_all_items(allowed.map(catalogue::listed).collect()))
+        Ok(ListToolsResult::with_all_items(allowed.map(catalogue::tool_definition).collect()))
     }
 
     /// Lists the revisions in which a client need not initialise a session, or at least not one that must be kept.
@@ -179,7 +181,7 @@ impl ServerHandler for Server {
         let tool = Tool::parse(&name);
         // Some clients send an object as JSON text, or an empty list for no arguments.
         if tool.is_some() && (arguments.is_string() || arguments.as_array().is_some_and(Vec::is_empty)) {
-            let mut result = self.called(&name, &arguments, &context).await?;
+            let mut result = self.dispatch(&name, &arguments, &context).await?;
             result.result_type = None;
             let result = serde_json::to_value(result);
             return result.map(CustomResult).map_err(|_| ErrorData::internal_error("no result", None));
@@ -190,23 +192,23 @@ impl ServerHandler for Server {
         Err(ErrorData::invalid_params(detail, None))
     }
 
-    fn get_tool(&self, name: &str) -> Option<Listed> {
-        Tool::parse(name).map(catalogue::listed)
+    fn get_tool(&self, name: &str) -> Option<ToolDefinition> {
+        Tool::parse(name).map(catalogue::tool_definition)
     }
 
     async fn call_tool(
         &self,
-        called: CallToolRequestParams,
+        params: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let arguments = Value::Object(called.arguments.unwrap_or_default());
-        self.called(&called.name, &arguments, &context).await.map(Into::into)
+        let arguments = Value::Object(params.arguments.unwrap_or_default());
+        self.dispatch(&params.name, &arguments, &context).await.map(Into::into)
     }
 }
 
 impl Server {
     /// Calls a tool and returns its result.
-    async fn called(
+    async fn dispatch(
         &self,
         name: &str,
         arguments: &Value,
@@ -223,7 +225,7 @@ impl Server {
         };
         let info = principal.request_info();
         let span = tracing::info_span!("tool", name = tool.name(), request_id = %info.request_id, user_id = principal.user_id());
-        let call = answered(self.call(&principal, tool, sent)).instrument(span);
+        let call = catch_panic(self.call(&principal, tool, sent)).instrument(span);
         tokio::select! {
             // The client disconnected: it needs no response, and dropping the call cancels its ClickHouse queries.
             () = context.ct.cancelled() => Err(ErrorData::internal_error("cancelled", None)),
@@ -235,15 +237,19 @@ impl Server {
         self.service.note_refused_tool_call(principal, None, "unknown_tool", Outcome::Failed).await;
         let known = Tool::ALL.map(Tool::name);
         let near = nearest(name, known);
-        let meant = near.first().map_or_else(|| ".".to_owned(), |near| format!("; did you mean `{near}`?"));
+        let suggestion =
+            near.first().map_or_else(|| ".".to_owned(), |near| format!("; did you mean `{near}`?"));
         let name = one_line(name, 100);
-        ErrorData::invalid_params(format!("no tool `{name}`{meant} There are {}", known.join(", ")), None)
+        ErrorData::invalid_params(
+            format!("no tool `{name}`{suggestion} There are {}", known.join(", ")),
+            None,
+        )
     }
 }
 
 /// Returns the result of a call, also after a panic. Without this the client would wait, because the task that panics
 /// is not the one that responds.
-async fn answered(call: impl Future<Output = Result<CallToolResult, Failure>>) -> CallToolResult {
+async fn catch_panic(call: impl Future<Output = Result<CallToolResult, Failure>>) -> CallToolResult {
     let ended = AssertUnwindSafe(call).catch_unwind().await;
     let result = ended.unwrap_or_else(|_| Err(Failure::internal("a tool panicked")));
     result.unwrap_or_else(|failure| failure.result())
@@ -255,7 +261,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_becomes_an_error_without_details() {
-        let result = answered(async { panic!("with a secret") }).await;
+        let result = catch_panic(async { panic!("with a secret") }).await;
         assert_eq!(result.is_error, Some(true));
         let text = serde_json::to_string(&result).unwrap();
         assert!(text.contains("error internal: something went wrong") && !text.contains("secret"), "{text}");

@@ -165,7 +165,7 @@ mod tests {
         let seed = 20_261_122;
         println!("seed {seed}");
         let mut chance = ChaCha8Rng::seed_from_u64(seed);
-        let mut of = |alphabet: &str, length: usize| -> String {
+        let mut random_text = |alphabet: &str, length: usize| -> String {
             let alphabet: Vec<char> = alphabet.chars().collect();
             (0..length).map(|_| alphabet[chance.random_range(0..alphabet.len())]).collect()
         };
@@ -194,13 +194,17 @@ mod tests {
             ("emoji", "😀🎉🚀🦀", 4.0),
             ("invisible", "\u{200b}\u{202e}\u{2066}\u{feff}", 4.0),
         ] {
-            check(name, &of(alphabet, 3_000), at_most);
+            check(name, &random_text(alphabet, 3_000), at_most);
         }
-        let words = of("abcdefghijklmnopqrstuvwxyz", 6_000);
+        let words = random_text("abcdefghijklmnopqrstuvwxyz", 6_000);
         let words: Vec<&str> = (0..1_000).map(|at| &words[at * 6..at * 6 + 3 + at % 4]).collect();
         check("short words", &words.join(" "), 2.0);
-        let spoken = (0..800)
-            .map(|_| of("bdfgklmnprst", 1) + &of("aeiou", 1) + &of("bdfgklmnprst", 1) + &of("aeiou", 1));
+        let spoken = (0..800).map(|_| {
+            random_text("bdfgklmnprst", 1)
+                + &random_text("aeiou", 1)
+                + &random_text("bdfgklmnprst", 1)
+                + &random_text("aeiou", 1)
+        });
         let spoken: Vec<String> = spoken.collect();
         check("syllables", &spoken.chunks(2).map(|two| two.concat()).collect::<Vec<_>>().join(" "), 2.0);
         for text in ["xuwazajojy", "xkwazqjojvje", "uuuu", "kazivo", "bamoqu"] {

@@ -9,7 +9,7 @@ use crate::failure::Failure;
 /// A time window in the arguments of a tool. Each tool declares these arguments itself: serde cannot reject unknown
 /// arguments if a shared struct is flattened.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Times<'a> {
+pub(crate) struct WindowArguments<'a> {
     pub(crate) from: &'a Option<String>,
     pub(crate) to: &'a Option<String>,
     pub(crate) last: &'a Option<String>,
@@ -22,7 +22,7 @@ pub(crate) struct Bounds {
     pub(crate) to: Option<Timestamp>,
 }
 
-impl Times<'_> {
+impl WindowArguments<'_> {
     /// Returns the start and end of the window.
     ///
     /// # Errors
@@ -39,7 +39,7 @@ impl Times<'_> {
         if self.from.is_some() || self.to.is_some() {
             return Err(Failure::argument("last", "give either `last`, or `from` and `to`"));
         }
-        let nanos = length(last).ok_or_else(|| {
+        let nanos = parse_duration(last).ok_or_else(|| {
             let detail = format!(
                 "`{last}` is not a duration: write a whole number and a unit of s, m, h, d or w, such as \
                  \"15m\", \"6h\" or \"7d\""
@@ -55,7 +55,7 @@ fn time(argument: &str, text: Option<&str>, now: Timestamp) -> Result<Option<Tim
     Timestamp::parse(text).map(Some).map_err(|error| {
         let detail = format!(
             "`{text}`: {error}; write it like \"{}\" (that is now), or use `last`, such as \"1h\"",
-            crate::numbers::at(now)
+            crate::numbers::time_text(now)
         );
         Failure::argument(argument, detail)
     })
@@ -69,7 +69,7 @@ fn whole_seconds(time: Timestamp) -> Timestamp {
 }
 
 /// Parses a duration to nanoseconds, at least one second.
-fn length(text: &str) -> Option<i64> {
+fn parse_duration(text: &str) -> Option<i64> {
     let text = text.trim();
     let unit = text.chars().last()?;
     let count: i64 = text.strip_suffix(unit)?.trim().parse().ok()?;
@@ -85,20 +85,20 @@ fn length(text: &str) -> Option<i64> {
 }
 
 /// Formats a window for a response.
-pub(crate) fn said(window: Window) -> Said {
-    Said { from: window.from().to_string(), to: window.to().to_string() }
+pub(crate) fn window_text(window: Window) -> WindowText {
+    WindowText { from: window.from().to_string(), to: window.to().to_string() }
 }
 
 /// The time window of the response.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
-pub(crate) struct Said {
+pub(crate) struct WindowText {
     pub(crate) from: String,
     pub(crate) to: String,
 }
 
 /// Time range around the window in which spans were read to match traces.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
-pub(crate) struct Around {
+pub(crate) struct SearchedAround {
     from: String,
     to: String,
     /// Shorter form for the text, which takes fewer tokens.
@@ -107,7 +107,10 @@ pub(crate) struct Around {
 }
 
 /// Returns the time range in which spans were read to match traces; `None` if it is unbounded.
-pub(crate) fn around(window: Window, found: Option<(Timestamp, Timestamp)>) -> Option<Around> {
+pub(crate) fn searched_around(
+    window: Window,
+    found: Option<(Timestamp, Timestamp)>,
+) -> Option<SearchedAround> {
     let (from, to) = found?;
     let before = window.from().as_nanos().checked_sub(from.as_nanos());
     let after = to.as_nanos().checked_sub(window.to().as_nanos());
@@ -116,12 +119,12 @@ pub(crate) fn around(window: Window, found: Option<(Timestamp, Timestamp)>) -> O
         Some(margin) => format!("no trace index: spans up to {margin} around that were read\n"),
         None => format!("no trace index: spans from {from} to {to} were read\n"),
     };
-    Some(Around { from: from.to_string(), to: to.to_string(), words })
+    Some(SearchedAround { from: from.to_string(), to: to.to_string(), words })
 }
 
 /// Returns the range as text; empty if it is unbounded.
-pub(crate) fn around_said(around: Option<&Around>) -> &str {
-    around.map_or("", |around| &around.words)
+pub(crate) fn searched_around_text(searched_around: Option<&SearchedAround>) -> &str {
+    searched_around.map_or("", |searched_around| &searched_around.words)
 }
 
 /// Formats a duration in the largest unit that gives a whole number; `None` if there is none.
@@ -141,7 +144,7 @@ mod tests {
 
     fn bounds(from: Option<&str>, to: Option<&str>, last: Option<&str>) -> Result<Bounds, Failure> {
         let [from, to, last] = [from, to, last].map(|text| text.map(str::to_owned));
-        Times { from: &from, to: &to, last: &last }.bounds(Timestamp::from_nanos(100 * HOUR))
+        WindowArguments { from: &from, to: &to, last: &last }.bounds(Timestamp::from_nanos(100 * HOUR))
     }
 
     #[test]
@@ -169,15 +172,17 @@ mod tests {
         let at = |nanos: i64| Timestamp::from_nanos(nanos);
         let window = Window::new(at(10 * HOUR), at(12 * HOUR)).unwrap();
         let words = |from: i64, to: i64| {
-            let around = around(window, Some((at(from), at(to))));
-            around_said(around.as_ref()).replace("no trace index: spans ", "").replace(" were read\n", "")
+            let searched_around = searched_around(window, Some((at(from), at(to))));
+            searched_around_text(searched_around.as_ref())
+                .replace("no trace index: spans ", "")
+                .replace(" were read\n", "")
         };
         assert_eq!(words(9 * HOUR, 13 * HOUR), "up to 1h around that");
         assert_eq!(words(10 * HOUR - HOUR / 40, 12 * HOUR + HOUR / 40), "up to 90s around that");
         for (from, to) in [(9 * HOUR, 14 * HOUR), (10 * HOUR - 1, 12 * HOUR + 1)] {
             assert_eq!(words(from, to), format!("from {} to {}", at(from), at(to)));
         }
-        assert_eq!(around_said(around(window, None).as_ref()), "");
+        assert_eq!(searched_around_text(searched_around(window, None).as_ref()), "");
     }
 
     #[test]

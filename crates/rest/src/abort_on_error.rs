@@ -13,7 +13,7 @@ use crate::framing::text;
 use crate::problem::{Problem, ProblemDetails};
 
 /// Time to transmit the last line before the connection is aborted, which discards all data that is still buffered.
-const LEAVING: Duration = Duration::from_millis(200);
+const TRAILER_FLUSH_TIME: Duration = Duration::from_millis(200);
 
 /// Turns an error of the document into an aborted connection. NDJSON responses first get a last line with the error, because the
 /// status can no longer report it.
@@ -45,11 +45,11 @@ fn error_trailer(
 ) -> impl Stream<Item = Result<Bytes, io::Error>> + Send + use<> {
     let inside = error.inside().unwrap_or_default();
     tracing::error!(request_id, code = error.code(), inside, "the answer was aborted");
-    let line = (representation == Representation::Lines).then(|| {
-        let error = Problem::of(error).details(request_id);
+    let line = (representation == Representation::Ndjson).then(|| {
+        let error = Problem::from_service_error(error).details(request_id);
         Ok(Bytes::from(text(&ErrorTrailer { error }) + "\n"))
     });
-    let timeout = if line.is_some() { LEAVING } else { Duration::ZERO };
+    let timeout = if line.is_some() { TRAILER_FLUSH_TIME } else { Duration::ZERO };
     let end = async move {
         tokio::time::sleep(timeout).await;
         Err(io::Error::other("the answer was aborted"))

@@ -11,7 +11,7 @@ pub enum Representation {
     /// `application/json`.
     Json,
     /// `application/x-ndjson`.
-    Lines,
+    Ndjson,
     /// `application/yaml`.
     Yaml,
 }
@@ -21,7 +21,7 @@ impl Representation {
     pub fn media_type(self) -> &'static str {
         match self {
             Self::Json => "application/json",
-            Self::Lines => "application/x-ndjson",
+            Self::Ndjson => "application/x-ndjson",
             Self::Yaml => "application/yaml",
         }
     }
@@ -72,8 +72,9 @@ fn range(text: &str) -> Option<Range> {
 /// Returns the weight of the most specific range that covers `media`, or 0 if no range does.
 fn quality(ranges: &[Range], media: &str) -> u16 {
     let family = media.split_once('/').map(|(family, _)| format!("{family}/*")).unwrap_or_default();
-    let of = |wanted: &str| ranges.iter().find(|(range, _)| range == wanted).map(|(_, quality)| *quality);
-    of(media).or_else(|| of(&family)).or_else(|| of("*/*")).unwrap_or(0)
+    let quality_of =
+        |wanted: &str| ranges.iter().find(|(range, _)| range == wanted).map(|(_, quality)| *quality);
+    quality_of(media).or_else(|| quality_of(&family)).or_else(|| quality_of("*/*")).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -88,23 +89,23 @@ mod tests {
         for value in accept {
             headers.append(header::ACCEPT, HeaderValue::from_str(value).unwrap());
         }
-        let offered = [Representation::Json, Representation::Lines];
+        let offered = [Representation::Json, Representation::Ndjson];
         assert_eq!(negotiate(&headers, &offered).ok(), expected, "{accept:?}");
     }
 
     #[test]
     fn the_most_specific_range_decides() {
-        use Representation::{Json, Lines};
+        use Representation::{Json, Ndjson};
         check(&[], Some(Json));
         check(&["*/*"], Some(Json));
         check(&["application/*"], Some(Json));
         check(&["application/json; charset=utf-8"], Some(Json));
-        check(&["application/x-ndjson"], Some(Lines));
-        check(&["Application/X-NDJSON"], Some(Lines));
-        check(&["application/json;q=0.5, application/x-ndjson"], Some(Lines));
+        check(&["application/x-ndjson"], Some(Ndjson));
+        check(&["Application/X-NDJSON"], Some(Ndjson));
+        check(&["application/json;q=0.5, application/x-ndjson"], Some(Ndjson));
         check(&["application/json;q=0.5", "application/x-ndjson;q=0.4"], Some(Json));
         check(&["text/html, application/xhtml+xml, */*;q=0.8"], Some(Json));
-        check(&["application/json;q=0, */*"], Some(Lines));
+        check(&["application/json;q=0, */*"], Some(Ndjson));
         check(&["text/html"], None);
         check(&["application/problem+json"], None);
         check(&["*/*;q=0"], None);

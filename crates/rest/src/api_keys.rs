@@ -1,6 +1,6 @@
 //! `/me/api-keys`.
 
-use axum::Json as Answer;
+use axum::Json as JsonResponse;
 use axum::extract::State;
 use http::StatusCode;
 use secrecy::ExposeSecret;
@@ -140,7 +140,7 @@ pub(crate) async fn create(
     State(app): State<App>,
     caller: Caller,
     Json(new): Json<CreateRequest>,
-) -> Result<(StatusCode, Answer<CreatedApiKey>), Problem> {
+) -> Result<(StatusCode, JsonResponse<CreatedApiKey>), Problem> {
     let new = NewApiKey {
         name: new.name,
         expires_at: new.expires_at.map(|time| time.0),
@@ -151,13 +151,16 @@ pub(crate) async fn create(
     let WireApiKey { id, name, token_hint, created_at, expires_at, policy, tools, .. } = created.key.into();
     let token = created.token.expose_secret().to_owned();
     let answer = CreatedApiKey { id, name, token, token_hint, created_at, expires_at, policy, tools };
-    Ok((StatusCode::CREATED, Answer(answer)))
+    Ok((StatusCode::CREATED, JsonResponse(answer)))
 }
 
 /// Lists the caller's keys.
 #[utoipa::path(get, path = "/me/api-keys", tag = "self", responses((status = 200, description = "Keys", body = ApiKeyList)))]
-pub(crate) async fn list(State(app): State<App>, caller: Caller) -> Result<Answer<ApiKeyList>, Problem> {
-    Ok(Answer(app.service.my_api_keys(&caller).await?.into()))
+pub(crate) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+) -> Result<JsonResponse<ApiKeyList>, Problem> {
+    Ok(JsonResponse(app.service.my_api_keys(&caller).await?.into()))
 }
 
 /// Revokes one of the caller's keys.

@@ -1,6 +1,6 @@
 //! `/audit`.
 
-use axum::Json as Answer;
+use axum::Json as JsonResponse;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use tracewarden_service::{AuditDetail, AuditEntry, AuditQuery, Outcome};
@@ -161,7 +161,7 @@ pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,
     Query(request): Query<ListRequest>,
-) -> Result<Answer<AuditList>, Problem> {
+) -> Result<JsonResponse<AuditList>, Problem> {
     let query = AuditQuery {
         from: request.from.map(|time| time.0),
         to: request.to.map(|time| time.0),
@@ -173,5 +173,5 @@ pub(crate) async fn list(
     };
     let page = app.service.audit(&caller.require_admin()?, query).await?;
     let records = page.records.into_iter().map(AuditRecord::from).collect();
-    Ok(Answer(AuditList { records, next_cursor: page.next_cursor }))
+    Ok(JsonResponse(AuditList { records, next_cursor: page.next_cursor }))
 }

@@ -13,9 +13,9 @@ use serde_path_to_error::Segment;
 use tokio::sync::Semaphore;
 
 use crate::code::Code;
+use crate::document::{Document, Fault, SourcePosition};
 use crate::problem::Problem;
-use crate::strict_objects::Strict;
-use crate::text::{Document, Fault, SourcePosition};
+use crate::strict_objects::StrictDeserializer;
 
 /// Maximum size of a body in bytes. Larger bodies are rejected.
 pub const MAX_BODY_BYTES: usize = 1024 * 1024;
@@ -35,9 +35,9 @@ const BODY_DEADLINE: Duration = Duration::from_secs(30);
 
 /// Number of model files that this process reads or writes at the same time. Each can occupy a processor for seconds and use
 /// hundreds of megabytes.
-const DOCUMENTS_AT_ONCE: usize = 2;
+const MAX_CONCURRENT_DOCUMENTS: usize = 2;
 
-static DOCUMENT_PERMITS: Semaphore = Semaphore::const_new(DOCUMENTS_AT_ONCE);
+static DOCUMENT_PERMITS: Semaphore = Semaphore::const_new(MAX_CONCURRENT_DOCUMENTS);
 
 /// Size in bytes up to which a JSON body is parsed on the worker thread, in well under a millisecond. A larger one is parsed on a
 /// blocking thread.
@@ -70,7 +70,7 @@ impl BodyLimit {
 
 /// Notation of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Notation {
+enum BodyFormat {
     Json,
     Yaml,
 }
@@ -82,9 +82,9 @@ impl<T: DeserializeOwned + Send + 'static, S: Send + Sync> FromRequest<S> for Js
     type Rejection = Problem;
 
     async fn from_request(request: Request, _state: &S) -> Result<Self, Problem> {
-        let takes = request.extensions().get::<BodyLimit>().copied().unwrap_or(BodyLimit::AnonymousJson);
-        notation(request.headers(), takes)?;
-        let bytes = read_in_time(request.into_body(), takes.limit()).await?;
+        let body_limit = request.extensions().get::<BodyLimit>().copied().unwrap_or(BodyLimit::AnonymousJson);
+        body_format(request.headers(), body_limit)?;
+        let bytes = read_with_deadline(request.into_body(), body_limit.limit()).await?;
         if bytes.len() <= MAX_INLINE_BYTES {
             return parse(&bytes).map(Json);
         }
@@ -95,22 +95,22 @@ impl<T: DeserializeOwned + Send + 'static, S: Send + Sync> FromRequest<S> for Js
 /// The text of a model file, which is JSON or YAML.
 pub(crate) struct ModelDocument {
     text: String,
-    notation: Notation,
+    body_format: BodyFormat,
 }
 
 impl<S: Send + Sync> FromRequest<S> for ModelDocument {
     type Rejection = Problem;
 
     async fn from_request(request: Request, _state: &S) -> Result<Self, Problem> {
-        let notation = notation(request.headers(), BodyLimit::ModelFile)?;
-        let bytes = read_in_time(request.into_body(), MAX_DOCUMENT_BYTES).await?;
+        let body_format = body_format(request.headers(), BodyLimit::ModelFile)?;
+        let bytes = read_with_deadline(request.into_body(), MAX_DOCUMENT_BYTES).await?;
         let text = String::from_utf8(bytes).map_err(|_| Problem::invalid("", "the body is not UTF-8"))?;
-        Ok(Self { text, notation })
+        Ok(Self { text, body_format })
     }
 }
 
 impl ModelDocument {
-    /// Parses the text and passes the document to `make`, under one of the [`DOCUMENTS_AT_ONCE`] permits.
+    /// Parses the text and passes the document to `make`, under one of the [`MAX_CONCURRENT_DOCUMENTS`] permits.
     ///
     /// # Errors
     /// If the text cannot be parsed, and every error of `make`.
@@ -119,9 +119,9 @@ impl ModelDocument {
         make: impl FnOnce(&Document) -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
         with_document_permit(move || {
-            let read = match self.notation {
-                Notation::Json => Document::read_json(&self.text),
-                Notation::Yaml => Document::read_yaml(&self.text),
+            let read = match self.body_format {
+                BodyFormat::Json => Document::read_json(&self.text),
+                BodyFormat::Yaml => Document::read_yaml(&self.text),
             };
             make(&read.map_err(|fault| unreadable(&fault))?)
         })
@@ -129,7 +129,7 @@ impl ModelDocument {
     }
 }
 
-/// Runs work on a model file on a blocking thread, under one of the [`DOCUMENTS_AT_ONCE`] permits. There are no more worker
+/// Runs work on a model file on a blocking thread, under one of the [`MAX_CONCURRENT_DOCUMENTS`] permits. There are no more worker
 /// threads than processors, and a few such files on them would delay all other requests.
 ///
 /// # Errors
@@ -150,10 +150,10 @@ async fn blocking<T: Send + 'static>(
 ) -> Result<T, Problem> {
     let internal = || Problem::new(Code::Internal, "internal error");
     // The semaphore is never closed.
-    let turn = permits.acquire().await.map_err(|_| internal())?;
+    let permit = permits.acquire().await.map_err(|_| internal())?;
     let work = move || {
         // The permit is released when the work ends. A client that disconnects does not stop the work.
-        let _turn = turn;
+        let _permit = permit;
         work()
     };
     tokio::task::spawn_blocking(work).await.map_err(|error| {
@@ -165,7 +165,7 @@ async fn blocking<T: Send + 'static>(
 
 /// Returns the problem for a fault in a document, with line and column, because model files are also written by hand.
 pub(crate) fn unreadable(fault: &Fault) -> Problem {
-    let SourcePosition { line, column } = fault.place;
+    let SourcePosition { line, column } = fault.position;
     Problem::invalid(fault.pointer.as_str(), format!("line {line}, column {column}: {}", fault.message))
 }
 
@@ -173,7 +173,7 @@ pub(crate) fn unreadable(fault: &Fault) -> Problem {
 ///
 /// # Errors
 /// `payload_too_large`, `request_timeout`, or `invalid_request` for a body that ends prematurely.
-pub(crate) async fn read_in_time(body: Body, limit: usize) -> Result<Vec<u8>, Problem> {
+pub(crate) async fn read_with_deadline(body: Body, limit: usize) -> Result<Vec<u8>, Problem> {
     tokio::time::timeout(BODY_DEADLINE, read(body, limit))
         .await
         .unwrap_or_else(|_| Err(Problem::new(Code::RequestTimeout, "the body did not arrive in time")))
@@ -182,20 +182,20 @@ pub(crate) async fn read_in_time(body: Body, limit: usize) -> Result<Vec<u8>, Pr
 /// Reads the whole body within the size limit.
 async fn read(mut body: Body, limit: usize) -> Result<Vec<u8>, Problem> {
     let mut bytes = Vec::new();
-    let mut passed = 0;
+    let mut received = 0;
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|_| Problem::new(Code::InvalidRequest, "the body ended early"))?;
         let Ok(data) = frame.into_data() else { continue };
-        passed += data.len();
-        if passed <= limit {
+        received += data.len();
+        if received <= limit {
             bytes.extend_from_slice(&data);
-        } else if passed > MAX_DISCARDED_BYTES {
+        } else if received > MAX_DISCARDED_BYTES {
             break;
         } else {
             bytes = Vec::new();
         }
     }
-    if passed <= limit {
+    if received <= limit {
         return Ok(bytes);
     }
     Err(Problem::new(Code::PayloadTooLarge, format!("bodies are limited to {limit} bytes here")))
@@ -203,22 +203,22 @@ async fn read(mut body: Body, limit: usize) -> Result<Vec<u8>, Problem> {
 
 /// Rejects a state-changing request whose body has a media type that the route does not accept, also when the route reads no
 /// body: a form submitted by another site must not succeed because the route needs no input.
-pub(crate) fn refuse_other_notations(
+pub(crate) fn check_content_type(
     method: &Method,
     headers: &HeaderMap,
     body: &Body,
-    takes: BodyLimit,
+    body_limit: BodyLimit,
 ) -> Result<(), Problem> {
     let sends_nothing = body.is_end_stream() && !headers.contains_key(header::CONTENT_TYPE);
-    if method.is_safe() || sends_nothing { Ok(()) } else { notation(headers, takes).map(drop) }
+    if method.is_safe() || sends_nothing { Ok(()) } else { body_format(headers, body_limit).map(drop) }
 }
 
 /// Returns the notation that `Content-Type` declares, if the route accepts it. Another site can send a form, or text that happens
 /// to be JSON, without a CORS preflight. So the body must be declared as JSON, or as YAML, for which browsers send a preflight
 /// too.
-fn notation(headers: &HeaderMap, takes: BodyLimit) -> Result<Notation, Problem> {
+fn body_format(headers: &HeaderMap, body_limit: BodyLimit) -> Result<BodyFormat, Problem> {
     let unsupported = || {
-        let detail = match takes {
+        let detail = match body_limit {
             BodyLimit::AnonymousJson | BodyLimit::Json => "send the body as `Content-Type: application/json`",
             BodyLimit::ModelFile => "send the body as `Content-Type: application/yaml` or `application/json`",
         };
@@ -229,17 +229,17 @@ fn notation(headers: &HeaderMap, takes: BodyLimit) -> Result<Notation, Problem> 
     let (essence, parameters) = text.split_once(';').unwrap_or((text, ""));
     let charset = parameters.trim().to_ascii_lowercase().replace('"', "");
     let is = |media_type: &str| essence.trim().eq_ignore_ascii_case(media_type);
-    let notation = match takes {
-        _ if is("application/json") => Notation::Json,
-        BodyLimit::ModelFile if is("application/yaml") => Notation::Yaml,
+    let body_format = match body_limit {
+        _ if is("application/json") => BodyFormat::Json,
+        BodyLimit::ModelFile if is("application/yaml") => BodyFormat::Yaml,
         _ => return Err(unsupported()),
     };
     if !["", "charset=utf-8"].contains(&&*charset) {
         return Err(unsupported());
     }
     match headers.get(header::CONTENT_ENCODING) {
-        None => Ok(notation),
-        Some(encoding) if encoding == "identity" => Ok(notation),
+        None => Ok(body_format),
+        Some(encoding) if encoding == "identity" => Ok(body_format),
         Some(_) => Err(Problem::new(Code::UnsupportedMediaType, "send the body without `Content-Encoding`")),
     }
 }
@@ -248,7 +248,7 @@ fn notation(headers: &HeaderMap, takes: BodyLimit) -> Result<Notation, Problem> 
 /// without recursion: such a value may have any depth, and code that uses it must not recurse into it.
 pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-    let value = serde_path_to_error::deserialize(Strict(&mut deserializer)).map_err(|error| {
+    let value = serde_path_to_error::deserialize(StrictDeserializer(&mut deserializer)).map_err(|error| {
         let pointer = pointer(error.path());
         let inner = error.into_inner();
         let detail = if inner.is_data() {
@@ -358,11 +358,11 @@ mod tests {
     fn an_enum_variant_is_a_string() {
         #[derive(Debug, Deserialize, PartialEq)]
         #[serde(rename_all = "snake_case")]
-        enum Word {
+        enum TestEnum {
             OneOf,
         }
-        assert_eq!(parse::<Vec<Word>>(br#"["one_of"]"#).unwrap(), [Word::OneOf]);
-        let refused = |text: &str| format!("{:?}", parse::<Vec<Word>>(text.as_bytes()).unwrap_err());
+        assert_eq!(parse::<Vec<TestEnum>>(br#"["one_of"]"#).unwrap(), [TestEnum::OneOf]);
+        let refused = |text: &str| format!("{:?}", parse::<Vec<TestEnum>>(text.as_bytes()).unwrap_err());
         assert!(refused(r#"[{"one_of": null}]"#).contains("invalid type: map, expected a string"));
         assert!(refused("[1]").contains("invalid type: integer `1`, expected a string"));
         assert!(refused(r#"["none"]"#).contains("unknown variant `none`, expected `one_of`"));
@@ -380,18 +380,18 @@ mod tests {
             (end, work)
         };
         let (begun, beginnings) = mpsc::channel();
-        let mut works: Vec<_> = (0..=DOCUMENTS_AT_ONCE).map(|_| begin(begun.clone())).collect();
+        let mut works: Vec<_> = (0..=MAX_CONCURRENT_DOCUMENTS).map(|_| begin(begun.clone())).collect();
         // Work that may begin has 30 seconds for it; a further 200 ms show that no more begins.
         let begun_so_far = async |expected: usize| {
-            let (asked, mut seen) = (Instant::now(), 0);
-            while seen < expected && asked.elapsed() < Duration::from_secs(30) {
+            let (waiting_since, mut started) = (Instant::now(), 0);
+            while started < expected && waiting_since.elapsed() < Duration::from_secs(30) {
                 tokio::time::sleep(Duration::from_millis(5)).await;
-                seen += beginnings.try_iter().count();
+                started += beginnings.try_iter().count();
             }
             tokio::time::sleep(Duration::from_millis(200)).await;
-            seen + beginnings.try_iter().count()
+            started + beginnings.try_iter().count()
         };
-        assert_eq!(begun_so_far(DOCUMENTS_AT_ONCE).await, DOCUMENTS_AT_ONCE);
+        assert_eq!(begun_so_far(MAX_CONCURRENT_DOCUMENTS).await, MAX_CONCURRENT_DOCUMENTS);
         // The client disconnects. The work continues and keeps its permit.
         let (left, work) = works.remove(0);
         work.abort();
@@ -410,8 +410,8 @@ mod tests {
     async fn a_large_body_is_parsed_on_another_thread() {
         static WORKER: std::sync::OnceLock<std::thread::ThreadId> = std::sync::OnceLock::new();
         #[derive(Debug)]
-        struct Elsewhere(bool);
-        impl<'de> Deserialize<'de> for Elsewhere {
+        struct ParsedOnOtherThread(bool);
+        impl<'de> Deserialize<'de> for ParsedOnOtherThread {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 String::deserialize(deserializer)?;
                 Ok(Self(Some(&std::thread::current().id()) != WORKER.get()))
@@ -424,8 +424,8 @@ mod tests {
             let mut request = Request::new(Body::from(format!("{:?}", "x".repeat(length))));
             request.headers_mut().insert(header::CONTENT_TYPE, "application/json".parse().unwrap());
             request.extensions_mut().insert(BodyLimit::ModelFile);
-            let Json(Elsewhere(elsewhere)) = Json::from_request(request, &()).await.unwrap();
-            assert_eq!(elsewhere, expected, "{length}");
+            let Json(ParsedOnOtherThread(on_other_thread)) = Json::from_request(request, &()).await.unwrap();
+            assert_eq!(on_other_thread, expected, "{length}");
         }
     }
 

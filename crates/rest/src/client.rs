@@ -17,17 +17,17 @@ const MAX_USER_AGENT_CHARS: usize = 256;
 pub struct TrustedProxies {
     networks: Vec<IpNet>,
     /// Whether the warning about `X-Forwarded-For` from an untrusted address was logged.
-    stranger_named: AtomicBool,
+    untrusted_header_logged: AtomicBool,
 }
 
 impl From<Vec<IpNet>> for TrustedProxies {
     fn from(networks: Vec<IpNet>) -> Self {
-        Self { networks, stranger_named: AtomicBool::new(false) }
+        Self { networks, untrusted_header_logged: AtomicBool::new(false) }
     }
 }
 
 impl TrustedProxies {
-    fn hold(&self, address: IpAddr) -> bool {
+    fn contains(&self, address: IpAddr) -> bool {
         self.networks.iter().any(|network| network.contains(&address))
     }
 
@@ -35,9 +35,11 @@ impl TrustedProxies {
     /// that is not one. The client controls all addresses to the left of it.
     pub(crate) fn client(&self, extensions: &Extensions, headers: &HeaderMap) -> Option<IpAddr> {
         let peer = extensions.get::<ConnectInfo<SocketAddr>>().map(|peer| peer.0.ip().to_canonical())?;
-        if !self.hold(peer) {
+        if !self.contains(peer) {
             // Logged once only, because any client can send the header.
-            if headers.contains_key(X_FORWARDED_FOR) && !self.stranger_named.swap(true, Ordering::Relaxed) {
+            if headers.contains_key(X_FORWARDED_FOR)
+                && !self.untrusted_header_logged.swap(true, Ordering::Relaxed)
+            {
                 tracing::warn!(
                     %peer,
                     "ignored `X-Forwarded-For` from an address that is not in `trusted_proxies`; if it is \
@@ -58,7 +60,7 @@ impl TrustedProxies {
                 Some(address) => client = address,
                 None => break,
             }
-            if !self.hold(client) {
+            if !self.contains(client) {
                 break;
             }
         }

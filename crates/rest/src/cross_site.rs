@@ -17,7 +17,7 @@ use crate::problem::Problem;
 /// # Errors
 /// `cross_site`.
 pub(crate) fn check(method: &Method, path: &str, headers: &HeaderMap, origin: &str) -> Result<(), Problem> {
-    if method.is_safe() || (carries_key(headers) && path != "/login") {
+    if method.is_safe() || (has_bearer_token(headers) && path != "/login") {
         return Ok(());
     }
     let allowed = match (headers.get("sec-fetch-site"), headers.get(header::ORIGIN)) {
@@ -28,12 +28,12 @@ pub(crate) fn check(method: &Method, path: &str, headers: &HeaderMap, origin: &s
     if allowed { Ok(()) } else { Err(Problem::new(Code::CrossSite, "the request comes from another site")) }
 }
 
-fn carries_key(headers: &HeaderMap) -> bool {
-    headers.get_all(header::AUTHORIZATION).iter().any(|value| key_in(value).is_some())
+fn has_bearer_token(headers: &HeaderMap) -> bool {
+    headers.get_all(header::AUTHORIZATION).iter().any(|value| bearer_token(value).is_some())
 }
 
 /// Returns the key in a value of `Authorization`, or `None` if the scheme is not bearer.
-pub(crate) fn key_in(authorization: &HeaderValue) -> Option<&str> {
+pub(crate) fn bearer_token(authorization: &HeaderValue) -> Option<&str> {
     let (scheme, key) = authorization.to_str().ok()?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then_some(key)
 }

@@ -1,6 +1,6 @@
 //! `/schema/ddl`: suggested changes to the bound table.
 
-use axum::Json as Answer;
+use axum::Json as JsonResponse;
 use axum::extract::State;
 use serde::Serialize;
 use tracewarden_model::FieldRef;
@@ -169,7 +169,10 @@ impl From<DdlAdvice> for WireDdlAdvice {
     (status = 503, description = "`unavailable`: ClickHouse cannot be reached"),
     (status = 504, description = "`query_timeout`: the ClickHouse query took too long"),
 ))]
-pub(crate) async fn get(State(app): State<App>, caller: Caller) -> Result<Answer<WireDdlAdvice>, Problem> {
+pub(crate) async fn get(
+    State(app): State<App>,
+    caller: Caller,
+) -> Result<JsonResponse<WireDdlAdvice>, Problem> {
     let advice = app.service.ddl(&caller.require_admin()?).await?;
-    Ok(Answer(WireDdlAdvice::from(advice)))
+    Ok(JsonResponse(WireDdlAdvice::from(advice)))
 }

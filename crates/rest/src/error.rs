@@ -17,13 +17,13 @@ impl From<ServiceError> for Problem {
             Some(inside) => tracing::debug!(code = code.as_str(), inside, "the request was refused"),
             None => {}
         }
-        Self::of(&error)
+        Self::from_service_error(&error)
     }
 }
 
 impl Problem {
     /// Returns the public part of an error of the service.
-    pub(crate) fn of(error: &ServiceError) -> Self {
+    pub(crate) fn from_service_error(error: &ServiceError) -> Self {
         let code = Code::parse(error.code()).unwrap_or(Code::Internal);
         let mut problem = Self::new(code, error.detail());
         for member in error.errors() {
@@ -37,7 +37,7 @@ impl Problem {
             .retry_after(error.retry_after_seconds())
             .retry(error.retry())
             .for_administrators(error.for_administrators())
-            .of_service()
+            .reported_by_service()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use axum::Json as Answer;
+use axum::Json as JsonResponse;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use tracewarden_model::AccessModel;
@@ -238,17 +238,17 @@ pub(crate) struct WireExplanation {
 }
 
 impl From<PolicyExplanation> for WireExplanation {
-    fn from(told: PolicyExplanation) -> Self {
-        let text = told.expression.clone().unwrap_or_default();
+    fn from(explanation: PolicyExplanation) -> Self {
+        let text = explanation.expression.clone().unwrap_or_default();
         Self {
-            expression: told.expression,
-            in_words: told.in_words,
-            outcome: told.outcome.into(),
-            satisfied_by: told.satisfied_by,
-            spans: told.spans.into_iter().map(WireMention::from).collect(),
-            decided_by: told.decided_by.map(|decided| decided_by(decided, &text)),
-            nearest: told.nearest.map(WireNearest::from),
-            errors: diagnostics(told.errors),
+            expression: explanation.expression,
+            in_words: explanation.in_words,
+            outcome: explanation.outcome.into(),
+            satisfied_by: explanation.satisfied_by,
+            spans: explanation.spans.into_iter().map(WireMention::from).collect(),
+            decided_by: explanation.decided_by.map(|decided| decided_by(decided, &text)),
+            nearest: explanation.nearest.map(WireNearest::from),
+            errors: diagnostics(explanation.errors),
         }
     }
 }
@@ -347,9 +347,9 @@ pub(crate) async fn explain(
     caller: Caller,
     Path(id): Path<String>,
     Query(query): Query<ExplainQuery>,
-) -> Result<Answer<AccessExplanation>, Problem> {
+) -> Result<JsonResponse<AccessExplanation>, Problem> {
     let found = app.service.explain(&caller, &id, query.user.as_deref(), Some(read_span)).await?;
-    Ok(Answer(found.into()))
+    Ok(JsonResponse(found.into()))
 }
 
 /// A policy that grants a user access to a trace.
@@ -452,8 +452,8 @@ pub(crate) async fn viewers(
     State(app): State<App>,
     caller: Caller,
     Path(id): Path<String>,
-) -> Result<Answer<TraceViewers>, Problem> {
-    Ok(Answer(app.service.viewers(&caller.require_admin()?, &id).await?.into()))
+) -> Result<JsonResponse<TraceViewers>, Problem> {
+    Ok(JsonResponse(app.service.viewers(&caller.require_admin()?, &id).await?.into()))
 }
 
 #[cfg(test)]

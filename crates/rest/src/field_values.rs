@@ -1,6 +1,6 @@
 //! `/filter/values`.
 
-use axum::Json as Answer;
+use axum::Json as JsonResponse;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use tracewarden_service::{FieldValuesRequest, ValueCount};
@@ -97,7 +97,7 @@ pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,
     Query(query): Query<ValuesQuery>,
-) -> Result<Answer<FieldValues>, Problem> {
+) -> Result<JsonResponse<FieldValues>, Problem> {
     let request = FieldValuesRequest {
         reference: query.reference,
         prefix: query.prefix,
@@ -106,7 +106,7 @@ pub(crate) async fn list(
         limit: query.limit,
     };
     let found = app.service.field_values(&caller, request).await?;
-    Ok(Answer(FieldValues {
+    Ok(JsonResponse(FieldValues {
         reference: found.reference,
         values: found.values.into_iter().map(FieldValue::from).collect(),
         more: found.more,

@@ -1,6 +1,6 @@
 //! `/filter`.
 
-use axum::Json as Answer;
+use axum::Json as JsonResponse;
 use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -72,7 +72,7 @@ pub(crate) struct WireFilterSchema {
 pub(crate) async fn schema(
     State(app): State<App>,
     caller: Caller,
-) -> Result<Answer<WireFilterSchema>, Problem> {
+) -> Result<JsonResponse<WireFilterSchema>, Problem> {
     let schema = app.service.filter_schema(&caller).await?;
     let fields = schema.fields.into_iter().map(|field| WireField {
         map: field.map,
@@ -83,7 +83,7 @@ pub(crate) async fn schema(
         filterable: field.filterable,
         policy: field.policy,
     });
-    Ok(Answer(WireFilterSchema {
+    Ok(JsonResponse(WireFilterSchema {
         fields: fields.collect(),
         version: schema.version,
         limits: WireLimits {

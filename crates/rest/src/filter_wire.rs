@@ -75,10 +75,10 @@ impl ToSchema for ComparisonValue {
 /// boolean, `value_type` for a number that no column can hold.
 pub(crate) fn conditions(filter: Option<WireFilter>) -> Result<Vec<RawCondition>, Problem> {
     let sent = filter.unwrap_or_default().conditions.unwrap_or_default();
-    sent.into_iter().enumerate().map(|(at, condition)| raw(at, condition)).collect()
+    sent.into_iter().enumerate().map(|(at, condition)| raw_condition(at, condition)).collect()
 }
 
-fn raw(at: usize, sent: WireCondition) -> Result<RawCondition, Problem> {
+fn raw_condition(at: usize, sent: WireCondition) -> Result<RawCondition, Problem> {
     let value = match sent.value {
         None => None,
         Some(value) => Some(scalar(&value, || format!("/filter/conditions/{at}/value"))?),

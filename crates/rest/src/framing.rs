@@ -20,9 +20,9 @@ pub(crate) fn text(value: &impl Serialize) -> String {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Frame {
     /// Elements of a JSON array.
-    Elements,
+    JsonArray,
     /// One row per line (NDJSON): an object whose only member has this name.
-    Lines(&'static str),
+    Ndjson(&'static str),
 }
 
 impl Frame {
@@ -33,7 +33,7 @@ impl Frame {
             return Bytes::new();
         }
         match self {
-            Self::Elements => {
+            Self::JsonArray => {
                 let mut framed = Vec::with_capacity(lines.len() + 1);
                 if !first {
                     framed.push(b',');
@@ -41,7 +41,7 @@ impl Frame {
                 framed.extend(lines.iter().map(|&byte| if byte == b'\n' { b',' } else { byte }));
                 framed.into()
             }
-            Self::Lines(member) => {
+            Self::Ndjson(member) => {
                 let mut framed = Vec::with_capacity(lines.len() + lines.len() / 8 + 64);
                 for line in lines.split(|&byte| byte == b'\n') {
                     framed.extend_from_slice(b"{\"");
@@ -57,7 +57,7 @@ impl Frame {
 }
 
 /// A document around a stream of rows: head (omitted if empty), rows, tail. The tail is written only after the last row arrived.
-pub(crate) struct Document<S, T> {
+pub(crate) struct FramedStream<S, T> {
     frame: Frame,
     head: Option<Bytes>,
     rows: Option<S>,
@@ -65,14 +65,14 @@ pub(crate) struct Document<S, T> {
     first: bool,
 }
 
-impl<S, T> Document<S, T> {
+impl<S, T> FramedStream<S, T> {
     pub(crate) fn new(frame: Frame, head: String, rows: S, tail: T) -> Self {
         let head = Some(head).filter(|head| !head.is_empty()).map(Bytes::from);
         Self { frame, head, rows: Some(rows), tail: Some(tail), first: true }
     }
 }
 
-impl<S, T, E> Stream for Document<S, T>
+impl<S, T, E> Stream for FramedStream<S, T>
 where
     S: Stream<Item = Result<Bytes, E>> + Unpin,
     T: FnOnce() -> String + Unpin,
@@ -115,7 +115,7 @@ mod tests {
 
     fn frame(frame: Frame, chunks: Vec<Result<&'static str, &'static str>>) -> (String, bool) {
         let rows = stream::iter(chunks).map(|chunk| chunk.map(|text| Bytes::from_static(text.as_bytes())));
-        let document = Document::new(frame, "<".to_owned(), rows, || ">".to_owned());
+        let document = FramedStream::new(frame, "<".to_owned(), rows, || ">".to_owned());
         let items: Vec<_> = executor::block_on(document.collect());
         let broken = items.iter().any(Result::is_err);
         let text =
@@ -127,20 +127,20 @@ mod tests {
     fn rows_become_elements_in_any_chunking() {
         for chunks in [vec!["1\n2\n3\n"], vec!["1\n", "", "2\n3\n"], vec!["1\n2\n", "3\n"]] {
             let chunks = chunks.into_iter().map(Ok).collect();
-            assert_eq!(frame(Frame::Elements, chunks), ("<1,2,3>".to_owned(), false));
+            assert_eq!(frame(Frame::JsonArray, chunks), ("<1,2,3>".to_owned(), false));
         }
-        assert_eq!(frame(Frame::Elements, vec![]), ("<>".to_owned(), false));
+        assert_eq!(frame(Frame::JsonArray, vec![]), ("<>".to_owned(), false));
     }
 
     #[test]
     fn rows_become_lines() {
-        let (text, _) = frame(Frame::Lines("span"), vec![Ok("1\n2\n"), Ok("3\n")]);
+        let (text, _) = frame(Frame::Ndjson("span"), vec![Ok("1\n2\n"), Ok("3\n")]);
         assert_eq!(text, "<{\"span\":1}\n{\"span\":2}\n{\"span\":3}\n>");
     }
 
     #[test]
     fn an_aborted_page_is_never_terminated() {
-        assert_eq!(frame(Frame::Elements, vec![Ok("1\n"), Err("cut"), Ok("2\n")]), ("<1".to_owned(), true));
-        assert_eq!(frame(Frame::Elements, vec![Err("cut")]), ("<".to_owned(), true));
+        assert_eq!(frame(Frame::JsonArray, vec![Ok("1\n"), Err("cut"), Ok("2\n")]), ("<1".to_owned(), true));
+        assert_eq!(frame(Frame::JsonArray, vec![Err("cut")]), ("<".to_owned(), true));
     }
 }

@@ -30,7 +30,7 @@ use crate::web;
 use crate::wire::{Attributes, Time};
 
 /// Checks that the members in a problem's pointers exist, if the body is JSON.
-fn is_told(problem: Problem, body: Option<&Value>) {
+fn check_problem(problem: Problem, body: Option<&Value>) {
     let details = serde_json::to_value(problem.details("id")).unwrap();
     assert!(!details["detail"].as_str().unwrap().is_empty(), "{details}");
     for error in details["errors"].as_array().into_iter().flatten() {
@@ -43,7 +43,7 @@ fn body<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
     match soon(|| parse::<T>(bytes)) {
         Ok(read) => Some(read),
         Err(problem) => {
-            is_told(problem, serde_json::from_slice(bytes).ok().as_ref());
+            check_problem(problem, serde_json::from_slice(bytes).ok().as_ref());
             None
         }
     }
@@ -68,7 +68,7 @@ fn is_body<T: DeserializeOwned>(bytes: &[u8]) -> bool {
 /// Reads a filter and also checks its conditions.
 fn is_filter(bytes: &[u8]) -> bool {
     let Some(filter) = body::<WireFilter>(bytes) else { return false };
-    conditions(Some(filter)).map_err(|problem| is_told(problem, None)).is_ok()
+    conditions(Some(filter)).map_err(|problem| check_problem(problem, None)).is_ok()
 }
 
 /// Every body that a route accepts.
@@ -241,7 +241,7 @@ fn header_values() {
     let check = |input: &[u8]| {
         let sent = parts::<3>(input);
         let text = String::from_utf8_lossy(input);
-        let offered = [Representation::Json, Representation::Lines, Representation::Yaml];
+        let offered = [Representation::Json, Representation::Ndjson, Representation::Yaml];
         let accept = headers(header::ACCEPT, &sent);
         if let Ok(chosen) = soon(|| negotiate(&accept, &offered)) {
             assert!(offered.contains(&chosen));
@@ -261,7 +261,7 @@ fn header_values() {
                 }
             }
             Ok(_) => {}
-            Err(problem) => is_told(problem, None),
+            Err(problem) => check_problem(problem, None),
         }
         for secure in [false, true] {
             let cookie = SessionCookie::new(secure);
@@ -274,12 +274,12 @@ fn header_values() {
                 assert_eq!(cookie.read(&cookies), None);
             }
         }
-        let held = headers(header::IF_NONE_MATCH, &sent);
-        if soon(|| web::is_held(&held, "\"0af7\"")) {
+        let if_none_match = headers(header::IF_NONE_MATCH, &sent);
+        if soon(|| web::matches_etag(&if_none_match, "\"0af7\"")) {
             assert!(text.contains("\"0af7\"") || text.contains('*'));
         }
         let encodings = headers(header::ACCEPT_ENCODING, &sent);
-        if soon(|| web::accepts(&encodings, "br")) {
+        if soon(|| web::accepts_encoding(&encodings, "br")) {
             assert!(text.to_ascii_lowercase().contains("br") || text.contains('*'));
         }
         let agent = user_agent(&headers(header::USER_AGENT, &sent));
@@ -336,7 +336,7 @@ fn is_query<T: DeserializeOwned>(input: &[u8]) -> bool {
     if read.is_ok() {
         assert!(!parts.uri.query().unwrap_or_default().contains("%00"));
     }
-    read.map_err(|problem| is_told(problem, None)).is_ok()
+    read.map_err(|problem| check_problem(problem, None)).is_ok()
 }
 
 /// Query parameters of every route that has them.

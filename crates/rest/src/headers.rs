@@ -4,23 +4,23 @@ use axum::response::{IntoResponseParts, Response, ResponseParts};
 use http::{HeaderName, HeaderValue, header};
 
 /// Content-Security-Policy of API responses: they are data, which browsers must not run or frame.
-const OF_DATA: &str =
+const API_CSP: &str =
     "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox";
 
 /// Content-Security-Policy of the web application: it may only run its own scripts and call its own origin, also if foreign
 /// content gets into a page. Inline styles are allowed, because components set positions and sizes in style attributes.
-const OF_THE_WEB_APPLICATION: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; \
+const WEB_APP_CSP: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; \
      img-src 'self' data:; font-src 'self'; connect-src 'self'; manifest-src 'self'; worker-src 'self'; \
      base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'";
 
 /// Marks a response as a file of the web application, which a browser may run and cache.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct OfWebApplication {
+pub(crate) struct WebAppResponse {
     /// Value of `Cache-Control`.
     pub(crate) cache_control: &'static str,
 }
 
-impl IntoResponseParts for OfWebApplication {
+impl IntoResponseParts for WebAppResponse {
     type Error = std::convert::Infallible;
 
     fn into_response_parts(self, mut parts: ResponseParts) -> Result<ResponseParts, Self::Error> {
@@ -30,10 +30,10 @@ impl IntoResponseParts for OfWebApplication {
 }
 
 /// Sets the headers of every response, whatever its route and status. Other listeners call it too.
-pub fn secure(response: &mut Response, over_https: bool) {
-    let (policy, cache_control) = match response.extensions().get::<OfWebApplication>() {
-        Some(file) => (OF_THE_WEB_APPLICATION, file.cache_control),
-        None => (OF_DATA, "no-store"),
+pub fn add_security_headers(response: &mut Response, over_https: bool) {
+    let (policy, cache_control) = match response.extensions().get::<WebAppResponse>() {
+        Some(file) => (WEB_APP_CSP, file.cache_control),
+        None => (API_CSP, "no-store"),
     };
     let fixed: [(HeaderName, &'static str); 7] = [
         (header::CONTENT_SECURITY_POLICY, policy),

@@ -1,6 +1,6 @@
 //! `/healthz` and `/readyz`.
 
-use axum::Json as Answer;
+use axum::Json as JsonResponse;
 use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -18,8 +18,8 @@ pub(crate) struct Health {
 
 /// Reports that the process is running.
 #[utoipa::path(get, path = "/healthz", tag = "operation", responses((status = 200, description = "The process answers", body = Health)))]
-pub(crate) async fn healthz() -> Answer<Health> {
-    Answer(Health { status: "ok" })
+pub(crate) async fn healthz() -> JsonResponse<Health> {
+    JsonResponse(Health { status: "ok" })
 }
 
 /// Reports whether the application database and ClickHouse can serve requests.
@@ -27,10 +27,10 @@ pub(crate) async fn healthz() -> Answer<Health> {
     (status = 200, description = "Both can serve requests", body = Health),
     (status = 503, description = "`unavailable`: one of them cannot, named in `detail`, or the service is shutting down"),
 ))]
-pub(crate) async fn readyz(State(app): State<App>) -> Result<Answer<Health>, Problem> {
-    if app.middleware.stopping.has_begun() {
+pub(crate) async fn readyz(State(app): State<App>) -> Result<JsonResponse<Health>, Problem> {
+    if app.middleware.shutdown.has_begun() {
         return Err(Problem::new(Code::Unavailable, "the service is shutting down"));
     }
     app.service.ready().await?;
-    Ok(Answer(Health { status: "ok" }))
+    Ok(JsonResponse(Health { status: "ok" }))
 }

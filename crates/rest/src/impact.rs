@@ -1,6 +1,6 @@
 //! `/policies/preview`.
 
-use axum::Json as Answer;
+use axum::Json as JsonResponse;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use tracewarden_model::Window;
@@ -53,14 +53,14 @@ pub(crate) struct PreviewPoliciesRequest {
 #[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = CountedTraces)]
-pub(crate) enum WireAmong {
+pub(crate) enum WireCountedTraces {
     /// All traces in the window.
     All,
     /// The traces that the caller may read, because the setting `discovery_samples` is off.
     Readable,
 }
 
-impl From<CountedTraces> for WireAmong {
+impl From<CountedTraces> for WireCountedTraces {
     fn from(among: CountedTraces) -> Self {
         match among {
             CountedTraces::All => Self::All,
@@ -97,7 +97,7 @@ pub(crate) struct WireCounted {
     /// End of the window.
     to: Time,
     /// The set of traces that was counted.
-    among: WireAmong,
+    among: WireCountedTraces,
     /// Whether only a sample was evaluated, for lack of time. The counts of traces are then estimates for the whole window, and
     /// the counts of values are those of the sample.
     sampled: bool,
@@ -269,7 +269,7 @@ pub(crate) async fn preview(
     State(app): State<App>,
     caller: Caller,
     Json(request): Json<PreviewPoliciesRequest>,
-) -> Result<Answer<WirePreview>, Problem> {
+) -> Result<JsonResponse<WirePreview>, Problem> {
     let admin = caller.require_admin()?;
-    Ok(Answer(app.service.preview_policies(&admin, request.into()).await?.into()))
+    Ok(JsonResponse(app.service.preview_policies(&admin, request.into()).await?.into()))
 }

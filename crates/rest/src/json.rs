@@ -35,7 +35,7 @@ pub struct JsonNumber(Box<str>);
 
 impl JsonNumber {
     /// Creates a number from a text, if it is a valid JSON number.
-    pub(crate) fn of(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let rest = text.strip_prefix('-').unwrap_or(text);
         let (mantissa, exponent) = rest
             .split_once(['e', 'E'])
@@ -81,7 +81,7 @@ impl Serialize for JsonNumber {
 
 /// Name of the newtype struct with which a [`Json`] requests exact numbers from the deserializer of a document. That deserializer
 /// then passes numbers as bytes, which do not occur in JSON otherwise.
-pub(crate) const EXACT: &str = "$tracewarden::exact";
+pub(crate) const EXACT_NUMBERS: &str = "$tracewarden::exact";
 
 impl Json {
     /// Returns the number of values: this value and all values inside it.
@@ -116,8 +116,8 @@ impl Json {
 
 impl<'de> Deserialize<'de> for Json {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Any;
-        impl<'de> Visitor<'de> for Any {
+        struct JsonVisitor;
+        impl<'de> Visitor<'de> for JsonVisitor {
             type Value = Json;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -146,7 +146,7 @@ impl<'de> Deserialize<'de> for Json {
             }
 
             fn visit_bytes<E: Error>(self, number: &[u8]) -> Result<Json, E> {
-                let number = std::str::from_utf8(number).ok().and_then(JsonNumber::of);
+                let number = std::str::from_utf8(number).ok().and_then(JsonNumber::parse);
                 number.map(Json::Number).ok_or_else(|| E::custom("expected a number"))
             }
 
@@ -178,7 +178,7 @@ impl<'de> Deserialize<'de> for Json {
                 Ok(Json::Object(members))
             }
         }
-        deserializer.deserialize_newtype_struct(EXACT, Any)
+        deserializer.deserialize_newtype_struct(EXACT_NUMBERS, JsonVisitor)
     }
 }
 

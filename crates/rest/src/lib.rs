@@ -11,7 +11,7 @@ mod code;
 mod cookies;
 mod cross_site;
 mod ddl;
-mod document;
+pub mod document;
 mod error;
 mod explain;
 mod field_values;
@@ -33,6 +33,7 @@ mod model;
 mod model_tests;
 mod model_wire;
 mod nested_interface;
+mod openapi;
 mod operations;
 mod overshare;
 mod page;
@@ -52,7 +53,6 @@ mod schema_wire;
 mod session;
 mod span_wire;
 mod strict_objects;
-pub mod text;
 mod traces;
 mod unreadable_head;
 mod user_credentials;
@@ -71,16 +71,16 @@ use tower_http::compression::{CompressionLayer, DefaultPredicate, Predicate as _
 use tracewarden_service::{Service, SessionOnly, Tool};
 use utoipa_axum::routes;
 
-use crate::accept::Representation::{Json, Lines, Yaml};
-use crate::headers::OfWebApplication;
+use crate::accept::Representation::{Json, Ndjson, Yaml};
+use crate::headers::WebAppResponse;
 use crate::routes::Access::{Account, Administrator, Principal, Public};
 use crate::routes::CredentialKind::{Any, Session, Tool as ByTool};
 use crate::routes::Routes;
 
 pub use client::TrustedProxies;
 pub use code::Code;
-pub use ddl::WireDdlAdvice as DdlAnswer;
-pub use headers::secure;
+pub use ddl::WireDdlAdvice as DdlAdviceResponse;
+pub use headers::add_security_headers;
 pub use metrics::Metrics;
 pub use middleware::{Middleware, ShutdownFlag};
 pub use nested_interface::NestedInterface;
@@ -93,37 +93,37 @@ pub(crate) struct App {
     service: Service,
     middleware: Arc<Middleware>,
     /// The OpenAPI document, generated once all routes are declared.
-    document: Arc<OnceLock<Bytes>>,
+    openapi: Arc<OnceLock<Bytes>>,
 }
 
 /// Returns the router of the API with another interface nested in it. The server must add [`axum::extract::ConnectInfo`] with the
 /// peer's address to each request.
 pub fn router(service: Service, middleware: Middleware, nested_interface: NestedInterface) -> Router {
     let middleware = Arc::new(middleware);
-    let app = App { service, middleware: Arc::clone(&middleware), document: Arc::default() };
-    let (router, document) = declare(app.clone()).add_mount(nested_interface).finish();
-    app.document.get_or_init(|| document::text(&document).into());
-    wrapped(router.with_state(app), middleware)
+    let app = App { service, middleware: Arc::clone(&middleware), openapi: Arc::default() };
+    let (router, openapi) = declare(app.clone()).add_nested_interface(nested_interface).finish();
+    app.openapi.get_or_init(|| openapi::to_json(&openapi).into());
+    with_middleware(router.with_state(app), middleware)
 }
 
 /// Adds the middleware around all routes, innermost first.
-fn wrapped(router: Router, middleware: Arc<Middleware>) -> Router {
+fn with_middleware(router: Router, middleware: Arc<Middleware>) -> Router {
     router
         // Files of the web application are already stored compressed.
-        .layer(CompressionLayer::new().compress_when(DefaultPredicate::new().and(is_of_the_api)))
+        .layer(CompressionLayer::new().compress_when(DefaultPredicate::new().and(is_api_response)))
         // Inside `middleware::wrap`, so that a response after a panic gets the same treatment as all others.
-        .layer(CatchPanicLayer::custom(middleware::panicked))
+        .layer(CatchPanicLayer::custom(middleware::panic_response))
         .layer(from_fn_with_state(middleware, middleware::wrap))
 }
 
-fn is_of_the_api(_: StatusCode, _: Version, _: &HeaderMap, extensions: &Extensions) -> bool {
-    extensions.get::<OfWebApplication>().is_none()
+fn is_api_response(_: StatusCode, _: Version, _: &HeaderMap, extensions: &Extensions) -> bool {
+    extensions.get::<WebAppResponse>().is_none()
 }
 
 /// Declares all routes, each with the access that it requires.
 fn declare(app: App) -> Routes {
     let cookie = app.middleware.cookie();
-    Routes::new(app, document::frame(cookie))
+    Routes::new(app, openapi::base_document(cookie))
         .add(Public, routes!(session::login))
         .add(Account(Session(SessionOnly::Logout)), routes!(session::logout))
         .add(Account(Any), routes!(me::get))
@@ -135,7 +135,11 @@ fn declare(app: App) -> Routes {
         .add(Principal(Any), routes!(api_keys::list))
         .add(Principal(Session(SessionOnly::CreateApiKey)), routes!(api_keys::create))
         .add(Principal(Any), routes!(api_keys::revoke))
-        .add_offering(Principal(ByTool(Tool::QueryTraces)), &[Json, Lines], routes!(traces::query))
+        .add_with_representations(
+            Principal(ByTool(Tool::QueryTraces)),
+            &[Json, Ndjson],
+            routes!(traces::query),
+        )
         .add(Principal(ByTool(Tool::GetTrace)), routes!(traces::get))
         .add(Principal(ByTool(Tool::ExplainAccess)), routes!(explain::explain))
         .add(Administrator(Any), routes!(explain::viewers))
@@ -161,16 +165,16 @@ fn declare(app: App) -> Routes {
         .add(Administrator(Any), routes!(ddl::get))
         .add(Administrator(Any), routes!(schema::put_binding))
         .add(Administrator(Any), routes!(schema::put_fields))
-        .add_offering(Administrator(Any), &[Json, Yaml], routes!(model::export))
-        .add_taking_model_file(Administrator(Any), routes!(model::plan))
-        .add_taking_model_file(Administrator(Any), routes!(model::import))
+        .add_with_representations(Administrator(Any), &[Json, Yaml], routes!(model::export))
+        .add_model_file_route(Administrator(Any), routes!(model::plan))
+        .add_model_file_route(Administrator(Any), routes!(model::import))
         .add(Administrator(Any), routes!(model::history))
-        .add_offering(Administrator(Any), &[Json, Yaml], routes!(model::at))
+        .add_with_representations(Administrator(Any), &[Json, Yaml], routes!(model::get_version))
         .add(Administrator(Any), routes!(model::restore))
         .add(Administrator(Any), routes!(audit::list))
         .add_probe(routes!(health::healthz))
         .add_probe(routes!(health::readyz))
-        .add(Public, routes!(document::get))
+        .add(Public, routes!(openapi::get))
         .add_web(&["/", "/ui"], web::redirect)
         .add_web(&["/ui/", "/ui/{*path}"], web::get)
 }

@@ -24,7 +24,7 @@ impl<'de> Deserialize<'de> for Limit {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         // Parsed from the raw text: a string is not a number, and an integer of any size remains an integer.
         let text = Box::<RawValue>::deserialize(deserializer)?;
-        let number = saturating(text.get()).or_else(|| whole(text.get()));
+        let number = parse_saturating(text.get()).or_else(|| parse_whole(text.get()));
         number.map(Self).ok_or_else(|| Error::custom("expected a whole number"))
     }
 }
@@ -32,12 +32,12 @@ impl<'de> Deserialize<'de> for Limit {
 /// Deserialises a limit in a query.
 pub(crate) fn in_query<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
     let text = String::deserialize(deserializer)?;
-    let limit = saturating(&text).ok_or_else(|| Error::custom("expected a whole number"))?;
+    let limit = parse_saturating(&text).ok_or_else(|| Error::custom("expected a whole number"))?;
     Ok(Some(limit))
 }
 
 /// Parses a decimal integer; one that is out of range becomes the nearest 64-bit integer.
-fn saturating(text: &str) -> Option<i64> {
+fn parse_saturating(text: &str) -> Option<i64> {
     let (digits, furthest) = match text.strip_prefix('-') {
         Some(digits) => (digits, i64::MIN),
         None => (text, i64::MAX),
@@ -50,7 +50,7 @@ fn saturating(text: &str) -> Option<i64> {
 }
 
 /// Parses a JSON number with a fraction or an exponent, if its value is whole.
-fn whole(text: &str) -> Option<i64> {
+fn parse_whole(text: &str) -> Option<i64> {
     if !text.starts_with(|first: char| first == '-' || first.is_ascii_digit()) {
         return None;
     }
@@ -74,7 +74,7 @@ mod tests {
             ("-99999999999999999999", i64::MIN),
             (&huge, i64::MAX),
         ] {
-            assert_eq!(saturating(text), Some(limit), "{text}");
+            assert_eq!(parse_saturating(text), Some(limit), "{text}");
             assert_eq!(crate::body::parse::<Limit>(text.as_bytes()).unwrap(), Limit(limit), "{text}");
         }
         for (text, limit) in
@@ -86,7 +86,7 @@ mod tests {
             assert!(crate::body::parse::<Limit>(text.as_bytes()).is_err(), "{text}");
         }
         for text in ["", "-", "+5", " 5", "5 ", "1.5", "x", "--1"] {
-            assert_eq!(saturating(text), None, "{text}");
+            assert_eq!(parse_saturating(text), None, "{text}");
         }
     }
 }

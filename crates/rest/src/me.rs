@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use axum::Json as Answer;
+use axum::Json as JsonResponse;
 use axum::extract::State;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -87,8 +87,8 @@ impl From<tracewarden_service::Me> for Me {
 
 /// Returns the caller's identity, roles, preview and account flags.
 #[utoipa::path(get, path = "/me", tag = "self", responses((status = 200, description = "The caller", body = Me)))]
-pub(crate) async fn get(State(app): State<App>, account: Account) -> Answer<Me> {
-    Answer(app.service.me(&account).into())
+pub(crate) async fn get(State(app): State<App>, account: Account) -> JsonResponse<Me> {
+    JsonResponse(app.service.me(&account).into())
 }
 
 /// A change of the caller's password.
@@ -168,8 +168,11 @@ impl From<Vec<SessionInfo>> for SessionList {
 
 /// Lists the caller's sessions.
 #[utoipa::path(get, path = "/me/sessions", tag = "self", responses((status = 200, description = "Sessions", body = SessionList)))]
-pub(crate) async fn sessions(State(app): State<App>, caller: Caller) -> Result<Answer<SessionList>, Problem> {
-    Ok(Answer(app.service.my_sessions(&caller).await?.into()))
+pub(crate) async fn sessions(
+    State(app): State<App>,
+    caller: Caller,
+) -> Result<JsonResponse<SessionList>, Problem> {
+    Ok(JsonResponse(app.service.my_sessions(&caller).await?.into()))
 }
 
 /// Ends one of the caller's sessions.

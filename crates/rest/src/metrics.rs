@@ -30,21 +30,21 @@ pub struct Metrics(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    answered: Family<Answered, Counter>,
-    seconds: Family<Route, Histogram, fn() -> Histogram>,
-    running: Gauge,
+    responses: Family<ResponseLabels, Counter>,
+    seconds: Family<RouteLabels, Histogram, fn() -> Histogram>,
+    in_flight: Gauge,
     bytes: Counter,
     cross_site: Counter,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Route {
+struct RouteLabels {
     method: &'static str,
     route: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Answered {
+struct ResponseLabels {
     method: &'static str,
     route: String,
     status: String,
@@ -53,9 +53,9 @@ struct Answered {
 impl Default for Metrics {
     fn default() -> Self {
         Self(Arc::new(Inner {
-            answered: Family::default(),
+            responses: Family::default(),
             seconds: Family::new_with_constructor(|| Histogram::new(SECONDS)),
-            running: Gauge::default(),
+            in_flight: Gauge::default(),
             bytes: Counter::default(),
             cross_site: Counter::default(),
         }))
@@ -65,18 +65,18 @@ impl Default for Metrics {
 impl Metrics {
     /// Registers the metrics.
     pub fn register(&self, registry: &mut Registry) {
-        let Inner { answered, seconds, running, bytes, cross_site } = self.0.as_ref();
+        let Inner { responses, seconds, in_flight, bytes, cross_site } = self.0.as_ref();
         registry.register(
             "tracewarden_http_requests",
             "Completed requests, by method, route and status",
-            answered.clone(),
+            responses.clone(),
         );
         registry.register(
             "tracewarden_http_request_duration_seconds",
             "Time from the head of a request to the end of its answer",
             seconds.clone(),
         );
-        registry.register("tracewarden_http_requests_in_flight", "Requests in progress", running.clone());
+        registry.register("tracewarden_http_requests_in_flight", "Requests in progress", in_flight.clone());
         registry.register(
             "tracewarden_http_response_body_bytes",
             "Bytes of answers' bodies, as sent",
@@ -90,20 +90,20 @@ impl Metrics {
     }
 
     /// Starts measuring a request.
-    pub(crate) fn begin(&self, method: &Method, route: Option<&str>) -> Measured {
-        self.0.running.inc();
+    pub(crate) fn begin(&self, method: &Method, route: Option<&str>) -> RequestMeasurement {
+        self.0.in_flight.inc();
         let route = route.unwrap_or(UNMATCHED).to_owned();
-        let route = Route { method: known(method), route };
-        Measured { metrics: self.clone(), route, started: Instant::now(), status: None }
+        let route = RouteLabels { method: method_label(method), route };
+        RequestMeasurement { metrics: self.clone(), route, started: Instant::now(), status: None }
     }
 
-    pub(crate) fn cross_site_refused(&self) {
+    pub(crate) fn count_cross_site_refusal(&self) {
         self.0.cross_site.inc();
     }
 }
 
 /// Returns the label of a method. The client controls the method, so only standard methods have a label of their own.
-fn known(method: &Method) -> &'static str {
+fn method_label(method: &Method) -> &'static str {
     match method.as_str() {
         "GET" => "GET",
         "HEAD" => "HEAD",
@@ -117,39 +117,39 @@ fn known(method: &Method) -> &'static str {
 }
 
 /// A request in progress. It is counted when it is dropped: at the end of the response or when the client disconnects.
-pub(crate) struct Measured {
+pub(crate) struct RequestMeasurement {
     metrics: Metrics,
-    route: Route,
+    route: RouteLabels,
     started: Instant,
     status: Option<StatusCode>,
 }
 
-impl Measured {
+impl RequestMeasurement {
     /// Wraps the body to count its bytes as they are sent.
     pub(crate) fn body(mut self, status: StatusCode, body: Body) -> Body {
         self.status = Some(status);
-        Body::new(Counted { body, measured: self })
+        Body::new(CountedBody { body, measurement: self })
     }
 }
 
-impl Drop for Measured {
+impl Drop for RequestMeasurement {
     fn drop(&mut self) {
-        let Inner { answered, seconds, running, .. } = self.metrics.0.as_ref();
-        running.dec();
+        let Inner { responses, seconds, in_flight, .. } = self.metrics.0.as_ref();
+        in_flight.dec();
         seconds.get_or_create(&self.route).observe(self.started.elapsed().as_secs_f64());
         // There is no status if the client disconnected before the response began.
         let status = self.status.map_or_else(|| "none".to_owned(), |status| status.as_u16().to_string());
-        let Route { method, route } = self.route.clone();
-        answered.get_or_create(&Answered { method, route, status }).inc();
+        let RouteLabels { method, route } = self.route.clone();
+        responses.get_or_create(&ResponseLabels { method, route, status }).inc();
     }
 }
 
-struct Counted {
+struct CountedBody {
     body: Body,
-    measured: Measured,
+    measurement: RequestMeasurement,
 }
 
-impl HttpBody for Counted {
+impl HttpBody for CountedBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -161,7 +161,7 @@ impl HttpBody for Counted {
         if let Poll::Ready(Some(Ok(frame))) = &polled
             && let Some(data) = frame.data_ref()
         {
-            self.measured.metrics.0.bytes.inc_by(data.len() as u64);
+            self.measurement.metrics.0.bytes.inc_by(data.len() as u64);
         }
         polled
     }

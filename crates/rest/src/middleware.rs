@@ -17,11 +17,11 @@ use tracing::Instrument;
 use crate::client::TrustedProxies;
 use crate::code::Code;
 use crate::cookies::SessionCookie;
-use crate::headers::OfWebApplication;
+use crate::headers::WebAppResponse;
 use crate::metrics::Metrics;
 use crate::nested_interface::OwnBody;
 use crate::problem::Problem;
-use crate::routes::ReadsOnly;
+use crate::routes::ReadOnlyRoute;
 use crate::{client, cross_site, headers};
 
 /// Header with the request id. The id is never taken from the client, so two requests cannot share one.
@@ -38,7 +38,7 @@ pub struct Middleware {
     /// Request metrics.
     pub metrics: Metrics,
     /// Whether the process is shutting down.
-    pub stopping: ShutdownFlag,
+    pub shutdown: ShutdownFlag,
 }
 
 /// Whether the process is shutting down. Clones share the state.
@@ -75,7 +75,7 @@ pub(crate) async fn wrap(
 ) -> Response {
     let route = request.extensions().get::<MatchedPath>().cloned();
     let is_safe = request.method().is_safe();
-    let measured = middleware.metrics.begin(request.method(), route.as_ref().map(MatchedPath::as_str));
+    let measurement = middleware.metrics.begin(request.method(), route.as_ref().map(MatchedPath::as_str));
     let mut id = [0_u8; 16];
     let mut response = match middleware.entropy.fill(&mut id) {
         Err(error) => {
@@ -96,8 +96,8 @@ pub(crate) async fn wrap(
         }
     };
     let id = hex::encode(id);
-    if let Some(mut problem) = problem_of(&mut response) {
-        let changes = !is_safe && response.extensions().get::<ReadsOnly>().is_none();
+    if let Some(mut problem) = take_problem(&mut response) {
+        let changes = !is_safe && response.extensions().get::<ReadOnlyRoute>().is_none();
         if changes && problem.code() == Code::Internal {
             problem = problem.after_unfinished_change();
         }
@@ -108,12 +108,12 @@ pub(crate) async fn wrap(
             response.headers_mut().insert(header::ALLOW, allow.clone());
         }
     }
-    headers::secure(&mut response, middleware.over_https());
+    headers::add_security_headers(&mut response, middleware.over_https());
     if let Ok(value) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(X_REQUEST_ID, value);
     }
     let status = response.status();
-    response.map(|body| measured.body(status, body))
+    response.map(|body| measurement.body(status, body))
 }
 
 async fn answer(middleware: &Middleware, request: Request, next: Next) -> Response {
@@ -125,7 +125,7 @@ async fn answer(middleware: &Middleware, request: Request, next: Next) -> Respon
     let origin = &middleware.public_origin;
     let response = match cross_site::check(&method, request.uri().path(), request.headers(), origin) {
         Err(problem) => {
-            middleware.metrics.cross_site_refused();
+            middleware.metrics.count_cross_site_refusal();
             problem.into_response()
         }
         Ok(()) => next.run(request).await,
@@ -139,13 +139,13 @@ async fn answer(middleware: &Middleware, request: Request, next: Next) -> Respon
 
 /// Returns the problem of an error response: the one that a handler returned, or one made from the bare status with which the
 /// router or an extractor rejected the request.
-fn problem_of(response: &mut Response) -> Option<Problem> {
+fn take_problem(response: &mut Response) -> Option<Problem> {
     if let Some(problem) = response.extensions_mut().remove::<Problem>() {
         return Some(problem);
     }
     // These responses have a body of their own: a page of the web application or the format of another interface.
     let extensions = response.extensions();
-    if extensions.get::<OfWebApplication>().is_some() || extensions.get::<OwnBody>().is_some() {
+    if extensions.get::<WebAppResponse>().is_some() || extensions.get::<OwnBody>().is_some() {
         return None;
     }
     let (code, detail) = match response.status() {
@@ -164,7 +164,7 @@ fn problem_of(response: &mut Response) -> Option<Problem> {
 
 /// Returns the response to a request whose handler panicked. The message is not logged, because it may quote request data. The
 /// program's panic hook logs the location.
-pub(crate) fn panicked(_message: Box<dyn Any + Send + 'static>) -> Response {
+pub(crate) fn panic_response(_message: Box<dyn Any + Send + 'static>) -> Response {
     tracing::error!("a handler panicked");
     Problem::new(Code::Internal, "internal error; see the log entries with this request id").into_response()
 }
@@ -189,20 +189,20 @@ mod tests {
         }
     }
 
-    async fn ask(path: &str, entropy: Option<u8>) -> (u16, String, http::HeaderMap) {
+    async fn send_request(path: &str, entropy: Option<u8>) -> (u16, String, http::HeaderMap) {
         let middleware = Middleware {
             public_origin: "https://traces.example.com".to_owned(),
             trusted_proxies: TrustedProxies::default(),
             entropy: Arc::new(Bytes(entropy)),
             metrics: Metrics::default(),
-            stopping: ShutdownFlag::default(),
+            shutdown: ShutdownFlag::default(),
         };
         let routes = Router::new()
             .route("/panics", get(async || -> &'static str { panic!("with a secret") }))
             .route("/id", get(async |Extension(info): Extension<RequestInfo>| info.request_id))
             .route("/bare", get(async || StatusCode::SERVICE_UNAVAILABLE));
         let request = Request::builder().uri(path).body(Body::empty()).unwrap();
-        let response = crate::wrapped(routes, Arc::new(middleware)).oneshot(request).await.unwrap();
+        let response = crate::with_middleware(routes, Arc::new(middleware)).oneshot(request).await.unwrap();
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let bytes = response.into_body().collect().await.unwrap().to_bytes();
         (status, String::from_utf8(bytes.to_vec()).unwrap(), headers)
@@ -210,7 +210,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_becomes_a_problem_response() {
-        let (status, body, headers) = ask("/panics", Some(7)).await;
+        let (status, body, headers) = send_request("/panics", Some(7)).await;
         assert_eq!(status, 500);
         assert!(body.contains("\"code\":\"internal\"") && !body.contains("secret"), "{body}");
         assert_eq!(headers[X_REQUEST_ID], "07".repeat(16));
@@ -219,13 +219,13 @@ mod tests {
 
     #[tokio::test]
     async fn handler_and_client_get_the_same_request_id() {
-        let (status, body, headers) = ask("/id", Some(9)).await;
+        let (status, body, headers) = send_request("/id", Some(9)).await;
         assert_eq!((status, body.as_bytes()), (200, headers[X_REQUEST_ID].as_bytes()));
     }
 
     #[tokio::test]
     async fn a_bare_status_becomes_a_problem() {
-        let (status, body, headers) = ask("/bare", Some(7)).await;
+        let (status, body, headers) = send_request("/bare", Some(7)).await;
         assert_eq!(status, 500);
         assert!(body.contains("\"code\":\"internal\""), "{body}");
         assert_eq!(headers[header::CONTENT_TYPE], crate::problem::PROBLEM_JSON);
@@ -233,7 +233,7 @@ mod tests {
 
     #[tokio::test]
     async fn requests_fail_without_randomness() {
-        let (status, body, _) = ask("/id", None).await;
+        let (status, body, _) = send_request("/id", None).await;
         assert_eq!(status, 500);
         assert!(body.contains("\"code\":\"internal\""), "{body}");
     }

@@ -1,6 +1,6 @@
 //! `/schema/export`, `/schema/plan`, `/schema/import` and `/schema/history`: the whole access model as one file.
 
-use axum::Json as Answer;
+use axum::Json as JsonResponse;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, header};
@@ -11,6 +11,7 @@ use utoipa::IntoParams;
 use crate::accept::Representation;
 use crate::body::{MAX_DOCUMENT_BYTES, ModelDocument, unreadable, with_document_permit};
 use crate::code::Code;
+use crate::document::{Document, Fault, MAX_VALUES, json_of, yaml};
 use crate::json::Json;
 use crate::model_tests::run_tests;
 use crate::model_wire::{WireHistoryPage, WireImportedModel, WireModelAt, WireModelPlan, changes};
@@ -19,7 +20,6 @@ use crate::preconditions::{IfMatch, etag};
 use crate::problem::{InvalidMember, Problem};
 use crate::query::{Path, Query};
 use crate::routes::Caller;
-use crate::text::{Document, Fault, MAX_VALUES, json_of, yaml};
 use crate::{App, limit};
 
 /// Members that an imported file must have, so that a partial file, such as one for tests, does not remove the other parts.
@@ -69,9 +69,9 @@ pub(crate) async fn plan(
     document: ModelDocument,
 ) -> Result<Response, Problem> {
     let admin = caller.require_admin()?;
-    let file = document.read(|document| allowed(read(document)?, document)).await?;
+    let file = document.read(|document| validate(read(document)?, document)).await?;
     let plan = app.service.plan_model(&admin, file, run_tests, request.seconds).await?;
-    answered(|| Ok(WireModelPlan::from(plan))).await
+    json_response(|| Ok(WireModelPlan::from(plan))).await
 }
 
 /// Imports a file, all of it or nothing. Fields, roles with their assignments, policies and tests that the file does not contain
@@ -102,11 +102,11 @@ pub(crate) async fn import(
         if !is_conditional {
             return Err(ServiceError::PreconditionRequired.into());
         }
-        allowed(file, document)
+        validate(file, document)
     };
     let file = document.read(make).await?;
     let imported = app.service.import_model(&admin, file, if_match, run_tests).await?;
-    Ok((etag(imported.version), answered(|| Ok(WireImportedModel::from(imported))).await?))
+    Ok((etag(imported.version), json_response(|| Ok(WireImportedModel::from(imported))).await?))
 }
 
 /// Selects a page of changes.
@@ -131,10 +131,10 @@ pub(crate) async fn history(
     State(app): State<App>,
     caller: Caller,
     Query(request): Query<HistoryRequest>,
-) -> Result<Answer<WireHistoryPage>, Problem> {
+) -> Result<JsonResponse<WireHistoryPage>, Problem> {
     let admin = caller.require_admin()?;
     let page = app.service.model_history(&admin, request.cursor.as_deref(), request.limit).await?;
-    Ok(Answer(page.into()))
+    Ok(JsonResponse(page.into()))
 }
 
 /// Returns the access model after a change, with the parts that the change affected; as YAML, the model file only.
@@ -143,7 +143,7 @@ pub(crate) async fn history(
     (status = 200, description = "The model", content((WireModelAt = "application/json"), (String = "application/yaml"))),
     (status = 404, description = "`not_found`: no such version"),
 ))]
-pub(crate) async fn at(
+pub(crate) async fn get_version(
     State(app): State<App>,
     caller: Caller,
     representation: Representation,
@@ -154,8 +154,8 @@ pub(crate) async fn at(
     if representation == Representation::Yaml {
         return file(state, representation).await;
     }
-    answered(|| {
-        let file = PolicyFile::of(state).map_err(unknown_tests)?;
+    json_response(|| {
+        let file = PolicyFile::from_state(state).map_err(unreadable_tests)?;
         Ok(WireModelAt { entry: entry.into(), changes: changes(parts), file })
     })
     .await
@@ -183,22 +183,22 @@ pub(crate) async fn restore(
 ) -> Result<impl IntoResponse, Problem> {
     let admin = caller.require_admin()?;
     let restored = app.service.restore_model(&admin, number, if_match, run_tests).await?;
-    Ok((etag(restored.version), answered(|| Ok(WireImportedModel::from(restored))).await?))
+    Ok((etag(restored.version), json_response(|| Ok(WireImportedModel::from(restored))).await?))
 }
 
 /// Serialises a response that can be as large as a model file.
-async fn answered<T: Serialize>(
+async fn json_response<T: Serialize>(
     make: impl FnOnce() -> Result<T, Problem> + Send + 'static,
 ) -> Result<Response, Problem> {
-    with_document_permit(|| Ok(Answer(make()?).into_response())).await?
+    with_document_permit(|| Ok(JsonResponse(make()?).into_response())).await?
 }
 
 /// Returns a model as a response.
 async fn file(state: ModelState, representation: Representation) -> Result<Response, Problem> {
     let make = move || {
-        let file = value(&PolicyFile::of(state).map_err(unknown_tests)?);
+        let file = value(&PolicyFile::from_state(state).map_err(unreadable_tests)?);
         let kind = HeaderValue::from_static(representation.media_type());
-        Ok(([(header::CONTENT_TYPE, kind)], written(&file, representation)).into_response())
+        Ok(([(header::CONTENT_TYPE, kind)], render(&file, representation)).into_response())
     };
     with_document_permit(make).await?
 }
@@ -210,16 +210,16 @@ fn value(file: &PolicyFile) -> Json {
 }
 
 /// Serialises a file.
-fn written(file: &Json, representation: Representation) -> String {
+fn render(file: &Json, representation: Representation) -> String {
     match representation {
         Representation::Yaml => yaml(file),
         _ => serde_json::to_string_pretty(file).map(|text| text + "\n").unwrap_or_default(),
     }
 }
 
-fn unknown_tests(fault: Fault) -> Problem {
+fn unreadable_tests(fault: Fault) -> Problem {
     tracing::error!(
-        place = %fault.place,
+        position = %fault.position,
         fault = fault.message,
         "the stored tests of the access model cannot be read"
     );
@@ -240,10 +240,10 @@ fn read(document: &Document) -> Result<PolicyFile, Problem> {
 }
 
 /// Returns the model of a file if it can be imported unchanged.
-fn allowed(file: PolicyFile, document: &Document) -> Result<AccessFile, Problem> {
-    let unclear = file.unclear(document);
-    if !unclear.is_empty() {
-        return Err(refused(unclear));
+fn validate(file: PolicyFile, document: &Document) -> Result<AccessFile, Problem> {
+    let ambiguities = file.ambiguities(document);
+    if !ambiguities.is_empty() {
+        return Err(invalid_model(ambiguities));
     }
     // An imported model must also be exportable, and the export importable.
     let exported = value(&file);
@@ -255,13 +255,13 @@ fn allowed(file: PolicyFile, document: &Document) -> Result<AccessFile, Problem>
         return too_many(MAX_VALUES, "values");
     }
     let forms = [Representation::Json, Representation::Yaml];
-    if forms.into_iter().any(|form| written(&exported, form).len() > MAX_DOCUMENT_BYTES) {
+    if forms.into_iter().any(|form| render(&exported, form).len() > MAX_DOCUMENT_BYTES) {
         return too_many(MAX_DOCUMENT_BYTES, "bytes");
     }
-    file.into_access_file().map_err(refused)
+    file.into_access_file().map_err(invalid_model)
 }
 
-fn refused(faults: Vec<MemberFault>) -> Problem {
+fn invalid_model(faults: Vec<MemberFault>) -> Problem {
     let code = Code::InvalidValue;
     let detail = match faults.as_slice() {
         [one] => one.message.clone(),

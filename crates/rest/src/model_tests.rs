@@ -13,7 +13,7 @@ use crate::policy_file::{FilePolicy, FileRole, FileTest, MemberFault, PolicyFile
 use crate::policy_suite::{SuiteFault, resolve};
 
 /// Maximum number of reasons in the report of a failed test.
-const REASONS_TOLD: usize = 3;
+const MAX_REASONS: usize = 3;
 
 /// Runs the stored tests of a model. A policy that is not valid does not prevent the tests that do not depend on it. Whether the
 /// model may contain such a policy is not decided here.
@@ -27,23 +27,23 @@ pub(crate) fn run_tests(state: &ModelState, stopped: &AtomicBool) -> Result<Test
     });
     let mut file = PolicyFile { roles: roles.collect(), users, traces, tests, ..PolicyFile::default() };
     let mut run = TestRun::default();
-    let mut places: Vec<usize> = (0..file.tests.len()).collect();
+    let mut indexes: Vec<usize> = (0..file.tests.len()).collect();
     let suite = match resolve(&file, &state.model) {
         Ok(suite) => suite,
         Err(faults) => {
-            let broken = without_broken(&mut file, &faults);
+            let broken = remove_broken_policies(&mut file, &faults);
             if broken.is_empty() {
-                return Err(told(faults));
+                return Err(error_list(faults));
             }
-            places = without_tests_of(&mut file, &broken, &mut run);
-            if places.is_empty() {
+            indexes = fail_tests_of_broken_policies(&mut file, &broken, &mut run);
+            if indexes.is_empty() {
                 return Ok(run);
             }
             // Other faults are reported from the first attempt, whose pointers refer to the complete file.
-            resolve(&file, &state.model).map_err(|_| told(faults))?
+            resolve(&file, &state.model).map_err(|_| error_list(faults))?
         }
     };
-    run_suite(&suite, &places, stopped, &mut run)?;
+    run_suite(&suite, &indexes, stopped, &mut run)?;
     Ok(run)
 }
 
@@ -52,19 +52,19 @@ fn error(pointer: &str, detail: String) -> FieldError {
     FieldError { pointer: pointer.to_owned(), code, detail, diagnostic: None }
 }
 
-fn told(faults: Vec<SuiteFault>) -> Vec<FieldError> {
-    let told = faults.into_iter().map(|fault| match fault {
+fn error_list(faults: Vec<SuiteFault>) -> Vec<FieldError> {
+    let error_list = faults.into_iter().map(|fault| match fault {
         SuiteFault::Member(MemberFault { pointer, message }) => error(&pointer, message),
         SuiteFault::Policy { label, diagnostics, .. } => {
             let reason = diagnostics.into_iter().next().map(|found| found.message).unwrap_or_default();
             error("/roles", format!("policy `{label}`: {reason}"))
         }
     });
-    told.collect()
+    error_list.collect()
 }
 
 /// Removes invalid policies from their roles and returns their titles by role.
-fn without_broken(file: &mut PolicyFile, faults: &[SuiteFault]) -> BTreeMap<String, Vec<String>> {
+fn remove_broken_policies(file: &mut PolicyFile, faults: &[SuiteFault]) -> BTreeMap<String, Vec<String>> {
     let invalid: BTreeSet<&str> = faults
         .iter()
         .filter_map(|fault| match fault {
@@ -89,7 +89,7 @@ fn without_broken(file: &mut PolicyFile, faults: &[SuiteFault]) -> BTreeMap<Stri
 
 /// Removes the tests that depend on a broken policy and counts them as failed: tests with users who have its role, and so can
 /// read nothing, and tests of the policy itself. Returns the original positions of the other tests.
-fn without_tests_of(
+fn fail_tests_of_broken_policies(
     file: &mut PolicyFile,
     broken: &BTreeMap<String, Vec<String>>,
     run: &mut TestRun,
@@ -97,7 +97,7 @@ fn without_tests_of(
     let users: Vec<Caller> = file.users.iter().cloned().map(Caller::from).collect();
     let decided_by = |test: &FileTest| {
         let user = users.iter().find(|user| user.username == test.user);
-        let held = |role: &str| user.is_some_and(|user| user.roles.contains(role));
+        let has_role = |role: &str| user.is_some_and(|user| user.roles.contains(role));
         let names = |role: &str, title: &str| match &test.policies {
             Some(Json::Object(members)) => {
                 members.iter().any(|(name, _)| name == title || *name == format!("{role}/{title}"))
@@ -105,12 +105,12 @@ fn without_tests_of(
             _ => false,
         };
         broken.iter().find_map(|(role, titles)| {
-            let title = titles.iter().find(|title| held(role) || names(role, title))?;
+            let title = titles.iter().find(|title| has_role(role) || names(role, title))?;
             Some(format!("policy `{role}/{title}` is broken, so users with the role can read no trace"))
         })
     };
     let mut kept = Vec::with_capacity(file.tests.len());
-    let mut places = Vec::with_capacity(file.tests.len());
+    let mut indexes = Vec::with_capacity(file.tests.len());
     for (at, test) in std::mem::take(&mut file.tests).into_iter().enumerate() {
         match decided_by(&test) {
             Some(message) => {
@@ -118,22 +118,22 @@ fn without_tests_of(
             }
             None => {
                 kept.push(test);
-                places.push(at);
+                indexes.push(at);
             }
         }
     }
     file.tests = kept;
-    places
+    indexes
 }
 
-/// Runs tests. `places` are their positions in the file.
+/// Runs tests. `indexes` are their positions in the file.
 fn run_suite(
     suite: &Suite,
-    places: &[usize],
+    indexes: &[usize],
     stopped: &AtomicBool,
     run: &mut TestRun,
 ) -> Result<(), Vec<FieldError>> {
-    for (test, at) in suite.tests.iter().zip(places) {
+    for (test, at) in suite.tests.iter().zip(indexes) {
         let pointer = format!("/tests/{at}");
         match suite.run(test, stopped) {
             Ok(failures) if failures.is_empty() => run.passed += 1,
@@ -152,13 +152,13 @@ fn run_suite(
 }
 
 fn message(failures: &[Failure]) -> String {
-    let told = failures.iter().take(REASONS_TOLD).map(|failure| {
+    let error_list = failures.iter().take(MAX_REASONS).map(|failure| {
         let Failure { about, expected, got, .. } = failure;
         format!("{about}: expected {expected}, got {got}")
     });
-    let mut reasons: Vec<String> = told.collect();
-    if failures.len() > REASONS_TOLD {
-        reasons.push(format!("and {} more", failures.len() - REASONS_TOLD));
+    let mut reasons: Vec<String> = error_list.collect();
+    if failures.len() > MAX_REASONS {
+        reasons.push(format!("and {} more", failures.len() - MAX_REASONS));
     }
     reasons.join("; ")
 }

@@ -109,11 +109,11 @@ pub(crate) fn changes(changes: Vec<ModelChange>) -> Vec<WireModelChange> {
 
 fn part(part: ModelPart) -> Value {
     // These are structs of strings, booleans and lists, so serialising cannot fail.
-    let of = |value: Result<Value, serde_json::Error>| value.unwrap_or_default();
+    let json_or_null = |value: Result<Value, serde_json::Error>| value.unwrap_or_default();
     match part {
-        ModelPart::Binding(binding) => of(serde_json::to_value(WireBinding::from(binding))),
-        ModelPart::Field(field) => of(serde_json::to_value(WireMarkedField::from(&field))),
-        ModelPart::Policy(policy) => of(serde_json::to_value(WirePolicy::from(policy))),
+        ModelPart::Binding(binding) => json_or_null(serde_json::to_value(WireBinding::from(binding))),
+        ModelPart::Field(field) => json_or_null(serde_json::to_value(WireMarkedField::from(&field))),
+        ModelPart::Policy(policy) => json_or_null(serde_json::to_value(WirePolicy::from(policy))),
         ModelPart::Role(policies) => {
             let policies: Vec<WirePolicy> = policies.into_iter().map(WirePolicy::from).collect();
             json!({ "policies": policies })

@@ -8,7 +8,7 @@ use http::{HeaderMap, Method, StatusCode, header};
 use tower::ServiceExt as _;
 
 use crate::accept::{Representation, negotiate};
-use crate::body::{MAX_BODY_BYTES, read_in_time};
+use crate::body::{MAX_BODY_BYTES, read_with_deadline};
 use crate::code::Code;
 use crate::json_complexity;
 use crate::problem::Problem;
@@ -34,7 +34,7 @@ const TOO_MANY_VALUES: &str = "the body has too many lists, objects or values";
 
 impl NestedInterface {
     /// Returns the interface's response. JSON bodies stay unchanged; a plain-text error becomes a problem as on other routes.
-    pub(crate) async fn answer(self, request: Request) -> Response {
+    pub(crate) async fn handle(self, request: Request) -> Response {
         let (head, body) = request.into_parts();
         if head.method == Method::POST
             && let Err(problem) = accepts_json(&head.headers)
@@ -42,7 +42,7 @@ impl NestedInterface {
             return problem.into_response();
         }
         // The body is read here, with a time-out: the interface itself would wait for a slow client without a limit.
-        let body = match read_in_time(body, MAX_BODY_BYTES).await {
+        let body = match read_with_deadline(body, MAX_BODY_BYTES).await {
             Ok(bytes) if json_complexity::within_limits(&bytes) => Body::from(bytes),
             Ok(_) => return Problem::new(Code::PayloadTooLarge, TOO_MANY_VALUES).into_response(),
             Err(problem) => return problem.into_response(),
@@ -60,9 +60,9 @@ impl NestedInterface {
 
 /// Checks that the client accepts JSON, the only representation. Without a media type in `Accept`, it accepts everything.
 fn accepts_json(headers: &HeaderMap) -> Result<(), Problem> {
-    let names_nothing =
+    let accepts_anything =
         headers.get_all(header::ACCEPT).iter().all(|value| value.as_bytes().trim_ascii().is_empty());
-    if names_nothing { Ok(()) } else { negotiate(headers, &[Representation::Json]).map(drop) }
+    if accepts_anything { Ok(()) } else { negotiate(headers, &[Representation::Json]).map(drop) }
 }
 
 fn is_json(response: &Response) -> bool {
@@ -117,7 +117,7 @@ mod tests {
             let sent = format!("[{}]", vec![nested.as_str(); lists].join(","));
             let interface = Router::new().fallback(async |body: Bytes| body);
             let request = Request::post("/mcp").body(Body::from(sent.clone())).unwrap();
-            let response = NestedInterface { path: "/mcp", interface }.answer(request).await;
+            let response = NestedInterface { path: "/mcp", interface }.handle(request).await;
             let code = response.extensions().get::<Problem>().map(Problem::code);
             assert_eq!(code, refused.then_some(Code::PayloadTooLarge), "{lists}");
             let body = body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
@@ -157,16 +157,16 @@ mod tests {
         }
     }
 
-    /// Sends a body in pieces of one byte, `apart` from each other.
-    async fn send(pieces: usize, apart: Duration) -> (StatusCode, Option<Code>, Bytes, Duration) {
+    /// Sends a body in pieces of one byte, `interval` from each other.
+    async fn send(pieces: usize, interval: Duration) -> (StatusCode, Option<Code>, Bytes, Duration) {
         let interface = Router::new().fallback(async |body: Bytes| body);
         let pieces = stream::unfold(pieces, move |left| async move {
-            sleep(apart).await;
+            sleep(interval).await;
             left.checked_sub(1).map(|left| (Ok::<_, Infallible>("x"), left))
         });
         let begun = Instant::now();
         let request = Request::post("/mcp").body(Body::from_stream(pieces)).unwrap();
-        let response = NestedInterface { path: "/mcp", interface }.answer(request).await;
+        let response = NestedInterface { path: "/mcp", interface }.handle(request).await;
         let (status, took) = (response.status(), begun.elapsed());
         let code = response.extensions().get::<Problem>().map(Problem::code);
         (status, code, body::to_bytes(response.into_body(), usize::MAX).await.unwrap(), took)
@@ -177,8 +177,8 @@ mod tests {
         let seconds = Duration::from_secs;
         let (status, code, body, _) = send(20, seconds(1)).await;
         assert_eq!((status, code, body.as_ref()), (StatusCode::OK, None, &[b'x'; 20][..]));
-        for apart in [seconds(1), seconds(3_600)] {
-            let (status, code, _, took) = send(usize::MAX, apart).await;
+        for interval in [seconds(1), seconds(3_600)] {
+            let (status, code, _, took) = send(usize::MAX, interval).await;
             assert_eq!((status, code), (StatusCode::REQUEST_TIMEOUT, Some(Code::RequestTimeout)));
             assert!(took < seconds(60), "{took:?}");
         }

@@ -18,7 +18,7 @@ const X_ACCESS: &str = "x-access";
 const X_TOOL: &str = "x-tool";
 
 /// Returns all operations of a path with their methods.
-pub(crate) fn of(item: &mut PathItem) -> impl Iterator<Item = (&'static str, &mut Operation)> {
+pub(crate) fn by_method(item: &mut PathItem) -> impl Iterator<Item = (&'static str, &mut Operation)> {
     let PathItem { get, put, post, delete, patch, .. } = item;
     [("get", get), ("put", put), ("post", post), ("delete", delete), ("patch", patch)]
         .into_iter()
@@ -31,7 +31,7 @@ pub(crate) fn document(
     path: &str,
     operation: &mut Operation,
     access: Access,
-    takes: BodyLimit,
+    body_limit: BodyLimit,
     strict_query: bool,
 ) {
     operation.operation_id = Some(operation_id(method, path));
@@ -41,7 +41,7 @@ pub(crate) fn document(
     if let Some(tool) = access.tool() {
         extensions.insert(X_TOOL.to_owned(), tool.name().into());
     }
-    for (status, description) in common_problems(method, operation, access, takes, strict_query) {
+    for (status, description) in common_problems(method, operation, access, body_limit, strict_query) {
         let response = operation.responses.responses.entry(status.to_owned());
         if let RefOr::T(response) = response.or_insert_with(|| Response::default().into()) {
             let own = std::mem::take(&mut response.description);
@@ -78,7 +78,7 @@ fn common_problems(
     method: &str,
     operation: &Operation,
     access: Access,
-    takes: BodyLimit,
+    body_limit: BodyLimit,
     strict_query: bool,
 ) -> Vec<(&'static str, &'static str)> {
     let mut problems = vec![
@@ -92,13 +92,13 @@ fn common_problems(
         problems.extend([
             ("400", "`invalid_request`: a malformed body"),
             ("408", "`request_timeout`: the body did not arrive within 30 seconds"),
-            match takes {
+            match body_limit {
                 BodyLimit::AnonymousJson => ("413", "`payload_too_large`: the body is above 16 KiB"),
                 BodyLimit::Json => ("413", "`payload_too_large`: the body is above 1 MiB"),
                 BodyLimit::ModelFile => ("413", "`payload_too_large`: the body is above 8 MiB"),
             },
         ]);
-        if takes != BodyLimit::AnonymousJson {
+        if body_limit != BodyLimit::AnonymousJson {
             problems.push(("503", "`overloaded`: too many large requests are in progress"));
         }
     }
@@ -122,7 +122,7 @@ fn common_problems(
     }
     if method != "get" {
         problems.push(("403", "`cross_site`: a browser sent the request for another site"));
-        problems.push(match takes {
+        problems.push(match body_limit {
             BodyLimit::AnonymousJson | BodyLimit::Json => {
                 ("415", "`unsupported_media_type`: the `Content-Type` is not JSON")
             }

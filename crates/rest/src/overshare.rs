@@ -1,6 +1,6 @@
 //! `/policies/overshare`: collateral access.
 
-use axum::Json as Answer;
+use axum::Json as JsonResponse;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use tracewarden_service::{OvershareAnswer, OvershareRequest, Policy, SharedValue};
@@ -152,7 +152,7 @@ pub(crate) async fn overshare(
     State(app): State<App>,
     caller: Caller,
     Json(request): Json<WireOvershareRequest>,
-) -> Result<Answer<WireOvershare>, Problem> {
+) -> Result<JsonResponse<WireOvershare>, Problem> {
     let admin = caller.require_admin()?;
-    Ok(Answer(app.service.overshare(&admin, request.into()).await?.into()))
+    Ok(JsonResponse(app.service.overshare(&admin, request.into()).await?.into()))
 }

@@ -17,7 +17,7 @@ use utoipa::ToSchema;
 
 use crate::abort_on_error::abort_on_error;
 use crate::accept::Representation;
-use crate::framing::{Document, Frame, text};
+use crate::framing::{Frame, FramedStream, text};
 use crate::problem::Problem;
 use crate::schema_wire::SchemaBinding;
 use crate::wire::Time;
@@ -102,12 +102,12 @@ impl From<Summary> for TraceSummary {
 
 /// The last line of an NDJSON page.
 #[derive(Serialize)]
-struct End {
-    end: EndOfPage,
+struct EndLine {
+    end: PageEnd,
 }
 
 #[derive(Serialize)]
-struct EndOfPage {
+struct PageEnd {
     next_cursor: Option<String>,
     traces: u64,
     spans: u64,
@@ -124,56 +124,56 @@ pub(crate) struct Page {
 }
 
 /// A chunk of a streamed document.
-type Lines = Result<Bytes, ServiceError>;
+type ChunkResult = Result<Bytes, ServiceError>;
 
 impl Page {
     /// Waits for the first row or for the end of an empty result.
     ///
     /// # Errors
     /// When ClickHouse fails before the first row.
-    pub(crate) async fn of(answer: QueryAnswer) -> Result<Self, ServiceError> {
+    pub(crate) async fn await_first_row(answer: QueryAnswer) -> Result<Self, ServiceError> {
         let QueryAnswer { schema, next_cursor, traces, body } = answer;
         let (names, rows) = match body {
-            AnswerBody::Spans(spans) => (("spans", "span"), spans_of(spans).await?),
+            AnswerBody::Spans(spans) => (("spans", "span"), span_rows(spans).await?),
             AnswerBody::Summaries(summaries) => {
                 let summaries = summaries.into_iter().map(|summary| text(&TraceSummary::from(summary)));
-                (("traces", "trace"), ready(summaries))
+                (("traces", "trace"), complete_rows(summaries))
             }
-            AnswerBody::Ids(ids) => (("trace_ids", "trace_id"), ready(ids.iter().map(text))),
+            AnswerBody::Ids(ids) => (("trace_ids", "trace_id"), complete_rows(ids.iter().map(text))),
         };
         Ok(Self { schema, next_cursor, traces, names, rows })
     }
 
     /// Returns the page as one JSON document.
-    pub(crate) fn json(self) -> impl Stream<Item = Lines> + Send {
+    pub(crate) fn json(self) -> impl Stream<Item = ChunkResult> + Send {
         let next_cursor = self.next_cursor;
         let tail = move || match next_cursor {
             Some(cursor) => format!("],\"next_cursor\":{}}}\n", text(&cursor)),
             None => "]}\n".to_owned(),
         };
-        let head = format!("{{\"schema\":{},\"{}\":[", schema_of(&self.schema), self.names.0);
-        Document::new(Frame::Elements, head, self.rows.stream, tail)
+        let head = format!("{{\"schema\":{},\"{}\":[", schema_json(&self.schema), self.names.0);
+        FramedStream::new(Frame::JsonArray, head, self.rows.stream, tail)
     }
 
     /// Returns the first line of the NDJSON page.
-    pub(crate) fn begin_lines(&self) -> Bytes {
-        begin_lines(&self.schema)
+    pub(crate) fn ndjson_head(&self) -> Bytes {
+        ndjson_head(&self.schema)
     }
 
     /// Returns the NDJSON page without the first line.
-    pub(crate) fn lines(self) -> impl Stream<Item = Lines> + Send {
+    pub(crate) fn lines(self) -> impl Stream<Item = ChunkResult> + Send {
         let Self { next_cursor, traces, names, rows: Rows { stream, spans }, .. } = self;
         let tail = move || {
-            let end = EndOfPage { next_cursor, traces, spans: spans.load(Ordering::Relaxed) };
-            text(&End { end }) + "\n"
+            let end = PageEnd { next_cursor, traces, spans: spans.load(Ordering::Relaxed) };
+            text(&EndLine { end }) + "\n"
         };
-        Document::new(Frame::Lines(names.1), String::new(), stream, tail)
+        FramedStream::new(Frame::Ndjson(names.1), String::new(), stream, tail)
     }
 }
 
 /// Returns the first line of an NDJSON page.
-pub(crate) fn begin_lines(schema: &SchemaEcho) -> Bytes {
-    format!("{{\"schema\":{}}}\n", schema_of(schema)).into()
+pub(crate) fn ndjson_head(schema: &SchemaEcho) -> Bytes {
+    format!("{{\"schema\":{}}}\n", schema_json(schema)).into()
 }
 
 /// Returns one trace as a response.
@@ -181,19 +181,19 @@ pub(crate) fn begin_lines(schema: &SchemaEcho) -> Bytes {
 /// # Errors
 /// When ClickHouse fails before the first span.
 pub(crate) async fn trace(answer: TraceAnswer, info: &RequestInfo) -> Result<Response, Problem> {
-    let rows = spans_of(answer.spans).await?;
-    let head = format!("{{\"schema\":{},\"spans\":[", schema_of(&answer.schema));
-    let document = Document::new(Frame::Elements, head, rows.stream, || "]}\n".to_owned());
+    let rows = span_rows(answer.spans).await?;
+    let head = format!("{{\"schema\":{},\"spans\":[", schema_json(&answer.schema));
+    let document = FramedStream::new(Frame::JsonArray, head, rows.stream, || "]}\n".to_owned());
     Ok(respond(document, Representation::Json, info))
 }
 
-fn schema_of(schema: &SchemaEcho) -> String {
+fn schema_json(schema: &SchemaEcho) -> String {
     text(&SchemaBinding::new(schema))
 }
 
 /// Returns a streamed document as a response, which is aborted when the stream fails.
 pub(crate) fn respond(
-    document: impl Stream<Item = Lines> + Send + 'static,
+    document: impl Stream<Item = ChunkResult> + Send + 'static,
     representation: Representation,
     info: &RequestInfo,
 ) -> Response {
@@ -204,19 +204,19 @@ pub(crate) fn respond(
 
 /// A stream of lines, and the number of spans sent so far.
 struct Rows {
-    stream: stream::BoxStream<'static, Lines>,
+    stream: stream::BoxStream<'static, ChunkResult>,
     spans: Arc<AtomicU64>,
 }
 
 /// Returns rows that are complete.
-fn ready(rows: impl Iterator<Item = String>) -> Rows {
+fn complete_rows(rows: impl Iterator<Item = String>) -> Rows {
     let lines: String = rows.map(|row| row + "\n").collect();
     let stream = stream::once(async move { Ok(Bytes::from(lines)) }).boxed();
     Rows { stream, spans: Arc::default() }
 }
 
 /// Returns a stream of spans, after waiting for the first one or for the end of an empty result.
-async fn spans_of(spans: SpanStream) -> Result<Rows, ServiceError> {
+async fn span_rows(spans: SpanStream) -> Result<Rows, ServiceError> {
     let mut spans = spans.fuse();
     let first = spans.next().await.transpose()?;
     let counter = Arc::new(AtomicU64::new(0));

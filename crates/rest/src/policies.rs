@@ -1,6 +1,6 @@
 //! `/policies`.
 
-use axum::Json as Answer;
+use axum::Json as JsonResponse;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use tracewarden_model::Caller as User;
@@ -109,10 +109,10 @@ pub(crate) async fn check(
     State(app): State<App>,
     caller: Caller,
     Json(request): Json<CheckRequest>,
-) -> Result<Answer<CheckResult>, Problem> {
+) -> Result<JsonResponse<CheckResult>, Problem> {
     let CheckRequest { expression, recent_traces } = request;
     let check = app.service.check_policy(&caller.require_admin()?, &expression, recent_traces).await?;
-    Ok(Answer(CheckResult {
+    Ok(JsonResponse(CheckResult {
         valid: check.errors.is_empty(),
         errors: diagnostics(check.errors),
         fields: check.fields,
@@ -257,7 +257,7 @@ pub(crate) async fn evaluate(
     State(app): State<App>,
     caller: Caller,
     Json(request): Json<EvaluateRequest>,
-) -> Result<Answer<EvaluateResult>, Problem> {
+) -> Result<JsonResponse<EvaluateResult>, Problem> {
     let EvaluateRequest { expression, user, spans } = request;
     let admin = caller.require_admin()?;
     if spans.len() > EVALUATED_SPANS_MAX {
@@ -266,5 +266,5 @@ pub(crate) async fn evaluate(
     }
     let read = move |model: &_| span_wire::spans(&spans, model, "/spans");
     let verdicts = app.service.evaluate_policy(&admin, expression, user.into(), read).await?;
-    Ok(Answer(verdicts.into()))
+    Ok(JsonResponse(verdicts.into()))
 }

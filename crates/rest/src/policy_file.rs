@@ -10,10 +10,10 @@ use tracewarden_service::{AccessFile, FieldMark, FileField as ServiceField, Mode
 use utoipa::ToSchema;
 
 use crate::body::present;
+use crate::document::{Document, Fault, Lines};
 use crate::json::Json;
 use crate::policies::EvaluatedUser;
 use crate::schema_wire::{self, WireBinding, WireFieldSource};
-use crate::text::{Document, Fault, Lines};
 
 /// A file about policies.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
@@ -192,7 +192,7 @@ impl PolicyFile {
         let mut fields: Vec<MarkedField> = Vec::with_capacity(sent.len());
         for (index, field) in sent.into_iter().enumerate() {
             let pointer = format!("/fields/{index}");
-            match marked(field) {
+            match marked_field(field) {
                 Ok(field) if fields.iter().any(|known| known.field == field.field) => {
                     let message = format!("`{}` appears twice", field.field);
                     faults.push(MemberFault { pointer, message });
@@ -214,7 +214,7 @@ impl PolicyFile {
     ///
     /// # Errors
     /// When the stored tests are not a valid [`TestsDocument`].
-    pub(crate) fn of(state: ModelState) -> Result<Self, Fault> {
+    pub(crate) fn from_state(state: ModelState) -> Result<Self, Fault> {
         let ModelState { model, roles, tests } = state;
         let TestsDocument { users, traces, tests } = TestsDocument::read(&tests)?;
         let roles = roles.into_iter().map(|(name, policies)| FileRole {
@@ -255,7 +255,7 @@ impl PolicyFile {
             let FileField { map, name, reference, logical, column_type, source, filterable, policy, column } =
                 field;
             let field = FieldRef { map: map.filter(|map| !map.is_empty()), name };
-            if let Err((member, message)) = is_called(&field, reference.as_deref()) {
+            if let Err((member, message)) = check_reference(&field, reference.as_deref()) {
                 fault(format!("/fields/{at}{member}"), &message);
             }
             let mark = FieldMark {
@@ -300,24 +300,25 @@ impl PolicyFile {
     /// Returns the roles whose names differ from an earlier one only by case. The service rejects these with `conflict`.
     pub fn case_conflicts(&self) -> Vec<MemberFault> {
         let folded: Vec<String> = self.roles.iter().map(|role| role.name.to_ascii_lowercase()).collect();
-        let conflicts = repeated(folded.iter().map(String::as_str)).into_iter().map(|at| MemberFault {
-            pointer: format!("/roles/{at}/name"),
-            message: "the names of two roles must not differ only by case".to_owned(),
-        });
+        let conflicts =
+            duplicate_indexes(folded.iter().map(String::as_str)).into_iter().map(|at| MemberFault {
+                pointer: format!("/roles/{at}/name"),
+                message: "the names of two roles must not differ only by case".to_owned(),
+            });
         conflicts.collect()
     }
 
     /// Returns the ambiguities in the file: duplicate names, and expressions whose meaning depends on YAML line folding. Policies
     /// of a role may have the same title, as in the service.
-    pub fn unclear(&self, document: &Document) -> Vec<MemberFault> {
+    pub fn ambiguities(&self, document: &Document) -> Vec<MemberFault> {
         let mut faults = Vec::new();
         let mut fault = |pointer: String, message: &str| {
             faults.push(MemberFault { pointer, message: message.to_owned() });
         };
-        for at in repeated(self.roles.iter().map(|role| role.name.as_str())) {
+        for at in duplicate_indexes(self.roles.iter().map(|role| role.name.as_str())) {
             fault(format!("/roles/{at}/name"), "a role with this name is already listed");
         }
-        for at in repeated(self.policies.iter().map(|policy| policy.title.as_str())) {
+        for at in duplicate_indexes(self.policies.iter().map(|policy| policy.title.as_str())) {
             fault(format!("/policies/{at}/title"), "a policy with this title is already listed");
         }
         for (pointer, _, policy) in self.policies() {
@@ -392,12 +393,12 @@ impl From<MarkedField> for FileField {
 }
 
 /// Returns the positions of names that occurred before.
-pub(crate) fn repeated<'n>(names: impl Iterator<Item = &'n str>) -> Vec<usize> {
+pub(crate) fn duplicate_indexes<'n>(names: impl Iterator<Item = &'n str>) -> Vec<usize> {
     let mut seen = BTreeSet::new();
     names.enumerate().filter(|(_, name)| !seen.insert(*name)).map(|(at, _)| at).collect()
 }
 
-fn marked(sent: FileField) -> Result<MarkedField, (&'static str, String)> {
+fn marked_field(sent: FileField) -> Result<MarkedField, (&'static str, String)> {
     let map = sent.map.filter(|map| !map.is_empty());
     let wanted: Option<LogicalType> = sent.logical.map(Into::into);
     let column_type = sent.column_type.as_deref().map(ColumnType::parse);
@@ -410,7 +411,7 @@ fn marked(sent: FileField) -> Result<MarkedField, (&'static str, String)> {
     if (source == FieldSource::Column) != map.is_none() {
         return Err(("/source", "a column has no `map`, a key or path has one".to_owned()));
     }
-    let column_type = column_type.unwrap_or_else(|| usual_type(source, wanted));
+    let column_type = column_type.unwrap_or_else(|| default_type(source, wanted));
     let within = match source {
         FieldSource::Column => Ok(column_type.logical_types()),
         FieldSource::MapKey => {
@@ -435,7 +436,7 @@ fn marked(sent: FileField) -> Result<MarkedField, (&'static str, String)> {
         }
     };
     let field = FieldRef { map, name: sent.name };
-    is_called(&field, sent.reference.as_deref())?;
+    check_reference(&field, sent.reference.as_deref())?;
     if sent.column.is_some() && source != FieldSource::MapKey {
         return Err(("/column", "only a key of a map can have a column in its place".to_owned()));
     }
@@ -455,7 +456,7 @@ fn marked(sent: FileField) -> Result<MarkedField, (&'static str, String)> {
 }
 
 /// Checks that `ref`, if present, matches the field.
-fn is_called(field: &FieldRef, reference: Option<&str>) -> Result<(), (&'static str, String)> {
+fn check_reference(field: &FieldRef, reference: Option<&str>) -> Result<(), (&'static str, String)> {
     if reference.is_some_and(|reference| reference != field.to_string()) {
         return Err(("/ref", format!("the field is called `{field}`; `ref` may be left out")));
     }
@@ -463,7 +464,7 @@ fn is_called(field: &FieldRef, reference: Option<&str>) -> Result<(), (&'static 
 }
 
 /// Returns the default column type: the one that the OpenTelemetry exporter's tables have.
-fn usual_type(source: FieldSource, logical: Option<LogicalType>) -> ColumnType {
+fn default_type(source: FieldSource, logical: Option<LogicalType>) -> ColumnType {
     let column = match logical {
         None | Some(LogicalType::String) => "String",
         Some(LogicalType::StringArray) => "Array(String)",
@@ -480,12 +481,12 @@ fn usual_type(source: FieldSource, logical: Option<LogicalType>) -> ColumnType {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::text::Document;
+    use crate::document::Document;
 
     fn model(text: &str) -> Result<AccessModel, String> {
         let document = Document::read(text).unwrap();
         let mut file: PolicyFile =
-            document.parse().map_err(|fault| format!("{} {}", fault.place, fault.message))?;
+            document.parse().map_err(|fault| format!("{} {}", fault.position, fault.message))?;
         let faults = |faults: Vec<MemberFault>| format!("{} {}", faults[0].pointer, faults[0].message);
         file.access_model().map_err(faults).map(|model| model.unwrap())
     }

@@ -9,7 +9,7 @@ use tracewarden_service::suite::{Expected, Suite, SuitePolicy, Test};
 use tracewarden_service::{Diagnostic, Span, check_expression};
 
 use crate::json::Json;
-use crate::policy_file::{FilePolicy, FileTest, MemberFault, PolicyFile, repeated};
+use crate::policy_file::{FilePolicy, FileTest, MemberFault, PolicyFile, duplicate_indexes};
 use crate::span_wire;
 
 /// The built-in role, which a file need not define. By itself it grants access to no trace.
@@ -44,7 +44,7 @@ const MAX_SPANS: usize = 20_000;
 /// Every fault that prevents running the tests.
 pub fn resolve(file: &PolicyFile, model: &AccessModel) -> Result<Suite, Vec<SuiteFault>> {
     let mut reader = Reader { model, faults: Vec::new() };
-    reader.within_bounds(file);
+    reader.check_limits(file);
     if !reader.faults.is_empty() {
         return Err(reader.faults);
     }
@@ -71,7 +71,7 @@ impl Reader<'_> {
     }
 
     /// Limits the size of a file, because the service reads such files too and must bound their memory and time.
-    fn within_bounds(&mut self, file: &PolicyFile) {
+    fn check_limits(&mut self, file: &PolicyFile) {
         let lists = [("users", file.users.len()), ("traces", file.traces.len()), ("tests", file.tests.len())];
         for (list, found) in lists {
             if found > MAX_ITEMS {
@@ -84,9 +84,9 @@ impl Reader<'_> {
         let traces = file.traces.iter().map(|trace| trace.spans.len());
         let tests = file.tests.iter().map(|test| test.spans.as_deref().unwrap_or_default().len());
         let found = traces.clone().sum::<usize>() + tests.clone().sum::<usize>();
-        let places = [("traces", traces.collect::<Vec<_>>()), ("tests", tests.collect())];
+        let span_counts = [("traces", traces.collect::<Vec<_>>()), ("tests", tests.collect())];
         let mut passed = 0;
-        for (list, spans) in &places {
+        for (list, spans) in &span_counts {
             for (at, spans) in spans.iter().enumerate() {
                 passed += spans;
                 if passed > MAX_SPANS {
@@ -98,14 +98,20 @@ impl Reader<'_> {
     }
 
     /// Reports duplicate names.
-    fn unique<'n>(&mut self, list: &str, member: &str, names: impl Iterator<Item = &'n str> + Clone) {
-        for index in repeated(names.clone()) {
+    fn check_unique<'n>(&mut self, list: &str, member: &str, names: impl Iterator<Item = &'n str> + Clone) {
+        for index in duplicate_indexes(names.clone()) {
             let name = names.clone().nth(index).unwrap_or_default();
             self.fault(&format!("/{list}/{index}/{member}"), &format!("`{name}` appears twice"));
         }
     }
 
-    fn unknown<'n>(&mut self, pointer: &str, what: &str, name: &str, known: impl Iterator<Item = &'n str>) {
+    fn report_unknown<'n>(
+        &mut self,
+        pointer: &str,
+        what: &str,
+        name: &str,
+        known: impl Iterator<Item = &'n str>,
+    ) {
         let hint = nearest(name, known).first().map(|near| format!("; did you mean `{near}`?"));
         self.fault(pointer, &format!("no {what} `{name}`{}", hint.unwrap_or_default()));
     }
@@ -130,22 +136,22 @@ impl Reader<'_> {
         if file.tests.is_empty() {
             self.fault("", "there are no `tests`");
         }
-        self.unique("tests", "name", file.tests.iter().map(|test| test.name.as_str()));
-        self.unique("traces", "name", file.traces.iter().map(|trace| trace.name.as_str()));
+        self.check_unique("tests", "name", file.tests.iter().map(|test| test.name.as_str()));
+        self.check_unique("traces", "name", file.traces.iter().map(|trace| trace.name.as_str()));
         let mut users: Vec<Caller> = file.users.iter().cloned().map(Caller::from).collect();
-        self.unique("users", "username", users.iter().map(|user| user.username.as_str()));
+        self.check_unique("users", "username", users.iter().map(|user| user.username.as_str()));
         let roles = || file.roles.iter().map(|role| role.name.as_str()).chain([ADMIN_ROLE]);
         for (at, user) in users.iter_mut().enumerate() {
             // Role names are case-insensitive, as in the assignment of a role.
             let stored = |role: &String| roles().find(|known| known.eq_ignore_ascii_case(role));
             for role in user.roles.iter().filter(|role| stored(role).is_none()) {
-                self.unknown(&format!("/users/{at}/roles"), "role", role, roles());
+                self.report_unknown(&format!("/users/{at}/roles"), "role", role, roles());
             }
             user.roles = user.roles.iter().filter_map(stored).map(str::to_owned).collect();
         }
         let mut traces = Vec::with_capacity(file.traces.len());
         for (at, trace) in file.traces.iter().enumerate() {
-            self.not_empty(&trace.spans, &format!("/traces/{at}/spans"));
+            self.check_not_empty(&trace.spans, &format!("/traces/{at}/spans"));
             let spans = self.spans(&trace.spans, &format!("/traces/{at}/spans"));
             traces.push((trace.name.as_str(), Rc::new(spans)));
         }
@@ -156,7 +162,7 @@ impl Reader<'_> {
     }
 
     /// Rejects an empty trace: every expectation about each span of it would hold.
-    fn not_empty(&mut self, spans: &[Json], pointer: &str) {
+    fn check_not_empty(&mut self, spans: &[Json], pointer: &str) {
         if spans.is_empty() {
             self.fault(pointer, "a trace needs at least one span, or nothing would be tested");
         }
@@ -182,13 +188,13 @@ impl Reader<'_> {
         let user = users.iter().find(|user| user.username == test.user).cloned();
         if user.is_none() {
             let known = users.iter().map(|user| user.username.as_str());
-            self.unknown(&format!("{pointer}/user"), "user", &test.user, known);
+            self.report_unknown(&format!("{pointer}/user"), "user", &test.user, known);
         }
         let spans = match (&test.trace, &test.spans) {
             (Some(name), None) => {
                 let found = traces.iter().find(|(known, _)| known == name).map(|(_, spans)| Rc::clone(spans));
                 if found.is_none() {
-                    self.unknown(
+                    self.report_unknown(
                         &format!("{pointer}/trace"),
                         "trace",
                         name,
@@ -199,7 +205,7 @@ impl Reader<'_> {
             }
             (None, Some(sent)) => {
                 let pointer = format!("{pointer}/spans");
-                self.not_empty(sent, &pointer);
+                self.check_not_empty(sent, &pointer);
                 Some(Rc::new(self.spans(sent, &pointer)))
             }
             _ => {
@@ -249,7 +255,7 @@ impl Reader<'_> {
                 ([], _) => {
                     let known =
                         policies.iter().flat_map(|policy| [policy.label.as_str(), policy.title.as_str()]);
-                    self.unknown(&pointer, "policy", title, known);
+                    self.report_unknown(&pointer, "policy", title, known);
                 }
                 ([one], Some(expected)) => outcomes.push((Rc::clone(one), expected)),
                 ([_], None) => {}
@@ -274,7 +280,7 @@ impl Reader<'_> {
             None => self.fault(pointer, "expected `true`, `false`, `error`, or a list of these"),
             Some(expected) if expected.len() == spans => return Some(expected),
             Some(expected) => {
-                let (spans, outcomes) = (counted(spans, "span"), counted(expected.len(), "outcome"));
+                let (spans, outcomes) = (pluralize(spans, "span"), pluralize(expected.len(), "outcome"));
                 self.fault(pointer, &format!("the test has {spans}, but this list has {outcomes}"));
             }
         }
@@ -293,7 +299,7 @@ fn ambiguous(title: &str, policies: &[&Rc<SuitePolicy>]) -> String {
 }
 
 /// "1 span", "2 spans".
-fn counted(count: usize, what: &str) -> String {
+fn pluralize(count: usize, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
@@ -302,7 +308,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::text::Document;
+    use crate::document::Document;
 
     /// Returns the faults of a file with this number of users, of traces with one span, and of tests, and with `spans` more spans
     /// in the first test.
@@ -321,7 +327,7 @@ mod tests {
             "tests": many(tests, &other),
         });
         let file: PolicyFile = Document::read(&file.to_string()).unwrap().parse().unwrap();
-        let told = |fault| match fault {
+        let pointer_and_message = |fault| match fault {
             SuiteFault::Member(MemberFault { pointer, message }) => (pointer, message),
             SuiteFault::Policy { .. } => panic!("{fault:?}"),
         };
@@ -330,7 +336,7 @@ mod tests {
                 assert_eq!(suite.tests.len(), tests);
                 Vec::new()
             }
-            Err(faults) => faults.into_iter().map(told).collect(),
+            Err(faults) => faults.into_iter().map(pointer_and_message).collect(),
         }
     }
 

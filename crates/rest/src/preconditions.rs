@@ -57,7 +57,7 @@ impl IfMatch {
 }
 
 /// Rejects a body that names another resource than the path does.
-pub(crate) fn names_same(member: &str, sent: Option<&str>, path: &str) -> Result<(), Problem> {
+pub(crate) fn check_matches_path(member: &str, sent: Option<&str>, path: &str) -> Result<(), Problem> {
     match sent {
         Some(sent) if sent != path => {
             let detail = format!(

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use axum::Json as Answer;
+use axum::Json as JsonResponse;
 use axum::extract::State;
 use http::StatusCode;
 use serde::Deserialize;
@@ -72,7 +72,7 @@ pub(crate) struct PreviewUser {
 
 impl WirePreviewRequest {
     /// Rejects roles and attributes that differ from those of the named user, because the user's own would apply.
-    async fn require_those_of_user(&self, app: &App, admin: &Administrator<'_>) -> Result<(), Problem> {
+    async fn require_matching_user(&self, app: &App, admin: &Administrator<'_>) -> Result<(), Problem> {
         let Some(username) =
             self.username.as_deref().filter(|_| self.roles.is_some() || self.attributes.is_some())
         else {
@@ -119,11 +119,11 @@ pub(crate) async fn put(
     State(app): State<App>,
     caller: Caller,
     Json(request): Json<WirePreviewRequest>,
-) -> Result<Answer<Me>, Problem> {
+) -> Result<JsonResponse<Me>, Problem> {
     let admin = caller.require_admin()?;
-    request.require_those_of_user(&app, &admin).await?;
+    request.require_matching_user(&app, &admin).await?;
     let me = app.service.set_preview(&admin, request.into_request()?).await?;
-    Ok(Answer(me.into()))
+    Ok(JsonResponse(me.into()))
 }
 
 /// Ends the session's preview, if there is one.

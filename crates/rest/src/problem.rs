@@ -23,7 +23,7 @@ pub struct Problem {
     retry_after_seconds: Option<u64>,
     retry: Retry,
     /// Whether the service returned the error, rather than a check before it.
-    of_service: bool,
+    reported_by_service: bool,
     /// Further detail, for administrators only.
     for_administrators: Option<String>,
 }
@@ -126,7 +126,7 @@ impl Problem {
             errors: Vec::new(),
             retry_after_seconds: None,
             retry: Retry::of(code.as_str()),
-            of_service: false,
+            reported_by_service: false,
             for_administrators: None,
         }
     }
@@ -178,8 +178,8 @@ impl Problem {
 
     /// Marks the problem as returned by the service.
     #[must_use]
-    pub(crate) fn of_service(mut self) -> Self {
-        self.of_service = true;
+    pub(crate) fn reported_by_service(mut self) -> Self {
+        self.reported_by_service = true;
         self
     }
 
@@ -191,15 +191,15 @@ impl Problem {
     }
 
     /// Adds the detail for administrators.
-    pub(crate) fn tell_administrator(&mut self) {
+    pub(crate) fn append_administrator_detail(&mut self) {
         if let Some(more) = self.for_administrators.take() {
             self.detail = format!("{}: {more}", self.detail);
         }
     }
 
     /// Whether the service returned the problem.
-    pub(crate) fn is_of_service(&self) -> bool {
-        self.of_service
+    pub(crate) fn is_reported_by_service(&self) -> bool {
+        self.reported_by_service
     }
 
     /// Returns the kind of problem.

@@ -18,14 +18,14 @@ use tracewarden_service::{BegunQuery, OnProgress, RequestInfo, SearchProgress, S
 
 use crate::accept::Representation;
 use crate::framing::text;
-use crate::page::{Page, begin_lines, respond};
+use crate::page::{Page, ndjson_head, respond};
 use crate::problem::Problem;
 use crate::wire::Time;
 
 /// Time that a search may take before its response begins, and minimum time between two progress lines.
-const EVERY: Duration = Duration::from_millis(250);
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
 /// Maximum time without a line, so that proxies do not close the connection as idle.
-const SILENCE: Duration = Duration::from_secs(5);
+const MAX_SILENCE: Duration = Duration::from_secs(5);
 
 /// A progress line.
 #[derive(Serialize)]
@@ -61,56 +61,57 @@ fn line(progress: SearchProgress, window: Window) -> Bytes {
 
 /// A running search.
 struct Search {
-    found: BoxFuture<'static, Result<Page, ServiceError>>,
+    page_future: BoxFuture<'static, Result<Page, ServiceError>>,
     window: Window,
-    told: watch::Receiver<SearchProgress>,
+    updates: watch::Receiver<SearchProgress>,
     /// When the last line was sent or was due.
     last: Instant,
 }
 
 enum State {
     Searching(Search),
-    Found(BoxStream<'static, Result<Bytes, ServiceError>>),
-    Over,
+    Streaming(BoxStream<'static, Result<Bytes, ServiceError>>),
+    Done,
 }
 
 /// Returns the page as NDJSON.
 ///
 /// # Errors
 /// When the search fails before its response begins.
-pub(crate) async fn answer(begun: BegunQuery, info: &RequestInfo) -> Result<Response, Problem> {
+pub(crate) async fn ndjson_response(begun: BegunQuery, info: &RequestInfo) -> Result<Response, Problem> {
     let (schema, window) = (begun.schema(), begun.window());
-    let (tell, told) = watch::channel(SearchProgress { searched_to: window.to(), traces: 0, fraction: None });
-    let tell: OnProgress = Arc::new(move |progress| {
-        tell.send_replace(progress);
+    let (sender, updates) =
+        watch::channel(SearchProgress { searched_to: window.to(), traces: 0, fraction: None });
+    let sender: OnProgress = Arc::new(move |progress| {
+        sender.send_replace(progress);
     });
     let last = Instant::now();
-    let mut found = async move { Page::of(begun.run(Some(tell)).await?).await }.boxed();
-    let (head, document) = match timeout(EVERY, &mut found).await {
+    let mut page_future = async move { Page::await_first_row(begun.run(Some(sender)).await?).await }.boxed();
+    let (head, document) = match timeout(PROGRESS_INTERVAL, &mut page_future).await {
         Ok(page) => {
             let page = page?;
-            (page.begin_lines(), page.lines().boxed())
+            (page.ndjson_head(), page.lines().boxed())
         }
         Err(_) => {
-            let search = Search { found, window, told, last: last + EVERY };
-            (begin_lines(&schema.now()), stream::unfold(State::Searching(search), step).boxed())
+            let search = Search { page_future, window, updates, last: last + PROGRESS_INTERVAL };
+            (ndjson_head(&schema.now()), stream::unfold(State::Searching(search), step).boxed())
         }
     };
     let document = stream::iter([Ok(head)]).chain(document);
-    Ok(respond(document, Representation::Lines, info))
+    Ok(respond(document, Representation::Ndjson, info))
 }
 
 async fn step(mut state: State) -> Option<(Result<Bytes, ServiceError>, State)> {
     loop {
         match state {
             State::Searching(mut search) => {
-                let Search { found, window, told, last } = &mut search;
-                let line = next_line(told, *window, *last);
+                let Search { page_future, window, updates, last } = &mut search;
+                let line = next_line(updates, *window, *last);
                 state = tokio::select! {
                     biased;
-                    page = found => match page {
-                        Ok(page) => State::Found(page.lines().boxed()),
-                        Err(error) => return Some((Err(error), State::Over)),
+                    page = page_future => match page {
+                        Ok(page) => State::Streaming(page.lines().boxed()),
+                        Err(error) => return Some((Err(error), State::Done)),
                     },
                     line = line => {
                         search.last = Instant::now();
@@ -118,26 +119,26 @@ async fn step(mut state: State) -> Option<(Result<Bytes, ServiceError>, State)> 
                     }
                 };
             }
-            State::Found(mut lines) => {
+            State::Streaming(mut lines) => {
                 let item = lines.next().await?;
-                return Some((item, State::Found(lines)));
+                return Some((item, State::Streaming(lines)));
             }
-            State::Over => return None,
+            State::Done => return None,
         }
     }
 }
 
 /// Returns the next progress line: after a change, but not too soon, or unchanged after a long silence.
-async fn next_line(told: &mut watch::Receiver<SearchProgress>, window: Window, last: Instant) -> Bytes {
-    sleep_until(last + EVERY).await;
+async fn next_line(updates: &mut watch::Receiver<SearchProgress>, window: Window, last: Instant) -> Bytes {
+    sleep_until(last + PROGRESS_INTERVAL).await;
     // A search that reports no more progress may still run.
     let changed = async {
-        if told.changed().await.is_err() {
+        if updates.changed().await.is_err() {
             future::pending::<()>().await;
         }
     };
-    let _ = timeout_at(last + SILENCE, changed).await;
-    line(*told.borrow_and_update(), window)
+    let _ = timeout_at(last + MAX_SILENCE, changed).await;
+    line(*updates.borrow_and_update(), window)
 }
 
 #[cfg(test)]
@@ -171,17 +172,17 @@ mod tests {
         };
         let body = AnswerBody::Ids(vec!["a".to_owned()]);
         let schema = SchemaEcho { binding, version: 1, omitted_columns: None, searched_around: None };
-        Page::of(QueryAnswer { schema, next_cursor: None, traces: 1, body }).await.unwrap()
+        Page::await_first_row(QueryAnswer { schema, next_cursor: None, traces: 1, body }).await.unwrap()
     }
 
     /// Runs a search that does `work`, and returns its lines and whether it failed.
-    async fn searched<F>(work: impl FnOnce(watch::Sender<SearchProgress>) -> F) -> (Vec<Value>, bool)
+    async fn run_search<F>(work: impl FnOnce(watch::Sender<SearchProgress>) -> F) -> (Vec<Value>, bool)
     where
         F: Future<Output = Result<Page, ServiceError>> + Send + 'static,
     {
-        let (tell, told) = watch::channel(at(3_600, 0, None));
-        let found = work(tell).boxed();
-        let search = Search { found, window: window(), told, last: Instant::now() };
+        let (sender, updates) = watch::channel(at(3_600, 0, None));
+        let page_future = work(sender).boxed();
+        let search = Search { page_future, window: window(), updates, last: Instant::now() };
         let items: Vec<_> = stream::unfold(State::Searching(search), step).collect().await;
         let failed = items.iter().any(Result::is_err);
         let bytes: Vec<u8> = items.into_iter().flatten().flatten().collect();
@@ -196,11 +197,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn progress_lines_are_rare_and_current() {
         // Progress every 10 ms for some time, but never at the moment of a line.
-        let (lines, failed) = searched(|tell| async move {
+        let (lines, failed) = run_search(|sender| async move {
             let begun = Instant::now();
             for step in 1..=65_u32 {
                 sleep_until(begun + Duration::from_millis(10) * step - Duration::from_millis(5)).await;
-                tell.send_replace(at(3_600 - i64::from(step), step, Some(f64::from(step) / 65.0)));
+                sender.send_replace(at(3_600 - i64::from(step), step, Some(f64::from(step) / 65.0)));
             }
             Ok(page().await)
         })
@@ -209,9 +210,9 @@ mod tests {
         let progress: Vec<&Value> = lines.iter().filter_map(|line| line.get("progress")).collect();
         assert_eq!(lines[progress.len()..], end());
         // After 250 and after 500 ms.
-        let told: Vec<Value> =
+        let updates: Vec<Value> =
             progress.iter().map(|line| json!([line["searched_to"], line["traces"]])).collect();
-        assert_eq!(told, [json!(["1970-01-01T00:59:35Z", 25]), json!(["1970-01-01T00:59:10Z", 50])]);
+        assert_eq!(updates, [json!(["1970-01-01T00:59:35Z", 25]), json!(["1970-01-01T00:59:10Z", 50])]);
         assert_eq!(
             (&progress[0]["from"], &progress[0]["to"]),
             (&json!("1970-01-01T00:00:00Z"), &json!("1970-01-01T01:00:00Z"))
@@ -221,9 +222,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn long_searches_send_progress_and_short_ones_do_not() {
         let begun = Instant::now();
-        let (lines, _) = searched(|tell| async move {
-            tokio::time::sleep(SILENCE + EVERY).await;
-            drop(tell);
+        let (lines, _) = run_search(|sender| async move {
+            tokio::time::sleep(MAX_SILENCE + PROGRESS_INTERVAL).await;
+            drop(sender);
             Ok(page().await)
         })
         .await;
@@ -231,12 +232,12 @@ mod tests {
             "to": "1970-01-01T01:00:00Z", "traces": 0}});
         assert_eq!(lines[..1], [unchanged]);
         assert_eq!(lines[1..], end());
-        assert!(begun.elapsed() >= SILENCE);
+        assert!(begun.elapsed() >= MAX_SILENCE);
         // A search that reports no more progress has not ended, and its next line is not sent at once.
-        let abort_on_error = async |work: Duration| {
-            let (lines, _) = searched(move |tell| async move {
-                tell.send_replace(at(60, 1, None));
-                drop(tell);
+        let lines_after_last_report = async |work: Duration| {
+            let (lines, _) = run_search(move |sender| async move {
+                sender.send_replace(at(60, 1, None));
+                drop(sender);
                 tokio::time::sleep(work).await;
                 Ok(page().await)
             })
@@ -245,15 +246,15 @@ mod tests {
         };
         let last = json!({"progress": {"searched_to": "1970-01-01T00:01:00Z", "from": "1970-01-01T00:00:00Z",
             "to": "1970-01-01T01:00:00Z", "traces": 1}});
-        let lines = abort_on_error(EVERY * 4).await;
+        let lines = lines_after_last_report(PROGRESS_INTERVAL * 4).await;
         assert_eq!(lines[..1], [last]);
         assert_eq!(lines[1..], end());
-        assert_eq!(abort_on_error(EVERY / 2).await, end());
+        assert_eq!(lines_after_last_report(PROGRESS_INTERVAL / 2).await, end());
     }
 
     #[tokio::test]
     async fn nothing_follows_a_failure() {
-        let (lines, failed) = searched(|_| async { Err(ServiceError::TooManyQueries) }).await;
+        let (lines, failed) = run_search(|_| async { Err(ServiceError::TooManyQueries) }).await;
         assert!(failed && lines.is_empty(), "{lines:?}");
     }
 

@@ -17,7 +17,7 @@ pub(crate) struct ReadOnly;
 
 /// Returns the schema of a list of names that responses contain and requests cannot change. `utoipa` has no attribute that marks
 /// a list as read-only.
-pub(crate) fn names(description: &str) -> RefOr<Schema> {
+pub(crate) fn names_schema(description: &str) -> RefOr<Schema> {
     let name = ObjectBuilder::new().schema_type(Type::String);
     let mut mark = Extensions::default();
     mark.insert("readOnly".to_owned(), true.into());

@@ -1,6 +1,6 @@
 //! `/roles`.
 
-use axum::Json as Answer;
+use axum::Json as JsonResponse;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use http::StatusCode;
@@ -12,7 +12,7 @@ use utoipa::openapi::{RefOr, Schema};
 use crate::App;
 use crate::body::Json;
 use crate::policies::{WireDiagnostic, diagnostics};
-use crate::preconditions::{IfMatch, Version, etag, names_same};
+use crate::preconditions::{IfMatch, Version, check_matches_path, etag};
 use crate::problem::Problem;
 use crate::query::Path;
 use crate::read_only::{self, ReadOnly};
@@ -82,9 +82,9 @@ pub(crate) struct RoleList {
 
 /// Lists the roles.
 #[utoipa::path(get, path = "/roles", tag = "roles", responses((status = 200, description = "Roles", body = RoleList)))]
-pub(crate) async fn list(State(app): State<App>, caller: Caller) -> Result<Answer<RoleList>, Problem> {
+pub(crate) async fn list(State(app): State<App>, caller: Caller) -> Result<JsonResponse<RoleList>, Problem> {
     let roles = app.service.roles(&caller.require_admin()?).await?;
-    Ok(Answer(RoleList { roles: roles.into_iter().map(WireRole::from).collect() }))
+    Ok(JsonResponse(RoleList { roles: roles.into_iter().map(WireRole::from).collect() }))
 }
 
 /// A role with its members.
@@ -99,7 +99,7 @@ pub(crate) struct WireRoleDetail {
 }
 
 fn members_schema() -> RefOr<Schema> {
-    read_only::names("Names of the users who have it.")
+    read_only::names_schema("Names of the users who have it.")
 }
 
 /// Returns one role.
@@ -113,7 +113,7 @@ pub(crate) async fn get(
     Path(name): Path<String>,
 ) -> Result<impl IntoResponse, Problem> {
     let RoleDetail { role, members } = app.service.role(&caller.require_admin()?, &name).await?;
-    Ok((etag(role.revision), Answer(WireRoleDetail { role: role.into(), members })))
+    Ok((etag(role.revision), JsonResponse(WireRoleDetail { role: role.into(), members })))
 }
 
 /// A role to store: as in a response, or its policies only.
@@ -180,12 +180,12 @@ pub(crate) async fn put(
     if_match: IfMatch,
     Json(request): Json<PutRequest>,
 ) -> Result<impl IntoResponse, Problem> {
-    names_same("name", request.name.as_deref(), &name)?;
+    check_matches_path("name", request.name.as_deref(), &name)?;
     let if_match = if_match.and(request.revision);
     let policies = request.policies.into_iter().map(Policy::from).collect();
     let stored = app.service.put_role(&caller.require_admin()?, &name, policies, if_match).await?;
     let status = if stored.created { StatusCode::CREATED } else { StatusCode::OK };
-    Ok((status, etag(stored.role.revision), Answer(StoredRole::from(stored))))
+    Ok((status, etag(stored.role.revision), JsonResponse(StoredRole::from(stored))))
 }
 
 impl From<PutRole> for StoredRole {

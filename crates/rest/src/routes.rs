@@ -23,7 +23,7 @@ use crate::accept::{self, Representation};
 use crate::body::{self, BodyLimit};
 use crate::body_memory;
 use crate::code::Code;
-use crate::cross_site::key_in;
+use crate::cross_site::bearer_token;
 use crate::nested_interface::NestedInterface;
 use crate::operations;
 use crate::problem::Problem;
@@ -102,7 +102,7 @@ pub(crate) struct Routes {
 
 /// Marks a response to a request that changes nothing, whatever its method.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct ReadsOnly;
+pub(crate) struct ReadOnlyRoute;
 
 /// The checks before a route's handler.
 #[derive(Clone)]
@@ -110,7 +110,7 @@ struct RouteGuard {
     app: App,
     access: Access,
     offered: &'static [Representation],
-    takes: BodyLimit,
+    body_limit: BodyLimit,
     /// `None` if any query is accepted.
     parameters: Option<Parameters>,
 }
@@ -122,48 +122,48 @@ impl Routes {
 
     /// Declares routes that respond with JSON.
     pub(crate) fn add(self, access: Access, routes: UtoipaMethodRouter<App>) -> Self {
-        self.add_offering(access, &[Representation::Json], routes)
+        self.add_with_representations(access, &[Representation::Json], routes)
     }
 
     /// Declares routes that respond with one of several representations.
-    pub(crate) fn add_offering(
+    pub(crate) fn add_with_representations(
         self,
         access: Access,
         offered: &'static [Representation],
         routes: UtoipaMethodRouter<App>,
     ) -> Self {
-        let takes = if access == Access::Public { BodyLimit::AnonymousJson } else { BodyLimit::Json };
-        self.add_gated(access, offered, takes, true, routes)
+        let body_limit = if access == Access::Public { BodyLimit::AnonymousJson } else { BodyLimit::Json };
+        self.add_guarded(access, offered, body_limit, true, routes)
     }
 
     /// Declares routes for health checks. Any query is accepted, because load balancers add their own parameters.
     pub(crate) fn add_probe(self, routes: UtoipaMethodRouter<App>) -> Self {
-        self.add_gated(Access::Public, &[Representation::Json], BodyLimit::AnonymousJson, false, routes)
+        self.add_guarded(Access::Public, &[Representation::Json], BodyLimit::AnonymousJson, false, routes)
     }
 
     /// Declares routes that accept a model file and respond with JSON.
-    pub(crate) fn add_taking_model_file(self, access: Access, routes: UtoipaMethodRouter<App>) -> Self {
-        self.add_gated(access, &[Representation::Json], BodyLimit::ModelFile, true, routes)
+    pub(crate) fn add_model_file_route(self, access: Access, routes: UtoipaMethodRouter<App>) -> Self {
+        self.add_guarded(access, &[Representation::Json], BodyLimit::ModelFile, true, routes)
     }
 
-    fn add_gated(
+    fn add_guarded(
         self,
         access: Access,
         offered: &'static [Representation],
-        takes: BodyLimit,
+        body_limit: BodyLimit,
         strict_query: bool,
         (schemas, mut paths, methods): UtoipaMethodRouter<App>,
     ) -> Self {
         let mut declared = Parameters::default();
         for (path, item) in &mut paths.paths {
-            for (method, operation) in operations::of(item) {
+            for (method, operation) in operations::by_method(item) {
                 declared.declare(method, operation);
-                operations::document(method, path, operation, access, takes, strict_query);
+                operations::document(method, path, operation, access, body_limit, strict_query);
             }
         }
         let parameters = strict_query.then_some(declared);
-        let gate = RouteGuard { app: self.app.clone(), access, offered, takes, parameters };
-        let methods = methods.route_layer(middleware::from_fn_with_state(gate, pass));
+        let guard = RouteGuard { app: self.app.clone(), access, offered, body_limit, parameters };
+        let methods = methods.route_layer(middleware::from_fn_with_state(guard, guard_route));
         Self { router: self.router.routes((schemas, paths, methods)), app: self.app }
     }
 
@@ -178,19 +178,19 @@ impl Routes {
     }
 
     /// Declares the path of another interface: it requires an API key and is not an operation of the API.
-    pub(crate) fn add_mount(self, nested_interface: NestedInterface) -> Self {
-        let gate = RouteGuard {
+    pub(crate) fn add_nested_interface(self, nested_interface: NestedInterface) -> Self {
+        let guard = RouteGuard {
             app: self.app.clone(),
             access: Access::Principal(CredentialKind::Key),
             offered: &[],
-            takes: BodyLimit::Json,
+            body_limit: BodyLimit::Json,
             parameters: None,
         };
         let path = nested_interface.path;
-        let answer = any(move |request: Request| nested_interface.clone().answer(request));
-        let answer = answer.layer(middleware::from_fn_with_state(gate, pass_to_interface));
+        let handle = any(move |request: Request| nested_interface.clone().handle(request));
+        let handle = handle.layer(middleware::from_fn_with_state(guard, guard_nested_interface));
         // Clients are configured by hand, with and without a trailing slash.
-        let router = self.router.route(path, answer.clone()).route(&format!("{path}/"), answer);
+        let router = self.router.route(path, handle.clone()).route(&format!("{path}/"), handle);
         Self { router, app: self.app }
     }
 
@@ -201,82 +201,86 @@ impl Routes {
 }
 
 /// Authenticates and authorises the caller and checks the request, before the body is read and the handler runs.
-async fn pass(State(gate): State<RouteGuard>, request: Request, next: Next) -> Response {
+async fn guard_route(State(guard): State<RouteGuard>, request: Request, next: Next) -> Response {
     let (mut head, body) = request.into_parts();
-    let caller = match gate.admit(&mut head).await {
+    let caller = match guard.authenticate(&mut head).await {
         Ok(caller) => caller,
         Err(problem) => return problem.into_response(),
     };
-    let called = Called::of(&head);
-    let body_memory = match gate.prepare(&mut head, &body) {
-        Ok(kib) => body_memory::body_memory(user_of(&head), kib).await,
+    let request_line = RequestLine::from_head(&head);
+    let body_memory = match guard.prepare(&mut head, &body) {
+        Ok(kib) => body_memory::body_memory(caller_id(&head), kib).await,
         Err(problem) => Err(problem),
     };
     let mut response = match body_memory {
-        Ok(_room) => next.run(Request::from_parts(head, body)).await,
+        Ok(_permit) => next.run(Request::from_parts(head, body)).await,
         Err(problem) => problem.into_response(),
     };
-    if gate.access.tool().is_some() {
-        response.extensions_mut().insert(ReadsOnly);
+    if guard.access.tool().is_some() {
+        response.extensions_mut().insert(ReadOnlyRoute);
     }
     if caller.as_ref().is_some_and(|caller| caller.is_admin())
         && let Some(problem) = response.extensions_mut().get_mut::<Problem>()
     {
-        problem.tell_administrator();
+        problem.append_administrator_detail();
     }
     if let (Some(caller), Some(problem)) = (caller, response.extensions().get::<Problem>()) {
-        gate.note_unreadable(&called, &caller, problem).await;
+        guard.audit_unreadable(&request_line, &caller, problem).await;
     }
     response
 }
 
 /// Returns the user under whom large bodies are counted. All anonymous clients count as one.
-fn user_of(head: &Parts) -> &str {
+fn caller_id(head: &Parts) -> &str {
     let principal = head.extensions.get::<Arc<Principal>>().map(|principal| principal.user_id());
     let account = || head.extensions.get::<Arc<Identity>>().map(|identity| identity.user_id());
     principal.or_else(account).unwrap_or_default()
 }
 
 /// Authenticates and authorises the caller of a nested interface, which parses its requests itself.
-async fn pass_to_interface(State(gate): State<RouteGuard>, mut request: Request, next: Next) -> Response {
+async fn guard_nested_interface(
+    State(guard): State<RouteGuard>,
+    mut request: Request,
+    next: Next,
+) -> Response {
     if let Some(info) = request.extensions_mut().get_mut::<RequestInfo>() {
         info.via = Transport::Mcp;
     }
     let (mut head, body) = request.into_parts();
-    let caller = match gate.admit(&mut head).await {
+    let caller = match guard.authenticate(&mut head).await {
         Ok(caller) => caller,
         Err(problem) => return problem.into_response(),
     };
-    let called = Called::of(&head);
-    let kib = body_memory::kept_kib(&body, gate.takes);
-    let response = match body_memory::body_memory(user_of(&head), kib).await {
-        Ok(_room) => next.run(Request::from_parts(head, body)).await,
+    let request_line = RequestLine::from_head(&head);
+    let kib = body_memory::required_kib(&body, guard.body_limit);
+    let response = match body_memory::body_memory(caller_id(&head), kib).await {
+        Ok(_permit) => next.run(Request::from_parts(head, body)).await,
         Err(problem) => problem.into_response(),
     };
     // The interface has no record of a request that it could not read.
-    if called.method == Method::POST
+    if request_line.method == Method::POST
         && let (Some(caller), Some(problem)) = (caller, response.extensions().get::<Problem>())
     {
         let code = problem.code().as_str();
-        gate.app.service.note_unreadable_call(&caller, code, called.refused(gate.access)).await;
+        guard.app.service.note_unreadable_call(&caller, code, request_line.rejected_call(guard.access)).await;
     }
     response
 }
 
 /// Description of a call for audit records.
-struct Called {
+struct RequestLine {
     method: Method,
     route: Option<MatchedPath>,
     uri: Uri,
 }
 
-impl Called {
-    fn of(head: &Parts) -> Self {
+impl RequestLine {
+    fn from_head(head: &Parts) -> Self {
         let route = head.extensions.get::<MatchedPath>().cloned();
         Self { method: head.method.clone(), route, uri: head.uri.clone() }
     }
 
-    fn refused(&self, access: Access) -> RefusedCall<'_> {
+    fn rejected_call(&self, access: Access) -> RefusedCall<'_> {
         RefusedCall {
             session_only: access.session_only(),
             tool: access.tool(),
@@ -289,7 +293,7 @@ impl Called {
 
 impl RouteGuard {
     /// Authenticates and authorises the caller. Returns the principal, if the route requires a user or an administrator.
-    async fn admit(&self, head: &mut Parts) -> Result<Option<Arc<Principal>>, Problem> {
+    async fn authenticate(&self, head: &mut Parts) -> Result<Option<Arc<Principal>>, Problem> {
         let info = head.extensions.get::<RequestInfo>().cloned();
         let info = info.ok_or_else(|| Problem::new(Code::Internal, "the request was not prepared"))?;
         if self.access == Access::Public {
@@ -298,7 +302,7 @@ impl RouteGuard {
         let credential = self.credential(&head.headers)?;
         let identity = self.app.service.identify(&credential, info).await?;
         tracing::Span::current().record("user_id", identity.user_id());
-        if let Err(error) = self.allow(&identity) {
+        if let Err(error) = self.authorize(&identity) {
             return Err(self.refuse(head, &identity, error).await);
         }
         if matches!(self.access, Access::Account(_)) {
@@ -314,11 +318,11 @@ impl RouteGuard {
     /// then must be valid. Other authentication schemes are for a proxy in front of the service, and browsers send them by
     /// themselves.
     fn credential(&self, headers: &HeaderMap) -> Result<Credential, Problem> {
-        let by_key = self.access == Access::Principal(CredentialKind::Key);
+        let key_only = self.access == Access::Principal(CredentialKind::Key);
         let none = || {
             Problem::new(
                 Code::Unauthenticated,
-                if by_key {
+                if key_only {
                     "send an API key as `Authorization: Bearer …`; keys are made in the web application, under your account"
                 } else {
                     "sign in, or send an API key as `Authorization: Bearer …`"
@@ -330,11 +334,11 @@ impl RouteGuard {
             if sent.next().is_some() || !value.as_bytes().contains(&b' ') {
                 return Err(none());
             }
-            if let Some(key) = key_in(value) {
+            if let Some(key) = bearer_token(value) {
                 return Ok(Credential::ApiKey(Secret::from(key.trim())));
             }
         }
-        let token = self.app.middleware.cookie().read(headers).filter(|_| !by_key).ok_or_else(none)?;
+        let token = self.app.middleware.cookie().read(headers).filter(|_| !key_only).ok_or_else(none)?;
         Ok(Credential::Session(Secret::from(token)))
     }
 
@@ -345,14 +349,14 @@ impl RouteGuard {
         }
         let representation = accept::negotiate(&head.headers, self.offered)?;
         head.extensions.insert(representation);
-        head.extensions.insert(self.takes);
-        body::refuse_other_notations(&head.method, &head.headers, body, self.takes)?;
-        Ok(body_memory::kept_kib(body, self.takes))
+        head.extensions.insert(self.body_limit);
+        body::check_content_type(&head.method, &head.headers, body, self.body_limit)?;
+        Ok(body_memory::required_kib(body, self.body_limit))
     }
 
     /// Checks whether an authenticated caller may call the route. The service repeats these checks; here they run before any part
     /// of the request is read, and in the same order for all routes.
-    fn allow(&self, identity: &Identity) -> Result<(), ServiceError> {
+    fn authorize(&self, identity: &Identity) -> Result<(), ServiceError> {
         if !matches!(self.access, Access::Public | Access::Account(_)) {
             identity.require_settled_password()?;
         }
@@ -376,21 +380,24 @@ impl RouteGuard {
     /// operation requires a session or another tool.
     async fn refuse(&self, head: &Parts, identity: &Identity, error: ServiceError) -> Problem {
         let reads = self.access.reads_traces() || self.access == Access::Principal(CredentialKind::Key);
-        let of_interest = reads || matches!(self.access, Access::Administrator(_));
-        if of_interest || matches!(error, ServiceError::SessionRequired | ServiceError::OutsideTools) {
-            let called = Called::of(head);
-            self.app.service.note_refused_call(identity, &error, called.refused(self.access)).await;
+        let is_audited = reads || matches!(self.access, Access::Administrator(_));
+        if is_audited || matches!(error, ServiceError::SessionRequired | ServiceError::OutsideTools) {
+            let request_line = RequestLine::from_head(head);
+            self.app
+                .service
+                .note_refused_call(identity, &error, request_line.rejected_call(self.access))
+                .await;
         }
         error.into()
     }
 
     /// Records a request that the service never received because it could not be read: a request for traces, or a change by an
     /// administrator. The service records its own rejections.
-    async fn note_unreadable(&self, called: &Called, caller: &Identity, problem: &Problem) {
-        let changes = matches!(self.access, Access::Administrator(_)) && !called.method.is_safe();
-        let unread = !problem.is_of_service() && problem.code().status().is_client_error();
-        if unread && (changes || self.access.reads_traces()) {
-            let (code, call) = (problem.code().as_str(), called.refused(self.access));
+    async fn audit_unreadable(&self, request_line: &RequestLine, caller: &Identity, problem: &Problem) {
+        let changes = matches!(self.access, Access::Administrator(_)) && !request_line.method.is_safe();
+        let is_unreadable = !problem.is_reported_by_service() && problem.code().status().is_client_error();
+        if is_unreadable && (changes || self.access.reads_traces()) {
+            let (code, call) = (problem.code().as_str(), request_line.rejected_call(self.access));
             self.app.service.note_unreadable_call(caller, code, call).await;
         }
     }

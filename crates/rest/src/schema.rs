@@ -1,6 +1,6 @@
 //! `/schema`: the trace source.
 
-use axum::Json as Answer;
+use axum::Json as JsonResponse;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use serde::{Deserialize, Serialize};
@@ -23,7 +23,7 @@ use crate::schema_wire::{BindingRequest, LogicalType, WireAccessModel, WireBindi
 ))]
 pub(crate) async fn get(State(app): State<App>, caller: Caller) -> Result<impl IntoResponse, Problem> {
     let current = app.service.access_model(&caller.require_admin()?).await?;
-    Ok((etag(current.model.version), Answer(WireAccessModel::from(current))))
+    Ok((etag(current.model.version), JsonResponse(WireAccessModel::from(current))))
 }
 
 /// A table in ClickHouse.
@@ -77,9 +77,12 @@ pub(crate) struct TableList {
     (status = 503, description = "`unavailable`: ClickHouse cannot be reached"),
     (status = 504, description = "`query_timeout`: the ClickHouse query took too long"),
 ))]
-pub(crate) async fn tables(State(app): State<App>, caller: Caller) -> Result<Answer<TableList>, Problem> {
+pub(crate) async fn tables(
+    State(app): State<App>,
+    caller: Caller,
+) -> Result<JsonResponse<TableList>, Problem> {
     let tables = app.service.tables(&caller.require_admin()?).await?;
-    Ok(Answer(TableList { tables: tables.into_iter().map(Table::from).collect() }))
+    Ok(JsonResponse(TableList { tables: tables.into_iter().map(Table::from).collect() }))
 }
 
 /// A column.
@@ -218,9 +221,9 @@ pub(crate) async fn table(
     State(app): State<App>,
     caller: Caller,
     Path((database, table)): Path<(String, String)>,
-) -> Result<Answer<WireTableDetail>, Problem> {
+) -> Result<JsonResponse<WireTableDetail>, Problem> {
     let detail = app.service.table(&caller.require_admin()?, &database, &table).await?;
-    Ok(Answer(WireTableDetail {
+    Ok(JsonResponse(WireTableDetail {
         columns: detail.columns.into_iter().map(TableColumn::from).collect(),
         maps: detail.maps.into_iter().map(SampledMap::from).collect(),
         sampled: detail.sampled,
@@ -260,7 +263,7 @@ pub(crate) async fn put_binding(
     let if_match = if_match.and_model(version);
     let bound = app.service.put_binding(&caller.require_admin()?, binding, if_match).await?;
     let tag = etag(bound.current.model.version);
-    Ok((tag, Answer(BoundSchema { model: bound.current.into(), warnings: bound.warnings })))
+    Ok((tag, JsonResponse(BoundSchema { model: bound.current.into(), warnings: bound.warnings })))
 }
 
 /// The complete list of marked fields.
@@ -349,5 +352,5 @@ pub(crate) async fn put_fields(
     }
     let marks = fields.into_iter().map(FieldMark::from).collect();
     let current = app.service.put_fields(&admin, marks, if_match.and_model(version)).await?;
-    Ok((etag(current.model.version), Answer(WireAccessModel::from(current))))
+    Ok((etag(current.model.version), JsonResponse(WireAccessModel::from(current))))
 }

@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use axum::response::{AppendHeaders, IntoResponse};
-use axum::{Extension, Json as Answer};
+use axum::{Extension, Json as JsonResponse};
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use secrecy::ExposeSecret;
 use serde::Deserialize;
@@ -42,7 +42,7 @@ pub(crate) async fn login(
 ) -> Result<impl IntoResponse, Problem> {
     let signed_in = app.service.login(Login { username, password }, info).await?;
     let cookie = set_cookie(app.middleware.cookie().set(signed_in.token.expose_secret()))?;
-    Ok((cookie, Answer(Me::from(signed_in.me))))
+    Ok((cookie, JsonResponse(Me::from(signed_in.me))))
 }
 
 /// Signs out: ends the session of the request.

@@ -30,7 +30,7 @@ struct Reader<'a> {
 }
 
 /// A value below the span, or the pointer and message of a fault.
-type Found<T> = Result<T, (String, String)>;
+type ReadResult<T> = Result<T, (String, String)>;
 
 impl Reader<'_> {
     fn span(&mut self, json: &Json, model: &AccessModel) -> Span {
@@ -49,7 +49,7 @@ impl Reader<'_> {
                 (Some(map), _) => json.member(map).map_or(Ok(None), |column| key(column, map, field)),
             };
             match (found, &field.field.map) {
-                (Err((below, detail)), _) => self.refuse(&below, detail),
+                (Err((sub_pointer, detail)), _) => self.refuse(&sub_pointer, detail),
                 (Ok(None), Some(map)) => {
                     span.entry(map.clone()).or_insert_with(|| FieldValue::Map(Vec::new()));
                 }
@@ -69,8 +69,8 @@ impl Reader<'_> {
         span
     }
 
-    fn refuse(&mut self, below: &str, detail: String) {
-        let pointer = format!("{}{below}", self.pointer);
+    fn refuse(&mut self, sub_pointer: &str, detail: String) {
+        let pointer = format!("{}{sub_pointer}", self.pointer);
         if !self.errors.iter().any(|error| error.pointer == pointer) {
             self.errors.push(FieldError { pointer, code: "value_type", detail, diagnostic: None });
         }
@@ -78,11 +78,11 @@ impl Reader<'_> {
 }
 
 /// Returns the value of a column, or of a member in each element of a nested column.
-fn column(span: &Json, field: &MarkedField) -> Found<Option<FieldValue>> {
+fn column(span: &Json, field: &MarkedField) -> ReadResult<Option<FieldValue>> {
     let name = &field.field.name;
-    let below = format!("/{}", escape(name));
+    let sub_pointer = format!("/{}", escape(name));
     if let Some(json) = span.member(name) {
-        return value(json, &field.column_type, &below).map(Some);
+        return value(json, &field.column_type, &sub_pointer).map(Some);
     }
     let nested = name.match_indices('.').filter_map(|(at, _)| Some((name.get(..at)?, name.get(at + 1..)?)));
     for (outer, member) in nested {
@@ -93,13 +93,15 @@ fn column(span: &Json, field: &MarkedField) -> Found<Option<FieldValue>> {
                     other => other,
                 };
                 let elements = elements.iter().enumerate().map(|(index, element)| {
-                    let below = format!("/{}/{index}/{}", escape(outer), escape(member));
+                    let sub_pointer = format!("/{}/{index}/{}", escape(outer), escape(member));
                     match element.member(member) {
-                        Some(json) => value(json, element_type, &below),
-                        None => Err((below, format!("an element of `{outer}` has a member `{member}`"))),
+                        Some(json) => value(json, element_type, &sub_pointer),
+                        None => {
+                            Err((sub_pointer, format!("an element of `{outer}` has a member `{member}`")))
+                        }
                     }
                 });
-                return elements.collect::<Found<_>>().map(|elements| Some(FieldValue::Array(elements)));
+                return elements.collect::<ReadResult<_>>().map(|elements| Some(FieldValue::Array(elements)));
             }
             Some(other) => {
                 let detail = format!("`{outer}` is an array of objects, this is {}", other.kind());
@@ -111,41 +113,41 @@ fn column(span: &Json, field: &MarkedField) -> Found<Option<FieldValue>> {
     Ok(None)
 }
 
-fn key(column: &Json, map: &str, field: &MarkedField) -> Found<Option<FieldValue>> {
-    let below = format!("/{}", escape(map));
+fn key(column: &Json, map: &str, field: &MarkedField) -> ReadResult<Option<FieldValue>> {
+    let sub_pointer = format!("/{}", escape(map));
     if !matches!(column, Json::Object(_)) {
-        return Err((below, format!("`{map}` is a map, this is {}", column.kind())));
+        return Err((sub_pointer, format!("`{map}` is a map, this is {}", column.kind())));
     }
     let name = &field.field.name;
-    let below = format!("{below}/{}", escape(name));
-    column.member(name).map(|json| value(json, &field.column_type, &below)).transpose()
+    let sub_pointer = format!("{sub_pointer}/{}", escape(name));
+    column.member(name).map(|json| value(json, &field.column_type, &sub_pointer)).transpose()
 }
 
-fn path(column: &Json, map: &str, field: &MarkedField) -> Found<Option<FieldValue>> {
-    let mut below = format!("/{}", escape(map));
+fn path(column: &Json, map: &str, field: &MarkedField) -> ReadResult<Option<FieldValue>> {
+    let mut sub_pointer = format!("/{}", escape(map));
     if !matches!(column, Json::Object(_)) {
         return Err((
-            below,
+            sub_pointer,
             format!("`{map}` is a JSON column, which holds objects; this is {}", column.kind()),
         ));
     }
-    let Some((found, at)) = at_path(column, &field.field.name) else { return Ok(None) };
-    below.push_str(&at);
+    let Some((found, at)) = find_path(column, &field.field.name) else { return Ok(None) };
+    sub_pointer.push_str(&at);
     match &field.column_type {
         ColumnType::Dynamic => Ok(dynamic(found)),
-        declared => value(found, declared, &below).map(Some),
+        declared => value(found, declared, &sub_pointer).map(Some),
     }
 }
 
 /// Finds the value at a path through nested objects, whose names may contain dots, and its pointer.
-fn at_path<'a>(json: &'a Json, path: &str) -> Option<(&'a Json, String)> {
+fn find_path<'a>(json: &'a Json, path: &str) -> Option<(&'a Json, String)> {
     if let Some(found) = json.member(path) {
         return Some((found, format!("/{}", escape(path))));
     }
     path.match_indices('.').find_map(|(at, _)| {
         let (outer, inner) = (path.get(..at)?, path.get(at + 1..)?);
-        let (found, below) = at_path(json.member(outer)?, inner)?;
-        Some((found, format!("/{}{below}", escape(outer))))
+        let (found, sub_pointer) = find_path(json.member(outer)?, inner)?;
+        Some((found, format!("/{}{sub_pointer}", escape(outer))))
     })
 }
 
@@ -193,9 +195,10 @@ fn is_time(text: &str) -> bool {
 }
 
 /// Converts a value of a declared type.
-fn value(json: &Json, column_type: &ColumnType, below: &str) -> Found<FieldValue> {
-    let refuse =
-        |expected: &str| Err((below.to_owned(), format!("expected {expected}, this is {}", json.kind())));
+fn value(json: &Json, column_type: &ColumnType, sub_pointer: &str) -> ReadResult<FieldValue> {
+    let refuse = |expected: &str| {
+        Err((sub_pointer.to_owned(), format!("expected {expected}, this is {}", json.kind())))
+    };
     if *json == Json::Null {
         return if column_type.is_nullable() {
             Ok(FieldValue::Null)
@@ -210,12 +213,12 @@ fn value(json: &Json, column_type: &ColumnType, below: &str) -> Found<FieldValue
             let elements = list
                 .iter()
                 .enumerate()
-                .map(|(index, json)| value(json, element, &format!("{below}/{index}")));
-            elements.collect::<Found<_>>().map(FieldValue::Array)
+                .map(|(index, json)| value(json, element, &format!("{sub_pointer}/{index}")));
+            elements.collect::<ReadResult<_>>().map(FieldValue::Array)
         }
         (ColumnType::Array(_), _) => refuse("an array"),
-        (bare, Json::Text(text)) => match misfit(bare, text) {
-            Some(detail) => Err((below.to_owned(), detail)),
+        (bare, Json::Text(text)) => match type_mismatch(bare, text) {
+            Some(detail) => Err((sub_pointer.to_owned(), detail)),
             None => Ok(FieldValue::text(text.as_str())),
         },
         (_, _) => refuse("a string"),
@@ -223,7 +226,7 @@ fn value(json: &Json, column_type: &ColumnType, below: &str) -> Found<FieldValue
 }
 
 /// Returns the reason why a column of this type cannot hold the text.
-fn misfit(column_type: &ColumnType, text: &str) -> Option<String> {
+fn type_mismatch(column_type: &ColumnType, text: &str) -> Option<String> {
     match column_type {
         ColumnType::Enum { names } if !names.iter().any(|name| name == text) => {
             let near = tracewarden_model::nearest::nearest(text, names.iter().map(String::as_str));

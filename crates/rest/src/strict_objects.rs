@@ -10,7 +10,7 @@ use serde::de::{
 };
 
 /// Wraps a deserializer of a self-describing format and applies the same rules to all nested values.
-pub(crate) struct Strict<D>(pub(crate) D);
+pub(crate) struct StrictDeserializer<D>(pub(crate) D);
 
 /// Applies the same rules to the values that a visitor reads.
 struct StrictVisitor<V>(V);
@@ -19,7 +19,7 @@ struct StrictVisitor<V>(V);
 struct ObjectVisitor<V>(V);
 
 /// Visits the name of an enum's variant. All enums in the wire format are strings.
-struct WordVisitor<V>(V);
+struct EnumVisitor<V>(V);
 
 struct StrictSeed<S>(S);
 
@@ -33,7 +33,7 @@ macro_rules! forward {
     };
 }
 
-impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<D> {
+impl<'de, D: Deserializer<'de>> Deserializer<'de> for StrictDeserializer<D> {
     type Error = D::Error;
 
     forward! {
@@ -83,7 +83,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<D> {
         _variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, D::Error> {
-        self.0.deserialize_str(WordVisitor(visitor))
+        self.0.deserialize_str(EnumVisitor(visitor))
     }
 
     fn is_human_readable(&self) -> bool {
@@ -138,11 +138,11 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for StrictVisitor<V> {
     }
 
     fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<V::Value, D::Error> {
-        self.0.visit_some(Strict(deserializer))
+        self.0.visit_some(StrictDeserializer(deserializer))
     }
 
     fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<V::Value, D::Error> {
-        self.0.visit_newtype_struct(Strict(deserializer))
+        self.0.visit_newtype_struct(StrictDeserializer(deserializer))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, access: A) -> Result<V::Value, A::Error> {
@@ -170,7 +170,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for ObjectVisitor<V> {
     }
 }
 
-impl<'de, V: Visitor<'de>> Visitor<'de> for WordVisitor<V> {
+impl<'de, V: Visitor<'de>> Visitor<'de> for EnumVisitor<V> {
     type Value = V::Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -187,7 +187,7 @@ impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for StrictSeed<S> {
     type Value = S::Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<S::Value, D::Error> {
-        self.0.deserialize(Strict(deserializer))
+        self.0.deserialize(StrictDeserializer(deserializer))
     }
 }
 

@@ -101,9 +101,9 @@ pub(crate) async fn query(
     let begun = app.service.begin_query(&caller, query.into_request()?).await?;
     let info = caller.request_info();
     match representation {
-        Representation::Lines => progress::answer(begun, info).await,
+        Representation::Ndjson => progress::ndjson_response(begun, info).await,
         Representation::Json | Representation::Yaml => {
-            let page = Page::of(begun.run(None).await?).await?;
+            let page = Page::await_first_row(begun.run(None).await?).await?;
             Ok(page::respond(page.json(), representation, info))
         }
     }

@@ -45,7 +45,7 @@ impl UnreadableHeads {
         let problem = Problem::new(code, detail);
         let body = serde_json::to_vec(&problem.clone().details(&id)).ok()?;
         let mut response = problem.render(&id);
-        headers::secure(&mut response, self.over_https);
+        headers::add_security_headers(&mut response, self.over_https);
         if let Ok(value) = HeaderValue::from_str(&id) {
             response.headers_mut().insert(X_REQUEST_ID, value);
         }

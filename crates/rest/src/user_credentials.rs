@@ -1,6 +1,6 @@
 //! `/users/{username}/sessions` and `/users/{username}/api-keys`.
 
-use axum::Json as Answer;
+use axum::Json as JsonResponse;
 use axum::extract::State;
 use http::StatusCode;
 
@@ -20,8 +20,8 @@ pub(crate) async fn sessions(
     State(app): State<App>,
     caller: Caller,
     Path(username): Path<String>,
-) -> Result<Answer<SessionList>, Problem> {
-    Ok(Answer(app.service.user_sessions(&caller.require_admin()?, &username).await?.into()))
+) -> Result<JsonResponse<SessionList>, Problem> {
+    Ok(JsonResponse(app.service.user_sessions(&caller.require_admin()?, &username).await?.into()))
 }
 
 /// Ends all sessions of a user.
@@ -62,8 +62,8 @@ pub(crate) async fn api_keys(
     State(app): State<App>,
     caller: Caller,
     Path(username): Path<String>,
-) -> Result<Answer<ApiKeyList>, Problem> {
-    Ok(Answer(app.service.user_api_keys(&caller.require_admin()?, &username).await?.into()))
+) -> Result<JsonResponse<ApiKeyList>, Problem> {
+    Ok(JsonResponse(app.service.user_api_keys(&caller.require_admin()?, &username).await?.into()))
 }
 
 /// Revokes all keys of a user.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use axum::Json as Answer;
+use axum::Json as JsonResponse;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use http::StatusCode;
@@ -99,7 +99,7 @@ impl From<UserInfo> for WireUser {
 
 /// Returns a user with the `ETag` of the properties that administrators set.
 fn tagged(user: UserInfo) -> impl IntoResponse {
-    (etag(user.tag), Answer(WireUser::from(user)))
+    (etag(user.tag), JsonResponse(WireUser::from(user)))
 }
 
 /// A new user. The password is returned only in this response.
@@ -123,12 +123,12 @@ pub(crate) async fn create(
     State(app): State<App>,
     caller: Caller,
     Json(new): Json<CreateRequest>,
-) -> Result<(StatusCode, Answer<CreatedUser>), Problem> {
+) -> Result<(StatusCode, JsonResponse<CreatedUser>), Problem> {
     let CreateRequest { username, roles, attributes, disabled, .. } = new;
     let new = NewUser { username, roles, attributes: to_values(attributes), disabled };
     let created = app.service.create_user(&caller.require_admin()?, new).await?;
     let initial_password = created.initial_password.expose_secret().to_owned();
-    Ok((StatusCode::CREATED, Answer(CreatedUser { user: created.user.into(), initial_password })))
+    Ok((StatusCode::CREATED, JsonResponse(CreatedUser { user: created.user.into(), initial_password })))
 }
 
 /// Selects a page of users.
@@ -164,10 +164,10 @@ pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,
     Query(request): Query<ListRequest>,
-) -> Result<Answer<UserList>, Problem> {
+) -> Result<JsonResponse<UserList>, Problem> {
     let page = app.service.users(&caller.require_admin()?, request.cursor.as_deref(), request.limit).await?;
     let users = page.users.into_iter().map(WireUser::from).collect();
-    Ok(Answer(UserList { users, next_cursor: page.next_cursor }))
+    Ok(JsonResponse(UserList { users, next_cursor: page.next_cursor }))
 }
 
 /// Returns one user.
@@ -269,9 +269,9 @@ pub(crate) async fn rotate_password(
     State(app): State<App>,
     caller: Caller,
     Path(username): Path<String>,
-) -> Result<Answer<GeneratedPassword>, Problem> {
+) -> Result<JsonResponse<GeneratedPassword>, Problem> {
     let password = app.service.rotate_password(&caller.require_admin()?, &username).await?;
-    Ok(Answer(GeneratedPassword { initial_password: password.expose_secret().to_owned() }))
+    Ok(JsonResponse(GeneratedPassword { initial_password: password.expose_secret().to_owned() }))
 }
 
 /// A policy as it applies to one user.
@@ -323,7 +323,7 @@ pub(crate) async fn access(
     State(app): State<App>,
     caller: Caller,
     Path(username): Path<String>,
-) -> Result<Answer<UserAccess>, Problem> {
+) -> Result<JsonResponse<UserAccess>, Problem> {
     let access = app.service.user_access(&caller.require_admin()?, &username).await?;
     let roles = access.roles.into_iter().zip(access.in_words).map(|(role, words)| AccessRole {
         policies: role
@@ -336,5 +336,5 @@ pub(crate) async fn access(
         revision: role.revision,
         updated_at: role.updated_at.into(),
     });
-    Ok(Answer(UserAccess { user: access.user.into(), summary: access.summary, roles: roles.collect() }))
+    Ok(JsonResponse(UserAccess { user: access.user.into(), summary: access.summary, roles: roles.collect() }))
 }

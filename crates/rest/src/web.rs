@@ -10,23 +10,23 @@ use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use rust_embed::Embed;
 
 use crate::code::Code;
-use crate::headers::OfWebApplication;
+use crate::headers::WebAppResponse;
 use crate::problem::Problem;
 
 /// Path of the web application. Its build contains this path too.
 pub(crate) const BASE: &str = "/ui/";
 
 /// The page of all addresses: the application does its own routing.
-const PAGE: &str = "index.html";
+const INDEX_PAGE: &str = "index.html";
 
 /// Folder of files whose names contain a hash of their content.
-const HASHED: &str = "assets/";
+const HASHED_ASSETS: &str = "assets/";
 
 /// `Cache-Control` of files whose names contain a hash of their content.
-const FOR_EVER: &str = "public, max-age=31536000, immutable";
+const CACHE_FOREVER: &str = "public, max-age=31536000, immutable";
 
 /// `Cache-Control` of files with fixed names: clients revalidate them, and unchanged files get a short response.
-const ASK_AGAIN: &str = "no-cache";
+const CACHE_REVALIDATE: &str = "no-cache";
 
 /// Encodings in which files are stored, in order of preference, with the suffix of the file name.
 const ENCODINGS: [(&str, &str); 2] = [("br", ".br"), ("gzip", ".gz")];
@@ -38,7 +38,7 @@ const NOT_BUILT: &str = "This binary was built without the web application; only
 #[derive(Embed)]
 #[folder = "../../web/dist"]
 #[allow_missing = true]
-struct Built;
+struct EmbeddedFiles;
 
 /// One file of the application.
 struct File {
@@ -47,10 +47,10 @@ struct File {
 }
 
 /// Finds a file by its path below [`BASE`].
-type Files = fn(&str) -> Option<File>;
+type FileLookup = fn(&str) -> Option<File>;
 
 fn embedded(path: &str) -> Option<File> {
-    let file = Built::get(path)?;
+    let file = EmbeddedFiles::get(path)?;
     Some(File { sha256: file.metadata.sha256_hash(), bytes: file.data })
 }
 
@@ -65,36 +65,42 @@ pub(crate) async fn get(uri: Uri, headers: HeaderMap) -> Response {
 }
 
 /// Returns the response. `path` is not percent-decoded: names of files contain no character that would be encoded.
-fn answer(files: Files, path: &str, headers: &HeaderMap) -> Response {
-    if files(PAGE).is_none() {
-        return (StatusCode::SERVICE_UNAVAILABLE, OfWebApplication { cache_control: "no-store" }, NOT_BUILT)
+fn answer(files: FileLookup, path: &str, headers: &HeaderMap) -> Response {
+    if files(INDEX_PAGE).is_none() {
+        return (StatusCode::SERVICE_UNAVAILABLE, WebAppResponse { cache_control: "no-store" }, NOT_BUILT)
             .into_response();
     }
     // An encoded form of a file is not available under its own name.
     let stored = |name: &str| ENCODINGS.iter().any(|(_, suffix)| name.ends_with(suffix));
     // Users and roles may have names that look like files, so every path without a file is an address of the page.
-    let (name, kept) = match files(path) {
-        _ if path.starts_with(HASHED) => (path, FOR_EVER),
-        Some(_) => (path, ASK_AGAIN),
-        None => (PAGE, ASK_AGAIN),
+    let (name, cache_policy) = match files(path) {
+        _ if path.starts_with(HASHED_ASSETS) => (path, CACHE_FOREVER),
+        Some(_) => (path, CACHE_REVALIDATE),
+        None => (INDEX_PAGE, CACHE_REVALIDATE),
     };
     match files(name).filter(|_| !stored(name)) {
-        Some(file) => serve(files, name, file, kept, headers),
+        Some(file) => serve(files, name, file, cache_policy, headers),
         None => Problem::new(Code::NotFound, "the web application has no such file").into_response(),
     }
 }
 
-fn serve(files: Files, name: &str, plain: File, kept: &'static str, headers: &HeaderMap) -> Response {
+fn serve(
+    files: FileLookup,
+    name: &str,
+    plain: File,
+    cache_policy: &'static str,
+    headers: &HeaderMap,
+) -> Response {
     let stored = ENCODINGS
         .iter()
         .filter_map(|(encoding, suffix)| files(&format!("{name}{suffix}")).map(|file| (*encoding, file)));
     let stored: Vec<(&'static str, File)> = stored.collect();
     let varies = !stored.is_empty();
-    let chosen = stored.into_iter().find(|(encoding, _)| accepts(headers, encoding));
+    let chosen = stored.into_iter().find(|(encoding, _)| accepts_encoding(headers, encoding));
     let (encoding, file) = chosen.map_or((None, plain), |(encoding, file)| (Some(encoding), file));
 
     let mut response = Response::new(Body::empty());
-    response.extensions_mut().insert(OfWebApplication { cache_control: kept });
+    response.extensions_mut().insert(WebAppResponse { cache_control: cache_policy });
     let answer = response.headers_mut();
     if varies {
         answer.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
@@ -104,7 +110,7 @@ fn serve(files: Files, name: &str, plain: File, kept: &'static str, headers: &He
     if let Ok(value) = HeaderValue::from_str(&etag) {
         answer.insert(header::ETAG, value);
     }
-    if is_held(headers, &etag) {
+    if matches_etag(headers, &etag) {
         *response.status_mut() = StatusCode::NOT_MODIFIED;
         return response;
     }
@@ -127,7 +133,7 @@ fn content_type(name: &str) -> String {
 }
 
 /// Whether `Accept-Encoding` permits the encoding (RFC 9110, 12.5.3).
-pub(crate) fn accepts(headers: &HeaderMap, encoding: &str) -> bool {
+pub(crate) fn accepts_encoding(headers: &HeaderMap, encoding: &str) -> bool {
     let weight = |wanted: &str| {
         list(headers, header::ACCEPT_ENCODING).find_map(|item| {
             let (name, weight) = item.split_once(';').unwrap_or((item, "q=1"));
@@ -139,7 +145,7 @@ pub(crate) fn accepts(headers: &HeaderMap, encoding: &str) -> bool {
 }
 
 /// Whether `If-None-Match` contains the tag (RFC 9110, 13.1.2), by weak comparison.
-pub(crate) fn is_held(headers: &HeaderMap, etag: &str) -> bool {
+pub(crate) fn matches_etag(headers: &HeaderMap, etag: &str) -> bool {
     list(headers, header::IF_NONE_MATCH).any(|tag| tag == "*" || tag.trim_start_matches("W/") == etag)
 }
 
@@ -157,9 +163,9 @@ mod tests {
 
     const SCRIPT: &str = "assets/index-abc123.js";
 
-    fn built(path: &str) -> Option<File> {
+    fn test_files(path: &str) -> Option<File> {
         let (bytes, first): (&'static [u8], u8) = match path {
-            PAGE => (b"<!doctype html>", 1),
+            INDEX_PAGE => (b"<!doctype html>", 1),
             "index.html.br" => (b"page in brotli", 2),
             "favicon.svg" => (b"<svg/>", 3),
             SCRIPT => (b"let a = 1;", 4),
@@ -170,52 +176,56 @@ mod tests {
         Some(File { bytes: Cow::Borrowed(bytes), sha256: [first; 32] })
     }
 
-    struct Answer {
+    struct TestResponse {
         status: u16,
         headers: HeaderMap,
         body: String,
     }
 
-    impl Answer {
+    impl TestResponse {
         fn header(&self, name: header::HeaderName) -> &str {
             self.headers.get(name).map_or("", |value| value.to_str().unwrap())
         }
     }
 
     /// Sends a request and adds the headers that the middleware around all routes sets.
-    async fn ask_of(files: Files, path: &str, headers: &[(header::HeaderName, &'static str)]) -> Answer {
+    async fn fetch_from(
+        files: FileLookup,
+        path: &str,
+        headers: &[(header::HeaderName, &'static str)],
+    ) -> TestResponse {
         let headers =
             headers.iter().map(|(name, value)| (name.clone(), HeaderValue::from_static(value))).collect();
         let mut response = answer(files, path, &headers);
-        crate::headers::secure(&mut response, false);
+        crate::headers::add_security_headers(&mut response, false);
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let body = response.into_body().collect().await.unwrap().to_bytes();
-        Answer { status, headers, body: String::from_utf8(body.to_vec()).unwrap() }
+        TestResponse { status, headers, body: String::from_utf8(body.to_vec()).unwrap() }
     }
 
-    async fn ask(path: &str, headers: &[(header::HeaderName, &'static str)]) -> Answer {
-        ask_of(built, path, headers).await
+    async fn fetch(path: &str, headers: &[(header::HeaderName, &'static str)]) -> TestResponse {
+        fetch_from(test_files, path, headers).await
     }
 
     #[tokio::test]
     async fn every_route_of_the_application_serves_the_page() {
         for path in ["", "login", "traces/0af7", "users/ada.lovelace", "roles/team.json", "a/b.css", "assets"]
         {
-            let answer = ask(path, &[]).await;
+            let answer = fetch(path, &[]).await;
             assert_eq!((answer.status, answer.body.as_str()), (200, "<!doctype html>"), "{path}");
             assert_eq!(answer.header(header::CONTENT_TYPE), "text/html; charset=utf-8");
             assert_eq!(answer.header(header::CACHE_CONTROL), "no-cache");
         }
-        assert_eq!(ask("index.html", &[]).await.body, "<!doctype html>");
+        assert_eq!(fetch("index.html", &[]).await.body, "<!doctype html>");
     }
 
     #[tokio::test]
     async fn files_with_a_hash_in_their_name_are_immutable() {
-        let script = ask(SCRIPT, &[]).await;
+        let script = fetch(SCRIPT, &[]).await;
         assert_eq!((script.status, script.body.as_str()), (200, "let a = 1;"));
         assert_eq!(script.header(header::CACHE_CONTROL), "public, max-age=31536000, immutable");
         assert_eq!(script.header(header::CONTENT_TYPE), "text/javascript; charset=utf-8");
-        let icon = ask("favicon.svg", &[]).await;
+        let icon = fetch("favicon.svg", &[]).await;
         assert_eq!(icon.header(header::CACHE_CONTROL), "no-cache");
         assert_eq!(icon.header(header::CONTENT_TYPE), "image/svg+xml");
         assert!(!icon.headers.contains_key(header::VARY));
@@ -231,7 +241,7 @@ mod tests {
             "assets/index-abc123.js.br",
             "index.html.br",
         ] {
-            let answer = ask(path, &[]).await;
+            let answer = fetch(path, &[]).await;
             assert_eq!((answer.status, answer.body.as_str()), (404, ""), "{path}");
             assert_eq!(answer.header(header::CACHE_CONTROL), "no-store", "{path}");
         }
@@ -249,13 +259,13 @@ mod tests {
             ("*", "br", "script in brotli"),
             ("", "", "let a = 1;"),
         ] {
-            let answer = ask(SCRIPT, &[(header::ACCEPT_ENCODING, accepted)]).await;
+            let answer = fetch(SCRIPT, &[(header::ACCEPT_ENCODING, accepted)]).await;
             assert_eq!(answer.header(header::CONTENT_ENCODING), encoding, "{accepted}");
             assert_eq!(answer.body, body, "{accepted}");
             assert_eq!(answer.header(header::CONTENT_TYPE), "text/javascript; charset=utf-8");
             assert_eq!(answer.header(header::VARY), "accept-encoding");
         }
-        let page = ask("", &[(header::ACCEPT_ENCODING, "gzip")]).await;
+        let page = fetch("", &[(header::ACCEPT_ENCODING, "gzip")]).await;
         assert_eq!((page.header(header::CONTENT_ENCODING), page.body.as_str()), ("", "<!doctype html>"));
         assert_eq!(page.header(header::VARY), "accept-encoding");
     }
@@ -263,9 +273,9 @@ mod tests {
     #[tokio::test]
     async fn cached_files_are_not_sent_again() {
         let etag = "\"01010101010101010101010101010101\"";
-        assert_eq!(ask("", &[]).await.header(header::ETAG), etag);
+        assert_eq!(fetch("", &[]).await.header(header::ETAG), etag);
         for held in [etag, "\"x\", W/\"01010101010101010101010101010101\"", "*"] {
-            let answer = ask("traces", &[(header::IF_NONE_MATCH, held)]).await;
+            let answer = fetch("traces", &[(header::IF_NONE_MATCH, held)]).await;
             assert_eq!((answer.status, answer.body.as_str()), (304, ""), "{held}");
             assert_eq!(answer.header(header::ETAG), etag);
             assert_eq!(answer.header(header::VARY), "accept-encoding");
@@ -273,24 +283,24 @@ mod tests {
         }
         // Another encoding is another representation.
         let other = [(header::IF_NONE_MATCH, etag), (header::ACCEPT_ENCODING, "br")];
-        assert_eq!(ask("", &other).await.status, 200);
+        assert_eq!(fetch("", &other).await.status, 200);
     }
 
     #[tokio::test]
     async fn only_scripts_of_the_application_are_allowed() {
-        let policy = |answer: Answer| answer.header(header::CONTENT_SECURITY_POLICY).to_owned();
+        let policy = |answer: TestResponse| answer.header(header::CONTENT_SECURITY_POLICY).to_owned();
         for path in ["", SCRIPT] {
-            let policy = policy(ask(path, &[]).await);
+            let policy = policy(fetch(path, &[]).await);
             assert!(policy.starts_with("default-src 'none'; script-src 'self'; style-src"), "{policy}");
             assert!(policy.contains("; connect-src 'self'; ") && !policy.contains("  "), "{policy}");
         }
-        assert!(policy(ask("assets/none.js", &[]).await).ends_with("; sandbox"));
+        assert!(policy(fetch("assets/none.js", &[]).await).ends_with("; sandbox"));
     }
 
     #[tokio::test]
     async fn a_binary_without_the_application_says_how_to_build_it() {
         for path in ["", "traces", SCRIPT] {
-            let answer = ask_of(|_| None, path, &[]).await;
+            let answer = fetch_from(|_| None, path, &[]).await;
             assert_eq!(answer.status, 503, "{path}");
             assert!(answer.body.contains("cargo xtask web"), "{}", answer.body);
             assert_eq!(answer.header(header::CONTENT_TYPE), "text/plain; charset=utf-8");

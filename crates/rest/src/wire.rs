@@ -29,8 +29,8 @@ impl Serialize for Time {
 
 impl<'de> Deserialize<'de> for Time {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Text;
-        impl Visitor<'_> for Text {
+        struct TimeVisitor;
+        impl Visitor<'_> for TimeVisitor {
             type Value = Time;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -41,7 +41,7 @@ impl<'de> Deserialize<'de> for Time {
                 Timestamp::parse(text).map(Time).map_err(E::custom)
             }
         }
-        deserializer.deserialize_str(Text)
+        deserializer.deserialize_str(TimeVisitor)
     }
 }
 
@@ -89,8 +89,8 @@ impl Attributes {
 /// Duplicate names are rejected, as in other objects: different parsers would use different ones of the two values.
 impl<'de> Deserialize<'de> for Attributes {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Names;
-        impl<'de> Visitor<'de> for Names {
+        struct AttributesVisitor;
+        impl<'de> Visitor<'de> for AttributesVisitor {
             type Value = Attributes;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -100,24 +100,25 @@ impl<'de> Deserialize<'de> for Attributes {
             fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Attributes, A::Error> {
                 let mut attributes = BTreeMap::new();
                 while let Some(name) = access.next_key::<String>()? {
-                    let value = access.next_value_seed(Once { name: &name, before: &attributes })?;
+                    let value =
+                        access.next_value_seed(UniqueAttributeSeed { name: &name, before: &attributes })?;
                     attributes.insert(name, value);
                 }
                 Ok(Attributes(attributes))
             }
         }
-        deserializer.deserialize_map(Names)
+        deserializer.deserialize_map(AttributesVisitor)
     }
 }
 
 /// Deserialises the value of a name that did not occur before. The check is part of deserialising the value, so the error points
 /// at it.
-struct Once<'a> {
+struct UniqueAttributeSeed<'a> {
     name: &'a str,
     before: &'a BTreeMap<String, Attribute>,
 }
 
-impl<'de> DeserializeSeed<'de> for Once<'_> {
+impl<'de> DeserializeSeed<'de> for UniqueAttributeSeed<'_> {
     type Value = Attribute;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Attribute, D::Error> {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
 use tracewarden_model::Binding;
-use tracewarden_rest::DdlAnswer;
+use tracewarden_rest::DdlAdviceResponse;
 use tracewarden_service::{AppDb, DdlAdvice, DdlState, DdlSuggestion, Reads, TraceStore};
 
 use crate::command_line::Format;
@@ -24,7 +24,7 @@ pub fn run(configuration: &Configuration, format: Format) -> anyhow::Result<()> 
     let text = match format {
         Format::Text => sql(&binding, &advice),
         Format::Json => {
-            let mut text = serde_json::to_string_pretty(&DdlAnswer::from(advice))?;
+            let mut text = serde_json::to_string_pretty(&DdlAdviceResponse::from(advice))?;
             text.push('\n');
             text
         }

@@ -54,7 +54,7 @@ pub fn registry(http: &tracewarden_rest::Metrics, connections: &Connections, ser
 /// Returns the router with its only path. The security headers keep browsers from executing or caching the answer.
 pub fn routes(registry: Registry) -> Router {
     let secured = map_response(async |mut response: Response| {
-        tracewarden_rest::secure(&mut response, false);
+        tracewarden_rest::add_security_headers(&mut response, false);
         response
     });
     Router::new().route("/metrics", get(metrics)).layer(secured).with_state(Arc::new(registry))

@@ -100,13 +100,13 @@ async fn serve(configuration: &Configuration) -> anyhow::Result<()> {
 
     let public_origin = configuration.public_origin.clone().unwrap_or_else(|| format!("http://{address}"));
     let http_metrics = tracewarden_rest::Metrics::default();
-    let stopping = ShutdownFlag::default();
+    let shutdown = ShutdownFlag::default();
     let middleware = Middleware {
         public_origin,
         trusted_proxies: configuration.trusted_proxies.clone().into(),
         entropy,
         metrics: http_metrics.clone(),
-        stopping: stopping.clone(),
+        shutdown: shutdown.clone(),
     };
     announce(address, &middleware.public_origin);
 
@@ -126,8 +126,8 @@ async fn serve(configuration: &Configuration) -> anyhow::Result<()> {
         // The receiver completes when the sender is dropped or used; both mean the end.
         maintenance_service.maintain(async { drop(ended.await) }).await;
     });
-    let stop = drain(stop, stopping, configuration.shutdown_delay);
-    let mcp = tracewarden_mcp::Interface {
+    let stop = drain(stop, shutdown, configuration.shutdown_delay);
+    let mcp = tracewarden_mcp::InterfaceConfig {
         public_origin: middleware.public_origin.clone(),
         hosts: configuration.mcp_hosts.clone(),
     };
@@ -149,9 +149,9 @@ async fn serve(configuration: &Configuration) -> anyhow::Result<()> {
 }
 
 /// Reports "not ready" to load balancers after the stop signal, and gives them time to react.
-async fn drain(stop: impl Future<Output = ()>, stopping: ShutdownFlag, delay: Duration) {
+async fn drain(stop: impl Future<Output = ()>, shutdown: ShutdownFlag, delay: Duration) {
     stop.await;
-    stopping.begin();
+    shutdown.begin();
     if !delay.is_zero() {
         tracing::info!(seconds = delay.as_secs(), "stop requested; still serving requests");
         tokio::time::sleep(delay).await;

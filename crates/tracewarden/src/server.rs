@@ -347,7 +347,7 @@ mod tests {
             trusted_proxies: tracewarden_rest::TrustedProxies::default(),
             entropy: Arc::new(ConstantEntropy),
             metrics: tracewarden_rest::Metrics::default(),
-            stopping: tracewarden_rest::ShutdownFlag::default(),
+            shutdown: tracewarden_rest::ShutdownFlag::default(),
         })
     }
 

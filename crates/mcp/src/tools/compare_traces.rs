@@ -7,11 +7,12 @@ use serde_json::json;
 use tracewarden_service::Tool;
 
 use super::{
-    Context, CoveredTraces, DETAIL_LEVELS, DetailLevel, OpenedTrace, Totals, busy, joined, left_out,
+    Context, DETAIL_LEVELS, DetailLevel, OpenedTrace, Totals, TraceOutline, join_service_and_name, left_out,
+    run_blocking,
 };
-use crate::answer::{Budget, Next, Rendered, said};
+use crate::answer::{Budget, NextCall, Rendered, next_text};
 use crate::failure::Failure;
-use crate::numbers::{lasting, milliseconds};
+use crate::numbers::{duration_text, milliseconds};
 use crate::span_text::{fenced, name_or_none, one_line};
 use crate::trace::compare::{Difference, Side, differences};
 
@@ -28,7 +29,7 @@ pub(crate) struct Arguments {
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-struct Kind {
+struct KindDifference {
     service: String,
     /// Operation, with numbers replaced by #.
     name: String,
@@ -56,36 +57,36 @@ pub(crate) struct Answer {
     first: Totals,
     second: Totals,
     /// Kinds of work that differ: those with different errors first, then by difference of self time.
-    differences: Vec<Kind>,
+    differences: Vec<KindDifference>,
     returned: usize,
     total: usize,
     truncated: bool,
-    next: Vec<Next>,
+    next: Vec<NextCall>,
 }
 
 pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolResult, Failure> {
-    let budget = Budget::of(arguments.max_tokens)?;
+    let budget = Budget::new(arguments.max_tokens)?;
     let Arguments { first_trace_id, second_trace_id, .. } = arguments;
-    let about = |argument: &'static str| move |failure: Failure| failure.about(argument);
+    let for_argument = |argument: &'static str| move |failure: Failure| failure.for_argument(argument);
     // One after the other, so that a caller who may run only one query at a time can compare traces, and so that a
     // problem with the second trace does not show as one with the first.
-    let first = seen(context, &first_trace_id).await.map_err(about("first_trace_id"))?;
-    let second = seen(context, &second_trace_id).await.map_err(about("second_trace_id"))?;
-    busy(|| rendered(context, budget, &first, &second))
+    let first = outline(context, &first_trace_id).await.map_err(for_argument("first_trace_id"))?;
+    let second = outline(context, &second_trace_id).await.map_err(for_argument("second_trace_id"))?;
+    run_blocking(|| build_result(context, budget, &first, &second))
 }
 
 /// Reads a trace completely and closes it.
-async fn seen(context: &Context<'_>, trace_id: &str) -> Result<OpenedTrace, Failure> {
-    let CoveredTraces { trace, seen } = context.open(trace_id, None).await?;
+async fn outline(context: &Context<'_>, trace_id: &str) -> Result<TraceOutline, Failure> {
+    let OpenedTrace { trace, outline } = context.open(trace_id, None).await?;
     trace.close().await?;
-    Ok(seen)
+    Ok(outline)
 }
 
-fn rendered(
+fn build_result(
     context: &Context<'_>,
     budget: Budget,
-    first: &OpenedTrace,
-    second: &OpenedTrace,
+    first: &TraceOutline,
+    second: &TraceOutline,
 ) -> Result<CallToolResult, Failure> {
     let found = differences(&first.tree, &second.tree);
     let unseen = first.left_out() + second.left_out();
@@ -94,31 +95,31 @@ fn rendered(
         // The totals of two traces fill a small response.
         if detail_level.names_services() {
             let arguments = json!({ "trace_id": second.summary.trace_id });
-            next.push(Next {
+            next.push(NextCall {
                 to: "see the critical path of the second trace",
                 tool: Tool::GetTrace.name(),
                 arguments,
             });
         }
         if count < found.len() && budget.can_grow() {
-            next.push(context.larger());
+            next.push(context.larger_answer());
         }
         let answer = Answer {
-            first: Totals::of(&first.summary, detail_level),
-            second: Totals::of(&second.summary, detail_level),
+            first: Totals::new(&first.summary, detail_level),
+            second: Totals::new(&second.summary, detail_level),
             differences: found.iter().take(count).map(|difference| kind(difference, detail_level)).collect(),
             returned: count,
             total: found.len(),
             truncated: count < found.len() || unseen > 0,
-            next: context.offered(next),
+            next: context.allowed_calls(next),
         };
         Rendered::new(text(&answer, &found, first, second), &answer)
     };
-    budget.fit_briefly(&DETAIL_LEVELS, found.len(), render)
+    budget.fit_with_levels(&DETAIL_LEVELS, found.len(), render)
 }
 
-fn kind(difference: &Difference, detail_level: DetailLevel) -> Kind {
-    Kind {
+fn kind(difference: &Difference, detail_level: DetailLevel) -> KindDifference {
+    KindDifference {
         service: one_line(&difference.service, detail_level.name),
         name: name_or_none(&difference.name, detail_level.name),
         first: difference.first.into(),
@@ -126,7 +127,7 @@ fn kind(difference: &Difference, detail_level: DetailLevel) -> Kind {
     }
 }
 
-fn text(answer: &Answer, found: &[Difference], first: &OpenedTrace, second: &OpenedTrace) -> String {
+fn text(answer: &Answer, found: &[Difference], first: &TraceOutline, second: &TraceOutline) -> String {
     let mut lines = vec![
         format!("first:  {}", answer.first.text(first.summary.duration_nanos)),
         format!("second: {}", answer.second.text(second.summary.duration_nanos)),
@@ -137,12 +138,12 @@ fn text(answer: &Answer, found: &[Difference], first: &OpenedTrace, second: &Ope
             count => {
                 let errors =
                     if side.errors > 0 { format!(", {} failed", side.errors) } else { String::new() };
-                format!("×{count} {}{errors}", lasting(side.own))
+                format!("×{count} {}{errors}", duration_text(side.own))
             }
         };
         format!(
             "{} | first {} | second {}",
-            joined(Some(&kind.service), Some(&kind.name)),
+            join_service_and_name(Some(&kind.service), Some(&kind.name)),
             side(&exact.first),
             side(&exact.second)
         )
@@ -156,5 +157,5 @@ fn text(answer: &Answer, found: &[Difference], first: &OpenedTrace, second: &Ope
         text.push_str("no differences in numbers, errors and times\n");
     }
     text.push_str(&left_out(first.left_out() + second.left_out()));
-    text + &said(&answer.next)
+    text + &next_text(&answer.next)
 }

@@ -8,10 +8,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tracewarden_service::Tool;
 
-use super::{Context, CoveredTraces, DETAIL_LEVELS, DetailLevel, Totals, busy, joined, left_out};
-use crate::answer::{Budget, Next, Rendered, said};
+use super::{
+    Context, DETAIL_LEVELS, DetailLevel, OpenedTrace, Totals, join_service_and_name, left_out, run_blocking,
+};
+use crate::answer::{Budget, NextCall, Rendered, next_text};
 use crate::failure::Failure;
-use crate::numbers::{lasting, milliseconds, percent};
+use crate::numbers::{duration_text, milliseconds, percent};
 use crate::span_text::{fenced, name_or_none, one_line};
 use crate::trace::critical_path::critical_path;
 use crate::trace::tree::{Tree, kind};
@@ -43,7 +45,7 @@ struct Step {
     nanos: i64,
     /// Index of the span in the trace.
     #[serde(skip)]
-    place: usize,
+    index: usize,
 }
 
 /// The answer.
@@ -55,48 +57,48 @@ pub(crate) struct Answer {
     returned: usize,
     total: usize,
     truncated: bool,
-    next: Vec<Next>,
+    next: Vec<NextCall>,
 }
 
 pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolResult, Failure> {
-    let budget = Budget::of(arguments.max_tokens)?;
+    let budget = Budget::new(arguments.max_tokens)?;
     let opened = context.open(&arguments.trace_id, None).await?;
-    let result = busy(|| rendered(context, budget, &opened));
+    let result = run_blocking(|| build_result(context, budget, &opened));
     opened.trace.close().await?;
     result
 }
 
-fn rendered(
+fn build_result(
     context: &Context<'_>,
     budget: Budget,
-    opened: &CoveredTraces,
+    opened: &OpenedTrace,
 ) -> Result<CallToolResult, Failure> {
-    let summary = &opened.seen.summary;
-    let steps = steps(&opened.seen.tree);
+    let summary = &opened.outline.summary;
+    let steps = steps(&opened.outline.tree);
     let render = |count: usize, detail_level: DetailLevel| {
         let mut next = Vec::new();
-        let first = opened.seen.tree.ids_to_read(steps.iter().take(count.min(3)).map(|step| step.place));
+        let first = opened.outline.tree.readable_ids(steps.iter().take(count.min(3)).map(|step| step.index));
         if !first.is_empty() {
-            next.push(Next {
+            next.push(NextCall {
                 to: "see all values of the longest spans",
                 tool: Tool::GetSpans.name(),
                 arguments: json!({ "trace_id": summary.trace_id, "span_ids": first }),
             });
         }
         if count < steps.len() && budget.can_grow() {
-            next.push(context.larger());
+            next.push(context.larger_answer());
         }
         let answer = Answer {
-            trace: Totals::of(summary, detail_level),
+            trace: Totals::new(summary, detail_level),
             steps: steps.iter().take(count).map(|step| step.shown(detail_level)).collect(),
             returned: count,
             total: steps.len(),
-            truncated: count < steps.len() || opened.seen.left_out() > 0,
-            next: context.offered(next),
+            truncated: count < steps.len() || opened.outline.left_out() > 0,
+            next: context.allowed_calls(next),
         };
-        Rendered::new(text(&answer, summary.duration_nanos, opened.seen.left_out()), &answer)
+        Rendered::new(text(&answer, summary.duration_nanos, opened.outline.left_out()), &answer)
     };
-    budget.fit_briefly(&DETAIL_LEVELS, steps.len(), render)
+    budget.fit_with_levels(&DETAIL_LEVELS, steps.len(), render)
 }
 
 impl Step {
@@ -110,17 +112,17 @@ impl Step {
 fn steps(tree: &Tree) -> Vec<Step> {
     // Time on the path for each span.
     let mut times: HashMap<usize, i64> = HashMap::new();
-    for part in critical_path(tree) {
-        *times.entry(part.span).or_default() += part.to.saturating_sub(part.from);
+    for segment in critical_path(tree) {
+        *times.entry(segment.span).or_default() += segment.to.saturating_sub(segment.from);
     }
     let whole = times.values().copied().fold(0, i64::saturating_add).max(1);
     let mut spans: Vec<(usize, i64)> = times.into_iter().collect();
     spans.sort_by_key(|(span, nanos)| (std::cmp::Reverse(*nanos), *span));
     let mut steps: Vec<Step> = Vec::new();
-    let mut places: HashMap<(String, String), usize> = HashMap::new();
-    for (place, nanos) in spans {
-        let Some(span) = tree.spans.get(place) else { continue };
-        let known = *places.entry(kind(span)).or_insert(steps.len());
+    let mut indexes: HashMap<(String, String), usize> = HashMap::new();
+    for (index, nanos) in spans {
+        let Some(span) = tree.spans.get(index) else { continue };
+        let known = *indexes.entry(kind(span)).or_insert(steps.len());
         match steps.get_mut(known) {
             Some(step) => {
                 step.spans += 1;
@@ -134,7 +136,7 @@ fn steps(tree: &Tree) -> Vec<Step> {
                 path_ms: 0.0,
                 share: 0.0,
                 nanos,
-                place,
+                index,
             }),
         }
     }
@@ -153,8 +155,8 @@ fn text(answer: &Answer, duration: Option<i64>, unseen: u64) -> String {
         format!(
             "{} {} {}{spans} [{}]",
             percent(step.share),
-            lasting(step.nanos),
-            joined(Some(&step.service), Some(&step.name)),
+            duration_text(step.nanos),
+            join_service_and_name(Some(&step.service), Some(&step.name)),
             step.span_id
         )
     }));
@@ -168,5 +170,5 @@ fn text(answer: &Answer, duration: Option<i64>, unseen: u64) -> String {
         text.push_str(&format!("{} of {} kinds of spans shown\n", answer.returned, answer.total));
     }
     text.push_str(&left_out(unseen));
-    text + &said(&answer.next)
+    text + &next_text(&answer.next)
 }

@@ -14,8 +14,8 @@ use tracewarden_service::{
     ExplainedPolicy, Explanation, OwnAccess, OwnPolicy, PolicyExplanation, PolicyVerdict, SpanMention, Tool,
 };
 
-use super::{Context, counted, named_in};
-use crate::answer::{Budget, Next, Rendered, said};
+use super::{Context, pluralize, service_and_name};
+use crate::answer::{Budget, NextCall, Rendered, next_text};
 use crate::failure::Failure;
 use crate::span_text::{fenced, one_line};
 
@@ -44,7 +44,7 @@ struct Policy {
 
 /// A span that satisfies a policy.
 #[derive(Debug, Serialize, JsonSchema)]
-struct Opening {
+struct MatchingSpan {
     span_id: String,
     /// "service: operation".
     span: String,
@@ -52,7 +52,7 @@ struct Opening {
 
 /// A policy that grants access to the trace.
 #[derive(Debug, Serialize, JsonSchema)]
-struct OpenedBy {
+struct GrantingPolicy {
     /// Absent for the API key's own policy, which a trace must also satisfy.
     #[serde(skip_serializing_if = "Option::is_none")]
     role: Option<String>,
@@ -61,16 +61,16 @@ struct OpenedBy {
     /// Number of spans that satisfy it.
     count: u64,
     /// The first of these spans.
-    first: Vec<Opening>,
+    first: Vec<MatchingSpan>,
 }
 
 /// Explains why the caller can see a trace.
 #[derive(Debug, Serialize, JsonSchema)]
-struct Explained {
+struct ExplainedTrace {
     trace_id: String,
     spans: u64,
     summary: String,
-    opened_by: Vec<OpenedBy>,
+    opened_by: Vec<GrantingPolicy>,
 }
 
 /// The caller.
@@ -87,7 +87,7 @@ struct User {
 
 /// Constraints of the API key.
 #[derive(Debug, Serialize, JsonSchema)]
-struct Narrowed {
+struct KeyScope {
     /// Condition that a trace must also satisfy.
     #[serde(skip_serializing_if = "Option::is_none")]
     must_satisfy: Option<String>,
@@ -101,16 +101,16 @@ struct Narrowed {
 pub(crate) struct Answer {
     user: User,
     #[serde(skip_serializing_if = "Option::is_none")]
-    key: Option<Narrowed>,
+    key: Option<KeyScope>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    trace: Option<Explained>,
+    trace: Option<ExplainedTrace>,
     /// You can see a trace if any of its spans satisfies any of these.
     policies: Vec<Policy>,
     /// Number of policies here or under `opened_by`.
     returned: usize,
     total: usize,
     truncated: bool,
-    next: Vec<Next>,
+    next: Vec<NextCall>,
 }
 
 /// Limits of the details: characters, spans, list entries.
@@ -131,7 +131,7 @@ const DETAIL_LIMITS: [DetailLimits; 3] = [
 ];
 
 pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolResult, Failure> {
-    let budget = Budget::of(arguments.max_tokens)?;
+    let budget = Budget::new(arguments.max_tokens)?;
     let Context { service, principal, .. } = context;
     // First, so that a rejected call reads nothing.
     let access = service.own_access(principal).await?;
@@ -143,16 +143,16 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
     if explanation.is_none() {
         service.note_tool_call(principal, Tool::ExplainAccess).await?;
     }
-    rendered(context, budget, &access, explanation.as_ref())
+    build_result(context, budget, &access, explanation.as_ref())
 }
 
-fn rendered(
+fn build_result(
     context: &Context<'_>,
     budget: Budget,
     access: &OwnAccess,
     explanation: Option<&Explanation>,
 ) -> Result<CallToolResult, Failure> {
-    let opening: Vec<&ExplainedPolicy> = explanation
+    let granting: Vec<&ExplainedPolicy> = explanation
         .map(|explanation| &explanation.policies)
         .into_iter()
         .flatten()
@@ -163,39 +163,39 @@ fn rendered(
         .iter()
         .flat_map(|role| role.policies.iter().map(|policy| (role.name.as_str(), policy)))
         .collect();
-    let total = opening.len() + policies.len();
+    let total = granting.len() + policies.len();
     let render = |count: usize, limits: DetailLimits| {
         let mut next = vec![match explanation {
-            Some(explanation) => Next {
+            Some(explanation) => NextCall {
                 to: "read the trace",
                 tool: Tool::GetTrace.name(),
                 arguments: json!({ "trace_id": explanation.trace_id }),
             },
-            None => Next {
+            None => NextCall {
                 to: "see which fields conditions can name",
                 tool: Tool::FilterSchema.name(),
                 arguments: json!({}),
             },
         }];
         if count < total && budget.can_grow() {
-            next.push(context.larger());
+            next.push(context.larger_answer());
         }
         // Matching policies of the requested trace come first.
-        let opening = opening.get(..count.min(opening.len())).unwrap_or_default();
-        let others = policies.iter().take(count - opening.len());
+        let granting = granting.get(..count.min(granting.len())).unwrap_or_default();
+        let others = policies.iter().take(count - granting.len());
         let answer = Answer {
             user: user(access, limits),
             key: key(access, limits),
-            trace: explanation.map(|explanation| explained(explanation, opening, limits)),
+            trace: explanation.map(|explanation| explained(explanation, granting, limits)),
             policies: others.map(|(role, policy)| shown(role, policy, limits)).collect(),
             returned: count,
             total,
             truncated: count < total,
-            next: context.offered(next),
+            next: context.allowed_calls(next),
         };
         Rendered::new(text(&answer), &answer)
     };
-    budget.fit_briefly(&DETAIL_LIMITS, total, render)
+    budget.fit_with_levels(&DETAIL_LIMITS, total, render)
 }
 
 fn user(access: &OwnAccess, limits: DetailLimits) -> User {
@@ -227,12 +227,12 @@ fn attribute(value: &AttributeValue, limits: DetailLimits) -> String {
     }
 }
 
-fn key(access: &OwnAccess, limits: DetailLimits) -> Option<Narrowed> {
+fn key(access: &OwnAccess, limits: DetailLimits) -> Option<KeyScope> {
     let words =
-        |words: &Option<String>| in_words(words.as_deref(), limits).unwrap_or_else(|| UNSAID.to_owned());
+        |words: &Option<String>| in_words(words.as_deref(), limits).unwrap_or_else(|| UNDESCRIBED.to_owned());
     let must_satisfy = access.key_constraint.as_ref().map(words);
-    let narrowed = Narrowed { must_satisfy, tools: access.tools.clone() };
-    (narrowed.must_satisfy.is_some() || narrowed.tools.is_some()).then_some(narrowed)
+    let key_scope = KeyScope { must_satisfy, tools: access.tools.clone() };
+    (key_scope.must_satisfy.is_some() || key_scope.tools.is_some()).then_some(key_scope)
 }
 
 fn in_words(words: Option<&str>, limits: DetailLimits) -> Option<String> {
@@ -249,17 +249,22 @@ fn shown(role: &str, policy: &OwnPolicy, limits: DetailLimits) -> Policy {
     }
 }
 
-fn explained(explanation: &Explanation, opening: &[&ExplainedPolicy], limits: DetailLimits) -> Explained {
-    let mut opened_by: Vec<OpenedBy> = opening
+fn explained(
+    explanation: &Explanation,
+    granting: &[&ExplainedPolicy],
+    limits: DetailLimits,
+) -> ExplainedTrace {
+    let mut opened_by: Vec<GrantingPolicy> = granting
         .iter()
         .map(|policy| {
             let (role, title) = (one_line(&policy.role, limits.name), one_line(&policy.title, limits.name));
-            opened(Some((role, title)), &policy.explained, limits)
+            granting_policy(Some((role, title)), &policy.explained, limits)
         })
         .collect();
-    opened_by
-        .extend(explanation.key_constraint.iter().map(|key_constraint| opened(None, key_constraint, limits)));
-    Explained {
+    opened_by.extend(
+        explanation.key_constraint.iter().map(|key_constraint| granting_policy(None, key_constraint, limits)),
+    );
+    ExplainedTrace {
         trace_id: one_line(&explanation.trace_id, 256),
         spans: explanation.spans,
         summary: one_line(&explanation.summary, 600),
@@ -267,29 +272,33 @@ fn explained(explanation: &Explanation, opening: &[&ExplainedPolicy], limits: De
     }
 }
 
-fn opened(policy: Option<(String, String)>, explained: &PolicyExplanation, limits: DetailLimits) -> OpenedBy {
+fn granting_policy(
+    policy: Option<(String, String)>,
+    explained: &PolicyExplanation,
+    limits: DetailLimits,
+) -> GrantingPolicy {
     let (role, title) = policy.unzip();
     let first = explained
         .spans
         .iter()
         .take(limits.spans)
-        .map(|span| Opening { span_id: one_line(&span.span_id, 64), span: mentioned(span, limits) });
-    OpenedBy { role, title, count: explained.satisfied_by.unwrap_or_default(), first: first.collect() }
+        .map(|span| MatchingSpan { span_id: one_line(&span.span_id, 64), span: span_label(span, limits) });
+    GrantingPolicy { role, title, count: explained.satisfied_by.unwrap_or_default(), first: first.collect() }
 }
 
-fn mentioned(span: &SpanMention, limits: DetailLimits) -> String {
-    named_in(span.service.as_deref(), span.name.as_deref(), limits.name)
+fn span_label(span: &SpanMention, limits: DetailLimits) -> String {
+    service_and_name(span.service.as_deref(), span.name.as_deref(), limits.name)
 }
 
 /// Replacement for a condition that must not be shown.
-const UNSAID: &str = "a condition on fields that you may not search, or one that cannot be applied";
+const UNDESCRIBED: &str = "a condition on fields that you may not search, or one that cannot be applied";
 
 fn text(answer: &Answer) -> String {
     let User { username, roles, role_count, attributes, attribute_count } = &answer.user;
     let mut text = format!("you are {username}");
     match role_count {
         0 => text.push_str(", without a role\n"),
-        _ => text.push_str(&format!("; {}: {}\n", roles_of(*role_count), listed(roles, *role_count))),
+        _ => text.push_str(&format!("; {}: {}\n", role_label(*role_count), listed(roles, *role_count))),
     }
     if *attribute_count > 0 {
         let attributes: Vec<String> =
@@ -310,10 +319,10 @@ fn text(answer: &Answer) -> String {
         text.push_str(&format!(
             "trace {}, {}: {}\n",
             trace.trace_id,
-            counted(trace.spans, "span"),
+            pluralize(trace.spans, "span"),
             trace.summary
         ));
-        let lines: Vec<String> = trace.opened_by.iter().map(OpenedBy::line).collect();
+        let lines: Vec<String> = trace.opened_by.iter().map(GrantingPolicy::line).collect();
         if !lines.is_empty() {
             text.push_str("access granted by:\n");
         }
@@ -327,17 +336,17 @@ fn text(answer: &Answer) -> String {
         text.push_str("you can read a trace when any of its spans satisfies any of these:\n");
     }
     for policy in &answer.policies {
-        let words = policy.in_words.as_deref().unwrap_or(UNSAID);
+        let words = policy.in_words.as_deref().unwrap_or(UNDESCRIBED);
         let description = policy.description.as_ref().map(|text| format!(" ({text})")).unwrap_or_default();
         text.push_str(&format!("- {} / {}: {words}{description}\n", policy.role, policy.title));
     }
     if answer.truncated {
         text.push_str(&format!("{} of {} policies shown\n", answer.returned, answer.total));
     }
-    text + &said(&answer.next)
+    text + &next_text(&answer.next)
 }
 
-fn roles_of(count: usize) -> String {
+fn role_label(count: usize) -> String {
     if count == 1 { "role".to_owned() } else { format!("{count} roles") }
 }
 
@@ -348,7 +357,7 @@ fn listed(shown: &[String], total: usize) -> String {
     }
 }
 
-impl OpenedBy {
+impl GrantingPolicy {
     fn line(&self) -> String {
         let whose = match (&self.role, &self.title) {
             (Some(role), Some(title)) => format!("{role} / {title}"),
@@ -360,6 +369,6 @@ impl OpenedBy {
             0 => String::new(),
             more => format!(" … and {more} more"),
         };
-        format!("{whose}, {}: {}{more}", counted(self.count, "span"), first.join("; "))
+        format!("{whose}, {}: {}{more}", pluralize(self.count, "span"), first.join("; "))
     }
 }

@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tracewarden_service::{FieldValuesRequest, Tool, ValueCount};
 
-use super::{Context, counted};
-use crate::answer::{Budget, Next, Rendered, said};
+use super::{Context, pluralize};
+use crate::answer::{Budget, NextCall, Rendered, next_text};
 use crate::arguments::Condition;
 use crate::failure::Failure;
 use crate::span_text::{fenced, one_line, value_line};
-use crate::window::{self, Around, Said, Times};
+use crate::window::{self, SearchedAround, WindowArguments, WindowText};
 
 /// Arguments.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -35,7 +35,7 @@ pub(crate) struct Arguments {
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-struct Counted {
+struct CountedValue {
     value: String,
     /// Number of traces with this value.
     traces: u64,
@@ -49,11 +49,11 @@ pub(crate) struct Answer {
     #[serde(rename = "ref")]
     reference: String,
     /// Most frequent first, by number of traces; each can be used in a condition.
-    values: Vec<Counted>,
-    window: Said,
+    values: Vec<CountedValue>,
+    window: WindowText,
     /// If there is no trace index: only spans in this time range were read to match traces.
     #[serde(skip_serializing_if = "Option::is_none")]
-    searched_around: Option<Around>,
+    searched_around: Option<SearchedAround>,
     /// Number of traces that were sampled: the newest.
     sampled_traces: u64,
     /// Whether all traces with such a value were sampled.
@@ -65,23 +65,23 @@ pub(crate) struct Answer {
     #[serde(skip_serializing_if = "Option::is_none")]
     total: Option<usize>,
     truncated: bool,
-    next: Vec<Next>,
+    next: Vec<NextCall>,
 }
 
 pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolResult, Failure> {
-    let budget = Budget::of(arguments.max_tokens)?;
+    let budget = Budget::new(arguments.max_tokens)?;
     let Arguments { reference, prefix, from, to, last, limit, .. } = arguments;
-    let bounds = Times { from: &from, to: &to, last: &last }.bounds(context.service.now())?;
+    let bounds = WindowArguments { from: &from, to: &to, last: &last }.bounds(context.service.now())?;
     let request = FieldValuesRequest { reference, prefix, from: bounds.from, to: bounds.to, limit };
     let found = context.service.field_values(context.principal, request).await?;
-    let render = |count: usize, way: Way| {
+    let render = |count: usize, form: AnswerForm| {
         let shown: Vec<&ValueCount> =
-            found.values.iter().filter(|value| way.shows(value)).take(count).collect();
-        let window = window::said(found.window);
+            found.values.iter().filter(|value| form.shows(value)).take(count).collect();
+        let window = window::window_text(found.window);
         let mut next = Vec::new();
-        if let Some(value) = shown.first().filter(|_| way == Way::All) {
-            let condition = Condition::having(&found.reference, found.logical, &value.value);
-            next.push(Next {
+        if let Some(value) = shown.first().filter(|_| form == AnswerForm::All) {
+            let condition = Condition::equal_to(&found.reference, found.logical, &value.value);
+            next.push(NextCall {
                 to: "list traces with the first value",
                 tool: Tool::QueryTraces.name(),
                 arguments: json!({ "conditions": [condition], "from": window.from, "to": window.to }),
@@ -89,9 +89,9 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
         }
         let left = shown.len() < found.values.len();
         if left && budget.can_grow() {
-            next.push(context.larger());
+            next.push(context.larger_answer());
         }
-        let counted = |value: &ValueCount| Counted {
+        let counted_value = |value: &ValueCount| CountedValue {
             value: value.value.clone(),
             traces: value.traces,
             spans: value.spans,
@@ -99,24 +99,28 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
         let answer = Answer {
             reference: found.reference.clone(),
             returned: shown.len(),
-            values: shown.into_iter().map(counted).collect(),
+            values: shown.into_iter().map(counted_value).collect(),
             window,
-            searched_around: window::around(found.window, found.searched_around),
+            searched_around: window::searched_around(found.window, found.searched_around),
             sampled_traces: found.sampled_traces,
             complete: found.complete,
             unlisted: found.unlisted,
             total: (!found.more).then_some(found.values.len()),
             truncated: found.more || left,
-            next: context.offered(next),
+            next: context.allowed_calls(next),
         };
         Rendered::new(text(&answer, left), &answer)
     };
-    budget.fit_briefly(&[Way::All, Way::WithoutNext, Way::Short], found.values.len(), render)
+    budget.fit_with_levels(
+        &[AnswerForm::All, AnswerForm::WithoutNext, AnswerForm::Short],
+        found.values.len(),
+        render,
+    )
 }
 
 /// Forms of the response, tried in this order until one fits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum AnswerForm {
     All,
     /// Without a next call that repeats the first value.
     WithoutNext,
@@ -124,7 +128,7 @@ enum Way {
     Short,
 }
 
-impl Way {
+impl AnswerForm {
     fn shows(self, value: &ValueCount) -> bool {
         const SHORT: usize = 60;
         self != Self::Short || value.value.len() <= SHORT
@@ -136,23 +140,23 @@ fn text(answer: &Answer, left: bool) -> String {
     let mut text = format!(
         "values of {} in {which} {} from {} to {}\n",
         one_line(&answer.reference, 512),
-        counted(answer.sampled_traces, "trace"),
+        pluralize(answer.sampled_traces, "trace"),
         answer.window.from,
         answer.window.to
     );
-    text.push_str(window::around_said(answer.searched_around.as_ref()));
+    text.push_str(window::searched_around_text(answer.searched_around.as_ref()));
     if answer.values.is_empty() {
         text.push_str(
             "None: no trace that you may read has such a value in this window. Try a longer `last`, or no \
              `prefix`; traces that you may not read are never counted.\n",
         );
     }
-    let line = |value: &Counted| {
+    let line = |value: &CountedValue| {
         format!(
             "{} ({}, {})",
             value_line(&value.value, 1_024),
-            counted(value.traces, "trace"),
-            counted(value.spans, "span")
+            pluralize(value.traces, "trace"),
+            pluralize(value.spans, "span")
         )
     };
     text.push_str(&fenced(&answer.values.iter().map(line).collect::<Vec<_>>()));
@@ -165,7 +169,10 @@ fn text(answer: &Answer, left: bool) -> String {
         text.push_str(&format!("{} shown of more; use `prefix` or a larger `limit`\n", answer.returned));
     }
     if answer.unlisted > 0 {
-        text.push_str(&format!("{} not listed: too long, or not text\n", counted(answer.unlisted, "value")));
+        text.push_str(&format!(
+            "{} not listed: too long, or not text\n",
+            pluralize(answer.unlisted, "value")
+        ));
     }
-    text + &said(&answer.next)
+    text + &next_text(&answer.next)
 }

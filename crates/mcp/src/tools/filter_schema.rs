@@ -11,7 +11,7 @@ use tracewarden_model::{LogicalType, Operator};
 use tracewarden_service::{FieldDescriptor, Tool};
 
 use super::Context;
-use crate::answer::{Budget, Next, Rendered, said};
+use crate::answer::{Budget, NextCall, Rendered, next_text};
 use crate::failure::Failure;
 use crate::span_text::one_line;
 
@@ -73,7 +73,7 @@ pub(crate) struct Answer {
     returned: usize,
     total: usize,
     truncated: bool,
-    next: Vec<Next>,
+    next: Vec<NextCall>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -88,7 +88,7 @@ const UNITS: &str = "Numbers are compared as they are stored; OpenTelemetry's du
 
 pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolResult, Failure> {
     // Without the complete list, agents guess fields.
-    let budget = Budget::of(arguments.max_tokens)?.whole_if_twice();
+    let budget = Budget::new(arguments.max_tokens)?.doubled_if_complete();
     let schema = context.service.filter_schema(context.principal).await?;
     let wanted = arguments.containing.unwrap_or_default().to_lowercase();
     let fields: Vec<&FieldDescriptor> =
@@ -108,7 +108,7 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
         }
         let mut next = next(&fields);
         if count < fields.len() && budget.can_grow() {
-            next.push(context.larger());
+            next.push(context.larger_answer());
         }
         let answer = Answer {
             description: schema.description,
@@ -124,7 +124,7 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
             returned: count,
             total: fields.len(),
             truncated: count < fields.len(),
-            next: context.offered(next),
+            next: context.allowed_calls(next),
         };
         Rendered::new(text(&answer), &answer)
     };
@@ -154,11 +154,11 @@ fn example(field: &FieldDescriptor) -> Value {
 }
 
 /// Returns the first call for an agent that does not know the data: where the errors are.
-fn next(fields: &[&FieldDescriptor]) -> Vec<Next> {
+fn next(fields: &[&FieldDescriptor]) -> Vec<NextCall> {
     let text = |field: &&&FieldDescriptor| field.operators.is_some() && field.logical == LogicalType::String;
     let service = fields.iter().filter(text).find(|field| field.reference.to_lowercase().contains("service"));
     let Some(field) = service.or_else(|| fields.iter().find(text)) else { return Vec::new() };
-    vec![Next {
+    vec![NextCall {
         to: "see where errors are",
         tool: Tool::TraceStats.name(),
         arguments: json!({ "group_by": [field.reference], "measure": "errors", "last": "1h" }),
@@ -192,5 +192,5 @@ fn text(answer: &Answer) -> String {
             answer.returned, answer.total
         ));
     }
-    text + &said(&answer.next)
+    text + &next_text(&answer.next)
 }

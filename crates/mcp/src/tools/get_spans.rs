@@ -6,9 +6,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tracewarden_service::{SPANS_OF_AN_ID, Tool};
 
-use super::span_values::{Columns, DETAILS, Detail, SpanValues, lines, omitted, omitted_said, read_all};
-use super::{Context, busy};
-use crate::answer::{Budget, MAX_TOKENS, Next, Rendered, said};
+use super::span_values::{
+    Columns, SpanValues, VALUE_LIMITS, ValueLimits, lines, omitted, omitted_text, read_all,
+};
+use super::{Context, run_blocking};
+use crate::answer::{Budget, MAX_TOKENS, NextCall, Rendered, next_text};
 use crate::arguments;
 use crate::failure::Failure;
 use crate::span_text::{fenced, one_line};
@@ -50,11 +52,11 @@ pub(crate) struct Answer {
     returned: usize,
     total: usize,
     truncated: bool,
-    next: Vec<Next>,
+    next: Vec<NextCall>,
 }
 
 pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolResult, Failure> {
-    let budget = Budget::of(arguments.max_tokens)?;
+    let budget = Budget::new(arguments.max_tokens)?;
     let Arguments { trace_id, mut span_ids, columns, .. } = arguments;
     if span_ids.is_empty() || span_ids.len() > MAX_SPANS {
         let detail = format!(
@@ -67,7 +69,7 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
     span_ids.dedup();
     let mut trace = context.service.open_trace(context.principal, &trace_id, columns).await?;
     let schema = trace.schema();
-    let (columns, omitted) = (Columns::of(&schema.binding), omitted(&schema));
+    let (columns, omitted) = (Columns::new(&schema.binding), omitted(&schema));
     let Some(read) = trace.spans(&span_ids).await? else {
         trace.close().await?;
         let detail = "these spans are too large to be read together: request fewer, or only some `columns`";
@@ -83,23 +85,28 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
     }
     let missing: Vec<String> =
         span_ids.iter().filter(|id| !found.iter().any(|(known, _)| known == *id)).cloned().collect();
-    let of = Of { trace_id: trace.trace_id(), found: &found, missing: &missing, omitted: &omitted };
-    let result = busy(|| rendered(context, budget, &of));
+    let selection =
+        SpanSelection { trace_id: trace.trace_id(), found: &found, missing: &missing, omitted: &omitted };
+    let result = run_blocking(|| build_result(context, budget, &selection));
     trace.close().await?;
     result
 }
 
 /// Data of a response.
-struct Of<'a> {
+struct SpanSelection<'a> {
     trace_id: &'a str,
     found: &'a [(String, Vec<SpanValues>)],
     missing: &'a [String],
     omitted: &'a [String],
 }
 
-fn rendered(context: &Context<'_>, budget: Budget, of: &Of<'_>) -> Result<CallToolResult, Failure> {
-    let Of { trace_id, found, missing, omitted } = *of;
-    let render = |count: usize, detail: Detail| {
+fn build_result(
+    context: &Context<'_>,
+    budget: Budget,
+    selection: &SpanSelection<'_>,
+) -> Result<CallToolResult, Failure> {
+    let SpanSelection { trace_id, found, missing, omitted } = *selection;
+    let render = |count: usize, detail: ValueLimits| {
         let meter = budget.meter();
         let (mut ids, mut shown, mut first_cut) = (Vec::new(), Vec::new(), None);
         for (at, (id, spans)) in found.iter().take(count).enumerate() {
@@ -133,10 +140,10 @@ fn rendered(context: &Context<'_>, budget: Budget, of: &Of<'_>) -> Result<CallTo
                 },
             )
         };
-        let next = with.map(|(to, with)| Next {
+        let next = with.map(|(to, with)| NextCall {
             to,
             tool: Tool::GetSpans.name(),
-            arguments: arguments::again(context.sent, &[], &with),
+            arguments: arguments::modified_arguments(context.sent, &[], &with),
         });
         let total = found.iter().map(|(_, spans)| spans.len()).sum();
         let answer = Answer {
@@ -147,26 +154,26 @@ fn rendered(context: &Context<'_>, budget: Budget, of: &Of<'_>) -> Result<CallTo
             cut: first_cut.is_some(),
             omitted_columns: omitted.to_vec(),
             missing: missing.iter().map(|id| one_line(id, 64)).collect(),
-            next: context.offered(next.into_iter().collect()),
+            next: context.allowed_calls(next.into_iter().collect()),
             spans: shown,
         };
         Rendered::new(text(&answer, &ids), &answer)
     };
     // Prefer all spans with few details over some spans with many.
-    match DETAILS.into_iter().find(|detail| budget.holds(render(found.len(), *detail))) {
+    match VALUE_LIMITS.into_iter().find(|detail| budget.holds(render(found.len(), *detail))) {
         Some(detail) => budget.fit(found.len(), |count| render(count, detail)),
-        None => budget.fit_briefly(&DETAILS, found.len(), render),
+        None => budget.fit_with_levels(&VALUE_LIMITS, found.len(), render),
     }
 }
 
 fn text(answer: &Answer, ids: &[&str]) -> String {
     let mut text = format!("{} of {} spans of trace {}\n", answer.returned, answer.total, answer.trace_id);
-    let of = |(span, id): (&Map<String, Value>, &&str)| {
+    let selection = |(span, id): (&Map<String, Value>, &&str)| {
         let mut own = vec![format!("span {}", one_line(id, 64))];
         own.extend(lines(span));
         own
     };
-    text.push_str(&fenced(&answer.spans.iter().zip(ids).flat_map(of).collect::<Vec<_>>()));
+    text.push_str(&fenced(&answer.spans.iter().zip(ids).flat_map(selection).collect::<Vec<_>>()));
     let many = |id: &&&str| ids.iter().filter(|known| known == id).count() >= SPANS_OF_AN_ID;
     if ids.iter().any(|id| many(&id)) {
         text.push_str(&format!(
@@ -176,6 +183,6 @@ fn text(answer: &Answer, ids: &[&str]) -> String {
     if !answer.missing.is_empty() {
         text.push_str(&format!("no such span in this trace: {}\n", answer.missing.join(", ")));
     }
-    text.push_str(&omitted_said(&answer.omitted_columns));
-    text + &said(&answer.next)
+    text.push_str(&omitted_text(&answer.omitted_columns));
+    text + &next_text(&answer.next)
 }

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tracewarden_service::Tool;
 
-use super::{Context, CoveredTraces, Totals};
-use crate::answer::{Budget, MAX_TOKENS, Next};
+use super::{Context, OpenedTrace, Totals};
+use crate::answer::{Budget, MAX_TOKENS, NextCall};
 use crate::arguments;
 use crate::failure::Failure;
 use crate::trace::tree::Tree;
@@ -111,7 +111,7 @@ struct ErrorOrigin {
 
 /// Spans of a kind.
 #[derive(Debug, Serialize, JsonSchema)]
-struct Slow {
+struct SlowKind {
     /// Span with the longest self time.
     span_id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -135,7 +135,7 @@ pub(crate) struct Answer {
     #[serde(skip_serializing_if = "Option::is_none")]
     errors: Option<Vec<ErrorOrigin>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    slowest: Option<Vec<Slow>>,
+    slowest: Option<Vec<SlowKind>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Vec<serde_json::Map<String, Value>>>")]
     spans: Option<Vec<Map<String, Value>>>,
@@ -146,7 +146,7 @@ pub(crate) struct Answer {
     returned: usize,
     total: usize,
     truncated: bool,
-    next: Vec<Next>,
+    next: Vec<NextCall>,
 }
 
 /// Data that all views need.
@@ -157,9 +157,9 @@ struct Call<'a> {
 }
 
 pub(crate) async fn call(context: &Context<'_>, mut arguments: Arguments) -> Result<CallToolResult, Failure> {
-    let budget = Budget::of(arguments.max_tokens)?;
+    let budget = Budget::new(arguments.max_tokens)?;
     let view = arguments.view.unwrap_or_default();
-    refuse_what_the_view_has_not(&arguments, view)?;
+    refuse_unsupported_arguments(&arguments, view)?;
     let opened = context.open(&arguments.trace_id, arguments.columns.clone()).await?;
     // The stored id, if the argument used another notation.
     arguments.trace_id = opened.trace.trace_id().to_owned();
@@ -173,15 +173,15 @@ pub(crate) async fn call(context: &Context<'_>, mut arguments: Arguments) -> Res
 }
 
 /// Rejects arguments that have no effect in the view.
-fn refuse_what_the_view_has_not(arguments: &Arguments, view: View) -> Result<(), Failure> {
-    let of_outline = view == View::Outline;
-    if arguments.depth.is_some() && !of_outline {
+fn refuse_unsupported_arguments(arguments: &Arguments, view: View) -> Result<(), Failure> {
+    let is_outline = view == View::Outline;
+    if arguments.depth.is_some() && !is_outline {
         return Err(Failure::argument("depth", "only for the view outline"));
     }
     if arguments.depth.is_some_and(|depth| depth < 0) {
         return Err(Failure::argument("depth", "0 or more: 0 shows the outermost spans alone"));
     }
-    if arguments.root.is_some() && !of_outline {
+    if arguments.root.is_some() && !is_outline {
         return Err(Failure::argument("root", "only for the view outline"));
     }
     if arguments.columns.is_some() && view != View::Full {
@@ -191,7 +191,7 @@ fn refuse_what_the_view_has_not(arguments: &Arguments, view: View) -> Result<(),
 }
 
 /// Returns an answer without a list.
-fn answer(trace: Totals, view: View, returned: usize, total: usize, next: Vec<Next>) -> Answer {
+fn answer(trace: Totals, view: View, returned: usize, total: usize, next: Vec<NextCall>) -> Answer {
     Answer {
         trace,
         view,
@@ -209,10 +209,10 @@ fn answer(trace: Totals, view: View, returned: usize, total: usize, next: Vec<Ne
 
 impl Call<'_> {
     /// Returns a hash that identifies the list, because an offset is only valid for the list that it was created for.
-    fn of_list(&self, opened: &CoveredTraces) -> String {
+    fn list_hash(&self, opened: &OpenedTrace) -> String {
         let Arguments { trace_id, view, depth, root, .. } = self.arguments;
         let mut hasher = DefaultHasher::new();
-        (trace_id, view.unwrap_or_default() as u8, depth, root, opened.seen.summary.span_count)
+        (trace_id, view.unwrap_or_default() as u8, depth, root, opened.outline.summary.span_count)
             .hash(&mut hasher);
         format!("{:08x}", hasher.finish() as u32)
     }
@@ -221,10 +221,10 @@ impl Call<'_> {
     ///
     /// # Errors
     /// If the cursor belongs to another list, or to this one before more spans arrived.
-    fn offset(&self, opened: &CoveredTraces) -> Result<usize, Failure> {
+    fn offset(&self, opened: &OpenedTrace) -> Result<usize, Failure> {
         let Some(cursor) = &self.arguments.cursor else { return Ok(0) };
-        let place = cursor.split_once('@').filter(|(_, list)| *list == self.of_list(opened));
-        place.and_then(|(place, _)| place.parse().ok()).ok_or_else(|| {
+        let offset = cursor.split_once('@').filter(|(_, list)| *list == self.list_hash(opened));
+        offset.and_then(|(offset, _)| offset.parse().ok()).ok_or_else(|| {
             let detail =
                 "it belongs to another trace, view, depth or root, or spans have arrived since; call without \
                  it to start again";
@@ -232,41 +232,50 @@ impl Call<'_> {
         })
     }
 
-    fn at(&self, opened: &CoveredTraces, place: usize) -> (&'static str, Value) {
-        ("cursor", Value::from(format!("{place}@{}", self.of_list(opened))))
+    fn cursor_argument(&self, opened: &OpenedTrace, offset: usize) -> (&'static str, Value) {
+        ("cursor", Value::from(format!("{offset}@{}", self.list_hash(opened))))
     }
 
     /// Returns the call for the next page, after `held` entries from `offset`. If no entry fitted, the same page in
     /// the largest size.
-    fn page(&self, opened: &CoveredTraces, offset: usize, held: usize) -> Next {
-        let mut with = vec![self.at(opened, offset + held)];
+    fn page(&self, opened: &OpenedTrace, offset: usize, held: usize) -> NextCall {
+        let mut with = vec![self.cursor_argument(opened, offset + held)];
         let to = if held > 0 { "go on" } else { "see it in an answer that is large enough" };
         if held == 0 {
             with.push(("max_tokens", Value::from(MAX_TOKENS)));
         }
-        Next { to, tool: Tool::GetTrace.name(), arguments: arguments::again(self.context.sent, &[], &with) }
+        NextCall {
+            to,
+            tool: Tool::GetTrace.name(),
+            arguments: arguments::modified_arguments(self.context.sent, &[], &with),
+        }
     }
 
     /// Returns the call for all lines, from the first.
-    fn in_order(&self, opened: &CoveredTraces) -> Next {
-        let arguments = arguments::again(self.context.sent, &[], &[self.at(opened, 0)]);
-        Next { to: "see all lines in order", tool: Tool::GetTrace.name(), arguments }
+    fn in_order(&self, opened: &OpenedTrace) -> NextCall {
+        let arguments =
+            arguments::modified_arguments(self.context.sent, &[], &[self.cursor_argument(opened, 0)]);
+        NextCall { to: "see all lines in order", tool: Tool::GetTrace.name(), arguments }
     }
 
     /// Returns the call for the same trace in another view.
-    fn instead(&self, to: &'static str, with: &[(&str, Value)]) -> Next {
+    fn other_view(&self, to: &'static str, with: &[(&str, Value)]) -> NextCall {
         let trace_id = ("trace_id", Value::from(self.arguments.trace_id.clone()));
         let with: Vec<(&str, Value)> = std::iter::once(trace_id).chain(with.iter().cloned()).collect();
-        Next { to, tool: Tool::GetTrace.name(), arguments: arguments::again(&Value::Null, &[], &with) }
+        NextCall {
+            to,
+            tool: Tool::GetTrace.name(),
+            arguments: arguments::modified_arguments(&Value::Null, &[], &with),
+        }
     }
 
     /// Returns the call for all values of some spans; `None` if no id identifies them.
-    fn spans(&self, tree: &Tree, places: impl Iterator<Item = usize>) -> Option<Next> {
-        let span_ids = tree.ids_to_read(places);
+    fn spans(&self, tree: &Tree, indexes: impl Iterator<Item = usize>) -> Option<NextCall> {
+        let span_ids = tree.readable_ids(indexes);
         if span_ids.is_empty() {
             return None;
         }
         let arguments = json!({ "trace_id": self.arguments.trace_id, "span_ids": span_ids });
-        Some(Next { to: "see all their values", tool: Tool::GetSpans.name(), arguments })
+        Some(NextCall { to: "see all their values", tool: Tool::GetSpans.name(), arguments })
     }
 }

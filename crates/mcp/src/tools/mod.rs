@@ -14,10 +14,10 @@ pub(crate) mod trace_stats;
 use serde_json::Value;
 use tracewarden_service::{OpenTrace, Principal, Service, Summary, Tool};
 
-use crate::answer::{MAX_TOKENS, Next};
-use crate::arguments::again;
+use crate::answer::{MAX_TOKENS, NextCall};
+use crate::arguments::modified_arguments;
 use crate::failure::Failure;
-use crate::numbers::{at, lasting, milliseconds};
+use crate::numbers::{duration_text, milliseconds, time_text};
 use crate::span_text::{NO_NAME, name_or_none, one_line};
 use crate::trace::tree::Tree;
 
@@ -54,14 +54,14 @@ pub(crate) const DETAIL_LEVELS: [DetailLevel; 3] = [
 ];
 
 /// Joins service and operation to one name. Each is absent if no column is bound to it.
-pub(crate) fn named_in(service: Option<&str>, name: Option<&str>, most: usize) -> String {
+pub(crate) fn service_and_name(service: Option<&str>, name: Option<&str>, most: usize) -> String {
     let service = service.filter(|service| !service.is_empty()).map(|service| one_line(service, most));
     let name = name.map(|name| name_or_none(name, most));
-    joined(service.as_deref(), name.as_deref())
+    join_service_and_name(service.as_deref(), name.as_deref())
 }
 
 /// Joins names that are already formatted.
-pub(crate) fn joined(service: Option<&str>, name: Option<&str>) -> String {
+pub(crate) fn join_service_and_name(service: Option<&str>, name: Option<&str>) -> String {
     match (service.filter(|service| !service.is_empty()), name) {
         (None, None) => NO_NAME.to_owned(),
         (None, Some(name)) => name.to_owned(),
@@ -93,12 +93,16 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
-    pub(crate) fn of(summary: &Summary, detail_level: DetailLevel) -> Self {
+    pub(crate) fn new(summary: &Summary, detail_level: DetailLevel) -> Self {
         let services = summary.services.iter().take(detail_level.services);
         Self {
             trace_id: one_line(&summary.trace_id, 256),
-            root: named_in(summary.root_service.as_deref(), summary.root_name.as_deref(), detail_level.name),
-            start: at(summary.start),
+            root: service_and_name(
+                summary.root_service.as_deref(),
+                summary.root_name.as_deref(),
+                detail_level.name,
+            ),
+            start: time_text(summary.start),
             duration_ms: summary.duration_nanos.map(milliseconds),
             duration_invalid: summary.duration_invalid.then_some(true),
             spans: summary.span_count,
@@ -113,14 +117,14 @@ impl Totals {
         let mut text = self.trace_id.clone();
         text.push_str(&format!(" {}", self.start));
         if let Some(nanos) = duration {
-            text.push_str(&format!(" {}", lasting(nanos)));
+            text.push_str(&format!(" {}", duration_text(nanos)));
         }
         if self.duration_invalid.is_some() {
             text.push_str(" (a duration that is below zero or no number of nanoseconds counts as 0)");
         }
-        text.push_str(&format!(", {}", counted(self.spans, "span")));
+        text.push_str(&format!(", {}", pluralize(self.spans, "span")));
         if let Some(errors) = self.errors.filter(|errors| *errors > 0) {
-            text.push_str(&format!(", {}", counted(errors, "error")));
+            text.push_str(&format!(", {}", pluralize(errors, "error")));
         }
         text.push_str(&format!(" | {}", self.root));
         if self.service_count > 1 {
@@ -133,18 +137,18 @@ impl Totals {
 }
 
 /// Formats a number with a noun: "1 span", "2 spans".
-pub(crate) fn counted(count: u64, what: &str) -> String {
+pub(crate) fn pluralize(count: u64, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
 /// A trace that is being read.
-pub(crate) struct CoveredTraces {
+pub(crate) struct OpenedTrace {
     pub(crate) trace: OpenTrace,
-    pub(crate) seen: OpenedTrace,
+    pub(crate) outline: TraceOutline,
 }
 
 /// A trace with the brief data of its spans.
-pub(crate) struct OpenedTrace {
+pub(crate) struct TraceOutline {
     pub(crate) summary: Summary,
     pub(crate) tree: Tree,
 }
@@ -152,25 +156,25 @@ pub(crate) struct OpenedTrace {
 impl Context<'_> {
     /// Filters suggested calls: keeps those that the caller may make and that differ from this call. Sets their
     /// `max_tokens` to the value of this call.
-    pub(crate) fn offered(&self, next: Vec<Next>) -> Vec<Next> {
+    pub(crate) fn allowed_calls(&self, next: Vec<NextCall>) -> Vec<NextCall> {
         let size = self.sent.get("max_tokens");
-        let allowed = |next: &Next| {
+        let allowed = |next: &NextCall| {
             Tool::parse(next.tool).is_some_and(|tool| self.principal.require_tool(Some(tool)).is_ok())
         };
-        let sized = |mut next: Next| {
+        let sized = |mut next: NextCall| {
             if let (Some(size), Some(arguments)) = (size, next.arguments.as_object_mut()) {
                 arguments.entry("max_tokens").or_insert_with(|| size.clone());
             }
             next
         };
-        let is_new = |next: &Next| next.tool != self.tool.name() || next.arguments != *self.sent;
+        let is_new = |next: &NextCall| next.tool != self.tool.name() || next.arguments != *self.sent;
         next.into_iter().filter(allowed).map(sized).filter(is_new).collect()
     }
 
     /// Returns this call with the largest token limit.
-    pub(crate) fn larger(&self) -> Next {
-        let arguments = again(self.sent, &[], &[("max_tokens", Value::from(MAX_TOKENS))]);
-        Next { to: "see more of it", tool: self.tool.name(), arguments }
+    pub(crate) fn larger_answer(&self) -> NextCall {
+        let arguments = modified_arguments(self.sent, &[], &[("max_tokens", Value::from(MAX_TOKENS))]);
+        NextCall { to: "see more of it", tool: self.tool.name(), arguments }
     }
 
     /// Opens a trace and reads the brief data of all its spans. No data may be sent before the trace is closed.
@@ -178,17 +182,17 @@ impl Context<'_> {
         &self,
         trace_id: &str,
         columns: Option<Vec<String>>,
-    ) -> Result<CoveredTraces, Failure> {
+    ) -> Result<OpenedTrace, Failure> {
         let mut trace = self.service.open_trace(self.principal, trace_id, columns).await?;
         let summary = trace.summary().await?;
         let spans = trace.brief().await?;
-        let tree = busy(|| Tree::new(spans));
-        Ok(CoveredTraces { trace, seen: OpenedTrace { summary, tree } })
+        let tree = run_blocking(|| Tree::new(spans));
+        Ok(OpenedTrace { trace, outline: TraceOutline { summary, tree } })
     }
 }
 
 /// Text for searches and statistics without results.
-pub(crate) const NOTHING: &str = "None. Either nothing in this window matches, or you may not read the \
+pub(crate) const NO_RESULTS: &str = "None. Either nothing in this window matches, or you may not read the \
                                   matching traces. Try a longer `last`, fewer conditions, or \
                                   svc_field_values to see which values there are.\n";
 
@@ -201,7 +205,7 @@ pub(crate) fn left_out(spans: u64) -> String {
     }
 }
 
-impl OpenedTrace {
+impl TraceOutline {
     /// Number of spans that were not read.
     pub(crate) fn left_out(&self) -> u64 {
         self.summary.span_count.saturating_sub(self.tree.spans.len() as u64)
@@ -209,6 +213,6 @@ impl OpenedTrace {
 }
 
 /// Runs CPU-bound work, some hundred milliseconds for a large trace, without blocking other tasks.
-pub(crate) fn busy<T>(work: impl FnOnce() -> T) -> T {
+pub(crate) fn run_blocking<T>(work: impl FnOnce() -> T) -> T {
     tokio::task::block_in_place(work)
 }

@@ -6,15 +6,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tracewarden_service::{AnswerBody, PageCursors, QueryRequest, Summary, Tool, View};
 
-use super::{Context, DETAIL_LEVELS, DetailLevel, NOTHING, Totals, busy, counted};
-use crate::answer::{Budget, MAX_TOKENS, Next, Rendered, said};
+use super::{Context, DETAIL_LEVELS, DetailLevel, NO_RESULTS, Totals, pluralize, run_blocking};
+use crate::answer::{Budget, MAX_TOKENS, NextCall, Rendered, next_text};
 use crate::arguments::{self, Condition};
 use crate::failure::Failure;
 use crate::span_text::{fenced, one_line};
-use crate::window::{self, Around, Bounds, Said, Times};
+use crate::window::{self, Bounds, SearchedAround, WindowArguments, WindowText};
 
 /// Default number of traces in a response. Agents rarely read more.
-const USUAL_LIMIT: i64 = 10;
+const DEFAULT_LIMIT: i64 = 10;
 /// Maximum number of ids of matching spans per trace.
 const MAX_MATCHED: usize = 5;
 
@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
 
 /// One trace.
 #[derive(Debug, Serialize, JsonSchema)]
-struct Found {
+struct FoundTrace {
     #[serde(flatten)]
     totals: Totals,
     /// Spans that satisfy a condition, earliest first; at most five.
@@ -50,12 +50,12 @@ struct Found {
 /// The answer.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Answer {
-    window: Said,
+    window: WindowText,
     /// If there is no trace index: only spans in this time range were read to match traces.
     #[serde(skip_serializing_if = "Option::is_none")]
-    searched_around: Option<Around>,
+    searched_around: Option<SearchedAround>,
     /// Newest first.
-    traces: Vec<Found>,
+    traces: Vec<FoundTrace>,
     /// URL of a trace for people: insert its id.
     link: String,
     returned: usize,
@@ -63,23 +63,23 @@ pub(crate) struct Answer {
     #[serde(skip_serializing_if = "Option::is_none")]
     total: Option<usize>,
     truncated: bool,
-    next: Vec<Next>,
+    next: Vec<NextCall>,
 }
 
 pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolResult, Failure> {
     let sent = context.sent;
-    let budget = Budget::of(arguments.max_tokens)?;
-    let conditions = arguments::raw(arguments.conditions.as_deref().unwrap_or_default())?;
+    let budget = Budget::new(arguments.max_tokens)?;
+    let conditions = arguments::raw_conditions(arguments.conditions.as_deref().unwrap_or_default())?;
     let Arguments { from, to, last, limit, cursor, .. } = arguments;
     let bounds = match &cursor {
-        None => Times { from: &from, to: &to, last: &last }.bounds(context.service.now())?,
+        None => WindowArguments { from: &from, to: &to, last: &last }.bounds(context.service.now())?,
         Some(_) if from.is_some() || to.is_some() || last.is_some() => {
             let detail = "it contains the window of the first page: leave `from`, `to` and `last` out";
             return Err(Failure::argument("cursor", detail));
         }
         Some(_) => Bounds { from: None, to: None },
     };
-    let limit = limit.unwrap_or(USUAL_LIMIT);
+    let limit = limit.unwrap_or(DEFAULT_LIMIT);
     let page = |limit: i64| QueryRequest {
         from: bounds.from,
         to: bounds.to,
@@ -100,13 +100,13 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
     let more = answer.next_cursor.is_some();
     let link = format!("{}/ui/trace/{{trace_id}}", context.origin);
     let render = |count: usize, detail_level: DetailLevel| {
-        let shown: Vec<Found> =
-            traces.iter().take(count).map(|summary| found(summary, detail_level)).collect();
+        let shown: Vec<FoundTrace> =
+            traces.iter().take(count).map(|summary| found_trace(summary, detail_level)).collect();
         let cut = count < traces.len();
         let answer = Answer {
-            window: window::said(window),
-            searched_around: window::around(window, around),
-            next: context.offered(next(sent, &traces, count, &cuts)),
+            window: window::window_text(window),
+            searched_around: window::searched_around(window, around),
+            next: context.allowed_calls(next(sent, &traces, count, &cuts)),
             traces: shown,
             link: link.clone(),
             returned: count,
@@ -115,18 +115,18 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
         };
         Rendered::new(text(&answer, &traces, first), &answer)
     };
-    busy(|| budget.fit_briefly(&DETAIL_LEVELS, traces.len(), render))
+    run_blocking(|| budget.fit_with_levels(&DETAIL_LEVELS, traces.len(), render))
 }
 
-fn found(summary: &Summary, detail_level: DetailLevel) -> Found {
+fn found_trace(summary: &Summary, detail_level: DetailLevel) -> FoundTrace {
     let matched = summary.matched_span_ids.iter().take(MAX_MATCHED);
-    Found {
-        totals: Totals::of(summary, detail_level),
+    FoundTrace {
+        totals: Totals::new(summary, detail_level),
         matched_span_ids: matched.map(|id| one_line(id, 64)).collect(),
     }
 }
 
-fn next(sent: &Value, traces: &[Summary], count: usize, cuts: &PageCursors) -> Vec<Next> {
+fn next(sent: &Value, traces: &[Summary], count: usize, cuts: &PageCursors) -> Vec<NextCall> {
     let mut next = Vec::new();
     let shown = || traces.iter().take(count);
     let failed = shown().find(|summary| summary.error_count.is_some_and(|errors| errors > 0));
@@ -135,19 +135,19 @@ fn next(sent: &Value, traces: &[Summary], count: usize, cuts: &PageCursors) -> V
             Some(_) => json!({ "trace_id": summary.trace_id, "view": "errors" }),
             None => json!({ "trace_id": summary.trace_id }),
         };
-        next.push(Next { to: "look into a trace", tool: Tool::GetTrace.name(), arguments });
+        next.push(NextCall { to: "look into a trace", tool: Tool::GetTrace.name(), arguments });
     }
     let tool = Tool::QueryTraces.name();
     if count == 0 && !traces.is_empty() {
-        let arguments = arguments::again(sent, &[], &[("max_tokens", json!(MAX_TOKENS))]);
-        next.push(Next { to: "see them in an answer that is large enough", tool, arguments });
+        let arguments = arguments::modified_arguments(sent, &[], &[("max_tokens", json!(MAX_TOKENS))]);
+        next.push(NextCall { to: "see them in an answer that is large enough", tool, arguments });
         return next;
     }
     match cuts.cursor_after(count) {
         Ok(Some(cursor)) => {
             let with = [("cursor", json!(cursor))];
-            let arguments = arguments::again(sent, &["from", "to", "last"], &with);
-            next.push(Next { to: "list the traces before", tool, arguments });
+            let arguments = arguments::modified_arguments(sent, &["from", "to", "last"], &with);
+            next.push(NextCall { to: "list the traces before", tool, arguments });
         }
         Ok(None) => {}
         Err(error) => tracing::warn!(code = error.code(), "no cursor"),
@@ -164,7 +164,7 @@ fn matched_text(ids: &[String]) -> String {
     }
     let without = (ids.len() - named.len()) as u64;
     if without > 0 {
-        text.push_str(&format!(" | matched {} without an id", counted(without, "span")));
+        text.push_str(&format!(" | matched {} without an id", pluralize(without, "span")));
     }
     text
 }
@@ -172,7 +172,7 @@ fn matched_text(ids: &[String]) -> String {
 fn text(answer: &Answer, traces: &[Summary], first: bool) -> String {
     let mut text = format!(
         "{} from {} to {}",
-        counted(answer.returned as u64, "trace"),
+        pluralize(answer.returned as u64, "trace"),
         answer.window.from,
         answer.window.to
     );
@@ -181,20 +181,20 @@ fn text(answer: &Answer, traces: &[Summary], first: bool) -> String {
     } else {
         ", newest first, no more\n"
     });
-    text.push_str(window::around_said(answer.searched_around.as_ref()));
+    text.push_str(window::searched_around_text(answer.searched_around.as_ref()));
     if answer.traces.is_empty() && first && !answer.truncated {
-        text.push_str(NOTHING);
+        text.push_str(NO_RESULTS);
     }
-    let lines = answer.traces.iter().zip(traces).map(|(found, summary)| {
-        let mut line = found.totals.text(summary.duration_nanos);
-        line.push_str(&matched_text(&found.matched_span_ids));
+    let lines = answer.traces.iter().zip(traces).map(|(found_trace, summary)| {
+        let mut line = found_trace.totals.text(summary.duration_nanos);
+        line.push_str(&matched_text(&found_trace.matched_span_ids));
         line
     });
     text.push_str(&fenced(&lines.collect::<Vec<_>>()));
     if !answer.traces.is_empty() {
         text.push_str(&format!("link to the web application: {}\n", answer.link));
     }
-    text + &said(&answer.next)
+    text + &next_text(&answer.next)
 }
 
 #[cfg(test)]

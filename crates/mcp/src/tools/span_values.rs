@@ -4,14 +4,14 @@ use serde_json::{Map, Value};
 use tracewarden_model::Binding;
 use tracewarden_service::{SchemaEcho, SpanLine};
 
-use super::busy;
+use super::run_blocking;
 use crate::answer::Meter;
-use crate::bounded_json::{Bounds, Json, Reader, Seen};
-use crate::span_text::{NO_NAME, one_line, start_in_one_line};
+use crate::bounded_json::{Bounds, Json, Reader, WatchedMembers};
+use crate::span_text::{NO_NAME, one_line, truncated_line};
 
 /// Level of detail for a span.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Detail {
+pub(crate) struct ValueLimits {
     /// Maximum number of characters of a value.
     pub(crate) characters: usize,
     /// Maximum number of values, including those under keys of maps.
@@ -21,25 +21,25 @@ pub(crate) struct Detail {
 }
 
 /// Maximum level of detail.
-const MOST: Detail = Detail { characters: 4_000, values: 500, elements: 100 };
+const WIDEST_LIMITS: ValueLimits = ValueLimits { characters: 4_000, values: 500, elements: 100 };
 
 /// Levels that are tried in this order until everything fits: shorter values, then fewer.
-pub(crate) const DETAILS: [Detail; 11] = [
-    MOST,
-    Detail { characters: 2_000, values: 200, elements: 50 },
-    Detail { characters: 1_000, values: 100, elements: 20 },
-    Detail { characters: 500, values: 100, elements: 20 },
-    Detail { characters: 250, values: 60, elements: 10 },
-    Detail { characters: 120, values: 60, elements: 10 },
-    Detail { characters: 120, values: 24, elements: 5 },
-    Detail { characters: 120, values: 12, elements: 3 },
-    Detail { characters: 200, values: 7, elements: 2 },
-    Detail { characters: 120, values: 6, elements: 2 },
-    Detail { characters: 60, values: 5, elements: 1 },
+pub(crate) const VALUE_LIMITS: [ValueLimits; 11] = [
+    WIDEST_LIMITS,
+    ValueLimits { characters: 2_000, values: 200, elements: 50 },
+    ValueLimits { characters: 1_000, values: 100, elements: 20 },
+    ValueLimits { characters: 500, values: 100, elements: 20 },
+    ValueLimits { characters: 250, values: 60, elements: 10 },
+    ValueLimits { characters: 120, values: 60, elements: 10 },
+    ValueLimits { characters: 120, values: 24, elements: 5 },
+    ValueLimits { characters: 120, values: 12, elements: 3 },
+    ValueLimits { characters: 200, values: 7, elements: 2 },
+    ValueLimits { characters: 120, values: 6, elements: 2 },
+    ValueLimits { characters: 60, values: 5, elements: 1 },
 ];
 
 /// Name under which the number of omitted values is shown.
-const LEFT_OUT: &str = "…";
+const OMITTED_KEY: &str = "…";
 
 /// Name of the mark for a duration that counts as 0, because it is negative or not a number of nanoseconds.
 const DURATION_INVALID: &str = "duration_invalid";
@@ -57,13 +57,13 @@ pub(crate) struct Columns {
 }
 
 impl Columns {
-    pub(crate) fn of(binding: &Binding) -> Self {
+    pub(crate) fn new(binding: &Binding) -> Self {
         Self { id: binding.span_id.clone(), name: binding.display.name.clone() }
     }
 
     /// Columns of the table that the OpenTelemetry exporter creates.
     #[cfg(test)]
-    pub(crate) fn of_exporter() -> Self {
+    pub(crate) fn exporter_default() -> Self {
         Self { id: "SpanId".to_owned(), name: Some("SpanName".to_owned()) }
     }
 }
@@ -91,11 +91,11 @@ pub(crate) struct SpanValues {
     /// Number of non-empty values.
     count: usize,
     duration_invalid: bool,
-    seen: Vec<(&'static str, Option<(usize, String)>)>,
+    watched: Vec<(&'static str, Option<(usize, String)>)>,
 }
 
 /// A span as shown in a response.
-pub(crate) struct Shown {
+pub(crate) struct ShownValues {
     pub(crate) values: Map<String, Value>,
     /// Whether all values of the span are shown completely.
     pub(crate) whole: bool,
@@ -114,7 +114,7 @@ pub(crate) fn omitted(schema: &SchemaEcho) -> Vec<String> {
 }
 
 /// Formats the names of omitted columns; empty if there are none.
-pub(crate) fn omitted_said(omitted: &[String]) -> String {
+pub(crate) fn omitted_text(omitted: &[String]) -> String {
     if omitted.is_empty() {
         return String::new();
     }
@@ -125,7 +125,7 @@ pub(crate) fn omitted_said(omitted: &[String]) -> String {
 pub(crate) async fn read_all(lines: Vec<SpanLine>, columns: &Columns) -> Vec<SpanValues> {
     let mut spans = Vec::with_capacity(lines.len());
     for line in lines {
-        let span = busy(|| SpanValues::read(&line.json, columns));
+        let span = run_blocking(|| SpanValues::read(&line.json, columns));
         spans.push(SpanValues { duration_invalid: line.duration_invalid, ..span });
         tokio::task::yield_now().await;
     }
@@ -148,24 +148,28 @@ impl SpanValues {
             value: text(value),
             rank: 1,
         };
-        let entries = vec![entry(&columns.id, id), entry(LEFT_OUT, why)];
+        let entries = vec![entry(&columns.id, id), entry(OMITTED_KEY, why)];
         Self { id: id.to_owned(), count: entries.len(), entries, ..Self::default() }
     }
 
     fn fill(&mut self, line: &str, columns: &Columns) -> Option<()> {
-        let bounds = Bounds { characters: MOST.characters, elements: MOST.elements, empty_members: false };
+        let bounds = Bounds {
+            characters: WIDEST_LIMITS.characters,
+            elements: WIDEST_LIMITS.elements,
+            empty_members: false,
+        };
         let mut reader = Reader::new(line, bounds);
         let named = EXCEPTION.into_iter().chain(STATUS).map(|name| (name, None)).collect();
-        reader.seen = Seen { exception: false, named };
-        let mut held = [0; RANKS];
+        reader.watched = WatchedMembers { exception: false, named };
+        let mut kept_count = [0; RANKS];
         reader.members(|reader, column| {
             if reader.next()? == b'{' {
                 return reader
-                    .members(|reader, key| self.add(reader, &mut held, columns, &column, Some(key)));
+                    .members(|reader, key| self.add(reader, &mut kept_count, columns, &column, Some(key)));
             }
-            self.add(reader, &mut held, columns, &column, None)
+            self.add(reader, &mut kept_count, columns, &column, None)
         })?;
-        self.seen = std::mem::take(&mut reader.seen.named);
+        self.watched = std::mem::take(&mut reader.watched.named);
         reader.is_at_end().then_some(())
     }
 
@@ -173,14 +177,14 @@ impl SpanValues {
     fn add(
         &mut self,
         reader: &mut Reader<'_>,
-        held: &mut [usize; RANKS],
+        kept_count: &mut [usize; RANKS],
         columns: &Columns,
         column: &str,
         key: Option<String>,
     ) -> Option<()> {
-        reader.seen.exception = key.as_ref().is_some_and(|key| key.starts_with("exception."));
+        reader.watched.exception = key.as_ref().is_some_and(|key| key.starts_with("exception."));
         let value = reader.value(true)?;
-        reader.note(key.as_deref().unwrap_or(column), &value);
+        reader.record(key.as_deref().unwrap_or(column), &value);
         if let (Json::Text { start, .. }, None) = (&value, &key)
             && *column == columns.id
         {
@@ -192,11 +196,11 @@ impl SpanValues {
             return Some(());
         }
         self.count += 1;
-        let rank = rank(column, key.as_deref(), reader.seen.exception);
-        if let Some(held) = held.get_mut(rank)
-            && *held < MOST.values
+        let rank = rank(column, key.as_deref(), reader.watched.exception);
+        if let Some(kept_count) = kept_count.get_mut(rank)
+            && *kept_count < WIDEST_LIMITS.values
         {
-            *held += 1;
+            *kept_count += 1;
             self.entries.push(Entry { column: column.to_owned(), key, value, rank });
         }
         Some(())
@@ -205,20 +209,20 @@ impl SpanValues {
     /// Returns the span with long values truncated. If there are too many values, the least relevant ones to a failure
     /// are omitted. A note about truncation is a text, even if the value has another type. Stops when the meter is
     /// exceeded.
-    pub(crate) fn shown(&self, detail: Detail, meter: &Meter) -> Shown {
-        let mut shown = Shown { values: Map::new(), whole: self.count <= detail.values };
+    pub(crate) fn shown(&self, limits: ValueLimits, meter: &Meter) -> ShownValues {
+        let mut shown = ShownValues { values: Map::new(), whole: self.count <= limits.values };
         let mut kept: Vec<(usize, &Entry)> = self.entries.iter().enumerate().collect();
         if !shown.whole {
             kept.sort_by_key(|(_, entry)| entry.rank);
-            kept.truncate(detail.values);
-            kept.sort_by_key(|(place, _)| *place);
+            kept.truncate(limits.values);
+            kept.sort_by_key(|(index, _)| *index);
         }
         for (_, Entry { column, key, value, .. }) in kept {
             if meter.is_exceeded() {
                 break;
             }
             let column = one_line(column, 256);
-            let value = cut(value, detail, meter, &mut shown.whole);
+            let value = cut(value, limits, meter, &mut shown.whole);
             match key {
                 None => _ = shown.values.insert(column, value),
                 Some(key) => {
@@ -232,9 +236,9 @@ impl SpanValues {
         if self.duration_invalid {
             shown.values.insert(DURATION_INVALID.to_owned(), Value::Bool(true));
         }
-        if self.count > detail.values {
-            let left = self.count - detail.values;
-            shown.values.insert(LEFT_OUT.to_owned(), format!("{left} values left out").into());
+        if self.count > limits.values {
+            let left = self.count - limits.values;
+            shown.values.insert(OMITTED_KEY.to_owned(), format!("{left} values left out").into());
         }
         shown
     }
@@ -242,7 +246,7 @@ impl SpanValues {
     /// Returns the reason of the failure: the status message, or type and message of the exception.
     pub(crate) fn message(&self) -> Option<String> {
         let named = |name: &str| {
-            let (_, text) = self.seen.iter().find(|(known, _)| *known == name)?;
+            let (_, text) = self.watched.iter().find(|(known, _)| *known == name)?;
             text.as_ref().map(|(_, text)| text.as_str())
         };
         let [kind, message] = EXCEPTION.map(named);
@@ -261,13 +265,13 @@ impl SpanValues {
 }
 
 fn rank(column: &str, key: Option<&str>, exception: bool) -> usize {
-    let says = |text: &str, words: &[&str]| {
+    let contains_any = |text: &str, words: &[&str]| {
         let text = text.to_lowercase();
         words.iter().any(|word| text.contains(word))
     };
-    if exception || says(key.unwrap_or(column), &["exception", "error", "status", "message"]) {
+    if exception || contains_any(key.unwrap_or(column), &["exception", "error", "status", "message"]) {
         0
-    } else if says(column, &["resource", "scope", "traceid", "trace_id"]) {
+    } else if contains_any(column, &["resource", "scope", "traceid", "trace_id"]) {
         3
     } else if key.is_none() {
         1
@@ -276,7 +280,7 @@ fn rank(column: &str, key: Option<&str>, exception: bool) -> usize {
     }
 }
 
-fn cut(value: &Json, detail: Detail, meter: &Meter, whole: &mut bool) -> Value {
+fn cut(value: &Json, limits: ValueLimits, meter: &Meter, whole: &mut bool) -> Value {
     match value {
         Json::Null => Value::Null,
         Json::Bool(value) => {
@@ -287,17 +291,17 @@ fn cut(value: &Json, detail: Detail, meter: &Meter, whole: &mut bool) -> Value {
             meter.add("0");
             Value::Number(number.clone())
         }
-        Json::Digits(digits) => text(digits, digits.len(), detail, meter, whole),
-        Json::Text { start, characters } => text(start, *characters, detail, meter, whole),
+        Json::Digits(digits) => text(digits, digits.len(), limits, meter, whole),
+        Json::Text { start, characters } => text(start, *characters, limits, meter, whole),
         Json::List { first, count } => {
             let mut shown = Vec::new();
-            for element in first.iter().take(detail.elements) {
+            for element in first.iter().take(limits.elements) {
                 if meter.is_exceeded() {
                     break;
                 }
-                shown.push(cut(element, detail, meter, whole));
+                shown.push(cut(element, limits, meter, whole));
             }
-            if *count > detail.elements.min(first.len()) {
+            if *count > limits.elements.min(first.len()) {
                 *whole = false;
                 shown.push(Value::String(format!("… ({count} elements)")));
             }
@@ -305,25 +309,26 @@ fn cut(value: &Json, detail: Detail, meter: &Meter, whole: &mut bool) -> Value {
         }
         Json::Object { first, count } => {
             let mut shown = Map::new();
-            for (name, value) in first.iter().take(detail.elements) {
+            for (name, value) in first.iter().take(limits.elements) {
                 if meter.is_exceeded() {
                     break;
                 }
                 meter.add(name);
-                shown.insert(one_line(name, 256), cut(value, detail, meter, whole));
+                shown.insert(one_line(name, 256), cut(value, limits, meter, whole));
             }
-            let held = detail.elements.min(first.len());
-            if *count > held {
+            let kept_count = limits.elements.min(first.len());
+            if *count > kept_count {
                 *whole = false;
-                shown.insert(LEFT_OUT.to_owned(), format!("{} values left out", count - held).into());
+                shown
+                    .insert(OMITTED_KEY.to_owned(), format!("{} values left out", count - kept_count).into());
             }
             Value::Object(shown)
         }
     }
 }
 
-fn text(start: &str, characters: usize, detail: Detail, meter: &Meter, whole: &mut bool) -> Value {
-    let line = start_in_one_line(start, characters, detail.characters);
+fn text(start: &str, characters: usize, limits: ValueLimits, meter: &Meter, whole: &mut bool) -> Value {
+    let line = truncated_line(start, characters, limits.characters);
     *whole &= line.1;
     meter.add(&line.0);
     Value::String(line.0)
@@ -360,15 +365,15 @@ mod tests {
     use super::*;
 
     fn columns() -> Columns {
-        Columns::of_exporter()
+        Columns::exporter_default()
     }
 
     fn span(value: &Value) -> SpanValues {
         SpanValues::read(&value.to_string(), &columns())
     }
 
-    fn cut(span: &SpanValues, detail: Detail) -> Map<String, Value> {
-        let shown = span.shown(detail, &Meter::endless());
+    fn cut(span: &SpanValues, limits: ValueLimits) -> Map<String, Value> {
+        let shown = span.shown(limits, &Meter::unlimited());
         assert_eq!(shown.whole, !json!(shown.values).to_string().contains('…'), "{:?}", shown.values);
         shown.values
     }
@@ -378,7 +383,7 @@ mod tests {
         let long = "x".repeat(1_000);
         let given = span(&json!({"a": long, "b": "", "c": [], "d": {}, "e": 0, "f": false, "g": null,
             "h": {"k": "y\nz", "l": ""}, "i": vec![1; 30], "j": {"k": {"l": {"m": 1, "n": ""}}}}));
-        let cut = cut(&given, Detail { characters: 10, elements: 20, ..MOST });
+        let cut = cut(&given, ValueLimits { characters: 10, elements: 20, ..WIDEST_LIMITS });
         assert_eq!(cut["a"], "xxxxxxxxxx… (1000 characters)");
         assert_eq!(cut.keys().collect::<Vec<_>>(), ["a", "e", "f", "h", "i", "j"]);
         assert_eq!((&cut["h"], &cut["j"]), (&json!({"k": "y\\nz"}), &json!({"k": {"l": {"m": 1}}})));
@@ -389,11 +394,12 @@ mod tests {
 
     #[test]
     fn truncated_texts_state_their_length() {
-        let given =
-            span(&json!({"a": "x".repeat(10_000), "b": "y".repeat(MOST.characters), "c": vec!["z"; 101]}));
-        let cut = cut(&given, MOST);
-        assert_eq!(cut["a"], format!("{}… (10000 characters)", "x".repeat(MOST.characters)));
-        assert_eq!(cut["b"], "y".repeat(MOST.characters));
+        let given = span(
+            &json!({"a": "x".repeat(10_000), "b": "y".repeat(WIDEST_LIMITS.characters), "c": vec!["z"; 101]}),
+        );
+        let cut = cut(&given, WIDEST_LIMITS);
+        assert_eq!(cut["a"], format!("{}… (10000 characters)", "x".repeat(WIDEST_LIMITS.characters)));
+        assert_eq!(cut["b"], "y".repeat(WIDEST_LIMITS.characters));
         assert_eq!(cut["c"][100], "… (101 elements)");
     }
 
@@ -401,7 +407,7 @@ mod tests {
     fn events_with_causes_are_kept() {
         let events = json!([{"exception.message": "no answer"}]);
         let given = span(&json!({"Id": "1", "Events": events, "StatusMessage": "", "A": "a", "B": "b"}));
-        assert!(cut(&given, Detail { values: 1, ..MOST }).contains_key("Events"));
+        assert!(cut(&given, ValueLimits { values: 1, ..WIDEST_LIMITS }).contains_key("Events"));
     }
 
     #[test]
@@ -409,22 +415,22 @@ mod tests {
         let given = span(
             &json!({"ScopeName": "z", "SpanId": "1", "Attributes": {"a": "x", "error.type": "500", "b": ""}, "StatusMessage": "down"}),
         );
-        let told = cut(&given, Detail { values: 3, ..MOST });
+        let shown = cut(&given, ValueLimits { values: 3, ..WIDEST_LIMITS });
         let expected = json!({"SpanId": "1", "Attributes": {"error.type": "500"}, "StatusMessage": "down", "…": "2 values left out"});
-        assert_eq!((Value::Object(told), given.id.as_str()), (expected, "1"));
-        assert_eq!(cut(&given, Detail { values: 5, ..MOST }), cut(&given, MOST));
+        assert_eq!((Value::Object(shown), given.id.as_str()), (expected, "1"));
+        assert_eq!(cut(&given, ValueLimits { values: 5, ..WIDEST_LIMITS }), cut(&given, WIDEST_LIMITS));
         // Also after 100,000 other values.
         let mut many: Map<String, Value> = (0..100_000).map(|at| (format!("k{at}"), json!(at))).collect();
         many.insert("error.type".to_owned(), json!("500"));
-        let told = cut(&span(&json!({"Attributes": many})), Detail { values: 2, ..MOST });
+        let shown = cut(&span(&json!({"Attributes": many})), ValueLimits { values: 2, ..WIDEST_LIMITS });
         let expected = json!({"Attributes": {"k0": 0, "error.type": "500"}, "…": "99999 values left out"});
-        assert_eq!(Value::Object(told), expected);
+        assert_eq!(Value::Object(shown), expected);
     }
 
     #[test]
     fn numbers_keep_their_digits_and_empty_names_are_shown() {
         let line = r#"{"item": 281474976710655000000000000001, "cost": 12345678901234.5678, "m": {"row": [1875924584784080993, 0.25]}, "SpanName": ""}"#;
-        let cut = cut(&SpanValues::read(line, &columns()), MOST);
+        let cut = cut(&SpanValues::read(line, &columns()), WIDEST_LIMITS);
         let expected = json!({"item": "281474976710655000000000000001", "cost": "12345678901234.5678",
             "m": {"row": ["1875924584784080993", 0.25]}, "SpanName": ""});
         assert_eq!(json!(cut), expected);
@@ -445,7 +451,8 @@ mod tests {
             line(r#"{"Duration":null}"#, true),
             line(r#"{"Duration":5.5}"#, false),
         ];
-        let shown = read_all(lines, &columns()).await.into_iter().map(|span| json!(cut(&span, MOST)));
+        let shown =
+            read_all(lines, &columns()).await.into_iter().map(|span| json!(cut(&span, WIDEST_LIMITS)));
         let expected = [
             json!({"Duration": -1, "duration_invalid": true}),
             json!({"duration_invalid": true}),
@@ -457,8 +464,8 @@ mod tests {
     #[test]
     fn values_that_do_not_fit_are_abandoned_early() {
         let given = span(&json!({"a": vec![vec!["x".repeat(4_000); 100]; 40]}));
-        let meter = Meter::of(100);
-        let shown = given.shown(MOST, &meter);
+        let meter = Meter::new(100);
+        let shown = given.shown(WIDEST_LIMITS, &meter);
         assert!(meter.is_exceeded() && json!(shown.values).to_string().len() < 20_000);
     }
 

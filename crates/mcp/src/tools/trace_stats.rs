@@ -9,13 +9,13 @@ use tracewarden_service::{
     TraceStatsRequest,
 };
 
-use super::{Context, NOTHING, counted};
-use crate::answer::{Budget, Next, Rendered, said};
+use super::{Context, NO_RESULTS, pluralize};
+use crate::answer::{Budget, NextCall, Rendered, next_text};
 use crate::arguments::{self, Condition};
 use crate::failure::Failure;
-use crate::numbers::{lasting, milliseconds, percent, share};
+use crate::numbers::{duration_text, milliseconds, percent, share};
 use crate::span_text::{fenced, one_line, value_line};
-use crate::window::{self, Around, Said, Times};
+use crate::window::{self, SearchedAround, WindowArguments, WindowText};
 
 /// Unit of the statistics.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -97,10 +97,10 @@ struct Group {
 /// The answer.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Answer {
-    window: Said,
+    window: WindowText,
     /// If there is no trace index: only spans in this time range were read to match traces.
     #[serde(skip_serializing_if = "Option::is_none")]
-    searched_around: Option<Around>,
+    searched_around: Option<SearchedAround>,
     /// Statistics of all spans or traces, including those without a value to group by.
     all: Numbers,
     groups: Vec<Group>,
@@ -110,7 +110,7 @@ pub(crate) struct Answer {
     /// Total number of groups.
     total: u64,
     truncated: bool,
-    next: Vec<Next>,
+    next: Vec<NextCall>,
 }
 
 impl Numbers {
@@ -134,10 +134,10 @@ impl Numbers {
 
 pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolResult, Failure> {
     let sent = context.sent;
-    let budget = Budget::of(arguments.max_tokens)?;
-    let conditions = arguments::raw(arguments.conditions.as_deref().unwrap_or_default())?;
+    let budget = Budget::new(arguments.max_tokens)?;
+    let conditions = arguments::raw_conditions(arguments.conditions.as_deref().unwrap_or_default())?;
     let Arguments { group_by, measure, per, from, to, last, limit, .. } = arguments;
-    let bounds = Times { from: &from, to: &to, last: &last }.bounds(context.service.now())?;
+    let bounds = WindowArguments { from: &from, to: &to, last: &last }.bounds(context.service.now())?;
     let (group_by, per) = (group_by.unwrap_or_default(), per.unwrap_or_default());
     let measure = measure.unwrap_or_default();
     let request = TraceStatsRequest {
@@ -160,7 +160,7 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
     let found = context.service.trace_stats(context.principal, request).await?;
     let stats = &found.stats;
     let render = |count: usize, brief: bool| {
-        let window = window::said(found.window);
+        let window = window::window_text(found.window);
         let first = stats.groups.first().filter(|_| count > 0 && !brief);
         // The suggested next call follows the measure: if the group is first by errors, look at its errors.
         let failed = found.status.as_deref().filter(|_| {
@@ -182,27 +182,27 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
         };
         let left = count < stats.groups.len();
         if left && budget.can_grow() {
-            next.push(context.larger());
+            next.push(context.larger_answer());
         }
         let answer = Answer {
             window,
-            searched_around: window::around(found.window, found.schema.searched_around),
+            searched_around: window::searched_around(found.window, found.schema.searched_around),
             all: Numbers::of(&stats.total, per),
             groups: stats.groups.iter().take(count).map(group).collect(),
             complete: stats.complete,
             returned: count,
             total: stats.distinct,
             truncated: stats.distinct > count as u64,
-            next: context.offered(next),
+            next: context.allowed_calls(next),
         };
-        let told = Told { stats, group_by: &group_by, measure, left };
-        Rendered::new(text(&answer, &told), &answer)
+        let text_context = TextContext { stats, group_by: &group_by, measure, left };
+        Rendered::new(text(&answer, &text_context), &answer)
     };
-    budget.fit_briefly(&[false, true], stats.groups.len(), render)
+    budget.fit_with_levels(&[false, true], stats.groups.len(), render)
 }
 
 /// Data that the text contains in addition to the answer.
-struct Told<'a> {
+struct TextContext<'a> {
     stats: &'a Stats,
     group_by: &'a [String],
     measure: Measure,
@@ -217,14 +217,15 @@ fn next(
     sent: &Value,
     group_by: &[String],
     first: Option<&StatsGroup>,
-    window: &Said,
+    window: &WindowText,
     failed: Option<&str>,
-) -> Vec<Next> {
+) -> Vec<NextCall> {
     let mut conditions: Vec<Value> =
         sent.get("conditions").and_then(Value::as_array).cloned().unwrap_or_default();
     if let Some(group) = first {
         let fields = group_by.iter().zip(&found.types).zip(&group.values);
-        conditions.extend(fields.map(|((field, logical), value)| Condition::having(field, *logical, value)));
+        conditions
+            .extend(fields.map(|((field, logical), value)| Condition::equal_to(field, *logical, value)));
     }
     if let Some(status) = failed.filter(|_| found.limits.max_values >= ERROR_STATUSES.len()) {
         conditions.push(json!({ "ref": status, "op": "in", "values": ERROR_STATUSES }));
@@ -232,7 +233,7 @@ fn next(
     if conditions.len() > found.limits.max_conditions {
         return Vec::new();
     }
-    vec![Next {
+    vec![NextCall {
         to: match (first.is_some(), failed.is_some()) {
             (true, true) => "list traces with the first group and a failed span",
             (true, false) => "list traces of the first group",
@@ -244,14 +245,14 @@ fn next(
     }]
 }
 
-fn text(answer: &Answer, told: &Told<'_>) -> String {
-    let Told { stats, group_by, measure, left } = told;
+fn text(answer: &Answer, text_context: &TextContext<'_>) -> String {
+    let TextContext { stats, group_by, measure, left } = text_context;
     let mut text =
         format!("from {} to {}: {}\n", answer.window.from, answer.window.to, line(&answer.all, &stats.total));
-    text.push_str(window::around_said(answer.searched_around.as_ref()));
+    text.push_str(window::searched_around_text(answer.searched_around.as_ref()));
     let fields: Vec<String> = group_by.iter().map(|field| one_line(field, 512)).collect();
     if answer.all.traces == 0 {
-        text.push_str(NOTHING);
+        text.push_str(NO_RESULTS);
     } else if stats.groups.is_empty() && !fields.is_empty() {
         text.push_str(&format!("no span of these traces has a value in {}\n", fields.join(" and ")));
     } else if !fields.is_empty() {
@@ -269,7 +270,7 @@ fn text(answer: &Answer, told: &Told<'_>) -> String {
     });
     text.push_str(&fenced(&lines.collect::<Vec<_>>()));
     if answer.truncated {
-        let of = format!("{} of {} shown", answer.returned, counted(answer.total, "group"));
+        let of = format!("{} of {} shown", answer.returned, pluralize(answer.total, "group"));
         let why = if *left {
             "a larger `max_tokens` shows more"
         } else {
@@ -280,16 +281,21 @@ fn text(answer: &Answer, told: &Told<'_>) -> String {
     if !answer.complete {
         text.push_str("only the newest million traces were counted; use a shorter window for all\n");
     }
-    text + &said(&answer.next)
+    text + &next_text(&answer.next)
 }
 
 fn line(numbers: &Numbers, exact: &StatsNumbers) -> String {
-    let mut line = format!("{}, {}", counted(numbers.traces, "trace"), counted(numbers.spans, "span"));
+    let mut line = format!("{}, {}", pluralize(numbers.traces, "trace"), pluralize(numbers.spans, "span"));
     if let (Some(errors), Some(rate)) = (numbers.errors, numbers.error_rate) {
-        line.push_str(&format!(", {} ({})", counted(errors, "error"), percent(rate)));
+        line.push_str(&format!(", {} ({})", pluralize(errors, "error"), percent(rate)));
     }
     if let (Some(p50), Some(p95), Some(p99)) = (exact.p50_nanos, exact.p95_nanos, exact.p99_nanos) {
-        line.push_str(&format!(", p50 {} p95 {} p99 {}", lasting(p50), lasting(p95), lasting(p99)));
+        line.push_str(&format!(
+            ", p50 {} p95 {} p99 {}",
+            duration_text(p50),
+            duration_text(p95),
+            duration_text(p99)
+        ));
     }
     line
 }

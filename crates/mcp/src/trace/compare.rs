@@ -58,7 +58,7 @@ fn sides(tree: &Tree) -> BTreeMap<(String, String), Side> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::sample::spans;
+    use crate::trace::fixtures::spans;
 
     #[test]
     fn differences_list_errors_first() {

@@ -4,7 +4,7 @@ use super::tree::Tree;
 
 /// A part of a span on the path, in nanoseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Part {
+pub(crate) struct PathSegment {
     pub(crate) span: usize,
     pub(crate) from: i64,
     pub(crate) to: i64,
@@ -13,25 +13,25 @@ pub(crate) struct Part {
 /// Computes the path backwards from the end of the trace. A span is on the path while it does not wait for a child.
 /// Before the end of the child that ended last, the path continues in that child until its start. Times outside the
 /// parent do not count. The result is ordered by time.
-pub(crate) fn critical_path(tree: &Tree) -> Vec<Part> {
-    let mut parts = Vec::new();
+pub(crate) fn critical_path(tree: &Tree) -> Vec<PathSegment> {
+    let mut segments = Vec::new();
     let end = tree.roots.iter().map(|root| tree.interval(*root).1).max().unwrap_or(0);
     // Spans to process, with the time range in which they may be on the path.
-    let mut open = waits(tree, None, &tree.roots, (i64::MIN, end), &mut parts);
+    let mut open = waited_children(tree, None, &tree.roots, (i64::MIN, end), &mut segments);
     while let Some((span, from, to)) = open.pop() {
-        open.extend(waits(tree, Some(span), tree.children(span), (from, to), &mut parts));
+        open.extend(waited_children(tree, Some(span), tree.children(span), (from, to), &mut segments));
     }
-    parts.sort_by_key(|part: &Part| (part.from, part.to, part.span));
-    parts
+    segments.sort_by_key(|segment: &PathSegment| (segment.from, segment.to, segment.span));
+    segments
 }
 
 /// Returns the children that a span waited for, with the times. The remaining time belongs to the span itself.
-fn waits(
+fn waited_children(
     tree: &Tree,
     span: Option<usize>,
     children: &[usize],
     (from, to): (i64, i64),
-    parts: &mut Vec<Part>,
+    segments: &mut Vec<PathSegment>,
 ) -> Vec<(usize, i64, i64)> {
     let clipped = |child: usize| {
         let (start, end) = tree.interval(child);
@@ -52,7 +52,7 @@ fn waits(
     let mut time = to;
     let mut own = |begin: i64, end: i64| {
         if let Some(span) = span.filter(|_| end > begin) {
-            parts.push(Part { span, from: begin, to: end });
+            segments.push(PathSegment { span, from: begin, to: end });
         }
     };
     let mut waited = Vec::new();
@@ -71,14 +71,14 @@ fn waits(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::sample::spans;
+    use crate::trace::fixtures::spans;
 
     #[track_caller]
     fn check(text: &str, expected: &str) {
         let tree = Tree::new(spans(text));
         let found: Vec<String> = critical_path(&tree)
             .iter()
-            .map(|part| format!("{}:{}-{}", tree.spans[part.span].span_id, part.from, part.to))
+            .map(|segment| format!("{}:{}-{}", tree.spans[segment.span].span_id, segment.from, segment.to))
             .collect();
         assert_eq!(found.join(" "), expected, "{text}");
     }

@@ -23,25 +23,25 @@ pub(crate) struct Errors {
 }
 
 impl Errors {
-    pub(crate) fn of(tree: &Tree) -> Self {
-        let failed = |place: usize| tree.spans.get(place).is_some_and(|span| span.error);
+    pub(crate) fn new(tree: &Tree) -> Self {
+        let failed = |index: usize| tree.spans.get(index).is_some_and(|span| span.error);
         let mut below = vec![false; tree.spans.len()];
-        for place in tree.downwards().into_iter().rev() {
-            let any = failed(place) || below.get(place) == Some(&true);
-            if any && let Some(mark) = tree.parent(place).and_then(|parent| below.get_mut(parent)) {
+        for index in tree.preorder().into_iter().rev() {
+            let any = failed(index) || below.get(index) == Some(&true);
+            if any && let Some(mark) = tree.parent(index).and_then(|parent| below.get_mut(parent)) {
                 *mark = true;
             }
         }
         let mut origins: Vec<Origin> = Vec::new();
-        let mut places: HashMap<(String, String), usize> = HashMap::new();
-        for (place, span) in tree.spans.iter().enumerate() {
-            if !span.error || below.get(place) == Some(&true) {
+        let mut indexes: HashMap<(String, String), usize> = HashMap::new();
+        for (index, span) in tree.spans.iter().enumerate() {
+            if !span.error || below.get(index) == Some(&true) {
                 continue;
             }
-            let known = *places.entry(kind(span)).or_insert(origins.len());
+            let known = *indexes.entry(kind(span)).or_insert(origins.len());
             match origins.get_mut(known) {
                 Some(origin) => origin.count += 1,
-                None => origins.push(Origin { span: place, count: 1 }),
+                None => origins.push(Origin { span: index, count: 1 }),
             }
         }
         origins.sort_by_key(|origin| (std::cmp::Reverse(origin.count), origin.span));
@@ -52,13 +52,13 @@ impl Errors {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::sample::spans;
+    use crate::trace::fixtures::spans;
 
     #[test]
     fn error_origins_have_no_failed_descendants() {
         let check = |text: &str, origins: &[(&str, usize)], failed: usize| {
             let tree = Tree::new(spans(text));
-            let errors = Errors::of(&tree);
+            let errors = Errors::new(&tree);
             let found: Vec<(&str, usize)> = errors
                 .origins
                 .iter()

@@ -3,8 +3,8 @@
 pub(crate) mod compare;
 pub(crate) mod critical_path;
 pub(crate) mod errors;
-pub(crate) mod outline;
 #[cfg(test)]
-pub(crate) mod sample;
+pub(crate) mod fixtures;
+pub(crate) mod outline;
 pub(crate) mod slowest;
 pub(crate) mod tree;

@@ -46,7 +46,7 @@ pub(crate) struct Outline {
 
 /// A selected line.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Shown {
+pub(crate) struct ShownLine {
     pub(crate) line: usize,
     /// Number of its descendants that no line shows.
     pub(crate) hidden: usize,
@@ -59,26 +59,28 @@ impl Outline {
         let tops = root.map_or_else(|| tree.roots.clone(), |root| vec![root]);
         // Groups of spans with their parent line, if any, and depth.
         let mut open: Vec<(Option<usize>, usize, Vec<usize>)> =
-            grouped(tree, &tops).into_iter().rev().map(|group| (None, 0, group)).collect();
+            group_siblings(tree, &tops).into_iter().rev().map(|group| (None, 0, group)).collect();
         while let Some((parent, depth, group)) = open.pop() {
-            let place = lines.len();
+            let index = lines.len();
             if let Some(parent) = parent.and_then(|parent| lines.get_mut(parent)) {
-                parent.children.push(place);
+                parent.children.push(index);
             }
             let mut below: Vec<usize> = group.iter().flat_map(|span| tree.children(*span)).copied().collect();
             below.sort_unstable();
-            open.extend(grouped(tree, &below).into_iter().rev().map(|group| (Some(place), depth + 1, group)));
+            open.extend(
+                group_siblings(tree, &below).into_iter().rev().map(|group| (Some(index), depth + 1, group)),
+            );
             lines.push(line(tree, depth, &group));
         }
         // A line precedes its descendants, so when iterating backwards these are already counted.
-        for place in (0..lines.len()).rev() {
-            let children = lines.get(place).map(|line| line.children.clone()).unwrap_or_default();
+        for index in (0..lines.len()).rev() {
+            let children = lines.get(index).map(|line| line.children.clone()).unwrap_or_default();
             let (mut below, mut errors) = (0, 0);
             for child in children.iter().filter_map(|child| lines.get(*child)) {
                 below += child.count + child.below;
                 errors += child.errors + child.errors_below;
             }
-            if let Some(line) = lines.get_mut(place) {
+            if let Some(line) = lines.get_mut(index) {
                 (line.below, line.errors_below) = (below, errors);
             }
         }
@@ -86,42 +88,42 @@ impl Outline {
     }
 
     /// Returns all lines up to this depth.
-    pub(crate) fn down_to(&self, depth: usize) -> Vec<Shown> {
+    pub(crate) fn down_to(&self, depth: usize) -> Vec<ShownLine> {
         let shown = (0..self.lines.len())
-            .filter(|place| self.lines.get(*place).is_some_and(|line| line.depth <= depth));
+            .filter(|index| self.lines.get(*index).is_some_and(|line| line.depth <= depth));
         self.with_hidden(shown.collect())
     }
 
     /// Returns the `count` most relevant lines, each with all its ancestors: failed lines and ancestors of these
     /// first, then the longest.
-    pub(crate) fn most_telling(&self, count: usize) -> Vec<Shown> {
+    pub(crate) fn most_relevant(&self, count: usize) -> Vec<ShownLine> {
         let mut open: BinaryHeap<CostedLine> = BinaryHeap::new();
         let tops = self.lines.iter().enumerate().filter(|(_, line)| line.depth == 0);
-        open.extend(tops.map(|(place, line)| self.weighed(place, line)));
+        open.extend(tops.map(|(index, line)| self.costed_line(index, line)));
         let mut chosen = Vec::new();
         while chosen.len() < count
-            && let Some(CostedLine { place, .. }) = open.pop()
+            && let Some(CostedLine { index, .. }) = open.pop()
         {
-            chosen.push(place);
-            let children = self.lines.get(place).into_iter().flat_map(|line| &line.children);
-            open.extend(children.filter_map(|child| Some(self.weighed(*child, self.lines.get(*child)?))));
+            chosen.push(index);
+            let children = self.lines.get(index).into_iter().flat_map(|line| &line.children);
+            open.extend(children.filter_map(|child| Some(self.costed_line(*child, self.lines.get(*child)?))));
         }
         chosen.sort_unstable();
         self.with_hidden(chosen)
     }
 
-    fn weighed(&self, place: usize, line: &Line) -> CostedLine {
+    fn costed_line(&self, index: usize, line: &Line) -> CostedLine {
         let failed = if line.errors + line.errors_below > 0 { 1.0 } else { 0.0 };
         let share = (line.longest as f64 / self.duration as f64).min(1.0);
-        CostedLine { weight: failed + share, place }
+        CostedLine { weight: failed + share, index }
     }
 
-    fn with_hidden(&self, chosen: Vec<usize>) -> Vec<Shown> {
-        let is_shown = |place: &usize| chosen.binary_search(place).is_ok();
-        let shown = chosen.iter().map(|place| {
-            let children = self.lines.get(*place).into_iter().flat_map(|line| &line.children);
+    fn with_hidden(&self, chosen: Vec<usize>) -> Vec<ShownLine> {
+        let is_shown = |index: &usize| chosen.binary_search(index).is_ok();
+        let shown = chosen.iter().map(|index| {
+            let children = self.lines.get(*index).into_iter().flat_map(|line| &line.children);
             let hidden = children.filter(|child| !is_shown(child)).filter_map(|child| self.lines.get(*child));
-            Shown { line: *place, hidden: hidden.map(|line| line.count + line.below).sum() }
+            ShownLine { line: *index, hidden: hidden.map(|line| line.count + line.below).sum() }
         });
         shown.collect()
     }
@@ -129,12 +131,12 @@ impl Outline {
 
 struct CostedLine {
     weight: f64,
-    place: usize,
+    index: usize,
 }
 
 impl Ord for CostedLine {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.weight.total_cmp(&other.weight).then(other.place.cmp(&self.place))
+        self.weight.total_cmp(&other.weight).then(other.index.cmp(&self.index))
     }
 }
 
@@ -153,17 +155,17 @@ impl PartialEq for CostedLine {
 impl Eq for CostedLine {}
 
 /// Groups spans by kind; kinds with few spans stay ungrouped. Ordered by earliest start.
-fn grouped(tree: &Tree, spans: &[usize]) -> Vec<Vec<usize>> {
-    let mut places: HashMap<(String, String), usize> = HashMap::new();
+fn group_siblings(tree: &Tree, spans: &[usize]) -> Vec<Vec<usize>> {
+    let mut indexes: HashMap<(String, String), usize> = HashMap::new();
     let mut groups: Vec<Vec<usize>> = Vec::new();
-    for place in spans {
-        let Some(span) = tree.spans.get(*place) else { continue };
-        let group = *places.entry(kind(span)).or_insert_with(|| {
+    for index in spans {
+        let Some(span) = tree.spans.get(*index) else { continue };
+        let group = *indexes.entry(kind(span)).or_insert_with(|| {
             groups.push(Vec::new());
             groups.len() - 1
         });
         if let Some(group) = groups.get_mut(group) {
-            group.push(*place);
+            group.push(*index);
         }
     }
     let mut apart: Vec<Vec<usize>> = Vec::with_capacity(groups.len());
@@ -179,19 +181,20 @@ fn grouped(tree: &Tree, spans: &[usize]) -> Vec<Vec<usize>> {
 }
 
 fn line(tree: &Tree, depth: usize, group: &[usize]) -> Line {
-    let spans = || group.iter().filter_map(|place| Some((*place, tree.spans.get(*place)?)));
+    let spans = || group.iter().filter_map(|index| Some((*index, tree.spans.get(*index)?)));
     let mut durations: Vec<i64> = spans().map(|(_, span)| duration(span)).collect();
     durations.sort_unstable();
-    let told = spans().max_by_key(|(place, span)| (span.error, duration(span), std::cmp::Reverse(*place)));
+    let representative =
+        spans().max_by_key(|(index, span)| (span.error, duration(span), std::cmp::Reverse(*index)));
     let name = |(_, span): (usize, &tracewarden_service::SpanBrief)| span.name.clone().unwrap_or_default();
     let first = spans().next().map(name).unwrap_or_default();
     let same = spans().all(|(_, span)| span.name.as_deref().unwrap_or_default() == first);
     Line {
         depth,
-        span: told.map_or(0, |(place, _)| place),
+        span: representative.map_or(0, |(index, _)| index),
         count: group.len(),
         errors: spans().filter(|(_, span)| span.error).count(),
-        start: group.first().map_or(0, |place| tree.interval(*place).0),
+        start: group.first().map_or(0, |index| tree.interval(*index).0),
         median: percentile(&durations, 50),
         p95: percentile(&durations, 95),
         longest: durations.last().copied().unwrap_or(0),
@@ -205,17 +208,17 @@ fn line(tree: &Tree, depth: usize, group: &[usize]) -> Line {
 
 /// Returns the smallest of the sorted values that at least this percentage of values does not exceed.
 pub(crate) fn percentile(sorted: &[i64], percent: usize) -> i64 {
-    let place = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
-    sorted.get(place).copied().unwrap_or(0)
+    let index = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
+    sorted.get(index).copied().unwrap_or(0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::sample::spans;
+    use crate::trace::fixtures::spans;
 
-    fn text(outline: &Outline, tree: &Tree, shown: &[Shown]) -> String {
-        let line = |shown: &Shown| {
+    fn text(outline: &Outline, tree: &Tree, shown: &[ShownLine]) -> String {
+        let line = |shown: &ShownLine| {
             let line = &outline.lines[shown.line];
             let times = if line.count > 1 { format!("×{}", line.count) } else { String::new() };
             let failed = if line.errors > 0 { format!("!{}", line.errors) } else { String::new() };
@@ -235,7 +238,7 @@ mod tests {
         }
         let tree = Tree::new(given);
         let outline = Outline::new(&tree, None);
-        let shown = lines.map_or_else(|| outline.down_to(usize::MAX), |count| outline.most_telling(count));
+        let shown = lines.map_or_else(|| outline.down_to(usize::MAX), |count| outline.most_relevant(count));
         assert_eq!(text(&outline, &tree, &shown), expected);
     }
 

@@ -22,35 +22,35 @@ impl Tree {
     pub(crate) fn new(spans: Vec<SpanBrief>) -> Self {
         let mut by_id: HashMap<&str, usize> = HashMap::with_capacity(spans.len());
         // A span without an id cannot be a parent: an empty parent id names no span.
-        for (place, span) in spans.iter().enumerate().filter(|(_, span)| !names_no_span(&span.span_id)) {
-            by_id.entry(&span.span_id).or_insert(place);
+        for (index, span) in spans.iter().enumerate().filter(|(_, span)| !is_empty_id(&span.span_id)) {
+            by_id.entry(&span.span_id).or_insert(index);
         }
         let parent = |span: &SpanBrief| {
             let parent = span.parent_span_id.as_str();
             // A span cannot be its own parent, or the parent of another span with the same id.
-            if names_no_span(parent) || parent == span.span_id { None } else { by_id.get(parent).copied() }
+            if is_empty_id(parent) || parent == span.span_id { None } else { by_id.get(parent).copied() }
         };
         let mut parents: Vec<Option<usize>> = spans.iter().map(parent).collect();
         let mut children = vec![Vec::new(); spans.len()];
-        for (place, parent) in parents.iter().enumerate() {
+        for (index, parent) in parents.iter().enumerate() {
             if let Some(list) = parent.and_then(|parent| children.get_mut(parent)) {
-                list.push(place);
+                list.push(index);
             }
         }
         let mut roots: Vec<usize> =
-            (0..spans.len()).filter(|place| parents.get(*place).is_some_and(Option::is_none)).collect();
+            (0..spans.len()).filter(|index| parents.get(*index).is_some_and(Option::is_none)).collect();
         let mut reached = vec![false; spans.len()];
         let mut open = roots.clone();
         let mut unreached = 0..spans.len();
         loop {
-            while let Some(place) = open.pop() {
-                if let Some(mark) = reached.get_mut(place) {
+            while let Some(index) = open.pop() {
+                if let Some(mark) = reached.get_mut(index) {
                     *mark = true;
                 }
-                open.extend(children.get(place).into_iter().flatten());
+                open.extend(children.get(index).into_iter().flatten());
             }
             // A span that no root reaches is in a cycle, or below one. Following its parents leads to the cycle.
-            let Some(left) = unreached.find(|place| reached.get(*place) == Some(&false)) else { break };
+            let Some(left) = unreached.find(|index| reached.get(*index) == Some(&false)) else { break };
             let mut passed = HashSet::new();
             let mut cut = left;
             while passed.insert(cut) {
@@ -70,48 +70,48 @@ impl Tree {
         roots.sort_unstable();
         let tops = Vec::new();
         let mut tree = Self { spans, parents, children, tops, roots };
-        tree.tops = tree.found_tops();
+        tree.tops = tree.compute_tops();
         tree
     }
 
-    fn found_tops(&self) -> Vec<(usize, usize)> {
-        let mut tops: Vec<(usize, usize)> = (0..self.spans.len()).map(|place| (place, 1)).collect();
-        for place in self.downwards() {
-            let above = self.parent(place).and_then(|parent| tops.get(parent).copied());
-            if let (Some((top, length)), Some(found)) = (above, tops.get_mut(place)) {
+    fn compute_tops(&self) -> Vec<(usize, usize)> {
+        let mut tops: Vec<(usize, usize)> = (0..self.spans.len()).map(|index| (index, 1)).collect();
+        for index in self.preorder() {
+            let above = self.parent(index).and_then(|parent| tops.get(parent).copied());
+            if let (Some((top, length)), Some(found)) = (above, tops.get_mut(index)) {
                 *found = (top, length + 1);
             }
         }
         tops
     }
 
-    pub(crate) fn children(&self, place: usize) -> &[usize] {
-        self.children.get(place).map_or(&[], Vec::as_slice)
+    pub(crate) fn children(&self, index: usize) -> &[usize] {
+        self.children.get(index).map_or(&[], Vec::as_slice)
     }
 
-    pub(crate) fn parent(&self, place: usize) -> Option<usize> {
-        self.parents.get(place).copied().flatten()
+    pub(crate) fn parent(&self, index: usize) -> Option<usize> {
+        self.parents.get(index).copied().flatten()
     }
 
-    pub(crate) fn place_of(&self, span_id: &str) -> Option<usize> {
+    pub(crate) fn index_of(&self, span_id: &str) -> Option<usize> {
         self.spans.iter().position(|span| span.span_id == span_id)
     }
 
     /// Whether the span's id identifies it. If several spans have the same id, it identifies the first.
-    pub(crate) fn id_names(&self, place: usize) -> bool {
-        let Some(span) = self.spans.get(place) else { return false };
-        !names_no_span(&span.span_id) && self.place_of(&span.span_id) == Some(place)
+    pub(crate) fn is_first_with_id(&self, index: usize) -> bool {
+        let Some(span) = self.spans.get(index) else { return false };
+        !is_empty_id(&span.span_id) && self.index_of(&span.span_id) == Some(index)
     }
 
     /// Returns the ids with which the spans can be read. Omits ids that name no span, and ids of a span that is not
     /// among the first with its id, because only a limited number of spans is read per id.
-    pub(crate) fn ids_to_read(&self, places: impl Iterator<Item = usize>) -> Vec<&str> {
+    pub(crate) fn readable_ids(&self, indexes: impl Iterator<Item = usize>) -> Vec<&str> {
         let mut ids: Vec<&str> = Vec::new();
-        for place in places {
-            let Some(span) = self.spans.get(place) else { continue };
+        for index in indexes {
+            let Some(span) = self.spans.get(index) else { continue };
             let id = span.span_id.as_str();
-            let before = self.spans.iter().take(place).filter(|span| span.span_id == id).count();
-            if !names_no_span(id) && before < SPANS_OF_AN_ID && !ids.contains(&id) {
+            let before = self.spans.iter().take(index).filter(|span| span.span_id == id).count();
+            if !is_empty_id(id) && before < SPANS_OF_AN_ID && !ids.contains(&id) {
                 ids.push(id);
             }
         }
@@ -119,14 +119,14 @@ impl Tree {
     }
 
     /// Returns the path from the root to the span, and the number of spans omitted after the root. If the path is
-    /// longer than `most`, contains the root and the innermost spans; with the note about the omitted ones these make
-    /// `most` entries.
-    pub(crate) fn path(&self, place: usize, most: usize) -> (Vec<usize>, usize) {
-        let (top, length) = self.tops.get(place).copied().unwrap_or((place, 1));
-        let innermost = if length > most { most.saturating_sub(2) } else { length };
-        let upwards = std::iter::successors(Some(place), |place| self.parent(*place));
+    /// longer than `max_spans`, contains the root and the innermost spans; with the note about the omitted ones these make
+    /// `max_spans` entries.
+    pub(crate) fn path(&self, index: usize, max_spans: usize) -> (Vec<usize>, usize) {
+        let (top, length) = self.tops.get(index).copied().unwrap_or((index, 1));
+        let innermost = if length > max_spans { max_spans.saturating_sub(2) } else { length };
+        let upwards = std::iter::successors(Some(index), |index| self.parent(*index));
         let mut path: Vec<usize> = upwards.take(innermost).collect();
-        if length > most {
+        if length > max_spans {
             path.push(top);
         }
         path.reverse();
@@ -141,40 +141,40 @@ impl Tree {
 
     /// Returns the time from the earliest start to the latest end, in nanoseconds.
     pub(crate) fn duration(&self) -> i64 {
-        let end = (0..self.spans.len()).map(|place| self.interval(place).1).max();
+        let end = (0..self.spans.len()).map(|index| self.interval(index).1).max();
         end.map_or(0, |end| end.saturating_sub(self.start()))
     }
 
     /// Returns start and end of a span, in nanoseconds since 1970.
-    pub(crate) fn interval(&self, place: usize) -> (i64, i64) {
-        self.spans.get(place).map_or((0, 0), |span| {
+    pub(crate) fn interval(&self, index: usize) -> (i64, i64) {
+        self.spans.get(index).map_or((0, 0), |span| {
             let start = span.start.as_nanos();
             (start, start.saturating_add(duration(span)))
         })
     }
 
     /// Returns the spans in an order in which each parent precedes its children.
-    pub(crate) fn downwards(&self) -> Vec<usize> {
+    pub(crate) fn preorder(&self) -> Vec<usize> {
         let mut order = Vec::with_capacity(self.spans.len());
         let mut open: Vec<usize> = self.roots.iter().rev().copied().collect();
-        while let Some(place) = open.pop() {
-            order.push(place);
-            open.extend(self.children(place).iter().rev());
+        while let Some(index) = open.pop() {
+            order.push(index);
+            open.extend(self.children(index).iter().rev());
         }
         order
     }
 
     /// Returns the self time of each span: the time in which none of its children ran, in nanoseconds.
     pub(crate) fn own_times(&self) -> Vec<i64> {
-        (0..self.spans.len()).map(|place| self.own_time(place)).collect()
+        (0..self.spans.len()).map(|index| self.own_time(index)).collect()
     }
 
-    fn own_time(&self, place: usize) -> i64 {
-        let (start, end) = self.interval(place);
+    fn own_time(&self, index: usize) -> i64 {
+        let (start, end) = self.interval(index);
         let mut covered = 0_i64;
         let mut until = start;
         // Children are ordered by start.
-        for child in self.children(place) {
+        for child in self.children(index) {
             let (from, to) = self.interval(*child);
             let (from, to) = (from.max(until), to.min(end));
             if to > from {
@@ -188,7 +188,7 @@ impl Tree {
 
 /// Whether an id names no span. Exporters write an absent id as empty text, or as zeros of various widths, with or
 /// without hyphens.
-fn names_no_span(id: &str) -> bool {
+fn is_empty_id(id: &str) -> bool {
     id.chars().all(|character| matches!(character, '0' | '\0' | '-') || character.is_whitespace())
 }
 
@@ -233,7 +233,7 @@ pub(crate) fn without_numbers(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::sample::{span, spans};
+    use crate::trace::fixtures::{span, spans};
 
     #[test]
     fn every_span_is_reached_once() {
@@ -256,9 +256,9 @@ mod tests {
         ] {
             let tree = Tree::new(spans(text));
             assert_eq!(tree.roots.len(), roots, "{text}");
-            let mut seen = tree.downwards();
-            assert!(seen.iter().all(|place| tree.parent(*place).is_none_or(|parent| {
-                seen.iter().position(|other| *other == parent) < seen.iter().position(|other| other == place)
+            let mut seen = tree.preorder();
+            assert!(seen.iter().all(|index| tree.parent(*index).is_none_or(|parent| {
+                seen.iter().position(|other| *other == parent) < seen.iter().position(|other| other == index)
             })));
             seen.sort_unstable();
             assert_eq!(seen, (0..tree.spans.len()).collect::<Vec<_>>(), "{text}");
@@ -283,17 +283,19 @@ mod tests {
     fn ids_are_listed_only_if_they_identify_the_span() {
         let tree = Tree::new(spans("a b<a  a c<a a a a"));
         let of = |id: &str| -> Vec<usize> {
-            (0..tree.spans.len()).filter(|place| tree.spans[*place].span_id == id).collect()
+            (0..tree.spans.len()).filter(|index| tree.spans[*index].span_id == id).collect()
         };
         let all = of("a");
         assert_eq!(all.len(), 5);
-        assert!(tree.id_names(all[0]) && !tree.id_names(all[1]) && !tree.id_names(99));
-        assert_eq!(tree.ids_to_read([all[1], of("b")[0], all[0]].into_iter()), ["a", "b"]);
+        assert!(
+            tree.is_first_with_id(all[0]) && !tree.is_first_with_id(all[1]) && !tree.is_first_with_id(99)
+        );
+        assert_eq!(tree.readable_ids([all[1], of("b")[0], all[0]].into_iter()), ["a", "b"]);
         // Only four spans are read per id, and this is the fifth.
-        assert_eq!(tree.ids_to_read([all[4], of("c")[0]].into_iter()), ["c"]);
+        assert_eq!(tree.readable_ids([all[4], of("c")[0]].into_iter()), ["c"]);
         for id in ["", "0000000000000000"] {
             let tree = Tree::new(vec![span(id, String::new(), 0, 10)]);
-            assert!(!tree.id_names(0) && tree.ids_to_read([0].into_iter()).is_empty());
+            assert!(!tree.is_first_with_id(0) && tree.readable_ids([0].into_iter()).is_empty());
         }
     }
 
@@ -303,9 +305,9 @@ mod tests {
         let chain = (0..100_000)
             .map(|at| span(&id(at), if at == 0 { String::new() } else { id(at - 1) }, at as i64, 1));
         let tree = Tree::new(chain.collect());
-        assert_eq!(tree.downwards().len(), 100_000);
+        assert_eq!(tree.preorder().len(), 100_000);
         // Each path is as short as requested, and computing all of them takes time only for these.
-        let all = (0..100_000).map(|place| tree.path(place, 8)).filter(|(_, left_out)| *left_out > 0).count();
+        let all = (0..100_000).map(|index| tree.path(index, 8)).filter(|(_, left_out)| *left_out > 0).count();
         assert_eq!(all, 100_000 - 8);
         assert_eq!(tree.path(99_999, 4), (vec![0, 99_998, 99_999], 99_997));
         assert_eq!(tree.path(3, 4), (vec![0, 1, 2, 3], 0));

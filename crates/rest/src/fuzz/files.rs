@@ -4,9 +4,9 @@
 use serde_json::Value;
 
 use super::fuzzing::{self, soon, target, texts};
+use crate::document::{Document, Fault, SourcePosition, yaml};
 use crate::policy_file::{MemberFault, PolicyFile, TestsDocument};
 use crate::policy_suite::{SuiteFault, resolve};
-use crate::text::{Document, Fault, SourcePosition, yaml};
 
 fn seeds() -> Vec<Vec<u8>> {
     let mut seeds = texts([
@@ -26,21 +26,21 @@ fn seeds() -> Vec<Vec<u8>> {
 }
 
 /// Checks that the line and column are those of a character or of an end.
-fn is_there(text: &str, place: SourcePosition) {
+fn check_position(text: &str, position: SourcePosition) {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     // YAML treats a lone carriage return as the end of a line, JSON does not.
     if text.replace("\r\n", "").contains('\r') {
-        return assert!(place.line > 0 && place.column > 0, "{place}");
+        return assert!(position.line > 0 && position.column > 0, "{position}");
     }
     // A fault at the end of the text may be on the line after the last.
-    let line = text.split('\n').chain([""]).nth(place.line.checked_sub(1).unwrap());
-    let line = line.unwrap_or_else(|| panic!("{place} in {text:?}"));
-    assert!((1..=line.chars().count() + 1).contains(&place.column), "{place} in {text:?}");
+    let line = text.split('\n').chain([""]).nth(position.line.checked_sub(1).unwrap());
+    let line = line.unwrap_or_else(|| panic!("{position} in {text:?}"));
+    assert!((1..=line.chars().count() + 1).contains(&position.column), "{position} in {text:?}");
 }
 
-fn is_told(text: &str, fault: &Fault) {
+fn check_fault(text: &str, fault: &Fault) {
     assert!(!fault.message.is_empty(), "{fault:?}");
-    is_there(text, fault.place);
+    check_position(text, fault.position);
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn documents() {
             let document = match document {
                 Ok(document) => document,
                 Err(fault) => {
-                    is_told(text, fault);
+                    check_fault(text, fault);
                     continue;
                 }
             };
@@ -66,7 +66,7 @@ fn documents() {
             assert_eq!(again.json(), document.json(), "{written}");
             let json = serde_json::to_string(&document.json()).unwrap();
             assert_eq!(Document::read_json(&json).unwrap().json(), document.json());
-            is_there(text, document.place("/a/0/b"));
+            check_position(text, document.position("/a/0/b"));
         }
         // [`Document::read`] may succeed only if the JSON or the YAML reader does.
         let [either, json, yaml] = &read;
@@ -76,7 +76,7 @@ fn documents() {
 }
 
 /// Checks that the member of a fault, or the member around it, exists.
-fn is_member(value: &Value, MemberFault { pointer, message }: &MemberFault) {
+fn check_member(value: &Value, MemberFault { pointer, message }: &MemberFault) {
     let around = pointer.rsplit_once('/').map_or("", |(around, _)| around);
     assert!(value.pointer(pointer).or_else(|| value.pointer(around)).is_some(), "{pointer}: {message}");
     assert!(!message.is_empty(), "{pointer}");
@@ -91,9 +91,9 @@ fn model_files() {
         let file = || document.parse::<PolicyFile>();
         let mut first = match soon(file) {
             Ok(file) => file,
-            Err(fault) => return is_told(text, &fault),
+            Err(fault) => return check_fault(text, &fault),
         };
-        soon(|| first.unclear(&document)).iter().for_each(|fault| is_member(&value, fault));
+        soon(|| first.ambiguities(&document)).iter().for_each(|fault| check_member(&value, fault));
         match soon(|| first.access_model()) {
             Ok(model) => match soon(|| resolve(&first, &model.unwrap_or_default())) {
                 Ok(_) => {}
@@ -101,7 +101,7 @@ fn model_files() {
                     assert!(!faults.is_empty());
                     for fault in faults {
                         match fault {
-                            SuiteFault::Member(fault) => is_member(&value, &fault),
+                            SuiteFault::Member(fault) => check_member(&value, &fault),
                             SuiteFault::Policy { pointer, diagnostics, .. } => {
                                 assert!(
                                     value.pointer(&pointer).is_some() && !diagnostics.is_empty(),
@@ -112,11 +112,11 @@ fn model_files() {
                     }
                 }
             },
-            Err(faults) => faults.iter().for_each(|fault| is_member(&value, fault)),
+            Err(faults) => faults.iter().for_each(|fault| check_member(&value, fault)),
         }
         match soon(|| file().unwrap().into_access_file()) {
             Ok(access) => assert!(TestsDocument::read(&access.tests).is_ok(), "{}", access.tests),
-            Err(faults) => faults.iter().for_each(|fault| is_member(&value, fault)),
+            Err(faults) => faults.iter().for_each(|fault| check_member(&value, fault)),
         }
     };
     target!(seeds(), check, 300);

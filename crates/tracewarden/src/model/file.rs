@@ -4,8 +4,8 @@ use std::path::Path;
 
 use serde_json::Value;
 use tracewarden_policy::{CODES, Diagnostic};
+use tracewarden_rest::document::Document;
 use tracewarden_rest::json::Json;
-use tracewarden_rest::text::Document;
 
 use super::CommandError;
 use super::answers::Warning;

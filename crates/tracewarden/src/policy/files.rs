@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tracewarden_model::{AccessModel, Caller};
+use tracewarden_rest::document::{Document, Fault, Lines};
 use tracewarden_rest::json::Json;
 use tracewarden_rest::policies::EvaluatedUser;
 use tracewarden_rest::policy_file::{MemberFault, PolicyFile};
-use tracewarden_rest::text::{Document, Fault, Lines};
 
 use super::{ErrorReport, Line};
 
@@ -128,13 +128,13 @@ impl NamedDocument {
 
     /// Formats a message about the member at a JSON Pointer: "roles.yaml:3:5: message".
     pub(crate) fn at(&self, pointer: &str, message: &str) -> String {
-        format!("{}:{}: {}", self.name, self.document.place(pointer), sanitize(message))
+        format!("{}:{}: {}", self.name, self.document.position(pointer), sanitize(message))
     }
 
     /// Returns the origin of the policy at a JSON Pointer; `name` is its name for people.
     pub(crate) fn origin(&self, pointer: &str, name: &str) -> Origin {
         let first_line = match self.document.lines(&format!("{pointer}/expression")) {
-            Some(Lines::Kept(first)) => Some(first),
+            Some(Lines::Preserved(first)) => Some(first),
             _ => None,
         };
         Origin { file: self.name.clone(), policy: format!(", {name}"), first_line }
@@ -148,7 +148,7 @@ impl NamedDocument {
 }
 
 fn fault_report(name: &str, fault: &Fault) -> ErrorReport {
-    ErrorReport::from_message(format!("{name}:{}: {}", fault.place, sanitize(&fault.message)))
+    ErrorReport::from_message(format!("{name}:{}: {}", fault.position, sanitize(&fault.message)))
 }
 
 /// Reads the access model from a file.
@@ -172,12 +172,12 @@ pub(super) fn roles(
     let named = NamedDocument::read(path)?;
     let mut file: PolicyFile = named.parse()?;
     let own = file.access_model().map_err(|faults| named.error_report(faults))?;
-    let mut unclear = file.unclear(&named.document);
-    if unclear.is_empty() {
-        unclear = file.case_conflicts();
+    let mut ambiguities = file.ambiguities(&named.document);
+    if ambiguities.is_empty() {
+        ambiguities = file.case_conflicts();
     }
-    if !unclear.is_empty() {
-        return Err(named.error_report(unclear));
+    if !ambiguities.is_empty() {
+        return Err(named.error_report(ambiguities));
     }
     let model = match (given, own, file.model.take()) {
         (_, Some(_), Some(_)) => {

@@ -6,31 +6,31 @@ use rmcp::model::CallToolResult;
 use tracewarden_service::{SpanBrief, SpanLine};
 
 use super::super::span_values::{
-    Columns, DETAILS, Detail, SpanValues, lines, omitted, omitted_said, read_all,
+    Columns, SpanValues, VALUE_LIMITS, ValueLimits, lines, omitted, omitted_text, read_all,
 };
-use super::super::{CoveredTraces, DETAIL_LEVELS, DetailLevel, Totals, busy, left_out};
+use super::super::{DETAIL_LEVELS, DetailLevel, OpenedTrace, Totals, left_out, run_blocking};
 use super::{Answer, Call, View, answer};
-use crate::answer::{Rendered, said};
+use crate::answer::{Rendered, next_text};
 use crate::failure::Failure;
 use crate::span_text::{fenced, one_line};
 
 /// Number of spans that are read for a page, few of which fit. If they are too large to be read together, fewer are
 /// read.
-const READ: [usize; 3] = [50, 8, 1];
+const READ_SIZES: [usize; 3] = [50, 8, 1];
 /// Minimum number of spans of a page before values are truncated further.
-const WORTH_A_PAGE: usize = 3;
+const MIN_PAGE_SPANS: usize = 3;
 /// Message for a span that could not be identified among those read.
 const INDISTINCT: &str = "not read: many spans share this id, start, name and service, or the id is too long";
 
-pub(super) async fn full(call: &Call<'_>, mut opened: CoveredTraces) -> Result<CallToolResult, Failure> {
+pub(super) async fn full(call: &Call<'_>, mut opened: OpenedTrace) -> Result<CallToolResult, Failure> {
     let schema = opened.trace.schema();
-    let (columns, omitted) = (Columns::of(&schema.binding), omitted(&schema));
+    let (columns, omitted) = (Columns::new(&schema.binding), omitted(&schema));
     let result = match call.offset(&opened) {
         Ok(offset) => {
             // The cursor may be forged.
-            let offset = offset.min(opened.seen.tree.spans.len());
+            let offset = offset.min(opened.outline.tree.spans.len());
             let spans = page(&mut opened, offset, &columns).await?;
-            busy(|| rendered(call, &opened, offset, &spans, &omitted))
+            run_blocking(|| build_result(call, &opened, offset, &spans, &omitted))
         }
         Err(failure) => Err(failure),
     };
@@ -40,35 +40,35 @@ pub(super) async fn full(call: &Call<'_>, mut opened: CoveredTraces) -> Result<C
 
 /// Returns the spans from an offset, one for each position. A span that cannot be read is marked as such.
 async fn page(
-    opened: &mut CoveredTraces,
+    opened: &mut OpenedTrace,
     offset: usize,
     columns: &Columns,
 ) -> Result<Vec<SpanValues>, Failure> {
-    for wanted in READ {
-        let (before, spans) = opened.seen.tree.spans.split_at_checked(offset).unwrap_or_default();
+    for wanted in READ_SIZES {
+        let (before, spans) = opened.outline.tree.spans.split_at_checked(offset).unwrap_or_default();
         let spans: Vec<SpanBrief> = spans.iter().take(wanted).cloned().collect();
         let Some(read) = opened.trace.spans_of(&spans, before).await? else { continue };
         let (found, read): (Vec<usize>, Vec<SpanLine>) = read.into_iter().unzip();
-        let mut by_place: HashMap<usize, SpanValues> =
+        let mut by_index: HashMap<usize, SpanValues> =
             found.into_iter().zip(read_all(read, columns).await).collect();
-        let at = |(place, span): (usize, &SpanBrief)| {
-            by_place.remove(&place).unwrap_or_else(|| SpanValues::unread(columns, &span.span_id, INDISTINCT))
+        let at = |(index, span): (usize, &SpanBrief)| {
+            by_index.remove(&index).unwrap_or_else(|| SpanValues::unread(columns, &span.span_id, INDISTINCT))
         };
         return Ok(spans.iter().enumerate().map(at).collect());
     }
-    let id = opened.seen.tree.spans.get(offset).map(|span| span.span_id.clone()).unwrap_or_default();
+    let id = opened.outline.tree.spans.get(offset).map(|span| span.span_id.clone()).unwrap_or_default();
     Ok(vec![SpanValues::unread(columns, &id, "too large to be read; svc_get_spans takes columns")])
 }
 
-fn rendered(
+fn build_result(
     call: &Call<'_>,
-    opened: &CoveredTraces,
+    opened: &OpenedTrace,
     offset: usize,
     spans: &[SpanValues],
     omitted: &[String],
 ) -> Result<CallToolResult, Failure> {
-    let (summary, tree) = (&opened.seen.summary, &opened.seen.tree);
-    let render = |count: usize, (detail, detail_level): (Detail, DetailLevel)| {
+    let (summary, tree) = (&opened.outline.summary, &opened.outline.tree);
+    let render = |count: usize, (detail, detail_level): (ValueLimits, DetailLevel)| {
         let meter = call.budget.meter();
         let mut shown = Vec::new();
         for span in spans.iter().take(count) {
@@ -79,7 +79,7 @@ fn rendered(
         }
         let more = offset + count < tree.spans.len();
         let next = if more { vec![call.page(opened, offset, count)] } else { Vec::new() };
-        let totals = Totals::of(summary, detail_level);
+        let totals = Totals::new(summary, detail_level);
         let mut body = vec![totals.text(summary.duration_nanos)];
         for (span, shown) in spans.iter().zip(&shown) {
             body.push(format!("span {}", one_line(&span.id, 64)));
@@ -89,25 +89,26 @@ fn rendered(
             format!("spans {} to {} of {}, by start\n", offset + 1, offset + count, summary.span_count);
         let was_cut = shown.iter().any(|span| !span.whole);
         let all = usize::try_from(summary.span_count).unwrap_or(usize::MAX);
-        let next = call.context.offered(next);
+        let next = call.context.allowed_calls(next);
         let answer = Answer {
             spans: Some(shown.into_iter().map(|span| span.values).collect()),
             omitted_columns: omitted.to_vec(),
-            truncated: more || was_cut || opened.seen.left_out() > 0,
+            truncated: more || was_cut || opened.outline.left_out() > 0,
             ..answer(totals, View::Full, count, all, next)
         };
         Rendered::new(
             text + &fenced(&body)
-                + &left_out(opened.seen.left_out())
-                + &omitted_said(omitted)
-                + &said(&answer.next),
+                + &left_out(opened.outline.left_out())
+                + &omitted_text(omitted)
+                + &next_text(&answer.next),
             &answer,
         )
     };
-    let worth = spans.len().min(WORTH_A_PAGE);
+    let min_spans = spans.len().min(MIN_PAGE_SPANS);
     let [full, .., least] = DETAIL_LEVELS;
-    let worthy = DETAILS.into_iter().find(|detail| call.budget.holds(render(worth, (*detail, full))));
-    let [.., briefest] = DETAILS;
-    let ways = [(worthy.unwrap_or(briefest), full), (briefest, least)];
-    call.budget.fit_briefly(&ways, spans.len(), render)
+    let widest_fitting =
+        VALUE_LIMITS.into_iter().find(|detail| call.budget.holds(render(min_spans, (*detail, full))));
+    let [.., briefest] = VALUE_LIMITS;
+    let levels = [(widest_fitting.unwrap_or(briefest), full), (briefest, least)];
+    call.budget.fit_with_levels(&levels, spans.len(), render)
 }

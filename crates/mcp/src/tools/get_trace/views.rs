@@ -8,40 +8,41 @@ use tracewarden_service::{SpanBrief, SpanLine, Tool};
 
 use super::super::span_values::{Columns, read_all};
 use super::super::{
-    CoveredTraces, DETAIL_LEVELS, DetailLevel, Totals, busy, counted, joined, left_out, named_in,
+    DETAIL_LEVELS, DetailLevel, OpenedTrace, Totals, join_service_and_name, left_out, pluralize,
+    run_blocking, service_and_name,
 };
-use super::{Answer, Call, ErrorOrigin, Line, Slow, View, answer};
-use crate::answer::{Next, Rendered, said};
+use super::{Answer, Call, ErrorOrigin, Line, SlowKind, View, answer};
+use crate::answer::{NextCall, Rendered, next_text};
 use crate::arguments;
 use crate::failure::Failure;
-use crate::numbers::{lasting, milliseconds};
+use crate::numbers::{duration_text, milliseconds};
 use crate::span_text::{fenced, name_or_none, one_line};
 use crate::trace::errors::{Errors, Origin};
-use crate::trace::outline::{Outline, Shown};
-use crate::trace::slowest::{self, Work};
+use crate::trace::outline::{Outline, ShownLine};
+use crate::trace::slowest::{self, KindTime};
 use crate::trace::tree::Tree;
 
 /// Maximum number of error origins whose message is read.
 const MAX_MESSAGES: usize = 20;
 /// Traces up to this number of spans are shown completely if possible: a partial outline would only lead to another
 /// call.
-const SMALL: u64 = 100;
+const SMALL_TRACE_SPANS: u64 = 100;
 /// Maximum length of a message, as a multiple of the length of a name.
 const MESSAGE_NAMES: usize = 4;
 /// Maximum length of a path. The outermost and the innermost spans are named.
 const MAX_PATH: usize = 8;
 
-pub(super) async fn outline(call: &Call<'_>, opened: CoveredTraces) -> Result<CallToolResult, Failure> {
-    let result = busy(|| outlined(call, &opened));
+pub(super) async fn outline(call: &Call<'_>, opened: OpenedTrace) -> Result<CallToolResult, Failure> {
+    let result = run_blocking(|| outline_result(call, &opened));
     opened.trace.close().await?;
     result
 }
 
-fn outlined(call: &Call<'_>, opened: &CoveredTraces) -> Result<CallToolResult, Failure> {
-    let (summary, tree) = (&opened.seen.summary, &opened.seen.tree);
+fn outline_result(call: &Call<'_>, opened: &OpenedTrace) -> Result<CallToolResult, Failure> {
+    let (summary, tree) = (&opened.outline.summary, &opened.outline.tree);
     let root = match &call.arguments.root {
         None => None,
-        Some(id) => Some(tree.place_of(id).ok_or_else(|| {
+        Some(id) => Some(tree.index_of(id).ok_or_else(|| {
             let detail =
                 format!("the trace has no span `{}`; leave `root` out for the whole trace", one_line(id, 64));
             Failure::argument("root", detail).after_reading()
@@ -51,65 +52,65 @@ fn outlined(call: &Call<'_>, opened: &CoveredTraces) -> Result<CallToolResult, F
     let depth = call.arguments.depth.and_then(|depth| usize::try_from(depth).ok());
     let all = outline.down_to(depth.unwrap_or(usize::MAX));
     let offset = call.offset(opened)?.min(all.len());
-    let budget = if summary.span_count <= SMALL { call.budget.whole_if_twice() } else { call.budget };
+    let budget =
+        if summary.span_count <= SMALL_TRACE_SPANS { call.budget.doubled_if_complete() } else { call.budget };
     // With a depth or a cursor the caller wants the lines in order; otherwise the most relevant ones.
     let continued = call.arguments.cursor.is_some();
     let in_order = call.arguments.depth.is_some() || continued;
     let render = |count: usize, detail_level: DetailLevel| {
         let complete = count == all.len() - offset;
-        let shown: Vec<Shown> = if in_order || complete {
+        let shown: Vec<ShownLine> = if in_order || complete {
             all.iter().skip(offset).take(count).copied().collect()
         } else {
-            outline.most_telling(count)
+            outline.most_relevant(count)
         };
         let lines = || shown.iter().filter_map(|shown| Some((outline.lines.get(shown.line)?, shown.hidden)));
         let mut next = Vec::new();
         // Lines at the top level hide what the whole call is about, so they are excluded.
         let deep = lines().filter(|(line, hidden)| *hidden > 0 && line.depth > 0);
         // `root` selects the first span with an id, so it must be this one.
-        let deep = deep.max_by_key(|(_, hidden)| *hidden).filter(|(line, _)| tree.id_names(line.span));
+        let deep =
+            deep.max_by_key(|(_, hidden)| *hidden).filter(|(line, _)| tree.is_first_with_id(line.span));
         if let Some(span) = deep.and_then(|(line, _)| tree.spans.get(line.span)) {
-            next.push(
-                call.instead(
-                    "see below the line that hides the most spans",
-                    &[("root", json!(span.span_id))],
-                ),
-            );
+            next.push(call.other_view(
+                "see below the line that hides the most spans",
+                &[("root", json!(span.span_id))],
+            ));
         }
         if !complete {
             next.push(if in_order { call.page(opened, offset, count) } else { call.in_order(opened) });
         } else if let (Some(depth), true) = (depth, lines().any(|(_, hidden)| hidden > 0)) {
-            let deeper = arguments::again(
+            let deeper = arguments::modified_arguments(
                 call.context.sent,
                 &["cursor"],
                 &[("depth", json!(depth.saturating_add(2)))],
             );
-            next.push(Next { to: "see deeper levels", tool: Tool::GetTrace.name(), arguments: deeper });
+            next.push(NextCall { to: "see deeper levels", tool: Tool::GetTrace.name(), arguments: deeper });
         }
         if !continued && lines().any(|(line, _)| line.errors > 0) {
-            next.push(call.instead("see where errors came from", &[("view", json!("errors"))]));
+            next.push(call.other_view("see where errors came from", &[("view", json!("errors"))]));
         }
-        let mut text = format!("{} of {}", shown.len(), counted(all.len() as u64, "line"));
+        let mut text = format!("{} of {}", shown.len(), pluralize(all.len() as u64, "line"));
         text.push_str(": after the start, duration, service: operation [span id]\n");
-        let totals = Totals::of(summary, detail_level);
+        let totals = Totals::new(summary, detail_level);
         let head = totals.text(summary.duration_nanos);
         let body = shown.iter().filter_map(|shown| line_text(tree, &outline, *shown, detail_level));
         text.push_str(&fenced(&std::iter::once(head).chain(body).collect::<Vec<_>>()));
         if !complete && !in_order {
             text.push_str("shown are the lines that failed or took long\n");
         }
-        text.push_str(&left_out(opened.seen.left_out()));
-        let next = call.context.offered(next);
+        text.push_str(&left_out(opened.outline.left_out()));
+        let next = call.context.allowed_calls(next);
         let answer = Answer {
             lines: Some(
                 shown.iter().filter_map(|shown| line(tree, &outline, *shown, detail_level)).collect(),
             ),
-            truncated: !complete || opened.seen.left_out() > 0 || lines().any(|(_, hidden)| hidden > 0),
+            truncated: !complete || opened.outline.left_out() > 0 || lines().any(|(_, hidden)| hidden > 0),
             ..answer(totals, View::Outline, count, all.len(), next)
         };
-        Rendered::new(text + &said(&answer.next), &answer)
+        Rendered::new(text + &next_text(&answer.next), &answer)
     };
-    budget.fit_briefly(&DETAIL_LEVELS, all.len() - offset, render)
+    budget.fit_with_levels(&DETAIL_LEVELS, all.len() - offset, render)
 }
 
 /// Returns nanoseconds since the start of the trace.
@@ -117,7 +118,7 @@ fn after_start(tree: &Tree, nanos: i64) -> i64 {
     nanos.saturating_sub(tree.start())
 }
 
-fn line(tree: &Tree, outline: &Outline, shown: Shown, detail_level: DetailLevel) -> Option<Line> {
+fn line(tree: &Tree, outline: &Outline, shown: ShownLine, detail_level: DetailLevel) -> Option<Line> {
     let line = outline.lines.get(shown.line)?;
     let span = tree.spans.get(line.span)?;
     let some = |count: usize| Some(count).filter(|count| *count > 0);
@@ -138,17 +139,30 @@ fn line(tree: &Tree, outline: &Outline, shown: Shown, detail_level: DetailLevel)
     })
 }
 
-fn line_text(tree: &Tree, outline: &Outline, shown: Shown, detail_level: DetailLevel) -> Option<String> {
+fn line_text(tree: &Tree, outline: &Outline, shown: ShownLine, detail_level: DetailLevel) -> Option<String> {
     let line = outline.lines.get(shown.line)?;
     let span = tree.spans.get(line.span)?;
     let mut text = " ".repeat(line.depth.min(40));
-    text.push_str(&format!("+{} {}", lasting(after_start(tree, line.start)), lasting(line.longest)));
+    text.push_str(&format!(
+        "+{} {}",
+        duration_text(after_start(tree, line.start)),
+        duration_text(line.longest)
+    ));
     if line.count > 1 {
-        text.push_str(&format!(" ×{} p50 {} p95 {}", line.count, lasting(line.median), lasting(line.p95)));
+        text.push_str(&format!(
+            " ×{} p50 {} p95 {}",
+            line.count,
+            duration_text(line.median),
+            duration_text(line.p95)
+        ));
     }
     text.push_str(&format!(
         " {} [{}]",
-        named_in(span.service.as_deref(), span.name.as_ref().map(|_| line.name.as_str()), detail_level.name),
+        service_and_name(
+            span.service.as_deref(),
+            span.name.as_ref().map(|_| line.name.as_str()),
+            detail_level.name
+        ),
         one_line(&span.span_id, 64)
     ));
     match (line.errors, line.count) {
@@ -165,13 +179,13 @@ fn line_text(tree: &Tree, outline: &Outline, shown: Shown, detail_level: DetailL
     Some(text)
 }
 
-pub(super) async fn errors(call: &Call<'_>, mut opened: CoveredTraces) -> Result<CallToolResult, Failure> {
-    let found = busy(|| Errors::of(&opened.seen.tree));
+pub(super) async fn errors(call: &Call<'_>, mut opened: OpenedTrace) -> Result<CallToolResult, Failure> {
+    let found = run_blocking(|| Errors::new(&opened.outline.tree));
     let result = match call.offset(&opened) {
         Ok(offset) => {
             let offset = offset.min(found.origins.len());
             let messages = messages(&mut opened, found.origins.get(offset..).unwrap_or_default()).await?;
-            busy(|| errors_told(call, &opened, &found, offset, &messages))
+            run_blocking(|| errors_result(call, &opened, &found, offset, &messages))
         }
         Err(failure) => Err(failure),
     };
@@ -181,46 +195,46 @@ pub(super) async fn errors(call: &Call<'_>, mut opened: CoveredTraces) -> Result
 
 /// Returns the messages of the first error origins, by the indexes of their spans.
 async fn messages(
-    opened: &mut CoveredTraces,
+    opened: &mut OpenedTrace,
     origins: &[Origin],
 ) -> Result<HashMap<usize, Option<String>>, Failure> {
-    let places: Vec<usize> = origins.iter().take(MAX_MESSAGES).map(|origin| origin.span).collect();
-    let spans = &opened.seen.tree.spans;
-    let spans: Vec<SpanBrief> = places.iter().filter_map(|place| spans.get(*place)).cloned().collect();
-    let columns = Columns::of(&opened.trace.schema().binding);
+    let indexes: Vec<usize> = origins.iter().take(MAX_MESSAGES).map(|origin| origin.span).collect();
+    let spans = &opened.outline.tree.spans;
+    let spans: Vec<SpanBrief> = indexes.iter().filter_map(|index| spans.get(*index)).cloned().collect();
+    let columns = Columns::new(&opened.trace.schema().binding);
     // If the spans are too large, the response still lists their ids.
     let (found, read): (Vec<usize>, Vec<SpanLine>) =
         opened.trace.spans_of(&spans, &[]).await?.unwrap_or_default().into_iter().unzip();
     let found = found.into_iter().zip(read_all(read, &columns).await);
-    Ok(found.filter_map(|(at, span)| Some((*places.get(at)?, span.message()))).collect())
+    Ok(found.filter_map(|(at, span)| Some((*indexes.get(at)?, span.message()))).collect())
 }
 
-fn errors_told(
+fn errors_result(
     call: &Call<'_>,
-    opened: &CoveredTraces,
+    opened: &OpenedTrace,
     found: &Errors,
     offset: usize,
     messages: &HashMap<usize, Option<String>>,
 ) -> Result<CallToolResult, Failure> {
-    let (summary, tree) = (&opened.seen.summary, &opened.seen.tree);
+    let (summary, tree) = (&opened.outline.summary, &opened.outline.tree);
     let origins = found.origins.get(offset..).unwrap_or_default();
-    let told = |origin: &Origin, detail_level: DetailLevel| {
+    let entry = |origin: &Origin, detail_level: DetailLevel| {
         let id = span_id(tree, origin.span);
         let (start, end) = tree.interval(origin.span);
-        let said = messages.get(&origin.span).cloned().flatten();
+        let message = messages.get(&origin.span).cloned().flatten();
         ErrorOrigin {
             path: path(tree, origin.span, detail_level),
             count: origin.count,
             start_ms: milliseconds(after_start(tree, start)),
             duration_ms: milliseconds(end.saturating_sub(start)),
             duration_invalid: tree.spans.get(origin.span).filter(|span| span.duration_invalid).map(|_| true),
-            message: said.map(|text| one_line(&text, MESSAGE_NAMES * detail_level.name)),
+            message: message.map(|text| one_line(&text, MESSAGE_NAMES * detail_level.name)),
             span_id: one_line(&id, 64),
         }
     };
     let render = |count: usize, detail_level: DetailLevel| {
         let shown: Vec<ErrorOrigin> =
-            origins.iter().take(count).map(|origin| told(origin, detail_level)).collect();
+            origins.iter().take(count).map(|origin| entry(origin, detail_level)).collect();
         let more = offset + count < found.origins.len();
         let mut next = Vec::new();
         if !shown.is_empty() {
@@ -230,7 +244,7 @@ fn errors_told(
         if more {
             next.push(call.page(opened, offset, count));
         }
-        let totals = Totals::of(summary, detail_level);
+        let totals = Totals::new(summary, detail_level);
         let lines = shown.iter().map(|origin| {
             let times = if origin.count > 1 { format!("×{} ", origin.count) } else { String::new() };
             let message = origin.message.as_ref().map(|text| format!(" — {text}")).unwrap_or_default();
@@ -246,94 +260,96 @@ fn errors_told(
             (Some(_), failed) => format!(
                 "{} failed; shown are those without a failed span below, by callers > span [span id] — \
                  message:\n",
-                counted(failed as u64, "span")
+                pluralize(failed as u64, "span")
             ),
         };
         text.push_str(&fenced(&std::iter::once(head).chain(lines).collect::<Vec<_>>()));
         if count > MAX_MESSAGES {
             text.push_str(&format!("messages were read of the first {MAX_MESSAGES}\n"));
         }
-        text.push_str(&left_out(opened.seen.left_out()));
-        let next = call.context.offered(next);
+        text.push_str(&left_out(opened.outline.left_out()));
+        let next = call.context.allowed_calls(next);
         let answer = Answer {
             errors: Some(shown),
-            truncated: more || opened.seen.left_out() > 0,
+            truncated: more || opened.outline.left_out() > 0,
             ..answer(totals, View::Errors, count, found.origins.len(), next)
         };
-        Rendered::new(text + &said(&answer.next), &answer)
+        Rendered::new(text + &next_text(&answer.next), &answer)
     };
-    call.budget.fit_briefly(&DETAIL_LEVELS, origins.len(), render)
+    call.budget.fit_with_levels(&DETAIL_LEVELS, origins.len(), render)
 }
 
-fn span_id(tree: &Tree, place: usize) -> String {
-    tree.spans.get(place).map(|span| span.span_id.clone()).unwrap_or_default()
+fn span_id(tree: &Tree, index: usize) -> String {
+    tree.spans.get(index).map(|span| span.span_id.clone()).unwrap_or_default()
 }
 
 /// Returns the outermost ancestor, and the innermost ones down to the span.
-fn path(tree: &Tree, place: usize, detail_level: DetailLevel) -> Vec<String> {
-    let name = |span: &SpanBrief| named_in(span.service.as_deref(), span.name.as_deref(), detail_level.name);
-    let (path, left_out) = tree.path(place, MAX_PATH);
+fn path(tree: &Tree, index: usize, detail_level: DetailLevel) -> Vec<String> {
+    let name =
+        |span: &SpanBrief| service_and_name(span.service.as_deref(), span.name.as_deref(), detail_level.name);
+    let (path, left_out) = tree.path(index, MAX_PATH);
     let mut names: Vec<String> =
-        path.into_iter().filter_map(|place| tree.spans.get(place)).map(name).collect();
+        path.into_iter().filter_map(|index| tree.spans.get(index)).map(name).collect();
     if left_out > 0 {
         names.insert(1.min(names.len()), format!("… {left_out} more"));
     }
     names
 }
 
-pub(super) async fn slowest(call: &Call<'_>, opened: CoveredTraces) -> Result<CallToolResult, Failure> {
-    let result = busy(|| slowest_told(call, &opened));
+pub(super) async fn slowest(call: &Call<'_>, opened: OpenedTrace) -> Result<CallToolResult, Failure> {
+    let result = run_blocking(|| slowest_result(call, &opened));
     opened.trace.close().await?;
     result
 }
 
-fn slowest_told(call: &Call<'_>, opened: &CoveredTraces) -> Result<CallToolResult, Failure> {
-    let (summary, tree) = (&opened.seen.summary, &opened.seen.tree);
+fn slowest_result(call: &Call<'_>, opened: &OpenedTrace) -> Result<CallToolResult, Failure> {
+    let (summary, tree) = (&opened.outline.summary, &opened.outline.tree);
     let all = slowest::slowest(tree);
     let offset = call.offset(opened)?.min(all.len());
-    let works = all.get(offset..).unwrap_or_default();
-    let told = |work: &Work, detail_level: DetailLevel| {
-        let span = tree.spans.get(work.span)?;
-        Some(Slow {
+    let kinds = all.get(offset..).unwrap_or_default();
+    let entry = |kind_time: &KindTime, detail_level: DetailLevel| {
+        let span = tree.spans.get(kind_time.span)?;
+        Some(SlowKind {
             span_id: one_line(&span.span_id, 64),
             service: span.service.as_deref().map(|service| one_line(service, detail_level.name)),
             name: span.name.as_deref().map(|name| name_or_none(name, detail_level.name)),
-            count: work.count,
-            own_ms: milliseconds(work.own),
-            longest_ms: milliseconds(work.longest),
+            count: kind_time.count,
+            own_ms: milliseconds(kind_time.own),
+            longest_ms: milliseconds(kind_time.longest),
         })
     };
     let render = |count: usize, detail_level: DetailLevel| {
-        let shown: Vec<Slow> = works.iter().take(count).filter_map(|work| told(work, detail_level)).collect();
+        let shown: Vec<SlowKind> =
+            kinds.iter().take(count).filter_map(|kind_time| entry(kind_time, detail_level)).collect();
         let more = offset + count < all.len();
         let mut next = Vec::new();
         if !shown.is_empty() && call.arguments.cursor.is_none() {
-            next.extend(call.spans(tree, works.iter().take(count.min(3)).map(|work| work.span)));
+            next.extend(call.spans(tree, kinds.iter().take(count.min(3)).map(|kind_time| kind_time.span)));
         }
         if more {
             next.push(call.page(opened, offset, count));
         }
-        let totals = Totals::of(summary, detail_level);
-        let lines = works.iter().zip(&shown).map(|(work, slow)| {
-            let several = if work.count > 1 {
-                format!(" ×{}, longest {}", work.count, lasting(work.longest))
+        let totals = Totals::new(summary, detail_level);
+        let lines = kinds.iter().zip(&shown).map(|(kind_time, slow)| {
+            let several = if kind_time.count > 1 {
+                format!(" ×{}, longest {}", kind_time.count, duration_text(kind_time.longest))
             } else {
                 String::new()
             };
-            let name = joined(slow.service.as_deref(), slow.name.as_deref());
-            format!("{}{several} {name} [{}]", lasting(work.own), slow.span_id)
+            let name = join_service_and_name(slow.service.as_deref(), slow.name.as_deref());
+            format!("{}{several} {name} [{}]", duration_text(kind_time.own), slow.span_id)
         });
         let head = totals.text(summary.duration_nanos);
         let mut text = "kinds of spans by their own time, without the time of called spans:\n".to_owned();
         text.push_str(&fenced(&std::iter::once(head).chain(lines).collect::<Vec<_>>()));
-        text.push_str(&left_out(opened.seen.left_out()));
-        let next = call.context.offered(next);
+        text.push_str(&left_out(opened.outline.left_out()));
+        let next = call.context.allowed_calls(next);
         let answer = Answer {
             slowest: Some(shown),
-            truncated: more || opened.seen.left_out() > 0,
+            truncated: more || opened.outline.left_out() > 0,
             ..answer(totals, View::Slowest, count, all.len(), next)
         };
-        Rendered::new(text + &said(&answer.next), &answer)
+        Rendered::new(text + &next_text(&answer.next), &answer)
     };
-    call.budget.fit_briefly(&DETAIL_LEVELS, works.len(), render)
+    call.budget.fit_with_levels(&DETAIL_LEVELS, kinds.len(), render)
 }

@@ -24,11 +24,11 @@ pub(crate) fn spans(text: &str) -> Vec<SpanBrief> {
     let mut spans: Vec<SpanBrief> = text
         .split_whitespace()
         .enumerate()
-        .map(|(place, text)| {
+        .map(|(index, text)| {
             let (text, error) = text.strip_suffix('!').map_or((text, false), |text| (text, true));
             let (text, duration) = text.split_once('+').unwrap_or((text, "10"));
-            let place = place.to_string();
-            let (text, start) = text.split_once('@').unwrap_or((text, &place));
+            let index = index.to_string();
+            let (text, start) = text.split_once('@').unwrap_or((text, &index));
             let (id, parent) = text.split_once('<').unwrap_or((text, ""));
             let made = span(id, parent.to_owned(), start.parse().unwrap(), duration.parse().unwrap());
             SpanBrief { error, ..made }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, StrInput};
 
-use super::{Content, Fault, Lines, MAX_DEPTH, Node, SourcePosition, Values};
+use super::{Fault, Lines, MAX_DEPTH, Node, NodeContent, SourcePosition, ValueBudget};
 use crate::json::JsonNumber;
 
 const EXPRESSION_ADVICE: &str = "put an expression in single quotes, or on the lines after `|`";
@@ -13,20 +13,23 @@ const EXPRESSION_ADVICE: &str = "put an expression in single quotes, or on the l
 ///
 /// # Errors
 /// When the text is not YAML, or uses YAML features that are rejected here.
-pub(super) fn read(text: &str, values: Values) -> Result<Node, Fault> {
-    document(text, values).map_err(|fault| Fault { place: within(text, fault.place), ..fault })
+pub(super) fn read(text: &str, values: ValueBudget) -> Result<Node, Fault> {
+    document(text, values).map_err(|fault| Fault { position: clamp_to_line(text, fault.position), ..fault })
 }
 
 /// Returns the position, limited to the end of its line: for an invalid directive, the parser counts bytes and may go past it. A
 /// lone carriage return ends a line too.
-fn within(text: &str, place: SourcePosition) -> SourcePosition {
+fn clamp_to_line(text: &str, position: SourcePosition) -> SourcePosition {
     let text = text.replace("\r\n", "\n");
-    let line = text.split(['\n', '\r']).nth(place.line.saturating_sub(1));
+    let line = text.split(['\n', '\r']).nth(position.line.saturating_sub(1));
     let length = line.map(|line| line.chars().count());
-    SourcePosition { column: length.map_or(place.column, |length| place.column.min(length + 1)), ..place }
+    SourcePosition {
+        column: length.map_or(position.column, |length| position.column.min(length + 1)),
+        ..position
+    }
 }
 
-fn document(text: &str, values: Values) -> Result<Node, Fault> {
+fn document(text: &str, values: ValueBudget) -> Result<Node, Fault> {
     let mut reader = Reader { text, events: Parser::new_from_str(text), values };
     let start = SourcePosition { line: 1, column: 1 };
     loop {
@@ -45,10 +48,10 @@ fn document(text: &str, values: Values) -> Result<Node, Fault> {
 struct Reader<'a> {
     text: &'a str,
     events: Parser<'a, StrInput<'a>>,
-    values: Values,
+    values: ValueBudget,
 }
 
-fn place(span: &Span) -> SourcePosition {
+fn position(span: &Span) -> SourcePosition {
     SourcePosition { line: span.start.line(), column: span.start.col() + 1 }
 }
 
@@ -58,12 +61,12 @@ fn lines(text: &str, style: ScalarStyle, span: &Span) -> Lines {
         // The span starts at the first line that is not empty; the text includes the empty lines before it.
         ScalarStyle::Literal => {
             let empty = text.bytes().take_while(|byte| *byte == b'\n').count();
-            Lines::Kept(span.start.line().saturating_sub(empty).max(1))
+            Lines::Preserved(span.start.line().saturating_sub(empty).max(1))
         }
         ScalarStyle::Folded => Lines::Joined,
         _ if span.start.line() != span.end.line() => Lines::Joined,
         _ if text.contains('\n') => Lines::Escaped,
-        _ => Lines::Kept(span.start.line()),
+        _ => Lines::Preserved(span.start.line()),
     }
 }
 
@@ -78,16 +81,16 @@ impl<'a> Reader<'a> {
 
     fn unreadable(&self, error: &ScanError) -> Fault {
         let marker = error.marker();
-        let place = SourcePosition { line: marker.line(), column: marker.col() + 1 };
-        let advice = if self.within_expression(place) { EXPRESSION_ADVICE } else { "" };
+        let position = SourcePosition { line: marker.line(), column: marker.col() + 1 };
+        let advice = if self.within_expression(position) { EXPRESSION_ADVICE } else { "" };
         let separator = if advice.is_empty() { "" } else { "; " };
-        Fault::new(place, format!("not YAML: {}{separator}{advice}", error.info()))
+        Fault::new(position, format!("not YAML: {}{separator}{advice}", error.info()))
     }
 
     /// Whether the position is probably in a policy's expression that begins with or contains a YAML indicator.
-    fn within_expression(&self, place: SourcePosition) -> bool {
-        let before = place.line.saturating_sub(2);
-        self.text.lines().skip(before).take(place.line - before).any(|line| line.contains("expression:"))
+    fn within_expression(&self, position: SourcePosition) -> bool {
+        let before = position.line.saturating_sub(2);
+        self.text.lines().skip(before).take(position.line - before).any(|line| line.contains("expression:"))
     }
 
     fn end(&mut self) -> Result<(), Fault> {
@@ -95,40 +98,40 @@ impl<'a> Reader<'a> {
             match self.next()? {
                 (Event::StreamEnd, _) => return Ok(()),
                 (Event::DocumentEnd, _) => {}
-                (_, span) => return Err(Fault::new(place(&span), "a file must contain one document")),
+                (_, span) => return Err(Fault::new(position(&span), "a file must contain one document")),
             }
         }
     }
 
     fn node(&mut self, event: Event<'a>, span: Span, depth: usize) -> Result<Node, Fault> {
-        let place = place(&span);
-        let refuse = |message: &str| Err(Fault::new(place, message));
-        let unread = |what: &str, advice: &str| {
-            let advice = if self.within_expression(place) { EXPRESSION_ADVICE } else { advice };
-            Err(Fault::new(place, format!("{what} are not supported: {advice}")))
+        let position = position(&span);
+        let refuse = |message: &str| Err(Fault::new(position, message));
+        let unsupported = |what: &str, advice: &str| {
+            let advice = if self.within_expression(position) { EXPRESSION_ADVICE } else { advice };
+            Err(Fault::new(position, format!("{what} are not supported: {advice}")))
         };
         if depth > MAX_DEPTH {
             return refuse(&format!("documents are at most {MAX_DEPTH} levels deep, this is deeper"));
         }
-        self.values.take(place)?;
+        self.values.take(position)?;
         let (anchor, tag) = match &event {
-            Event::Alias(_) => return unread("aliases", "write the value out"),
+            Event::Alias(_) => return unsupported("aliases", "write the value out"),
             Event::Scalar(_, _, anchor, tag) => (*anchor, tag.is_some()),
             Event::SequenceStart(anchor, tag) | Event::MappingStart(anchor, tag) => (*anchor, tag.is_some()),
             _ => (0, false),
         };
         if anchor != 0 {
-            return unread("anchors", "write the value out");
+            return unsupported("anchors", "write the value out");
         }
         if tag {
-            return unread("tags", "write the value without a tag");
+            return unsupported("tags", "write the value without a tag");
         }
         let scalar_lines = match &event {
             Event::Scalar(text, style, ..) => Some(lines(text, *style, &span)),
             _ => None,
         };
         let content = match event {
-            Event::Scalar(text, ScalarStyle::Plain, ..) => match plain(&text) {
+            Event::Scalar(text, ScalarStyle::Plain, ..) => match plain_scalar(&text) {
                 Some(content) => content,
                 None => {
                     return refuse(&format!(
@@ -136,12 +139,12 @@ impl<'a> Reader<'a> {
                     ));
                 }
             },
-            Event::Scalar(text, ..) => Content::Text(text.into_owned()),
+            Event::Scalar(text, ..) => NodeContent::Text(text.into_owned()),
             Event::SequenceStart(..) => {
                 let mut list = Vec::new();
                 loop {
                     match self.next()? {
-                        (Event::SequenceEnd, _) => break Content::List(list),
+                        (Event::SequenceEnd, _) => break NodeContent::List(list),
                         (event, span) => list.push(self.node(event, span, depth + 1)?),
                     }
                 }
@@ -149,18 +152,18 @@ impl<'a> Reader<'a> {
             Event::MappingStart(..) => self.members(depth)?,
             _ => return refuse("a value is expected"),
         };
-        let lines = scalar_lines.filter(|_| matches!(content, Content::Text(_)));
-        Ok(Node { place, content, lines })
+        let lines = scalar_lines.filter(|_| matches!(content, NodeContent::Text(_)));
+        Ok(Node { position, content, lines })
     }
 
-    fn members(&mut self, depth: usize) -> Result<Content, Fault> {
+    fn members(&mut self, depth: usize) -> Result<NodeContent, Fault> {
         let mut members = Vec::new();
         let mut names = BTreeSet::new();
         loop {
             let (event, span) = self.next()?;
-            let at = place(&span);
+            let at = position(&span);
             let name = match event {
-                Event::MappingEnd => return Ok(Content::Object(members)),
+                Event::MappingEnd => return Ok(NodeContent::Object(members)),
                 Event::Scalar(name, style, 0, None) => {
                     if name == "<<" && style == ScalarStyle::Plain {
                         return Err(Fault::new(at, "merge keys are not supported: write the members out"));
@@ -182,11 +185,11 @@ impl<'a> Reader<'a> {
 }
 
 /// Returns the value of an unquoted word in YAML 1.2; `None` if readers of other YAML versions interpret it differently.
-fn plain(text: &str) -> Option<Content> {
+fn plain_scalar(text: &str) -> Option<NodeContent> {
     match text {
-        "" | "~" | "null" | "Null" | "NULL" => return Some(Content::Null),
-        "true" | "True" | "TRUE" => return Some(Content::Bool(true)),
-        "false" | "False" | "FALSE" => return Some(Content::Bool(false)),
+        "" | "~" | "null" | "Null" | "NULL" => return Some(NodeContent::Null),
+        "true" | "True" | "TRUE" => return Some(NodeContent::Bool(true)),
+        "false" | "False" | "FALSE" => return Some(NodeContent::Bool(false)),
         _ => {}
     }
     if ["yes", "no", "on", "off", "y", "n", ".inf", "+.inf", "-.inf", ".nan"]
@@ -200,17 +203,17 @@ fn plain(text: &str) -> Option<Content> {
     if !digits.starts_with(|first: char| first.is_ascii_digit() || first == '.')
         || !digits.bytes().all(numeric)
     {
-        return Some(Content::Text(text.to_owned()));
+        return Some(NodeContent::Text(text.to_owned()));
     }
     number(text, digits)
 }
 
 /// Parses a text that looks like a number: a JSON number, or a string that no reader takes for a number, such as a date or a
 /// version.
-fn number(text: &str, digits: &str) -> Option<Content> {
+fn number(text: &str, digits: &str) -> Option<NodeContent> {
     let json = text.strip_prefix('+').unwrap_or(text);
-    if let Some(number) = JsonNumber::of(json) {
-        return Some(Content::Number(number));
+    if let Some(number) = JsonNumber::parse(json) {
+        return Some(NodeContent::Number(number));
     }
     let based = ["0x", "0X", "0o", "0b"].iter().any(|prefix| digits.starts_with(prefix));
     let octal =
@@ -218,5 +221,5 @@ fn number(text: &str, digits: &str) -> Option<Content> {
     let grouped = digits.contains(['_', ':'])
         && digits.bytes().all(|byte| byte.is_ascii_digit() || b"_:.".contains(&byte));
     let float = digits.parse::<f64>().is_ok();
-    if based || octal || grouped || float { None } else { Some(Content::Text(text.to_owned())) }
+    if based || octal || grouped || float { None } else { Some(NodeContent::Text(text.to_owned())) }
 }

@@ -6,37 +6,37 @@ use serde::forward_to_deserialize_any;
 use serde_json::Error;
 
 use super::Node;
-use crate::json::EXACT;
+use crate::json::EXACT_NUMBERS;
 
-/// A value of a document. A visitor for [`EXACT`] receives a number as its text; other visitors receive the nearest 64-bit
+/// A value of a document. A visitor for [`EXACT_NUMBERS`] receives a number as its text; other visitors receive the nearest 64-bit
 /// number.
 #[derive(Clone, Copy)]
-pub(super) struct Content<'n>(pub(super) &'n Node);
+pub(super) struct NodeDeserializer<'n>(pub(super) &'n Node);
 
-/// A value for a visitor for [`EXACT`].
-struct Exact<'n>(Content<'n>);
+/// A value for a visitor for [`EXACT_NUMBERS`].
+struct ExactNumbers<'n>(NodeDeserializer<'n>);
 
-impl<'de> Deserializer<'de> for Content<'_> {
+impl<'de> Deserializer<'de> for NodeDeserializer<'_> {
     type Error = Error;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         match &self.0.content {
-            super::Content::Null => visitor.visit_unit(),
-            super::Content::Bool(value) => visitor.visit_bool(*value),
-            super::Content::Number(number) => match (number.as_u64(), number.as_i64()) {
+            super::NodeContent::Null => visitor.visit_unit(),
+            super::NodeContent::Bool(value) => visitor.visit_bool(*value),
+            super::NodeContent::Number(number) => match (number.as_u64(), number.as_i64()) {
                 (Some(number), _) => visitor.visit_u64(number),
                 (_, Some(number)) => visitor.visit_i64(number),
                 (None, None) => visitor.visit_f64(number.to_f64()),
             },
-            super::Content::Text(text) => visitor.visit_str(text),
-            super::Content::List(list) => {
-                let mut elements = SeqDeserializer::new(list.iter().map(Content));
+            super::NodeContent::Text(text) => visitor.visit_str(text),
+            super::NodeContent::List(list) => {
+                let mut elements = SeqDeserializer::new(list.iter().map(NodeDeserializer));
                 let value = visitor.visit_seq(&mut elements)?;
                 elements.end()?;
                 Ok(value)
             }
-            super::Content::Object(members) => {
-                let members = members.iter().map(|(name, _, node)| (name.as_str(), Content(node)));
+            super::NodeContent::Object(members) => {
+                let members = members.iter().map(|(name, _, node)| (name.as_str(), NodeDeserializer(node)));
                 let mut members = MapDeserializer::new(members);
                 let value = visitor.visit_map(&mut members)?;
                 members.end()?;
@@ -47,7 +47,7 @@ impl<'de> Deserializer<'de> for Content<'_> {
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         match &self.0.content {
-            super::Content::Null => visitor.visit_none(),
+            super::NodeContent::Null => visitor.visit_none(),
             _ => visitor.visit_some(self),
         }
     }
@@ -57,8 +57,8 @@ impl<'de> Deserializer<'de> for Content<'_> {
         name: &'static str,
         visitor: V,
     ) -> Result<V::Value, Error> {
-        if name == EXACT {
-            visitor.visit_newtype_struct(Exact(self))
+        if name == EXACT_NUMBERS {
+            visitor.visit_newtype_struct(ExactNumbers(self))
         } else {
             visitor.visit_newtype_struct(self)
         }
@@ -70,7 +70,7 @@ impl<'de> Deserializer<'de> for Content<'_> {
     }
 }
 
-impl<'de> IntoDeserializer<'de, Error> for Content<'_> {
+impl<'de> IntoDeserializer<'de, Error> for NodeDeserializer<'_> {
     type Deserializer = Self;
 
     fn into_deserializer(self) -> Self {
@@ -78,12 +78,12 @@ impl<'de> IntoDeserializer<'de, Error> for Content<'_> {
     }
 }
 
-impl<'de> Deserializer<'de> for Exact<'_> {
+impl<'de> Deserializer<'de> for ExactNumbers<'_> {
     type Error = Error;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         match &self.0.0.content {
-            super::Content::Number(number) => visitor.visit_bytes(number.as_str().as_bytes()),
+            super::NodeContent::Number(number) => visitor.visit_bytes(number.as_str().as_bytes()),
             _ => self.0.deserialize_any(visitor),
         }
     }
@@ -98,9 +98,9 @@ impl<'de> Deserializer<'de> for Exact<'_> {
 mod tests {
     use proptest::prelude::*;
 
+    use crate::document::{Document, json_of, yaml};
     use crate::json::Json;
     use crate::policy_file::PolicyFile;
-    use crate::text::{Document, json_of, yaml};
 
     /// Returns the numbers in a test's span after an export, as JSON and as YAML.
     fn exported(document: &Document) -> (String, String) {
@@ -112,7 +112,7 @@ mod tests {
         (serde_json::to_string(&json).unwrap(), yaml(&json))
     }
 
-    fn keeps(number: &str) {
+    fn check_round_trip(number: &str) {
         let json = format!(
             r#"{{"binding": null, "tests": [{{"name": "t", "user": "u", "spans": [{{"num": {number}, "l": [{{"m": {number}}}]}}]}}]}}"#
         );
@@ -144,15 +144,15 @@ mod tests {
             "1E-999999999",
             &long,
         ] {
-            keeps(number);
+            check_round_trip(number);
         }
     }
 
     #[test]
     fn numbers_are_read_in_their_type() {
-        let of = |text: &str| Document::read_json(text).unwrap().parse::<Vec<u64>>();
-        assert_eq!(of("[7, 18446744073709551615]").unwrap(), [7, u64::MAX]);
-        let error = of("[1, 1e400]").unwrap_err();
+        let parse_list = |text: &str| Document::read_json(text).unwrap().parse::<Vec<u64>>();
+        assert_eq!(parse_list("[7, 18446744073709551615]").unwrap(), [7, u64::MAX]);
+        let error = parse_list("[1, 1e400]").unwrap_err();
         assert_eq!(error.pointer, "/1");
         assert!(error.message.starts_with("invalid type: floating point"), "{error:?}");
     }
@@ -160,7 +160,7 @@ mod tests {
     proptest! {
         #[test]
         fn every_number_round_trips(number in "-?(0|[1-9][0-9]{0,40})(\\.[0-9]{1,40})?([eE][+-]?[0-9]{1,6})?") {
-            keeps(&number);
+            check_round_trip(&number);
             let json: Json = Document::read_json(&number).unwrap().parse().unwrap();
             prop_assert_eq!(serde_json::to_string(&json).unwrap(), number);
         }

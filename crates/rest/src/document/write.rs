@@ -44,7 +44,7 @@ impl Writer {
             if at > 0 {
                 self.indent(level);
             }
-            let quoted = text_in_line(name);
+            let quoted = inline_text(name);
             if quoted.len() > MAX_PLAIN_NAME_BYTES {
                 self.text.push_str("? ");
                 self.text.push_str(&quoted);
@@ -119,7 +119,7 @@ impl Writer {
                         }
                     }
                 }
-                None => self.text.push_str(&text_in_line(text)),
+                None => self.text.push_str(&inline_text(text)),
             },
             Json::Object(_) => self.text.push_str("{}"),
             Json::List(_) => self.text.push_str("[]"),
@@ -141,18 +141,19 @@ fn block(text: &str) -> Option<(&'static str, &str)> {
     };
     // The first line determines the block's indentation, so it must not start with white space or be empty. A block cannot
     // represent several line ends at the end.
-    let shapely = text.contains('\n') && !lines.ends_with('\n') && !lines.starts_with([' ', '\t', '\n']);
+    let has_block_shape =
+        text.contains('\n') && !lines.ends_with('\n') && !lines.starts_with([' ', '\t', '\n']);
     let kept = |line: &str| {
         line.chars().all(|character| is_visible(character) || character == '\t')
             && !line.ends_with([' ', '\t'])
             && !line.starts_with('\t')
     };
-    (shapely && !lines.is_empty() && lines.split('\n').all(kept)).then_some((sign, lines))
+    (has_block_shape && !lines.is_empty() && lines.split('\n').all(kept)).then_some((sign, lines))
 }
 
 /// Writes a string on one line: plain if it is unambiguous, in single quotes if no character needs escaping, otherwise in double
 /// quotes.
-fn text_in_line(text: &str) -> String {
+fn inline_text(text: &str) -> String {
     if is_plain(text) {
         return text.to_owned();
     }
@@ -195,9 +196,9 @@ fn is_plain(text: &str) -> bool {
 /// Whether the character is visible and every YAML reader preserves it.
 fn is_visible(character: char) -> bool {
     // Private use areas, noncharacters, and characters that change the display of the previous one.
-    let strange =
+    let special =
         matches!(u32::from(character), 0xE000..=0xF8FF | 0xFE00..=0xFE0F | 0xFFFE..=0xFFFF | 0xE_0000..);
-    !strange && !is_invisible_or_bidi_control(character) && (character == ' ' || !character.is_whitespace())
+    !special && !is_invisible_or_bidi_control(character) && (character == ' ' || !character.is_whitespace())
 }
 
 #[cfg(test)]
@@ -205,7 +206,7 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
-    use crate::text::{Document, json_of};
+    use crate::document::{Document, json_of};
 
     fn yaml(value: &Value) -> String {
         super::yaml(&json_of(value).unwrap())

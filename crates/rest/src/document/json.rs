@@ -7,14 +7,14 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::{Content, Fault, Lines as TextLines, MAX_DEPTH, Node, SourcePosition, Values};
+use super::{Fault, Lines as TextLines, MAX_DEPTH, Node, NodeContent, SourcePosition, ValueBudget};
 use crate::json::JsonNumber;
 
 /// Parses a document.
 ///
 /// # Errors
 /// When the text is not JSON, a name occurs twice, or the document is too deep or has too many values.
-pub(super) fn read(text: &str, values: Values) -> Result<Node, Fault> {
+pub(super) fn read(text: &str, values: ValueBudget) -> Result<Node, Fault> {
     let raw: &RawValue = serde_json::from_str(text)
         .map_err(|error| at(text, &error, SourcePosition { line: 1, column: 1 }))?;
     let lines = Lines { text, last: Cell::new((0, SourcePosition { line: 1, column: 1 })), values };
@@ -26,70 +26,71 @@ pub(super) fn read(text: &str, values: Values) -> Result<Node, Fault> {
 struct Lines<'a> {
     text: &'a str,
     last: Cell<(usize, SourcePosition)>,
-    values: Values,
+    values: ValueBudget,
 }
 
 impl Lines<'_> {
     /// Returns the position where a part of the text begins.
-    fn place(&self, part: &str) -> SourcePosition {
+    fn position(&self, part: &str) -> SourcePosition {
         let offset = (part.as_ptr() as usize).saturating_sub(self.text.as_ptr() as usize);
-        let (from, mut place) = match self.last.get() {
-            (last, place) if last <= offset => (last, place),
+        let (from, mut position) = match self.last.get() {
+            (last, position) if last <= offset => (last, position),
             _ => (0, SourcePosition { line: 1, column: 1 }),
         };
         let passed = self.text.get(from..offset).unwrap_or_default();
         let ends = passed.matches('\n').count();
         let in_line = passed.rsplit('\n').next().unwrap_or_default().chars().count();
-        place.line += ends;
-        place.column = if ends == 0 { place.column + in_line } else { in_line + 1 };
-        self.last.set((offset, place));
-        place
+        position.line += ends;
+        position.column = if ends == 0 { position.column + in_line } else { in_line + 1 };
+        self.last.set((offset, position));
+        position
     }
 }
 
 fn node(raw: &str, lines: &Lines<'_>, depth: usize) -> Result<Node, Fault> {
-    let place = lines.place(raw);
+    let position = lines.position(raw);
     if depth > MAX_DEPTH {
         return Err(Fault::new(
-            place,
+            position,
             format!("documents are at most {MAX_DEPTH} levels deep, this is deeper"),
         ));
     }
-    lines.values.take(place)?;
-    let failed = |error: serde_json::Error| at(raw, &error, place);
+    lines.values.take(position)?;
+    let failed = |error: serde_json::Error| at(raw, &error, position);
     let content = match raw.as_bytes().first() {
         Some(b'{') => {
             let Members(members) = serde_json::from_str(raw).map_err(failed)?;
             let mut object: Vec<(String, SourcePosition, Node)> = Vec::with_capacity(members.len());
             let mut names = std::collections::BTreeSet::new();
             for (name, value) in members {
-                let place = lines.place(value.get());
+                let position = lines.position(value.get());
                 if !names.insert(name.clone()) {
-                    return Err(Fault::new(place, format!("`{name}` appears twice")));
+                    return Err(Fault::new(position, format!("`{name}` appears twice")));
                 }
-                object.push((name, place, node(value.get(), lines, depth + 1)?));
+                object.push((name, position, node(value.get(), lines, depth + 1)?));
             }
-            Content::Object(object)
+            NodeContent::Object(object)
         }
         Some(b'[') => {
             let list: Vec<&RawValue> = serde_json::from_str(raw).map_err(failed)?;
             let list = list.into_iter().map(|value| node(value.get(), lines, depth + 1));
-            Content::List(list.collect::<Result<_, _>>()?)
+            NodeContent::List(list.collect::<Result<_, _>>()?)
         }
-        Some(b'"') => Content::Text(serde_json::from_str(raw).map_err(failed)?),
-        Some(b't' | b'f') => Content::Bool(serde_json::from_str(raw).map_err(failed)?),
-        Some(b'n') => Content::Null,
+        Some(b'"') => NodeContent::Text(serde_json::from_str(raw).map_err(failed)?),
+        Some(b't' | b'f') => NodeContent::Bool(serde_json::from_str(raw).map_err(failed)?),
+        Some(b'n') => NodeContent::Null,
         _ => {
-            let number = JsonNumber::of(raw).ok_or_else(|| Fault::new(place, "not JSON: invalid number"))?;
-            Content::Number(number)
+            let number =
+                JsonNumber::parse(raw).ok_or_else(|| Fault::new(position, "not JSON: invalid number"))?;
+            NodeContent::Number(number)
         }
     };
     let text_lines = match &content {
-        Content::Text(text) if text.contains('\n') => Some(TextLines::Escaped),
-        Content::Text(_) => Some(TextLines::Kept(place.line)),
+        NodeContent::Text(text) if text.contains('\n') => Some(TextLines::Escaped),
+        NodeContent::Text(_) => Some(TextLines::Preserved(position.line)),
         _ => None,
     };
-    Ok(Node { place, content, lines: text_lines })
+    Ok(Node { position, content, lines: text_lines })
 }
 
 /// Returns a fault for an error in a part of the text that begins at `from`. The parser counts bytes from the beginning of its
@@ -109,8 +110,8 @@ struct Members<'a>(Vec<(String, &'a RawValue)>);
 
 impl<'de> Deserialize<'de> for Members<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Each;
-        impl<'de> Visitor<'de> for Each {
+        struct MembersVisitor;
+        impl<'de> Visitor<'de> for MembersVisitor {
             type Value = Members<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -125,6 +126,6 @@ impl<'de> Deserialize<'de> for Members<'de> {
                 Ok(Members(members))
             }
         }
-        deserializer.deserialize_map(Each)
+        deserializer.deserialize_map(MembersVisitor)
     }
 }
