@@ -218,9 +218,9 @@ mod tests {
     #[test]
     fn administrators_get_causes_and_all_callers_retry_advice() {
         let inside = || std::io::Error::other("a statement");
-        let failed_so = |cause: &str, is_lasting| {
+        let failed_so = |cause: &str, is_permanent| {
             let cause = Some(cause.to_owned());
-            Failure::from(ServiceError::TraceStore { inside: inside().into(), cause, is_lasting })
+            Failure::from(ServiceError::ClickHouse { inside: inside().into(), cause, is_permanent })
         };
         let failed = |cause: &str| failed_so(cause, false);
         let lasting = failed_so("a column is gone", true).text();
@@ -237,8 +237,11 @@ mod tests {
         for (retry_after_seconds, expected) in
             [(59, "Try again in 59 seconds."), (1, "Try again in a second.")]
         {
-            let error =
-                ServiceError::TraceStoreAway { inside: inside().into(), cause: None, retry_after_seconds };
+            let error = ServiceError::ClickHouseUnavailable {
+                inside: inside().into(),
+                cause: None,
+                retry_after_seconds,
+            };
             let text = Failure::from(error).with_administrator_detail().text();
             assert!(text.contains(&format!("temporarily unavailable\n{expected}\n")), "{text}");
         }

@@ -14,7 +14,7 @@ use serde::Serialize;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use tracewarden_model::Window;
-use tracewarden_service::{BegunQuery, OnProgress, RequestInfo, SearchProgress, ServiceError};
+use tracewarden_service::{BegunQuery, ProgressCallback, RequestInfo, SearchProgress, ServiceError};
 
 use crate::accept::Representation;
 use crate::framing::text;
@@ -82,7 +82,7 @@ pub(crate) async fn ndjson_response(begun: BegunQuery, info: &RequestInfo) -> Re
     let (schema, window) = (begun.schema(), begun.window());
     let (sender, updates) =
         watch::channel(SearchProgress { searched_to: window.to(), traces: 0, fraction: None });
-    let sender: OnProgress = Arc::new(move |progress| {
+    let sender: ProgressCallback = Arc::new(move |progress| {
         sender.send_replace(progress);
     });
     let last = Instant::now();

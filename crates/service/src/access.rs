@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tracewarden_appdb::{Role, User};
 use tracewarden_model::{Binding, Caller};
 use tracewarden_policy::{self as policy, AccessScope, CompiledPolicies, KeyConstraint, RolePolicy};
-use tracewarden_tracestore::TraceStore;
+use tracewarden_tracestore::ClickHouse;
 
 use crate::audit_detail;
 use crate::authority::Authority;
@@ -23,7 +23,7 @@ pub(crate) struct Access {
     pub(crate) binding: Binding,
     pub(crate) scope: AccessScope,
     /// ClickHouse session of this read: all its statements go to one replica.
-    pub(crate) store: TraceStore,
+    pub(crate) store: ClickHouse,
     /// Inputs of the decision for the audit record: version of the access model, revisions of roles, preview and key policy.
     pub(crate) basis: Value,
 }

@@ -243,8 +243,8 @@ impl Service {
         match self.impact_of(admin, question).await {
             Ok(impact) => Ok(Some(impact)),
             Err(
-                error @ (ServiceError::TraceStore { .. }
-                | ServiceError::TraceStoreAway { .. }
+                error @ (ServiceError::ClickHouse { .. }
+                | ServiceError::ClickHouseUnavailable { .. }
                 | ServiceError::OverLimit { .. }
                 | ServiceError::SchemaChanged { .. }
                 | ServiceError::NotBound

@@ -5,7 +5,7 @@ use std::error::Error;
 use tracewarden_appdb::DbError;
 use tracewarden_model::ambient::EntropyError;
 use tracewarden_policy::Diagnostic;
-use tracewarden_tracestore::{ChangedField, StoreError};
+use tracewarden_tracestore::{ChangedField, ClickHouseError};
 
 use crate::query_limit::QueryLimit;
 use crate::retry::Retry;
@@ -162,14 +162,14 @@ pub enum ServiceError {
     },
     /// ClickHouse failed.
     #[error("ClickHouse failed")]
-    TraceStore {
+    ClickHouse {
         /// Cause for the log.
         #[source]
         inside: Cause,
         /// Additional detail for administrators; contains no text of statements or spans.
         cause: Option<String>,
         /// Whether retrying cannot succeed until the configuration or the table changes.
-        is_lasting: bool,
+        is_permanent: bool,
     },
     /// A field that the filter or a policy of the caller refers to has changed in the table since it was marked; the caller
     /// gets no spans.
@@ -204,7 +204,7 @@ pub enum ServiceError {
     },
     /// All ClickHouse endpoints are unhealthy.
     #[error("ClickHouse is temporarily unavailable")]
-    TraceStoreAway {
+    ClickHouseUnavailable {
         /// Cause for the log.
         #[source]
         inside: Cause,
@@ -256,7 +256,7 @@ impl ServiceError {
     pub fn retry(&self) -> Retry {
         match self {
             Self::OutcomeUnknown { .. } => Retry::Unknown,
-            Self::TraceStore { is_lasting: true, .. } => Retry::Never,
+            Self::ClickHouse { is_permanent: true, .. } => Retry::Never,
             _ => Retry::of(self.code()),
         }
     }
@@ -285,10 +285,10 @@ impl ServiceError {
             Self::Refused(errors) => errors.first().map_or("invalid_value", |error| error.code),
             Self::PolicyBroken { .. } => "policy_broken",
             Self::Internal { .. } => "internal",
-            Self::TraceStore { .. } => "trace_store_error",
+            Self::ClickHouse { .. } => "trace_store_error",
             Self::SchemaChanged { .. } => "schema_changed",
             Self::Unavailable { .. }
-            | Self::TraceStoreAway { .. }
+            | Self::ClickHouseUnavailable { .. }
             | Self::NotReady { .. }
             | Self::OutcomeUnknown { .. } => "unavailable",
             Self::OverLimit { limit: QueryLimit::Time, .. } => "query_timeout",
@@ -319,7 +319,7 @@ impl ServiceError {
     /// Cause in ClickHouse, for administrators: its error code and version, or what to change there.
     pub fn for_administrators(&self) -> Option<&str> {
         match self {
-            Self::TraceStore { cause, .. } | Self::TraceStoreAway { cause, .. } => cause.as_deref(),
+            Self::ClickHouse { cause, .. } | Self::ClickHouseUnavailable { cause, .. } => cause.as_deref(),
             _ => None,
         }
     }
@@ -339,7 +339,7 @@ impl ServiceError {
     pub fn retry_after_seconds(&self) -> Option<u64> {
         match self {
             Self::TooManyAttempts { retry_after_seconds }
-            | Self::TraceStoreAway { retry_after_seconds, .. } => Some(*retry_after_seconds),
+            | Self::ClickHouseUnavailable { retry_after_seconds, .. } => Some(*retry_after_seconds),
             Self::NotReady { retry_after_seconds, .. } => *retry_after_seconds,
             Self::TooManyQueries | Self::Overloaded { .. } => Some(1),
             _ => None,
@@ -366,8 +366,8 @@ impl From<EntropyError> for ServiceError {
     }
 }
 
-impl From<StoreError> for ServiceError {
-    fn from(error: StoreError) -> Self {
+impl From<ClickHouseError> for ServiceError {
+    fn from(error: ClickHouseError) -> Self {
         Self::of_store(error, false)
     }
 }
@@ -375,14 +375,14 @@ impl From<StoreError> for ServiceError {
 impl ServiceError {
     /// Converts a ClickHouse error. `knows_policy_fields` says whether the caller may learn of fields that are policy inputs
     /// only.
-    pub(crate) fn of_store(error: StoreError, knows_policy_fields: bool) -> Self {
+    pub(crate) fn of_store(error: ClickHouseError, knows_policy_fields: bool) -> Self {
         let over = |limit: QueryLimit, inside| Self::OverLimit {
             limit,
             detail: limit.what_happened().to_owned(),
             inside,
         };
         match &error {
-            StoreError::FieldsChanged(changed) => {
+            ClickHouseError::FieldsChanged(changed) => {
                 let known = changed.iter().filter(|changed| changed.field.filterable || knows_policy_fields);
                 let told = |changed: &ChangedField| {
                     let detail = format!("mark `{}` again: it is now {}", changed.field.field, changed.now);
@@ -390,26 +390,28 @@ impl ServiceError {
                 };
                 Self::SchemaChanged { errors: known.map(told).collect(), inside: error.into() }
             }
-            StoreError::Unavailable { message, retry_after_seconds } => {
+            ClickHouseError::Unavailable { message, retry_after_seconds } => {
                 // Any other message describes the connection and contains no part of a statement.
                 let cause = clickhouse_cause(message, None).unwrap_or_else(|| bounded(message.clone()));
                 let (cause, retry_after_seconds) = (Some(cause), *retry_after_seconds);
-                Self::TraceStoreAway { inside: error.into(), cause, retry_after_seconds }
+                Self::ClickHouseUnavailable { inside: error.into(), cause, retry_after_seconds }
             }
-            StoreError::Timeout(_) => over(QueryLimit::Time, error.into()),
-            StoreError::Memory(_) => over(QueryLimit::Memory, error.into()),
-            StoreError::TooLarge(_) => over(QueryLimit::Size, error.into()),
-            StoreError::Store { code, message } => {
-                let (cause, is_lasting) = (clickhouse_cause(message, *code), error.is_lasting());
-                Self::TraceStore { inside: error.into(), cause, is_lasting }
+            ClickHouseError::Timeout(_) => over(QueryLimit::Time, error.into()),
+            ClickHouseError::Memory(_) => over(QueryLimit::Memory, error.into()),
+            ClickHouseError::TooLarge(_) => over(QueryLimit::Size, error.into()),
+            ClickHouseError::Exception { code, message } => {
+                let (cause, is_permanent) = (clickhouse_cause(message, *code), error.is_permanent());
+                Self::ClickHouse { inside: error.into(), cause, is_permanent }
             }
-            StoreError::Unfit(reason) | StoreError::TableChanged(reason) => {
+            ClickHouseError::Unusable(reason) | ClickHouseError::TableChanged(reason) => {
                 let cause = Some(reason.clone());
-                Self::TraceStore { inside: error.into(), cause, is_lasting: true }
+                Self::ClickHouse { inside: error.into(), cause, is_permanent: true }
             }
-            StoreError::Short(_) => Self::TraceStore { inside: error.into(), cause: None, is_lasting: false },
-            StoreError::Internal(_) => Self::Internal { inside: error.into() },
-            StoreError::UnknownColumn { name, nearest } => {
+            ClickHouseError::IncompleteResponse(_) => {
+                Self::ClickHouse { inside: error.into(), cause: None, is_permanent: false }
+            }
+            ClickHouseError::Internal(_) => Self::Internal { inside: error.into() },
+            ClickHouseError::UnknownColumn { name, nearest } => {
                 Self::refused("/columns", "unknown_field", unknown("column", name, nearest))
             }
         }

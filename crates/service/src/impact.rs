@@ -17,7 +17,7 @@ use serde_json::Value;
 use tokio::time::{Duration, Instant, timeout_at};
 use tracewarden_appdb::Policy;
 use tracewarden_model::{AccessModel, Binding, Display, Window};
-use tracewarden_tracestore::{CollateralQuery, Cost, Difference, Impact, ImpactRequest, StoreError};
+use tracewarden_tracestore::{ClickHouseError, CollateralQuery, Cost, Difference, Impact, ImpactRequest};
 
 use crate::access::Access;
 use crate::audit::Outcome;
@@ -218,24 +218,25 @@ impl Service {
         let looked = async {
             // Limits the load on ClickHouse, however many administrators request a preview.
             let turn = timeout_at(deadline, self.preview_permits().acquire()).await;
-            let _turn = turn.map_err(|_| StoreError::Timeout("other previews were running".to_owned()))?;
+            let _turn =
+                turn.map_err(|_| ClickHouseError::Timeout("other previews were running".to_owned()))?;
             loop {
                 let beside_now = beside.as_deref_mut();
                 match self.compare(access, change, people, deadline, beside_now, &mut answer).await {
                     // Users whose access depends on a changed field can read nothing; compare again without their access.
-                    Err(StoreError::FieldsChanged(changed)) if people.refuse(&changed) => {}
+                    Err(ClickHouseError::FieldsChanged(changed)) if people.refuse(&changed) => {}
                     // The column of the collateral counts may be missing; the comparison can still be made.
                     Err(
-                        error @ (StoreError::UnknownColumn { .. }
-                        | StoreError::FieldsChanged(_)
-                        | StoreError::TableChanged(_)
-                        | StoreError::Store { .. }),
+                        error @ (ClickHouseError::UnknownColumn { .. }
+                        | ClickHouseError::FieldsChanged(_)
+                        | ClickHouseError::TableChanged(_)
+                        | ClickHouseError::Exception { .. }),
                     ) if beside.take().is_some() => {
                         tracing::info!(%error, "collateral access is counted separately from the comparison");
                         refused = Some(error);
                     }
                     // The error of the collateral count is the cause, not that no time was left afterwards.
-                    Err(StoreError::Timeout(_)) if refused.is_some() => {
+                    Err(ClickHouseError::Timeout(_)) if refused.is_some() => {
                         return refused.take().map_or(Ok(()), Err);
                     }
                     looked => return looked,
@@ -269,7 +270,7 @@ impl Service {
         deadline: Instant,
         mut beside: Option<&mut CollateralCount<'_>>,
         answer: &mut ImpactAnswer,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), ClickHouseError> {
         (answer.users, answer.members_compared, answer.fraction) = (Vec::new(), 0, 1.0);
         let mut sampled = None;
         let store = access.store.metered();
@@ -326,7 +327,7 @@ impl Service {
                 let timeout = deadline.saturating_duration_since(Instant::now());
                 let alone = ImpactRequest { collateral: None, timeout, ..request };
                 let alone = timeout_at(deadline, store.impact(alone)).await;
-                let fraction = |found: &Result<Result<Impact, StoreError>, _>| match found {
+                let fraction = |found: &Result<Result<Impact, ClickHouseError>, _>| match found {
                     Ok(Ok(impact)) => impact.fraction,
                     _ => 0.0,
                 };
@@ -336,14 +337,16 @@ impl Service {
             }
             let impact = match found {
                 Ok(Ok(impact)) => impact,
-                Ok(Err(StoreError::Timeout(_) | StoreError::Memory(_))) | Err(_) if at > 0 => {
+                Ok(Err(ClickHouseError::Timeout(_) | ClickHouseError::Memory(_))) | Err(_) if at > 0 => {
                     let left_out = people.compared().saturating_sub(answer.members_compared);
                     answer.notes.push(format!("timed out before {left_out} of the users were compared"));
                     break;
                 }
                 Ok(Err(error)) => return Err(error),
                 Err(_) => {
-                    return Err(StoreError::Timeout("timed out before anything was compared".to_owned()));
+                    return Err(ClickHouseError::Timeout(
+                        "timed out before anything was compared".to_owned(),
+                    ));
                 }
             };
             if impact.fraction < answer.fraction {
@@ -417,7 +420,7 @@ pub(crate) struct Change<'a> {
 
 /// Failure of a comparison; the calling use case converts ClickHouse errors for its caller.
 pub(crate) enum Failure {
-    Store(StoreError),
+    Store(ClickHouseError),
     Service(ServiceError),
 }
 
@@ -433,7 +436,7 @@ impl Failure {
     /// Does the same if the caller has chosen the time-out.
     pub(crate) fn told_in_time(self, asked: &QueryContext) -> ServiceError {
         match self {
-            Self::Store(StoreError::Timeout(inside)) => ServiceError::OverLimit {
+            Self::Store(ClickHouseError::Timeout(inside)) => ServiceError::OverLimit {
                 limit: QueryLimit::Time,
                 detail:
                     "timed out before even a sample was counted: allow more `seconds`, at most 60, or narrow \
@@ -446,8 +449,8 @@ impl Failure {
     }
 }
 
-impl From<StoreError> for Failure {
-    fn from(error: StoreError) -> Self {
+impl From<ClickHouseError> for Failure {
+    fn from(error: ClickHouseError) -> Self {
         Self::Store(error)
     }
 }

@@ -129,10 +129,10 @@ pub use tracewarden_policy::{
     suite,
 };
 pub use tracewarden_tracestore::{
-    Column, Cost, DdlAdvice, DdlKind, DdlState, DdlSuggestion, ERROR_STATUSES, ExistingAddition, OnProgress,
-    PhysicalField, Reads, SPANS_OF_AN_ID, SampledColumn, SampledKey, SearchProgress, SharedValue, SpanBrief,
-    SpanChunk, SpanLine, Stats, StatsGroup, StatsNumbers, StatsOrder, StatsPer, Summary, TableSummary,
-    TraceStore, ValueCount,
+    ClickHouse, Column, Cost, DdlAdvice, DdlKind, DdlState, DdlSuggestion, ERROR_STATUSES, ExistingAddition,
+    MAX_SPANS_PER_ID, PhysicalField, ProgressCallback, Reads, SampledColumn, SampledKey, SearchProgress,
+    SharedValue, SpanChunk, SpanLine, SpanSummary, Stats, StatsGroup, StatsNumbers, StatsOrder, StatsUnit,
+    Summary, TableSummary, ValueCount,
 };
 
 /// Token or password that is created or received; `Debug` does not show it.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tracewarden_model::Filter;
 use tracewarden_tracestore::{
-    SPANS_MAX_BYTES, Selection, SpanBrief, SpanIdentity, SpanLine, StoreError, Summary,
+    ClickHouseError, MAX_SPANS_BYTES, Selection, SpanIdentity, SpanLine, SpanSummary, Summary,
 };
 
 use crate::access::Access;
@@ -96,7 +96,7 @@ impl OpenTrace {
         let found = store.summarise(binding, &self.selection, &Filter::default()).await;
         let found = found.and_then(|summaries| {
             let first = summaries.into_iter().next();
-            first.ok_or_else(|| StoreError::Short("a summary is missing".to_owned()))
+            first.ok_or_else(|| ClickHouseError::IncompleteResponse("a summary is missing".to_owned()))
         });
         self.checked(found).await
     }
@@ -107,12 +107,12 @@ impl OpenTrace {
     /// # Errors
     /// When ClickHouse fails, or requests of the same user or of all users hold many spans for long; the trace is then
     /// closed.
-    pub async fn brief(&mut self) -> Result<Vec<SpanBrief>, ServiceError> {
+    pub async fn brief(&mut self) -> Result<Vec<SpanSummary>, ServiceError> {
         if self.selection.span_count() > FEW_SPANS {
             self.take_span_permit().await?;
         }
         let Access { store, binding, .. } = &self.access;
-        let found = store.brief(binding, &self.selection, BRIEF_SPANS_MAX).await;
+        let found = store.span_summaries(binding, &self.selection, BRIEF_SPANS_MAX).await;
         let spans = self.checked(found).await?;
         self.count(spans.len());
         Ok(spans)
@@ -126,8 +126,8 @@ impl OpenTrace {
     /// As for [`OpenTrace::brief`].
     pub async fn spans_of(
         &mut self,
-        spans: &[SpanBrief],
-        before: &[SpanBrief],
+        spans: &[SpanSummary],
+        before: &[SpanSummary],
     ) -> Result<Option<Vec<(usize, SpanLine)>>, ServiceError> {
         if spans.is_empty() {
             return Ok(Some(Vec::new()));
@@ -143,11 +143,11 @@ impl OpenTrace {
         }
         let identities: Vec<SpanIdentity> = places.keys().cloned().collect();
         let mut found = self.identified_within(LITTLE_BYTES, &identities).await;
-        if matches!(found, Err(StoreError::TooLarge(_))) {
+        if matches!(found, Err(ClickHouseError::TooLarge(_))) {
             self.take_span_permit().await?;
-            found = self.identified_within(SPANS_MAX_BYTES, &identities).await;
+            found = self.identified_within(MAX_SPANS_BYTES, &identities).await;
         }
-        if matches!(found, Err(StoreError::TooLarge(_))) {
+        if matches!(found, Err(ClickHouseError::TooLarge(_))) {
             return Ok(None);
         }
         let found = self.checked(found).await?;
@@ -166,9 +166,9 @@ impl OpenTrace {
         &self,
         bytes: usize,
         spans: &[SpanIdentity],
-    ) -> Result<Vec<(SpanIdentity, SpanLine)>, StoreError> {
+    ) -> Result<Vec<(SpanIdentity, SpanLine)>, ClickHouseError> {
         let Access { store, binding, .. } = &self.access;
-        store.read_identified(bytes, binding, &self.selection, spans, self.columns.as_deref()).await
+        store.read_spans_by_identity(bytes, binding, &self.selection, spans, self.columns.as_deref()).await
     }
 
     /// Returns these spans in the form of a query's answer, in the order of time. Omits ids that the trace does not contain,
@@ -182,11 +182,11 @@ impl OpenTrace {
             return Ok(Some(Vec::new()));
         }
         let mut found = self.spans_within(LITTLE_BYTES, span_ids).await;
-        if matches!(found, Err(StoreError::TooLarge(_))) {
+        if matches!(found, Err(ClickHouseError::TooLarge(_))) {
             self.take_span_permit().await?;
-            found = self.spans_within(SPANS_MAX_BYTES, span_ids).await;
+            found = self.spans_within(MAX_SPANS_BYTES, span_ids).await;
         }
-        if matches!(found, Err(StoreError::TooLarge(_))) {
+        if matches!(found, Err(ClickHouseError::TooLarge(_))) {
             return Ok(None);
         }
         let spans = self.checked(found).await?;
@@ -207,7 +207,11 @@ impl OpenTrace {
         Ok(())
     }
 
-    async fn spans_within(&self, bytes: usize, span_ids: &[String]) -> Result<Vec<SpanLine>, StoreError> {
+    async fn spans_within(
+        &self,
+        bytes: usize,
+        span_ids: &[String],
+    ) -> Result<Vec<SpanLine>, ClickHouseError> {
         let Access { store, binding, .. } = &self.access;
         store.read_span_lines(bytes, binding, &self.selection, span_ids, self.columns.as_deref()).await
     }
@@ -230,7 +234,7 @@ impl OpenTrace {
         }
     }
 
-    async fn checked<T>(&mut self, found: Result<T, StoreError>) -> Result<T, ServiceError> {
+    async fn checked<T>(&mut self, found: Result<T, ClickHouseError>) -> Result<T, ServiceError> {
         match found {
             Ok(found) => Ok(found),
             Err(error) => {

@@ -17,7 +17,7 @@ use tracewarden_appdb::Policy;
 use tracewarden_model::nearest::nearest;
 use tracewarden_model::{AccessModel, Binding, FieldRef, LogicalType, MarkedField, Timestamp, Window};
 use tracewarden_tracestore::{
-    CollateralGrouping, CollateralQuery, Cost, ImpactRequest, SharedValue, StoreError,
+    ClickHouseError, CollateralGrouping, CollateralQuery, Cost, ImpactRequest, SharedValue,
 };
 
 use crate::access::Access;
@@ -191,7 +191,8 @@ impl Service {
             loop {
                 match self.overshare_within(&access, window, &people, &by, deadline).await {
                     // Users whose access depends on a changed field can read nothing; count again without their access.
-                    Err(Failure::Store(StoreError::FieldsChanged(changed))) if people.refuse(&changed) => {}
+                    Err(Failure::Store(ClickHouseError::FieldsChanged(changed)))
+                        if people.refuse(&changed) => {}
                     told => {
                         let mut answer = told?;
                         people.note_changed(&mut notes);
@@ -265,7 +266,7 @@ impl Service {
         deadline: Instant,
     ) -> Result<OvershareAnswer, Failure> {
         let turn = timeout_at(deadline, self.preview_permits().acquire()).await;
-        let _turn = turn.map_err(|_| StoreError::Timeout("other previews were running".to_owned()))?;
+        let _turn = turn.map_err(|_| ClickHouseError::Timeout("other previews were running".to_owned()))?;
         let (mut groups, mut fraction, mut cost) = (Groups::of(people), 1.0_f64, Cost::default());
         let batches = groups.batches();
         for (at, batch) in batches.iter().enumerate() {
@@ -290,11 +291,11 @@ impl Service {
             let found = match timeout_at(deadline, access.store.impact(request)).await {
                 Ok(Ok(found)) => found,
                 // The counts so far are used; a note gives the number of members without counts.
-                Ok(Err(StoreError::Timeout(_) | StoreError::Memory(_))) | Err(_) if at > 0 => break,
+                Ok(Err(ClickHouseError::Timeout(_) | ClickHouseError::Memory(_))) | Err(_) if at > 0 => break,
                 Ok(Err(error)) => return Err(error.into()),
                 Err(_) => {
                     return Err(
-                        StoreError::Timeout("timed out before anything was counted".to_owned()).into()
+                        ClickHouseError::Timeout("timed out before anything was counted".to_owned()).into()
                     );
                 }
             };
@@ -317,8 +318,8 @@ impl Service {
         by: &CollateralRequest,
         fraction: f64,
         cost: Cost,
-    ) -> Result<OvershareAnswer, StoreError> {
-        let nothing = || StoreError::Short("nothing was counted".to_owned());
+    ) -> Result<OvershareAnswer, ClickHouseError> {
+        let nothing = || ClickHouseError::IncompleteResponse("nothing was counted".to_owned());
         let worst = groups.worst().ok_or_else(nothing)?;
         let mut notes = Vec::new();
         groups.note(&worst, members, &mut notes);

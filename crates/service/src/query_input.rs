@@ -5,7 +5,7 @@ use tracewarden_model::{
     AccessModel, ConditionError, ConditionErrorKind, Decimal, FieldRef, Filter, RawCondition, Scalar,
     Timestamp, Window,
 };
-use tracewarden_tracestore::StoreError;
+use tracewarden_tracestore::ClickHouseError;
 
 use crate::error::{FieldError, ServiceError, unknown};
 use crate::settings::Limits;
@@ -117,9 +117,9 @@ fn misnamed(wanted: &FieldRef, meant: &[FieldRef]) -> String {
 }
 
 /// Converts the error, with a pointer to the unknown column.
-pub(crate) fn point_to_column(error: StoreError, columns: &[String]) -> ServiceError {
+pub(crate) fn point_to_column(error: ClickHouseError, columns: &[String]) -> ServiceError {
     let place = match &error {
-        StoreError::UnknownColumn { name, .. } => columns.iter().position(|column| column == name),
+        ClickHouseError::UnknownColumn { name, .. } => columns.iter().position(|column| column == name),
         _ => None,
     };
     match (ServiceError::from(error), place) {

@@ -1,7 +1,7 @@
 //! Queries that exceeded a ClickHouse limit, and advice for the caller.
 
 use tracewarden_model::{Condition, Window};
-use tracewarden_tracestore::StoreError;
+use tracewarden_tracestore::ClickHouseError;
 
 use crate::access::Access;
 use crate::error::ServiceError;
@@ -52,7 +52,7 @@ impl Service {
 
 impl QueryContext {
     /// Converts a ClickHouse error for the caller. ClickHouse's message goes to the log only, because it quotes statements.
-    pub(crate) fn error(&self, error: StoreError) -> ServiceError {
+    pub(crate) fn error(&self, error: ClickHouseError) -> ServiceError {
         match ServiceError::of_store(error, self.by_administrator) {
             ServiceError::OverLimit { limit, inside, .. } => {
                 ServiceError::OverLimit { limit, detail: self.advice(limit), inside }
@@ -156,10 +156,14 @@ mod tests {
     #[test]
     fn advice_contains_the_request_but_no_clickhouse_text() {
         let failures = [
-            (StoreError::Timeout("SELECT secret".to_owned()), "query_timeout", "TRACEWARDEN_QUERY_TIMEOUT"),
-            (StoreError::Memory("SELECT secret".to_owned()), "query_memory", "TRACEWARDEN_QUERY_MEMORY"),
             (
-                StoreError::TooLarge("SELECT secret".to_owned()),
+                ClickHouseError::Timeout("SELECT secret".to_owned()),
+                "query_timeout",
+                "TRACEWARDEN_QUERY_TIMEOUT",
+            ),
+            (ClickHouseError::Memory("SELECT secret".to_owned()), "query_memory", "TRACEWARDEN_QUERY_MEMORY"),
+            (
+                ClickHouseError::TooLarge("SELECT secret".to_owned()),
                 "query_too_large",
                 "in ClickHouse for the service's user",
             ),
@@ -180,7 +184,7 @@ mod tests {
                 assert!(!detail.ends_with('.') && detail.contains("GET /schema/ddl"), "{detail}");
             }
         }
-        let refused = StoreError::Store { code: Some(60), message: "SELECT secret".to_owned() };
+        let refused = ClickHouseError::Exception { code: Some(60), message: "SELECT secret".to_owned() };
         let asked = QueryContext { window: None, by_administrator: false, suggestion: None };
         assert_eq!(asked.error(refused).detail(), "ClickHouse failed");
     }

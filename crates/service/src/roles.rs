@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tracewarden_appdb::{ADMIN_ROLE, Policy, Role, WriteTx};
 use tracewarden_model::{AccessModel, Caller};
 use tracewarden_policy::{self as policy, Checked, Diagnostic, role_warnings};
-use tracewarden_tracestore::readable;
+use tracewarden_tracestore::display_sql;
 
 use crate::error::{FieldError, ServiceError};
 use crate::model_change::no_change;
@@ -240,7 +240,7 @@ impl Service {
                 let check = PolicyCheck {
                     fields: checked.fields(),
                     warnings: checked.warnings().to_vec(),
-                    predicate: checked.predicate(&caller).as_ref().map(readable),
+                    predicate: checked.predicate(&caller).as_ref().map(display_sql),
                     ..PolicyCheck::default()
                 };
                 (check, Some(checked), model)

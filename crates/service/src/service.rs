@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use tracewarden_appdb::{AppDb, ChainFault, DbError};
 use tracewarden_model::{Clock, Entropy, Timestamp};
 use tracewarden_policy::CompiledPolicies;
-use tracewarden_tracestore::{SharedWork, StoreError, TraceStore};
+use tracewarden_tracestore::{ClickHouse, ClickHouseError, SharedWork};
 use tracing::Instrument as _;
 
 use crate::bounded_work::BoundedWork;
@@ -31,7 +31,7 @@ pub struct Service {
 
 struct Inner {
     db: AppDb,
-    store: TraceStore,
+    store: ClickHouse,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
     settings: Settings,
@@ -86,17 +86,17 @@ impl NotReady {
     /// ClickHouse's error codes for a rejected login.
     const REFUSED_LOGIN: [i32; 4] = [192, 193, 194, 516];
 
-    fn reason(error: &StoreError) -> &'static str {
+    fn reason(error: &ClickHouseError) -> &'static str {
         match error {
-            StoreError::Unfit(_) => {
+            ClickHouseError::Unusable(_) => {
                 "ClickHouse is not usable: it is older than 25.8, or a server of its cluster changes \
                  settings that are sent with a statement; see the log"
             }
-            StoreError::Store { code: Some(code), .. } if Self::REFUSED_LOGIN.contains(code) => {
+            ClickHouseError::Exception { code: Some(code), .. } if Self::REFUSED_LOGIN.contains(code) => {
                 "ClickHouse rejects the sign-in of the service's user"
             }
             error if error.is_quota_exceeded() => "a quota of the service's user in ClickHouse is exhausted",
-            StoreError::Unavailable { .. } | StoreError::Timeout(_) => {
+            ClickHouseError::Unavailable { .. } | ClickHouseError::Timeout(_) => {
                 "ClickHouse, or a shard of the bound table, does not answer"
             }
             _ => "ClickHouse returned an unexpected response; see the log",
@@ -163,7 +163,7 @@ impl Service {
     /// When a setting is invalid or the application database fails.
     pub async fn new(
         db: AppDb,
-        store: TraceStore,
+        store: ClickHouse,
         clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
         settings: Settings,
@@ -232,7 +232,7 @@ impl Service {
         let ready = self.store().ready(model.binding.as_ref()).await;
         ready.map_err(|error| NotReady {
             retry_after_seconds: match &error {
-                StoreError::Unavailable { retry_after_seconds, .. } => Some(*retry_after_seconds),
+                ClickHouseError::Unavailable { retry_after_seconds, .. } => Some(*retry_after_seconds),
                 _ => None,
             },
             ..NotReady::new(NotReady::reason(&error), error.to_string())
@@ -264,7 +264,7 @@ impl Service {
         &self.inner.db
     }
 
-    pub(crate) fn store(&self) -> &TraceStore {
+    pub(crate) fn store(&self) -> &ClickHouse {
         &self.inner.store
     }
 

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use futures::stream::{self, Stream, StreamExt as _};
-use tracewarden_tracestore::{SpanChunk, StoreError};
+use tracewarden_tracestore::{ClickHouseError, SpanChunk};
 
 use crate::audit::Outcome;
 use crate::error::ServiceError;
@@ -33,7 +33,7 @@ impl std::fmt::Debug for SpanStream {
 /// Wraps a stream of spans with its audit record; converts errors for the caller.
 pub(crate) fn audited<S>(source: S, open_audit_record: OpenAuditRecord, asked: QueryContext) -> SpanStream
 where
-    S: Stream<Item = Result<SpanChunk, StoreError>> + Send + Unpin + 'static,
+    S: Stream<Item = Result<SpanChunk, ClickHouseError>> + Send + Unpin + 'static,
 {
     let spans = stream::unfold(Some((source, open_audit_record, asked)), |state| async move {
         let (mut source, mut open_audit_record, asked) = state?;

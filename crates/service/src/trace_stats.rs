@@ -3,7 +3,7 @@
 use futures::FutureExt as _;
 use serde_json::{Value, json};
 use tracewarden_model::{FieldRef, Filter, LogicalType, MarkedField, RawCondition, Timestamp, Window};
-use tracewarden_tracestore::{Stats, StatsOrder, StatsPer, StatsRequest};
+use tracewarden_tracestore::{Stats, StatsOrder, StatsRequest, StatsUnit};
 
 use crate::audit::Outcome;
 use crate::error::ServiceError;
@@ -37,7 +37,7 @@ pub struct TraceStatsRequest {
     /// Fields to group by, as `GET /filter/schema` writes them; none, one or two.
     pub group_by: Vec<String>,
     /// Unit that is counted in each group.
-    pub per: StatsPer,
+    pub per: StatsUnit,
     /// Order of the groups.
     pub order: StatsOrder,
     /// Maximum number of groups in the answer, at least 1; capped.
@@ -92,7 +92,7 @@ impl Service {
             per: request.per,
             order: request.order,
             limit: plan.limit,
-            most_traces: MOST_TRACES,
+            max_traces: MOST_TRACES,
         };
         let stats = match access.store.stats(wanted).await {
             Ok(stats) => stats,

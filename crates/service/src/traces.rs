@@ -5,7 +5,7 @@ use serde_json::json;
 use tokio::time::{Duration, Instant, sleep_until};
 use tracewarden_model::{Binding, Filter, RawCondition, Timestamp, Window};
 use tracewarden_tracestore::{
-    OnProgress, Position, SelectRequest, Selection, StoreError, Summary, TraceStore,
+    ClickHouse, ClickHouseError, Position, ProgressCallback, SelectRequest, Selection, Summary,
 };
 
 use crate::access::Access;
@@ -280,7 +280,7 @@ impl BegunQuery {
     ///
     /// # Errors
     /// When the search fails; no span has been shown.
-    pub async fn run(self, progress: Option<OnProgress>) -> Result<QueryAnswer, ServiceError> {
+    pub async fn run(self, progress: Option<ProgressCallback>) -> Result<QueryAnswer, ServiceError> {
         self.run_with_cuts(progress).await.map(|(answer, _)| answer)
     }
 
@@ -291,7 +291,7 @@ impl BegunQuery {
     /// Those of [`BegunQuery::run`].
     pub async fn run_with_cuts(
         self,
-        progress: Option<OnProgress>,
+        progress: Option<ProgressCallback>,
     ) -> Result<(QueryAnswer, PageCursors), ServiceError> {
         let Self { service, access, plan, mut open_audit_record } = self;
         let asked = service.asked(&access, Some(plan.window), &plan.filter.conditions);
@@ -328,7 +328,7 @@ impl BegunQuery {
 
 /// Schema of an answer that begins before its search has ended.
 pub struct SchemaSource {
-    store: TraceStore,
+    store: ClickHouse,
     schema: SchemaEcho,
     window: Window,
     whole_spans: bool,
@@ -338,7 +338,7 @@ impl SchemaSource {
     /// Returns the schema, with the data about the table that is known by now.
     pub fn now(self) -> SchemaEcho {
         let Self { store, schema, window, whole_spans } = self;
-        let Some(known) = store.known(&schema.binding, window) else { return schema };
+        let Some(known) = store.table_properties(&schema.binding, window) else { return schema };
         let omitted_columns = whole_spans.then_some(known.omitted_columns);
         SchemaEcho { omitted_columns, searched_around: known.searched_around, ..schema }
     }
@@ -449,7 +449,7 @@ impl Access {
     /// Finds one trace by any notation of its id, if it exists and the caller may read it. Absent, forbidden and invalid ids
     /// are handled alike, so that neither the answer nor the record distinguishes them. A caller without any access learns
     /// nothing from the fact that ClickHouse is not queried.
-    pub(crate) async fn find(&self, trace_id: &str) -> Result<Option<Selection>, StoreError> {
+    pub(crate) async fn find(&self, trace_id: &str) -> Result<Option<Selection>, ClickHouseError> {
         if self.scope.is_empty() {
             return Ok(None);
         }
@@ -459,7 +459,7 @@ impl Access {
     /// Time range around a window within which spans of a trace are considered, as in [`SchemaEcho::searched_around`], once
     /// the table is known.
     pub(crate) fn searched_around(&self, window: Window) -> Option<(Timestamp, Timestamp)> {
-        self.store.known(&self.binding, window).and_then(|known| known.searched_around)
+        self.store.table_properties(&self.binding, window).and_then(|known| known.searched_around)
     }
 
     pub(crate) fn echo(&self) -> SchemaEcho {

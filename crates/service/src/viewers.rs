@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::time::{Duration, Instant, timeout_at};
 use tracewarden_appdb::{Role, User};
 use tracewarden_policy::{AppliedPolicy, BrokenPolicy, PolicySource};
-use tracewarden_tracestore::StoreError;
+use tracewarden_tracestore::ClickHouseError;
 
 use crate::access::Access;
 use crate::audit::Outcome;
@@ -256,14 +256,14 @@ enum BatchOutcome {
 /// Cached results of policies: most users share most of them.
 #[derive(Default)]
 struct PolicyCache {
-    by_hash: HashMap<u64, Vec<(AppliedPolicy, Option<tracewarden_tracestore::Satisfied>)>>,
+    by_hash: HashMap<u64, Vec<(AppliedPolicy, Option<tracewarden_tracestore::MatchingSpans>)>>,
     changed: Vec<tracewarden_tracestore::ChangedField>,
     /// Size of the cached policies, in predicate nodes as written.
     size: u64,
 }
 
 fn no_time() -> crate::impact::Failure {
-    StoreError::Timeout("timed out before any user was evaluated".to_owned()).into()
+    ClickHouseError::Timeout("timed out before any user was evaluated".to_owned()).into()
 }
 
 fn hash(policy: &AppliedPolicy) -> u64 {
@@ -273,7 +273,7 @@ fn hash(policy: &AppliedPolicy) -> u64 {
 }
 
 impl PolicyCache {
-    fn of(&self, policy: &AppliedPolicy) -> Option<&Option<tracewarden_tracestore::Satisfied>> {
+    fn of(&self, policy: &AppliedPolicy) -> Option<&Option<tracewarden_tracestore::MatchingSpans>> {
         let known = self.by_hash.get(&hash(policy))?;
         known.iter().find(|(known, _)| known == policy).map(|(_, found)| found)
     }

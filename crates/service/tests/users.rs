@@ -260,7 +260,7 @@ async fn a_password_that_cannot_be_stored_creates_no_user() {
 #[tokio::test]
 async fn weak_hashing_settings_prevent_the_start() {
     let world = world().await;
-    let store = tracewarden_tracestore::StoreConfig {
+    let store = tracewarden_tracestore::ClickHouseConfig {
         endpoints: vec![world.store.address.clone()],
         user: String::new(),
         password: "".into(),
@@ -277,7 +277,7 @@ async fn weak_hashing_settings_prevent_the_start() {
         }
     }
     let entropy = std::sync::Arc::new(Zero);
-    let store = TraceStore::new(store, entropy.clone()).unwrap();
+    let store = ClickHouse::new(store, entropy.clone()).unwrap();
     let start = |password: PasswordCost| {
         let settings = Settings { password, ..Settings::default() };
         Service::new(world.db.clone(), store.clone(), world.clock.clone(), entropy.clone(), settings)

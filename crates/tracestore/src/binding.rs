@@ -6,19 +6,19 @@ use crate::layout::TableEngine;
 use crate::sql::Statement;
 use crate::table::Column;
 use crate::trace_index::is_trace_index;
-use crate::{StoreError, TraceStore};
+use crate::{ClickHouse, ClickHouseError};
 
 /// Why a table cannot be bound.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BindingError {
     /// ClickHouse failed.
-    Store(StoreError),
+    Store(ClickHouseError),
     /// Invalid members of the binding, each with the reason.
     Invalid(Vec<(&'static str, String)>),
 }
 
-impl From<StoreError> for BindingError {
-    fn from(error: StoreError) -> Self {
+impl From<ClickHouseError> for BindingError {
+    fn from(error: ClickHouseError) -> Self {
         Self::Store(error)
     }
 }
@@ -26,7 +26,7 @@ impl From<StoreError> for BindingError {
 /// Databases that belong to ClickHouse itself.
 pub(crate) const SYSTEM_DATABASES: [&str; 3] = ["system", "information_schema", "INFORMATION_SCHEMA"];
 
-impl TraceStore {
+impl ClickHouse {
     /// Checks that the table exists and that its columns can serve in their roles. Returns warnings.
     ///
     /// # Errors
@@ -37,7 +37,7 @@ impl TraceStore {
             return Err(BindingError::Invalid(vec![("database", message)]));
         }
         let as_binding_error = |error| match error {
-            StoreError::Unfit(message) => BindingError::Invalid(vec![("database", message)]),
+            ClickHouseError::Unusable(message) => BindingError::Invalid(vec![("database", message)]),
             other => BindingError::Store(other),
         };
         Box::pin(self.verify_versions()).await.map_err(as_binding_error)?;
@@ -117,7 +117,7 @@ impl TraceStore {
     }
 
     /// Warns about tables that hold only one server's rows, where there are more servers.
-    async fn partial_table_warnings(&self, binding: &Binding) -> Result<Vec<String>, StoreError> {
+    async fn partial_table_warnings(&self, binding: &Binding) -> Result<Vec<String>, ClickHouseError> {
         let statement =
             "SELECT database, name, engine, engine_full FROM system.tables WHERE engine = 'Distributed'";
         let rows: Vec<(String, String, String, String)> = self.client.rows(Statement::new(statement)).await?;

@@ -9,7 +9,7 @@ use tracewarden_testkit::local_store::LocalStore;
 
 use crate::differential::{connect, execute};
 use crate::sql::Statement;
-use crate::{SelectRequest, TraceStore};
+use crate::{ClickHouse, SelectRequest};
 
 pub(crate) fn binding(database: &str, table: &str) -> Binding {
     Binding {
@@ -24,14 +24,14 @@ pub(crate) fn binding(database: &str, table: &str) -> Binding {
     }
 }
 
-pub(crate) fn everything() -> AccessScope {
+pub(crate) fn unrestricted_scope() -> AccessScope {
     let policy = RolePolicy { role: "r", title: "t", expression: "true" };
     let caller = Caller { username: "ada".to_owned(), ..Caller::default() };
     authorise([policy], None, &caller, &AccessModel::default(), &CompiledPolicies::new()).unwrap()
 }
 
 /// Waits until this number of statements of this service run, this one excluded.
-pub(crate) async fn running(store: &TraceStore, wanted: i64) {
+pub(crate) async fn wait_until_running(store: &ClickHouse, wanted: i64) {
     let begun = Instant::now();
     // A statement may begin late on a busy machine; it has to end in time.
     let limit = Duration::from_secs(if wanted == 0 { 2 } else { 20 });
@@ -47,7 +47,7 @@ pub(crate) async fn running(store: &TraceStore, wanted: i64) {
 }
 
 /// Creates a view whose every scan outlasts the test.
-async fn endless(local: &LocalStore) -> TraceStore {
+async fn endless_view(local: &LocalStore) -> ClickHouse {
     let store = connect(local);
     execute(
         local,
@@ -62,8 +62,8 @@ async fn endless(local: &LocalStore) -> TraceStore {
 #[tokio::test]
 async fn abandoned_decisions_are_cancelled() {
     let local = LocalStore::start().unwrap();
-    let store = endless(&local).await;
-    let (binding, scope, filter) = (binding("default", "endless"), everything(), Filter::default());
+    let store = endless_view(&local).await;
+    let (binding, scope, filter) = (binding("default", "endless"), unrestricted_scope(), Filter::default());
     let at = |seconds: i64| Timestamp::from_nanos(seconds * 1_000_000_000);
     let window = Window::new(at(1_789_999_000), at(1_790_001_000)).unwrap();
     let request = SelectRequest {
@@ -77,14 +77,14 @@ async fn abandoned_decisions_are_cancelled() {
     };
     tokio::select! {
         page = store.select(request) => panic!("{page:?}"),
-        () = running(&store, 1) => {}
+        () = wait_until_running(&store, 1) => {}
     }
-    running(&store, 0).await;
+    wait_until_running(&store, 0).await;
     tokio::select! {
         found = store.find(&binding, &scope, "a") => panic!("{found:?}"),
-        () = running(&store, 1) => {}
+        () = wait_until_running(&store, 1) => {}
     }
-    running(&store, 0).await;
+    wait_until_running(&store, 0).await;
 }
 
 #[tokio::test]
@@ -98,13 +98,13 @@ async fn abandoned_pages_are_cancelled() {
             .to_owned(),
     )
     .await;
-    let page = store.find(&binding, &everything(), "a").await.unwrap().unwrap();
+    let page = store.find(&binding, &unrestricted_scope(), "a").await.unwrap().unwrap();
     assert_eq!(page.span_count(), 50_000);
     let mut spans = store.read(&binding, &page, None).await.unwrap();
     assert!(spans.next().await.unwrap().unwrap().spans > 0);
     // Most of it is still to come: ClickHouse waits for the reader, however long that takes.
     tokio::time::sleep(Duration::from_millis(500)).await;
-    running(&store, 1).await;
+    wait_until_running(&store, 1).await;
     drop(spans);
-    running(&store, 0).await;
+    wait_until_running(&store, 0).await;
 }

@@ -10,11 +10,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::layout::TableEngine;
-use crate::settings::{Bounds, Kind, NEEDED, READONLY, may_differ, settings};
-use crate::shared_work::Remembered;
+use crate::settings::{QueryLimits, READONLY, REQUIRED_SETTINGS, StatementKind, may_differ, settings};
+use crate::shared_work::TtlCache;
 use crate::sql::{Statement, quote_literal};
-use crate::version::{MINIMUM, is_too_old};
-use crate::{StoreError, TraceStore};
+use crate::version::{MIN_VERSION, is_too_old};
+use crate::{ClickHouse, ClickHouseError};
 
 /// How long the servers' reports are cached: a constraint that is added later is noticed after this time.
 const CACHE_TTL: Duration = Duration::from_secs(10);
@@ -27,7 +27,7 @@ const CHANGED_BY_THE_CHECK: [&str; 2] = ["skip_unavailable_shards", "enable_posi
 const MAX_NAMED_SETTINGS: usize = 4;
 
 /// Clusters whose servers keep the settings, by the endpoint that read them and the cluster's name.
-pub(crate) type VerifiedClusters = Remembered<(Option<usize>, String), ()>;
+pub(crate) type VerifiedClusters = TtlCache<(Option<usize>, String), ()>;
 
 /// The report of one server.
 #[derive(Debug)]
@@ -37,13 +37,13 @@ struct Server {
     settings: Vec<(String, String)>,
 }
 
-impl TraceStore {
+impl ClickHouse {
     /// Refuses a table whose rows come from servers that change the settings of a statement. A table that stores its rows
     /// itself needs no check. The tables behind a view are unknown, and may be any distributed tables.
     ///
     /// # Errors
-    /// [`StoreError::Unfit`] that names the server and the settings, or failures of the statements.
-    pub(crate) async fn verify_servers_of(&self, engine: &TableEngine) -> Result<(), StoreError> {
+    /// [`ClickHouseError::Unusable`] that names the server and the settings, or failures of the statements.
+    pub(crate) async fn verify_servers_of(&self, engine: &TableEngine) -> Result<(), ClickHouseError> {
         match engine {
             TableEngine::MergeTree { .. } => Ok(()),
             TableEngine::Distributed { cluster, .. } => self.verify_cluster(cluster).await,
@@ -57,10 +57,11 @@ impl TraceStore {
         }
     }
 
-    async fn verify_cluster(&self, cluster: &str) -> Result<(), StoreError> {
+    async fn verify_cluster(&self, cluster: &str) -> Result<(), ClickHouseError> {
         // Servers may be configured differently, and may also differ in the servers of a cluster.
-        let endpoint = self.client.place();
-        let (store, name) = (Self { client: self.client.at(endpoint), ..self.clone() }, cluster.to_owned());
+        let endpoint = self.client.session_endpoint();
+        let (store, name) =
+            (Self { client: self.client.pinned_to(endpoint), ..self.clone() }, cluster.to_owned());
         let verify = Box::pin(async move { store.verify_cluster_now(&name).await });
         self.verified.get((endpoint, cluster.to_owned()), CACHE_TTL, verify).await
     }
@@ -69,16 +70,16 @@ impl TraceStore {
     ///
     /// # Errors
     /// As [`Self::verify_servers_of`].
-    pub(crate) async fn verify_cluster_now(&self, cluster: &str) -> Result<(), StoreError> {
+    pub(crate) async fn verify_cluster_now(&self, cluster: &str) -> Result<(), ClickHouseError> {
         let servers = self.servers(cluster).await?;
         let mut differing = Vec::new();
-        let bounds = Bounds::of(&self.config);
+        let limits = QueryLimits::from_config(&self.config);
         let sent: BTreeMap<&str, String> =
-            settings(&self.config, bounds, READONLY, Kind::default()).into_iter().collect();
+            settings(&self.config, limits, READONLY, StatementKind::default()).into_iter().collect();
         for server in &servers {
             if is_too_old(&server.version) {
-                return Err(StoreError::Unfit(format!(
-                    "the server {} of the cluster `{cluster}` is ClickHouse {}, and {MINIMUM} is the oldest version that is \
+                return Err(ClickHouseError::Unusable(format!(
+                    "the server {} of the cluster `{cluster}` is ClickHouse {}, and {MIN_VERSION} is the oldest version that is \
                      supported: upgrade it",
                     server.address, server.version
                 )));
@@ -88,7 +89,7 @@ impl TraceStore {
         if differing.is_empty() {
             return Ok(());
         }
-        Err(StoreError::Unfit(format!(
+        Err(ClickHouseError::Unusable(format!(
             "servers of the cluster `{cluster}` silently change settings that are sent with a statement, \
              which could truncate results: {}; on these servers, remove the constraints on these settings \
              from the profile of the user of the connection (with a `<secret>`, the service's user)",
@@ -98,13 +99,13 @@ impl TraceStore {
 
     /// Reads the report of every server of a cluster that can be reached. The others have no part in an answer: a shard
     /// without any reachable server fails it.
-    async fn servers(&self, cluster: &str) -> Result<Vec<Server>, StoreError> {
-        let settings_statement = |of_reachable: bool| {
-            let names = crate::settings::names(&self.config);
+    async fn servers(&self, cluster: &str) -> Result<Vec<Server>, ClickHouseError> {
+        let settings_statement = |skips_unavailable_shards: bool| {
+            let names = crate::settings::setting_names(&self.config);
             let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
             let mut statement = Statement::default();
-            statement.of_reachable = of_reachable;
-            let names = statement.strings(&names);
+            statement.skips_unavailable_shards = skips_unavailable_shards;
+            let names = statement.string_array(&names);
             // One row for each server, so that a limit on rows that the server sets cannot hide that limit: a missing setting
             // is a difference, too.
             statement.push(&format!(
@@ -118,13 +119,13 @@ impl TraceStore {
         type Row = (String, String, Vec<(String, String)>);
         let rows = match self.client.rows::<Row>(settings_statement(true)).await {
             // For a profile that fixes it at 0, which is the value that is sent otherwise.
-            Err(StoreError::Store { code: Some(452), .. }) => {
+            Err(ClickHouseError::Exception { code: Some(452), .. }) => {
                 self.client.rows::<Row>(settings_statement(false)).await
             }
             rows => rows,
         };
         let rows = rows.map_err(|error| match error {
-            StoreError::Store { code: Some(497), message } => StoreError::Unfit(format!(
+            ClickHouseError::Exception { code: Some(497), message } => ClickHouseError::Unusable(format!(
                 "cannot verify that the servers of the cluster `{cluster}` keep the settings that are sent \
                  with a statement: `GRANT READ ON REMOTE TO` the service's user; without `CREATE TEMPORARY \
                  TABLE`, it can then query only the servers of configured clusters: {message}"
@@ -132,7 +133,7 @@ impl TraceStore {
             other => other,
         })?;
         if rows.is_empty() {
-            return Err(StoreError::Short(format!(
+            return Err(ClickHouseError::IncompleteResponse(format!(
                 "no server of the cluster `{cluster}` returned its settings"
             )));
         }
@@ -141,7 +142,7 @@ impl TraceStore {
     }
 
     /// Returns the clusters of all distributed tables that the user can see.
-    async fn clusters(&self) -> Result<BTreeSet<String>, StoreError> {
+    async fn clusters(&self) -> Result<BTreeSet<String>, ClickHouseError> {
         let statement = "SELECT engine, engine_full FROM system.tables WHERE engine = 'Distributed'";
         let rows: Vec<(String, String)> = self.client.rows(Statement::new(statement)).await?;
         let clusters = rows.into_iter().filter_map(|(engine, full)| {
@@ -156,8 +157,8 @@ impl TraceStore {
     /// Checks that every shard of a distributed table answers.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`] when no replica of a shard answers.
-    pub(crate) async fn ping_shards(&self, engine: &TableEngine) -> Result<(), StoreError> {
+    /// [`ClickHouseError::Unavailable`] when no replica of a shard answers.
+    pub(crate) async fn ping_shards(&self, engine: &TableEngine) -> Result<(), ClickHouseError> {
         let TableEngine::Distributed { cluster, .. } = engine else { return Ok(()) };
         let statement = format!("SELECT count() FROM cluster({}, system.one)", quote_literal(cluster));
         self.client.rows::<(u64,)>(Statement::new(&statement)).await.map(|_| ())
@@ -168,7 +169,7 @@ impl TraceStore {
 fn differences(server: &Server, sent: &BTreeMap<&str, String>) -> Option<String> {
     let reported: BTreeSet<&str> = server.settings.iter().map(|(name, _)| name.as_str()).collect();
     // A version may lack a setting whose feature it lacks.
-    let missing = NEEDED.iter().map(|(name, _)| *name).filter(|name| !reported.contains(name));
+    let missing = REQUIRED_SETTINGS.iter().map(|(name, _)| *name).filter(|name| !reported.contains(name));
     let missing = missing.map(|name| format!("does not report `{name}`"));
     let other = server.settings.iter().filter_map(|(name, value)| {
         let expected = sent.get(name.as_str())?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::TraceStore;
+use crate::ClickHouse;
 
 /// Cost of statements, as ClickHouse reports it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub struct Cost {
 
 impl Cost {
     /// Parses the summary header of an answer: numbers as strings. Older servers do not send the time.
-    pub(crate) fn of_summary(text: &str, waited: Duration) -> Option<Self> {
+    pub(crate) fn from_summary(text: &str, waited: Duration) -> Option<Self> {
         let summary: serde_json::Value = serde_json::from_str(text).ok()?;
         let number = |name: &str| -> Option<u64> {
             let value = summary.get(name)?;
@@ -40,7 +40,7 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    pub(crate) fn within(outer: Option<Arc<Self>>) -> Self {
+    pub(crate) fn nested(outer: Option<Arc<Self>>) -> Self {
         Self { outer, ..Self::default() }
     }
 
@@ -63,7 +63,7 @@ impl Meter {
     }
 }
 
-impl TraceStore {
+impl ClickHouse {
     /// Returns the same client with a meter for the cost of its statements from here on. The meter omits statements whose
     /// answers are streamed, such as those that read spans: their cost is unknown when the answer begins. All other answers
     /// are sent when they are complete, and then ClickHouse knows the cost.
@@ -87,7 +87,7 @@ mod tests {
 
     use super::*;
     use crate::SelectRequest;
-    use crate::cancellation::{binding, everything};
+    use crate::cancellation::{binding, unrestricted_scope};
     use crate::differential::{connect, execute};
     use crate::sql::Statement;
 
@@ -95,7 +95,7 @@ mod tests {
     fn a_summary_is_numbers_as_strings() {
         let waited = Duration::from_millis(7);
         let cost = |rows, bytes, elapsed| Some(Cost { rows, bytes, elapsed });
-        let of = |text: &str| Cost::of_summary(text, waited);
+        let of = |text: &str| Cost::from_summary(text, waited);
         assert_eq!(
             of(
                 r#"{"read_rows":"18446744073709551615","read_bytes":"5","elapsed_ns":"1000","memory_usage":"0"}"#
@@ -134,7 +134,7 @@ mod tests {
         // All statements of a search count, for the search and for the outer meter; other clients' statements do not.
         let inner = metered.metered();
         let at = |seconds: i64| Timestamp::from_nanos(seconds * 1_000_000_000);
-        let (binding, scope, filter) = (binding("default", "spans"), everything(), Filter::default());
+        let (binding, scope, filter) = (binding("default", "spans"), unrestricted_scope(), Filter::default());
         let request = || SelectRequest {
             binding: &binding,
             scope: &scope,

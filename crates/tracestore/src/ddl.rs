@@ -20,7 +20,7 @@ mod trace_index;
 use crate::layout::{Layout, TableEngine, can_be_key_column};
 use crate::table::BoundTable;
 use crate::trace_index::is_trace_index;
-use crate::{StoreError, TraceStore};
+use crate::{ClickHouse, ClickHouseError};
 use drafts::{Facts, TraceIndex};
 
 /// Suggestions that make searches and reads cheaper.
@@ -164,7 +164,7 @@ pub fn key_column_id(field: &FieldRef) -> String {
     format!("{}:{field}", DdlKind::KeyColumn.as_str())
 }
 
-impl TraceStore {
+impl ClickHouse {
     /// Returns suggestions for the bound table in its current state. With `samples`, it counts a bounded sample of spans to
     /// estimate the size of new columns and indexes; no sampled value is returned.
     ///
@@ -175,7 +175,7 @@ impl TraceStore {
         binding: &Binding,
         fields: &[MarkedField],
         samples: bool,
-    ) -> Result<DdlAdvice, StoreError> {
+    ) -> Result<DdlAdvice, ClickHouseError> {
         let layout = self.current_layout(&binding.database, &binding.table).await?;
         let table = BoundTable::new(binding, self.columns(&binding.database, &binding.table).await?)?;
         let (database, name) = storage_table(binding, &layout);
@@ -219,7 +219,7 @@ impl TraceStore {
         binding: &Binding,
         layout: &Layout,
         local: &str,
-    ) -> Result<TraceIndex, StoreError> {
+    ) -> Result<TraceIndex, ClickHouseError> {
         let distributed = |layout: &Layout| matches!(layout.engine, TableEngine::Distributed { .. });
         let mut candidates = vec![format!("{}_trace_id_ts", binding.table), format!("{local}_trace_id_ts")];
         candidates.dedup();

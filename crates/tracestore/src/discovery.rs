@@ -10,7 +10,7 @@ use crate::sql::Statement;
 use crate::suitability::unsuitable;
 use crate::table::Column;
 use crate::trace_index::is_trace_index;
-use crate::{StoreError, TraceStore};
+use crate::{ClickHouse, ClickHouseError};
 
 /// Maximum number of tables that discovery lists.
 const MAX_TABLES: u32 = 5_000;
@@ -34,12 +34,12 @@ pub struct TableSummary {
     pub unsuitable: Option<String>,
 }
 
-impl TraceStore {
+impl ClickHouse {
     /// Returns the tables in ClickHouse, with proposed bindings for those that look like span tables.
     ///
     /// # Errors
     /// When ClickHouse fails.
-    pub async fn tables(&self) -> Result<Vec<TableSummary>, StoreError> {
+    pub async fn tables(&self) -> Result<Vec<TableSummary>, ClickHouseError> {
         let mut statement = Statement::default();
         let own: Vec<String> = SYSTEM_DATABASES.iter().map(|name| statement.string(name)).collect();
         let own = own.join(", ");
@@ -72,16 +72,19 @@ impl TraceStore {
         let of = |database: &str, table: &str| {
             columns.get(&(database.to_owned(), table.to_owned())).map(Vec::as_slice).unwrap_or_default()
         };
-        let behind = Behind::of(tables.iter().map(|(database, name, engine, full, ..)| {
-            (database.as_str(), name.as_str(), TableEngine::from_system_table(engine, full))
-        }));
+        let distributed_tables =
+            DistributedTables::new(tables.iter().map(|(database, name, engine, full, ..)| {
+                (database.as_str(), name.as_str(), TableEngine::from_system_table(engine, full))
+            }));
         Ok(tables
             .into_iter()
             .map(|(database, name, engine, _, rows, bytes, parameters)| {
-                let index =
-                    behind.index_name(&database, &name).filter(|index| is_trace_index(of(&database, index)));
+                let index = distributed_tables
+                    .index_name(&database, &name)
+                    .filter(|index| is_trace_index(of(&database, index)));
                 let unsuitable = unsuitable(&name, &engine, &parameters).map(|unsuitable| unsuitable.reason);
-                let unsuitable = unsuitable.or_else(|| behind.said_of_part(&database, &name));
+                let unsuitable =
+                    unsuitable.or_else(|| distributed_tables.local_table_message(&database, &name));
                 let proposal = if unsuitable.is_some() {
                     None
                 } else {
@@ -94,26 +97,27 @@ impl TraceStore {
 }
 
 /// Distributed tables, and the tables of this server behind them, by database and name.
-struct Behind(BTreeMap<(String, String), (String, String)>);
+struct DistributedTables(BTreeMap<(String, String), (String, String)>);
 
-impl Behind {
-    fn of<'a>(tables: impl Iterator<Item = (&'a str, &'a str, TableEngine)>) -> Self {
-        let behind = tables.filter_map(|(database, name, engine)| {
-            let TableEngine::Distributed { database: of_local, table: local, .. } = engine else {
+impl DistributedTables {
+    fn new<'a>(tables: impl Iterator<Item = (&'a str, &'a str, TableEngine)>) -> Self {
+        let distributed_tables = tables.filter_map(|(database, name, engine)| {
+            let TableEngine::Distributed { database: local_database, table: local, .. } = engine else {
                 return None;
             };
             // Without a database, each server uses its default one; this one is the best guess.
-            let of_local = if of_local.is_empty() { database.to_owned() } else { of_local };
-            Some(((database.to_owned(), name.to_owned()), (of_local, local)))
+            let local_database = if local_database.is_empty() { database.to_owned() } else { local_database };
+            Some(((database.to_owned(), name.to_owned()), (local_database, local)))
         });
-        Self(behind.collect())
+        Self(distributed_tables.collect())
     }
 
     /// Returns the message for a table that holds one server's part of a distributed one.
-    fn said_of_part(&self, database: &str, name: &str) -> Option<String> {
+    fn local_table_message(&self, database: &str, name: &str) -> Option<String> {
         let mut all = self.0.iter();
-        let (whole, _) =
-            all.find(|(_, (of_local, local))| (of_local.as_str(), local.as_str()) == (database, name))?;
+        let (whole, _) = all.find(|(_, (local_database, local))| {
+            (local_database.as_str(), local.as_str()) == (database, name)
+        })?;
         Some(format!(
             "it is the local table of one server behind the distributed table `{}.{}`: bind the distributed \
              table",
@@ -124,19 +128,19 @@ impl Behind {
     /// Returns the name of a table's trace index, if it has one. The index of a distributed table must be distributed as
     /// well: one server's index lacks the spans on the others.
     fn index_name(&self, database: &str, name: &str) -> Option<String> {
-        let Some((of_local, local)) = self.0.get(&(database.to_owned(), name.to_owned())) else {
+        let Some((local_database, local)) = self.0.get(&(database.to_owned(), name.to_owned())) else {
             return Some(format!("{name}_trace_id_ts"));
         };
-        let wanted = (of_local.clone(), format!("{local}_trace_id_ts"));
-        let index = self.0.iter().find(|((of, _), behind)| of == database && **behind == wanted)?;
+        let wanted = (local_database.clone(), format!("{local}_trace_id_ts"));
+        let index = self.0.iter().find(|((of, _), local)| of == database && **local == wanted)?;
         Some(index.0.1.clone())
     }
 }
 
 /// Proposes a binding by the names that span tables use: those of the OpenTelemetry exporter, and common spellings of others.
 fn propose(database: &str, table: &str, columns: &[Column], trace_index: Option<String>) -> Option<Binding> {
-    let id = |names: &[&str]| find(columns, names, ColumnType::is_string);
-    let text = |names: &[&str]| find(columns, names, ColumnType::is_text);
+    let id = |names: &[&str]| find_column(columns, names, ColumnType::is_string);
+    let text = |names: &[&str]| find_column(columns, names, ColumnType::is_text);
     let time = |column_type: &ColumnType| {
         matches!(column_type, ColumnType::DateTime | ColumnType::DateTime64 { .. })
     };
@@ -149,23 +153,36 @@ fn propose(database: &str, table: &str, columns: &[Column], trace_index: Option<
         trace_id: id(&["traceid"])?,
         span_id: id(&["spanid"])?,
         parent_span_id: id(&["parentspanid", "parentid"])?,
-        timestamp: find(columns, &["timestamp", "starttime", "start", "startedat", "time", "ts"], time)?,
+        timestamp: find_column(
+            columns,
+            &["timestamp", "starttime", "start", "startedat", "time", "ts"],
+            time,
+        )?,
         trace_index,
         display: Display {
             name: text(&["spanname", "name", "operationname", "operation"]),
             service: text(&["servicename", "service"]),
-            duration: find(columns, &["duration", "durationnano", "durationnanos", "durationns"], number),
+            duration: find_column(
+                columns,
+                &["duration", "durationnano", "durationnanos", "durationns"],
+                number,
+            ),
             status: text(&["statuscode", "status"]),
             kind: text(&["spankind", "kind"]),
         },
     })
 }
 
-fn find(columns: &[Column], names: &[&str], fits: impl Fn(&ColumnType) -> bool) -> Option<String> {
+fn find_column(
+    columns: &[Column],
+    names: &[&str],
+    type_matches: impl Fn(&ColumnType) -> bool,
+) -> Option<String> {
     let folded = |name: &str| name.replace('_', "").to_lowercase();
     names.iter().find_map(|wanted| {
-        let column =
-            columns.iter().find(|column| folded(&column.name) == *wanted && fits(&column.column_type))?;
+        let column = columns
+            .iter()
+            .find(|column| folded(&column.name) == *wanted && type_matches(&column.column_type))?;
         Some(column.name.clone())
     })
 }

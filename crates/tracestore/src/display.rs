@@ -16,22 +16,22 @@ pub(crate) struct DisplayExpressions {
     pub(crate) service: Option<String>,
     pub(crate) kind: Option<String>,
     status: Option<String>,
-    took: Option<Took>,
+    duration: Option<DurationExpressions>,
 }
 
 /// The duration of a span, from the duration column.
-struct Took {
+struct DurationExpressions {
     /// Nanoseconds in 64 bits, not negative.
     nanos: String,
     /// Whether the column's value is not a valid duration.
     invalid: String,
 }
 
-impl Took {
+impl DurationExpressions {
     /// Writes the duration. For a span that ends before it begins, exporters write a negative number, or in an unsigned
     /// column one that wrapped around below zero to some 580 years. Neither is a valid duration, nor is a float that is not a
     /// finite number: they count as 0. All code that shows, counts or orders durations uses this.
-    fn of(quoted: &str, column_type: &ColumnType) -> Self {
+    fn new(quoted: &str, column_type: &ColumnType) -> Self {
         let nanos = |invalid: &str, raw: &str| format!("if({invalid}, toInt64(0), toInt64({raw}))");
         if let ColumnType::Integer { bits: ..=64, signed } = column_type {
             // Without converting every span to 128 bits.
@@ -52,19 +52,19 @@ impl Took {
 }
 
 impl DisplayExpressions {
-    pub(crate) fn of(table: &BoundTable, display: &Display) -> Self {
+    pub(crate) fn new(table: &BoundTable, display: &Display) -> Self {
         let column = |name: &Option<String>| known_column(table, name.as_deref());
         let text = |name: &Option<String>| {
             column(name).map(|(column, quoted)| plain_text(&quoted, &column.column_type))
         };
-        let took =
-            column(&display.duration).map(|(column, quoted)| Took::of(&quoted, column.column_type.bare()));
+        let duration = column(&display.duration)
+            .map(|(column, quoted)| DurationExpressions::new(&quoted, column.column_type.bare()));
         Self {
             name: text(&display.name),
             service: text(&display.service),
             kind: text(&display.kind),
             status: text(&display.status),
-            took,
+            duration,
         }
     }
 
@@ -74,7 +74,7 @@ impl DisplayExpressions {
     }
 
     /// Writes whether the span's status is an error; false without a status column.
-    pub(crate) fn failed(&self) -> String {
+    pub(crate) fn is_error(&self) -> String {
         match &self.status {
             Some(status) => format!("{status} IN ('{}')", ERROR_STATUSES.join("', '")),
             None => "0".to_owned(),
@@ -82,32 +82,32 @@ impl DisplayExpressions {
     }
 
     /// Whether a column tells how long spans took.
-    pub(crate) fn has_durations(&self) -> bool {
-        self.took.is_some()
+    pub(crate) fn has_duration(&self) -> bool {
+        self.duration.is_some()
     }
 
     /// Writes the duration of the span in nanoseconds, in 64 bits, not negative; NULL without a duration column.
-    pub(crate) fn nanos(&self) -> &str {
-        self.took.as_ref().map_or("NULL", |took| &took.nanos)
+    pub(crate) fn duration_nanos(&self) -> &str {
+        self.duration.as_ref().map_or("NULL", |duration| &duration.nanos)
     }
 
     /// Writes whether the duration is invalid, so that it counts as 0; false without a duration column.
-    pub(crate) fn is_invalid(&self) -> &str {
-        self.took.as_ref().map_or("0", |took| &took.invalid)
+    pub(crate) fn is_duration_invalid(&self) -> &str {
+        self.duration.as_ref().map_or("0", |duration| &duration.invalid)
     }
 
     /// Writes the end of the span, in nanoseconds since the epoch, in 128 bits. Without a duration column, it is the start.
     fn end(&self, table: &BoundTable) -> String {
         let start = start(table);
-        match &self.took {
-            Some(took) => format!("{start} + {}", took.nanos),
+        match &self.duration {
+            Some(duration) => format!("{start} + {}", duration.nanos),
             None => start,
         }
     }
 
     /// Writes, for a group of spans, the time from the earliest start to the latest end, in nanoseconds of 64 bits.
-    pub(crate) fn whole(&self, table: &BoundTable) -> String {
-        as_duration(&format!("max({}) - min({})", self.end(table), start(table)))
+    pub(crate) fn trace_duration(&self, table: &BoundTable) -> String {
+        clamp_to_duration(&format!("max({}) - min({})", self.end(table), start(table)))
     }
 }
 
@@ -120,7 +120,7 @@ fn start(table: &BoundTable) -> String {
 ///
 /// Without `greatest` and `least`. Observed with 26.7: once a statement has run so often that ClickHouse compiles its
 /// expressions, these treat a negative 128-bit integer as an enormous one.
-fn as_duration(nanos: &str) -> String {
+fn clamp_to_duration(nanos: &str) -> String {
     format!(
         "multiIf({nanos} <= 0, toInt64(0), {nanos} >= 9223372036854775807, toInt64(9223372036854775807), toInt64({nanos}))"
     )

@@ -10,7 +10,7 @@ fn named(changed: &[ChangedField]) -> String {
 
 /// A failure of a statement. The texts are for the log: they may hold SQL and span data, and must never go to a client.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum StoreError {
+pub enum ClickHouseError {
     /// No endpoint could be reached, or none can take a statement now.
     #[error("ClickHouse cannot be reached: {message}")]
     Unavailable {
@@ -30,7 +30,7 @@ pub enum StoreError {
     TooLarge(String),
     /// ClickHouse refused the statement, or failed while answering it.
     #[error("ClickHouse failed{}: {message}", code.map_or(String::new(), |code| format!(" with code {code}")))]
-    Store {
+    Exception {
         /// ClickHouse's error code, if it sent one.
         code: Option<i32>,
         /// Its message.
@@ -39,13 +39,13 @@ pub enum StoreError {
     /// Answers of the server cannot be trusted: it is too old, or servers of its cluster change the settings that are sent to
     /// them. The text is for administrators.
     #[error("ClickHouse is not usable: {0}")]
-    Unfit(String),
+    Unusable(String),
     /// The bound table is gone, or its structural columns have changed since it was bound. The text is for administrators.
     #[error("{0}")]
     TableChanged(String),
     /// An answer ended early, or holds less than it must.
     #[error("the response of ClickHouse is incomplete: {0}")]
-    Short(String),
+    IncompleteResponse(String),
     /// A column that the bound table lacks.
     #[error("the bound table has no column `{name}`")]
     UnknownColumn {
@@ -62,21 +62,21 @@ pub enum StoreError {
     Internal(String),
 }
 
-impl StoreError {
+impl ClickHouseError {
     /// ClickHouse's code for a setting that it does not have.
     pub(crate) const UNKNOWN_SETTING: i32 = 115;
 
     /// Whether the server does not have a setting that came with the statement.
     pub(crate) fn is_unknown_setting(&self) -> bool {
-        matches!(self, Self::Store { code: Some(Self::UNKNOWN_SETTING), .. })
+        matches!(self, Self::Exception { code: Some(Self::UNKNOWN_SETTING), .. })
     }
 
     /// Adds to an unknown setting that the server is too old. For a statement with only the settings that every supported
     /// version has.
-    pub(crate) fn of_needed_settings(self) -> Self {
+    pub(crate) fn with_old_server_hint(self) -> Self {
         match self {
-            Self::Store { code: code @ Some(Self::UNKNOWN_SETTING), message } => {
-                Self::Store { code, message: format!("the server is too old: {message}") }
+            Self::Exception { code: code @ Some(Self::UNKNOWN_SETTING), message } => {
+                Self::Exception { code, message: format!("the server is too old: {message}") }
             }
             other => other,
         }
@@ -85,7 +85,7 @@ impl StoreError {
     /// Whether the server refused to set `readonly` because the user's own profile fixes it.
     pub(crate) fn refuses_readonly(&self) -> bool {
         // READONLY. Other settings are refused with the same code.
-        matches!(self, Self::Store { code: Some(164), message } if message.contains("'readonly'"))
+        matches!(self, Self::Exception { code: Some(164), message } if message.contains("'readonly'"))
     }
 
     /// Whether a quota of the service's user is exhausted.
@@ -95,16 +95,16 @@ impl StoreError {
 
     /// Whether a retry of the statement cannot succeed until one of these changes: tables, columns, grants, settings, the
     /// service itself.
-    pub fn is_lasting(&self) -> bool {
+    pub fn is_permanent(&self) -> bool {
         // NO_SUCH_COLUMN_IN_TABLE, UNKNOWN_FUNCTION, UNKNOWN_IDENTIFIER, TYPE_MISMATCH, UNKNOWN_TABLE, SYNTAX_ERROR,
         // UNKNOWN_DATABASE, DATABASE_ACCESS_DENIED, CLUSTER_DOESNT_EXIST, ILLEGAL_TYPE_OF_ARGUMENT, ILLEGAL_COLUMN,
         // UNKNOWN_SETTING, READONLY, UNKNOWN_USER, WRONG_PASSWORD, REQUIRED_PASSWORD, SETTING_CONSTRAINT_VIOLATION,
         // ACCESS_DENIED, AUTHENTICATION_FAILED
-        const LASTING: [i32; 19] =
+        const PERMANENT: [i32; 19] =
             [16, 43, 44, 46, 47, 53, 60, 62, 81, 115, 164, 192, 193, 194, 291, 452, 497, 516, 701];
         match self {
-            Self::Unfit(_) | Self::TableChanged(_) => true,
-            Self::Store { code: Some(code), .. } => LASTING.contains(code),
+            Self::Unusable(_) | Self::TableChanged(_) => true,
+            Self::Exception { code: Some(code), .. } => PERMANENT.contains(code),
             _ => false,
         }
     }
@@ -130,12 +130,12 @@ impl StoreError {
             Some(158 | 307 | 396 | 191) => Self::TooLarge(message),
             // The quota counts all statements of the user: this one is not at fault.
             Some(Quota::EXCEEDED) => {
-                let retry_after_seconds = Quota::default().ends_within(&message);
+                let retry_after_seconds = Quota::default().seconds_until_reset(&message);
                 Self::Unavailable { message, retry_after_seconds }
             }
             // TOO_MANY_SIMULTANEOUS_QUERIES: this statement is not at fault, and was not begun.
             Some(202) => Self::Unavailable { message, retry_after_seconds: 1 },
-            _ => Self::Store { code, message },
+            _ => Self::Exception { code, message },
         }
     }
 }

@@ -12,7 +12,7 @@ use tracewarden_model::{
 use tracewarden_policy::lower_condition;
 use tracewarden_testkit::local_store::LocalStore;
 
-use crate::TraceStore;
+use crate::ClickHouse;
 use crate::differential::{connect, execute};
 use crate::filter_reference::{exact_order, float_order, satisfies};
 use crate::predicate_sql::render;
@@ -251,7 +251,7 @@ fn order(column_type: &ColumnType, value: &StoredValue, wanted: &str) -> Option<
 /// parts and granules that ClickHouse skips by its keys must hold no matching rows. `found` has the results of each row,
 /// sorted by id.
 async fn compare_pruned(
-    store: &TraceStore,
+    store: &ClickHouse,
     execute: &impl AsyncFn(String),
     (table, type_text): (&str, &str),
     conditions: &[Condition],
@@ -279,7 +279,7 @@ async fn compare_pruned(
 }
 
 /// Creates tables with `execute`, and compares what `store` finds in them with exact arithmetic.
-pub(crate) async fn compare_all(store: &TraceStore, execute: impl AsyncFn(String)) {
+pub(crate) async fn compare_all(store: &ClickHouse, execute: impl AsyncFn(String)) {
     let seed = std::env::var("TRACEWARDEN_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(27);
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let columns = TYPES.iter().map(|text| (*text, ColumnType::parse(text), FieldSource::Column));

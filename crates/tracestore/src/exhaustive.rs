@@ -400,7 +400,7 @@ async fn every_operator_on_every_hostile_value() {
     let with_key_columns: Vec<Condition> = conditions.iter().filter(reads_key_column).cloned().collect();
     for (conditions, columns) in [(&conditions, &without), (&with_key_columns, &found)] {
         for part in conditions.chunks(BATCH) {
-            let mut statement = Statement::over(COLUMNS.iter().map(|(name, _)| *name));
+            let mut statement = Statement::for_columns(COLUMNS.iter().map(|(name, _)| *name));
             let rendered: Vec<String> = part
                 .iter()
                 .map(|condition| {
@@ -409,7 +409,7 @@ async fn every_operator_on_every_hostile_value() {
                     render(&predicate, &mut statement)
                 })
                 .collect();
-            let result = statement.own("result");
+            let result = statement.alias("result");
             statement.push(&format!(
                 "SELECT [{}] AS {result}, toTypeName({result}) FROM default.pairs ORDER BY id",
                 rendered.iter().map(|column| format!("toUInt8({column})")).collect::<Vec<_>>().join(", ")

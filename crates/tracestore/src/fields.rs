@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tracewarden_model::{ColumnType, FieldRef, FieldSource, LogicalType, MarkedField, nearest::nearest};
 use tracewarden_policy::{Predicate, can_stand_in};
 
-use crate::StoreError;
+use crate::ClickHouseError;
 use crate::key_columns::{Purpose, with_column};
 use crate::table::Column;
 
@@ -220,12 +220,12 @@ fn ambiguous(name: &str, holder: &Column) -> FieldLookupError {
 /// fields were marked. Where a change affects only how a value is read, the field is replaced.
 ///
 /// # Errors
-/// [`StoreError::FieldsChanged`] with every other changed field.
+/// [`ClickHouseError::FieldsChanged`] with every other changed field.
 pub(crate) fn resolve_fields(
     predicate: &Predicate,
     columns: &[Column],
     purpose: Purpose,
-) -> Result<Predicate, StoreError> {
+) -> Result<Predicate, ClickHouseError> {
     let mut changed: Vec<ChangedField> = Vec::new();
     let mut replaced: HashMap<Arc<MarkedField>, Arc<MarkedField>> = HashMap::new();
     let mut seen: HashSet<Arc<MarkedField>> = HashSet::new();
@@ -242,7 +242,7 @@ pub(crate) fn resolve_fields(
         }
     });
     if !changed.is_empty() {
-        return Err(StoreError::FieldsChanged(changed));
+        return Err(ClickHouseError::FieldsChanged(changed));
     }
     if replaced.is_empty() {
         return Ok(predicate.clone());
@@ -254,11 +254,11 @@ pub(crate) fn resolve_fields(
 /// Checks that fields have not changed since they were marked, or can still be read.
 ///
 /// # Errors
-/// [`StoreError::FieldsChanged`] with all changed fields.
+/// [`ClickHouseError::FieldsChanged`] with all changed fields.
 pub(crate) fn check<'a>(
     fields: impl IntoIterator<Item = &'a MarkedField>,
     columns: &[Column],
-) -> Result<(), StoreError> {
+) -> Result<(), ClickHouseError> {
     let mut changed: Vec<ChangedField> = Vec::new();
     let mut seen: HashSet<&MarkedField> = HashSet::new();
     for field in fields {
@@ -268,7 +268,7 @@ pub(crate) fn check<'a>(
             changed.push(ChangedField { field: field.clone(), now });
         }
     }
-    if changed.is_empty() { Ok(()) } else { Err(StoreError::FieldsChanged(changed)) }
+    if changed.is_empty() { Ok(()) } else { Err(ClickHouseError::FieldsChanged(changed)) }
 }
 
 /// Returns the field with its current type in the table, or else a text that describes what the table has instead.

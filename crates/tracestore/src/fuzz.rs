@@ -11,13 +11,13 @@ use fuzzing::{parts, soon, target, texts};
 use serde_json::Value;
 use tracewarden_model::{Binding, Display};
 
-use crate::client::answer::collected;
+use crate::client::response::parse_rows;
 use crate::cost::Cost;
 use crate::layout::{MapKey, TableEngine, key_column_expression, only_name, parse_key_expression};
 use crate::read::lines::LineChecker;
 use crate::select::SelectedTrace;
 use crate::sql::{quote, quote_literal};
-use crate::{Grant, PrivilegeKind, StoreError};
+use crate::{ClickHouseError, Grant, PrivilegeKind};
 
 /// The counted spans.
 const TRACES: [(&str, u64); 3] = [("a", 2), ("b\n", 1), ("ü", 1)];
@@ -36,7 +36,7 @@ fn binding() -> Binding {
 }
 
 /// Returns the output if the whole answer is accepted.
-fn read(body: &[u8], pieces: impl Iterator<Item = usize>) -> Result<(Vec<u8>, u64), StoreError> {
+fn read(body: &[u8], pieces: impl Iterator<Item = usize>) -> Result<(Vec<u8>, u64), ClickHouseError> {
     let traces = TRACES.map(|(id, spans)| SelectedTrace { id: id.to_owned(), spans });
     let mut checker = LineChecker::new(&binding(), &traces);
     let (mut lines, mut spans, mut rest) = (Vec::new(), 0, body);
@@ -85,7 +85,9 @@ fn lines() {
                 );
                 assert!(span_counts.len() == TRACES.len() && span_counts.values().sum::<u64>() == spans);
             }
-            Err(StoreError::Short(message) | StoreError::Store { message, .. }) => {
+            Err(
+                ClickHouseError::IncompleteResponse(message) | ClickHouseError::Exception { message, .. },
+            ) => {
                 assert!(!message.is_empty())
             }
             Err(other) => panic!("{other:?}"),
@@ -161,7 +163,7 @@ fn answers() -> Vec<Vec<u8>> {
 
 #[test]
 fn collected_answers() {
-    let check = |body: &[u8]| match soon(|| collected::<Vec<Value>>(body)) {
+    let check = |body: &[u8]| match soon(|| parse_rows::<Vec<Value>>(body)) {
         Ok(rows) => {
             // Ignored members may hold values that are not text.
             if let Ok(whole) = serde_json::from_slice::<Value>(body) {
@@ -170,8 +172,8 @@ fn collected_answers() {
             // No truncation is accepted as an answer.
             let end = body.trim_ascii_end().len();
             for cut in (0..end).rev().step_by(end / 64 + 1) {
-                let cut = collected::<Vec<Value>>(&body[..cut]);
-                assert!(matches!(cut, Err(StoreError::Short(_))), "{cut:?}");
+                let cut = parse_rows::<Vec<Value>>(&body[..cut]);
+                assert!(matches!(cut, Err(ClickHouseError::IncompleteResponse(_))), "{cut:?}");
             }
         }
         Err(error) => assert!(!error.to_string().is_empty()),
@@ -183,14 +185,14 @@ fn collected_answers() {
 fn summaries() {
     let check = |input: &[u8]| {
         let text = &*String::from_utf8_lossy(input);
-        if let Some(cost) = soon(|| Cost::of_summary(text, Duration::from_secs(1))) {
+        if let Some(cost) = soon(|| Cost::from_summary(text, Duration::from_secs(1))) {
             let written = format!(
                 "{{\"read_rows\":\"{}\",\"read_bytes\":\"{}\",\"elapsed_ns\":\"{}\"}}",
                 cost.rows,
                 cost.bytes,
                 cost.elapsed.as_nanos()
             );
-            assert_eq!(Cost::of_summary(&written, Duration::ZERO), Some(cost));
+            assert_eq!(Cost::from_summary(&written, Duration::ZERO), Some(cost));
         }
     };
     let seeds = texts([

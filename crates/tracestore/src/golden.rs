@@ -13,7 +13,7 @@ use tracewarden_policy::{AccessScope, CompiledPolicies, KeyConstraint, RolePolic
 
 use crate::differential::connect_at;
 use crate::plan::{
-    BoundedTraces, Crossed, IndexSize, PlannerOptions, RemainingWindow, RequiredPredicate, TraceSet,
+    BoundedTraces, CrossingKind, IndexSize, PlannerOptions, RemainingWindow, RequiredPredicate, TraceSet,
 };
 use crate::predicate_sql::render;
 use crate::sql::Statement;
@@ -270,7 +270,7 @@ fn selection_sql(scope: &AccessScope) -> String {
         .map(|size| search.step_statement(1_800_000_000_000_000_000, &remainder, size).unwrap());
     let index = index.unwrap();
     let [crossing, crossing_large] =
-        [small, large].map(|size| search.crossing_statement(&index, Crossed::All, size).unwrap());
+        [small, large].map(|size| search.crossing_statement(&index, CrossingKind::All, size).unwrap());
     let around = Some((at(1_799_996_400), at(1_800_007_200))).into();
     let grouped = search.grouped_statement(TraceSet::Window, &around, request.after.as_ref()).unwrap();
     let traces = ["abc", "abd", "abe"].map(str::to_owned);
@@ -279,8 +279,8 @@ fn selection_sql(scope: &AccessScope) -> String {
     bounds.insert(&table, "abc".to_owned(), (from, to, 0));
     bounds.insert(&table, "abd".to_owned(), (from, to, 1));
     let ranges = bounds.ranges(traces.iter().take(1));
-    let narrow = [RequiredPredicate::Condition(0)];
-    let decision = BoundedTraces { traces: &traces, bounds: &bounds, narrow: &narrow };
+    let filters = [RequiredPredicate::Condition(0)];
+    let decision = BoundedTraces { traces: &traces, bounds: &bounds, filters: &filters };
     let decision = search.grouped_statement(TraceSet::Bounded(decision), &ranges, None).unwrap();
     let mut text = String::new();
     for (plan, statement) in [

@@ -2,7 +2,7 @@
 //! the difference between a query before and after it, and collateral access.
 //!
 //! The counts cover traces that the caller may not be able to read, so the caller is responsible for authorisation, as for
-//! those of [`policy_coverage`](TraceStore::policy_coverage). Ids of traces are returned only where a scope allows it.
+//! those of [`policy_coverage`](ClickHouse::policy_coverage). Ids of traces are returned only where a scope allows it.
 
 mod collateral;
 mod counts;
@@ -21,9 +21,9 @@ use tracewarden_policy::{AccessScope, Predicate};
 
 use crate::cost::Cost;
 use crate::plan::{PlannerOptions, Search, TraceScan};
-use crate::select::{SEARCHES_MAX, SelectRequest, Tables};
+use crate::select::{MAX_SEARCH_ATTEMPTS, SelectRequest, Tables};
 use crate::table::BoundTable;
-use crate::{StoreError, TraceStore};
+use crate::{ClickHouse, ClickHouseError};
 pub use collateral::{
     CollateralGrouping, CollateralQuery, CollateralValues, MAX_PREDICATE_SETS, SharedValue,
 };
@@ -104,7 +104,7 @@ pub struct Difference {
     pub lost_ids: Vec<String>,
 }
 
-impl TraceStore {
+impl ClickHouse {
     /// Compares the access that predicates grant to the traces in a window, and counts the values of a field in traces that
     /// some of them grant access to. A trace is in the window, and a span counts for it, as in a [selection](Self::select):
     /// if all traces are read, the counts are the differences between two queries. If that takes longer than the time-out, a
@@ -112,7 +112,7 @@ impl TraceStore {
     ///
     /// # Errors
     /// When ClickHouse fails, a field or column has changed since it was marked, or the time did not suffice for a sample.
-    pub async fn impact(&self, request: ImpactRequest<'_>) -> Result<Impact, StoreError> {
+    pub async fn impact(&self, request: ImpactRequest<'_>) -> Result<Impact, ClickHouseError> {
         self.impact_with_plan(request, SamplingPlan::within(request.timeout)).await
     }
 
@@ -120,20 +120,20 @@ impl TraceStore {
         &self,
         request: ImpactRequest<'_>,
         sampling_plan: SamplingPlan,
-    ) -> Result<Impact, StoreError> {
+    ) -> Result<Impact, ClickHouseError> {
         if request.predicates.len() > MAX_IMPACT_PREDICATES {
             let message = format!("at most {MAX_IMPACT_PREDICATES} predicates can be compared at once");
-            return Err(StoreError::Internal(message));
+            return Err(ClickHouseError::Internal(message));
         }
         let predicate_sets = request.collateral.map_or(&[][..], |collateral| collateral.predicate_sets);
         if predicate_sets.len() > MAX_PREDICATE_SETS {
             let message = format!("at most {MAX_PREDICATE_SETS} sets of predicates can be counted at once");
-            return Err(StoreError::Internal(message));
+            return Err(ClickHouseError::Internal(message));
         }
         let compared =
             request.comparisons.iter().flat_map(|compared| compared.before.iter().chain(&compared.after));
         if compared.chain(predicate_sets.iter().flatten()).any(|number| *number >= request.predicates.len()) {
-            return Err(StoreError::Internal(
+            return Err(ClickHouseError::Internal(
                 "a comparison refers to a predicate that does not exist".to_owned(),
             ));
         }
@@ -141,7 +141,7 @@ impl TraceStore {
             collateral.by.check()?;
         }
         let store = self.metered();
-        for _ in 0..SEARCHES_MAX {
+        for _ in 0..MAX_SEARCH_ATTEMPTS {
             let tables = store.bound_tables(request.binding).await?;
             let endpoint_switches = store.client.endpoint_switches().max(1);
             let impact = store.impact_once(request, sampling_plan, tables).await;
@@ -150,7 +150,7 @@ impl TraceStore {
                 return impact;
             }
         }
-        Err(StoreError::Short("the endpoint changed with every search".to_owned()))
+        Err(ClickHouseError::IncompleteResponse("the endpoint changed with every search".to_owned()))
     }
 
     async fn impact_once(
@@ -158,7 +158,7 @@ impl TraceStore {
         request: ImpactRequest<'_>,
         sampling_plan: SamplingPlan,
         tables: Tables,
-    ) -> Result<Impact, StoreError> {
+    ) -> Result<Impact, ClickHouseError> {
         let table = BoundTable::new(request.binding, tables.columns.to_vec())?;
         let filter = Filter::default();
         let counted_window = CountedWindow {
@@ -226,7 +226,7 @@ trait TraceCounter: Sync {
         &self,
         search: &Search<'_>,
         scan: &TraceScan<'_>,
-    ) -> impl Future<Output = Result<Counts, StoreError>> + Send;
+    ) -> impl Future<Output = Result<Counts, ClickHouseError>> + Send;
 }
 
 /// The whole request.
@@ -250,7 +250,7 @@ impl TraceCounter for ImpactQuery<'_> {
         self.request.predicates.len()
     }
 
-    async fn count(&self, search: &Search<'_>, scan: &TraceScan<'_>) -> Result<Counts, StoreError> {
+    async fn count(&self, search: &Search<'_>, scan: &TraceScan<'_>) -> Result<Counts, ClickHouseError> {
         let mut counts = Counts::default();
         for part in parts(self.distinct, self.collateral, self.request.predicates) {
             let statement = statement::statement(search, scan, self.request, &part)?;
@@ -274,12 +274,12 @@ impl<'a> CountedWindow<'a> {
     /// Returns a search that determines which spans count and which traces are readable.
     pub(crate) fn search(
         &self,
-        store: &'a TraceStore,
+        store: &'a ClickHouse,
         binding: &'a Binding,
         filter: &'a Filter,
         table: &'a BoundTable,
         index: Option<crate::trace_index::TraceIndex>,
-    ) -> Result<Search<'a>, StoreError> {
+    ) -> Result<Search<'a>, ClickHouseError> {
         table.check_fields(self.referenced_fields.iter().map(AsRef::as_ref))?;
         let selecting = SelectRequest {
             binding,

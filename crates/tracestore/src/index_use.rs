@@ -15,7 +15,7 @@ use tracewarden_model::{
 use tracewarden_policy::{Predicate, check, lower_condition};
 use tracewarden_testkit::local_store::LocalStore;
 
-use crate::TraceStore;
+use crate::ClickHouse;
 use crate::differential::{connect, execute};
 use crate::predicate_sql::render;
 use crate::sql::Statement;
@@ -286,7 +286,7 @@ async fn fill(local: &LocalStore) {
 }
 
 /// The granules that each index leaves, of those that it was given.
-async fn explain(store: &TraceStore, predicate: &Predicate) -> BTreeMap<String, (u32, u32)> {
+async fn explain(store: &ClickHouse, predicate: &Predicate) -> BTreeMap<String, (u32, u32)> {
     let mut statement = Statement::default();
     let condition = render(predicate, &mut statement);
     statement.push(&format!("EXPLAIN indexes = 1 SELECT SpanId FROM default.indexed WHERE {condition}"));
@@ -294,7 +294,7 @@ async fn explain(store: &TraceStore, predicate: &Predicate) -> BTreeMap<String, 
 }
 
 /// Parses an `EXPLAIN`: for each index, the granules that it leaves, of those that it was given.
-pub(crate) async fn granules(store: &TraceStore, explain: Statement) -> BTreeMap<String, (u32, u32)> {
+pub(crate) async fn granules(store: &ClickHouse, explain: Statement) -> BTreeMap<String, (u32, u32)> {
     let text = explain.text.clone();
     let lines: Vec<(String,)> =
         store.client.rows(explain).await.unwrap_or_else(|error| panic!("{error}\n{text}"));

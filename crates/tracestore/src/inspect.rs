@@ -8,14 +8,14 @@ use tracewarden_model::Binding;
 use crate::client::Client;
 use crate::grants::Grant;
 use crate::key_columns;
-use crate::settings::{Bounds, Kind, READONLY, settings};
+use crate::settings::{QueryLimits, READONLY, StatementKind, settings};
 use crate::sql::{Statement, quote_table};
-use crate::version::refuse_old;
-use crate::{StoreError, TraceStore};
+use crate::version::check_version;
+use crate::{ClickHouse, ClickHouseError};
 
 /// Reports of all endpoints.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoreInspection {
+pub struct ClickHouseInspection {
     /// In the configured order.
     pub endpoints: Vec<EndpointInspection>,
 }
@@ -26,7 +26,7 @@ pub struct EndpointInspection {
     /// Its address, as configured.
     pub endpoint: String,
     /// The user there; an error when the endpoint does not answer or rejects the user.
-    pub user: Result<UserInspection, StoreError>,
+    pub user: Result<UserInspection, ClickHouseError>,
 }
 
 /// The user of the service, as one endpoint sees it.
@@ -41,20 +41,20 @@ pub struct UserInspection {
     /// Whether the user sees other users' running statements, and the values in them.
     pub sees_statements: bool,
     /// Whether the server accepts the settings that are sent with each statement.
-    pub settings: Result<(), StoreError>,
+    pub settings: Result<(), ClickHouseError>,
     /// Whether it accepts the time limit of the statement that compares columns with their maps, which reads the whole table.
-    pub comparison_timeout: Result<(), StoreError>,
+    pub comparison_timeout: Result<(), ClickHouseError>,
     /// Whether the version is supported, and whether the servers of the bound table's cluster keep the settings that are
     /// sent.
-    pub server_support: Result<(), StoreError>,
+    pub server_support: Result<(), ClickHouseError>,
     /// Limits of statements in the user's profile.
     pub limits: Vec<ProfileLimit>,
     /// Whether names of tables and columns can be read.
-    pub catalogue: Result<(), StoreError>,
+    pub catalogue: Result<(), ClickHouseError>,
     /// Bound tables that cannot be read, each with the reason.
-    pub unreadable: Vec<(String, StoreError)>,
+    pub unreadable: Vec<(String, ClickHouseError)>,
     /// Grants of the user, including those of its roles; an error when the server does not report them.
-    pub grants: Result<Vec<Grant>, StoreError>,
+    pub grants: Result<Vec<Grant>, ClickHouseError>,
 }
 
 /// A limit of statements that a profile can enforce.
@@ -69,25 +69,25 @@ pub struct ProfileLimit {
 /// Limits that prevent a stolen password from keeping the whole server busy.
 const LIMITS: [&str; 2] = ["max_execution_time", "max_memory_usage"];
 
-impl TraceStore {
+impl ClickHouse {
     /// Inspects the user's rights at every endpoint, and with a binding also its tables.
-    pub async fn inspect(&self, binding: Option<&Binding>) -> StoreInspection {
+    pub async fn inspect(&self, binding: Option<&Binding>) -> ClickHouseInspection {
         let mut endpoints = Vec::new();
         for (url, endpoint) in self.client.endpoints().zip(&self.config.endpoints) {
-            let user = match self.client.only(url) {
+            let user = match self.client.for_endpoint(url) {
                 Ok(client) => self.inspect_user(&client, binding).await,
                 Err(error) => Err(error),
             };
             endpoints.push(EndpointInspection { endpoint: endpoint.clone(), user });
         }
-        StoreInspection { endpoints }
+        ClickHouseInspection { endpoints }
     }
 
     async fn inspect_user(
         &self,
         client: &Client,
         binding: Option<&Binding>,
-    ) -> Result<UserInspection, StoreError> {
+    ) -> Result<UserInspection, ClickHouseError> {
         // Only without the settings of this crate: with `readonly` sent, every user looks harmless.
         let version: Vec<(String,)> = client.rows_of_profile("SELECT version()").await?;
         let names: Vec<String> = LIMITS.iter().map(|name| format!("'{name}'")).collect();
@@ -123,7 +123,7 @@ impl TraceStore {
         let catalogue = "SELECT 1 FROM system.tables, system.columns LIMIT 0";
         let statements = "SELECT 1 FROM system.processes LIMIT 0";
         let version = version.into_iter().next().map(|(version,)| version).unwrap_or_default();
-        let server_support = match refuse_old(&version) {
+        let server_support = match check_version(&version) {
             Ok(()) => Box::pin(self.verify_bound(client, binding)).await,
             old => old,
         };
@@ -142,7 +142,7 @@ impl TraceStore {
         })
     }
 
-    async fn verify_bound(&self, client: &Client, binding: Option<&Binding>) -> Result<(), StoreError> {
+    async fn verify_bound(&self, client: &Client, binding: Option<&Binding>) -> Result<(), ClickHouseError> {
         let Some(binding) = binding else { return Ok(()) };
         // Without the cached results of another endpoint.
         let verified = Arc::default();
@@ -155,16 +155,16 @@ impl TraceStore {
         Ok(())
     }
 
-    async fn check_comparison_timeout(&self, client: &Client) -> Result<(), StoreError> {
+    async fn check_comparison_timeout(&self, client: &Client) -> Result<(), ClickHouseError> {
         let seconds = self.config.max_execution_time_seconds.saturating_mul(key_columns::TIMEOUT_FACTOR);
-        discard_rows(client.lasting(seconds).rows::<(u8,)>(Statement::new("SELECT 1")).await)
+        discard_rows(client.with_time_limit(seconds).rows::<(u8,)>(Statement::new("SELECT 1")).await)
     }
 
     /// Returns the value that is sent for a setting.
     pub fn sent_setting(&self, name: &str) -> Option<String> {
         // Those of the statements with the longest time limit.
-        let bounds = Bounds::of(&self.config).while_read(&self.config);
-        let settings = settings(&self.config, bounds, READONLY, Kind::default());
+        let limits = QueryLimits::from_config(&self.config).for_streaming(&self.config);
+        let settings = settings(&self.config, limits, READONLY, StatementKind::default());
         settings.into_iter().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
 }
@@ -183,12 +183,12 @@ fn highest(own: String, min: Option<&str>, max: Option<String>, fixed: bool) -> 
 }
 
 /// Checks the settings of statements whose rows are collected, and those of streamed ones, which may take longer.
-async fn check_settings(client: &Client) -> Result<(), StoreError> {
+async fn check_settings(client: &Client) -> Result<(), ClickHouseError> {
     client.rows::<(u8,)>(Statement::new("SELECT 1")).await?;
     client.send(Statement::new("SELECT 1"), "JSONEachRow").await.map(drop)
 }
 
-fn discard_rows<T>(rows: Result<Vec<T>, StoreError>) -> Result<(), StoreError> {
+fn discard_rows<T>(rows: Result<Vec<T>, ClickHouseError>) -> Result<(), ClickHouseError> {
     rows.map(|_| ())
 }
 
@@ -200,7 +200,7 @@ fn tables(binding: &Binding) -> Vec<(&str, &str)> {
         .collect()
 }
 
-async fn grants(client: &Client) -> Result<Vec<Grant>, StoreError> {
+async fn grants(client: &Client) -> Result<Vec<Grant>, ClickHouseError> {
     // `FINAL` adds the grants of roles.
     let lines: Vec<(String,)> = client.rows_of_profile("SHOW GRANTS FINAL").await?;
     Ok(lines.iter().filter_map(|(line,)| Grant::parse(line)).collect())
@@ -211,7 +211,7 @@ mod tests {
     use tracewarden_testkit::local_store::LocalStore;
 
     use super::*;
-    use crate::StoreConfig;
+    use crate::ClickHouseConfig;
     use crate::differential::connect;
     use crate::grants::PrivilegeKind;
 
@@ -243,7 +243,7 @@ mod tests {
         <constraints><max_execution_time><min>1</min><max>600</max></max_execution_time>\
         <max_memory_usage><min>1</min><max>4000000000</max></max_memory_usage></constraints>";
 
-    async fn inspect(local: &LocalStore) -> Result<UserInspection, StoreError> {
+    async fn inspect(local: &LocalStore) -> Result<UserInspection, ClickHouseError> {
         let mut inspection = connect(local).inspect(Some(&binding())).await;
         assert_eq!(inspection.endpoints.len(), 1);
         inspection.endpoints.remove(0).user
@@ -317,17 +317,19 @@ mod tests {
         let store = connect(&local);
         // Ten times the limit of a statement, which is above the profile's limit.
         let mut slow = connect(&local);
-        slow.config =
-            Arc::new(StoreConfig { max_execution_time_seconds: 61, ..StoreConfig::clone(&slow.config) });
+        slow.config = Arc::new(ClickHouseConfig {
+            max_execution_time_seconds: 61,
+            ..ClickHouseConfig::clone(&slow.config)
+        });
         let user = slow.inspect(None).await.endpoints.remove(0).user.unwrap();
         assert_eq!(user.settings, Ok(()));
         assert!(
-            matches!(user.comparison_timeout, Err(StoreError::Store { code: Some(452), .. })),
+            matches!(user.comparison_timeout, Err(ClickHouseError::Exception { code: Some(452), .. })),
             "{user:?}"
         );
         let unlimited = "SELECT 1 SETTINGS max_execution_time = 0";
         let refused = store.client.rows_of_profile::<(u8,)>(unlimited).await;
-        assert!(matches!(refused, Err(StoreError::Store { code: Some(452), .. })), "{refused:?}");
+        assert!(matches!(refused, Err(ClickHouseError::Exception { code: Some(452), .. })), "{refused:?}");
         assert_eq!(store.check_binding(&binding()).await.unwrap(), Vec::<String>::new());
         assert_eq!(store.tables().await.unwrap().len(), 2);
 
@@ -342,7 +344,7 @@ mod tests {
         let local = local.unwrap();
         let user = inspect(&local).await.unwrap();
         assert_eq!(user.compatibility, "25.8");
-        let [(table, StoreError::Store { code: Some(497), .. })] = user.unreadable.as_slice() else {
+        let [(table, ClickHouseError::Exception { code: Some(497), .. })] = user.unreadable.as_slice() else {
             panic!("{:?}", user.unreadable);
         };
         assert_eq!(table, "otel.otel_traces");
@@ -350,7 +352,7 @@ mod tests {
         let profile = "<constraints><max_execution_time><max>9</max></max_execution_time></constraints>";
         let local = local.restart_as(&users(profile, &READS)).unwrap();
         let user = inspect(&local).await.unwrap();
-        assert!(matches!(user.settings, Err(StoreError::Store { code: Some(452), .. })), "{user:?}");
+        assert!(matches!(user.settings, Err(ClickHouseError::Exception { code: Some(452), .. })), "{user:?}");
 
         // Refuses every setting. The local engine cannot even begin a statement then.
         let local = local.restart_as(&users("<readonly>1</readonly>", &READS)).unwrap();
@@ -358,6 +360,6 @@ mod tests {
             Ok(user) => user.settings,
             Err(error) => Err(error),
         };
-        assert!(matches!(refused, Err(StoreError::Store { code: Some(164), .. })), "{refused:?}");
+        assert!(matches!(refused, Err(ClickHouseError::Exception { code: Some(164), .. })), "{refused:?}");
     }
 }

@@ -14,9 +14,9 @@ use tracewarden_model::ColumnType;
 mod tests;
 mod text;
 
-use crate::shared_work::Remembered;
+use crate::shared_work::TtlCache;
 use crate::sql::{Statement, quote, quote_literal};
-use crate::{StoreError, TraceStore};
+use crate::{ClickHouse, ClickHouseError};
 use text::{Scanner, split_list};
 
 pub(crate) use text::{only_name, split_outside};
@@ -140,7 +140,7 @@ pub enum ProjectedColumns {
 }
 
 /// Layouts by database and table.
-pub(crate) type LayoutCache = Remembered<(String, String), Arc<Layout>>;
+pub(crate) type LayoutCache = TtlCache<(String, String), Arc<Layout>>;
 
 /// Returns the standard expression of a materialized key column: the key's value, or NULL where the map lacks the key. Not
 /// `m[k]`: see `predicate_sql.rs`.
@@ -253,12 +253,12 @@ fn split_at_closing_bracket(text: &str) -> Option<(&str, &str)> {
     split_outside(text, ")")
 }
 
-impl TraceStore {
+impl ClickHouse {
     /// Returns the layout of a table, not older than half a minute.
     ///
     /// # Errors
     /// When ClickHouse fails. A system table that cannot be read is no error: see [`Layout::unknown`].
-    pub async fn layout(&self, database: &str, table: &str) -> Result<Arc<Layout>, StoreError> {
+    pub async fn layout(&self, database: &str, table: &str) -> Result<Arc<Layout>, ClickHouseError> {
         let (store, key) = (self.clone(), (database.to_owned(), table.to_owned()));
         let (database, table) = key.clone();
         let from_system_table =
@@ -275,7 +275,7 @@ impl TraceStore {
     ///
     /// # Errors
     /// When ClickHouse fails.
-    pub async fn current_layout(&self, database: &str, table: &str) -> Result<Layout, StoreError> {
+    pub async fn current_layout(&self, database: &str, table: &str) -> Result<Layout, ClickHouseError> {
         let mut layout = self.read_layout(database, table).await?;
         if let TableEngine::Distributed { database: local_database, table: local, .. } = &layout.engine {
             let local_database = if local_database.is_empty() { database } else { local_database };
@@ -302,7 +302,7 @@ impl TraceStore {
         Ok(layout)
     }
 
-    async fn read_layout(&self, database: &str, table: &str) -> Result<Layout, StoreError> {
+    async fn read_layout(&self, database: &str, table: &str) -> Result<Layout, ClickHouseError> {
         let table_statement = |select: &str, name: &str, rest: &str| {
             let mut statement = Statement::default();
             let (database, table) = (statement.string(database), statement.string(table));
@@ -394,10 +394,10 @@ impl TraceStore {
     pub(crate) async fn optional_system_rows<T: DeserializeOwned + Send + 'static>(
         &self,
         statement: Statement,
-    ) -> Result<Option<Vec<T>>, StoreError> {
+    ) -> Result<Option<Vec<T>>, ClickHouseError> {
         match self.client.rows(statement).await {
             Ok(rows) => Ok(Some(rows)),
-            Err(StoreError::Store { code: Some(497 | 60 | 47), .. }) => Ok(None),
+            Err(ClickHouseError::Exception { code: Some(497 | 60 | 47), .. }) => Ok(None),
             Err(error) => Err(error),
         }
     }

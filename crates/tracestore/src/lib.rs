@@ -1,12 +1,11 @@
 //! The only crate that talks to ClickHouse.
 //!
-//! No span leaves this crate without an [`AccessScope`](tracewarden_policy::AccessScope): [`TraceStore::select`] and
-//! [`TraceStore::find`] take one, and the functions that read spans take what these two return. Values travel as
+//! No span leaves this crate without an [`AccessScope`](tracewarden_policy::AccessScope): [`ClickHouse::select`] and
+//! [`ClickHouse::find`] take one, and the functions that read spans take what these two return. Values travel as
 //! server-side parameters ([`sql`]), which is also the one place that quotes identifiers. [`settings`] lists every
 //! setting that is sent.
 
 mod binding;
-mod brief;
 #[cfg(test)]
 mod cancellation;
 mod client;
@@ -54,6 +53,7 @@ mod select;
 mod settings;
 mod shared_work;
 mod span_identity;
+mod span_summary;
 mod sql;
 mod stats;
 mod suitability;
@@ -69,34 +69,34 @@ use prometheus_client::registry::Registry;
 use tracewarden_model::{Binding, Entropy};
 
 pub use binding::BindingError;
-pub use brief::SpanBrief;
 pub use cost::Cost;
 pub use ddl::{DdlAdvice, DdlKind, DdlState, DdlSuggestion, ExistingAddition, Reads, key_column_id};
 pub use discovery::TableSummary;
 pub use display::ERROR_STATUSES;
-pub use error::StoreError;
+pub use error::ClickHouseError;
 pub use fields::{ChangedField, FieldLookupError, PhysicalField, key_logical_types, members, physical_field};
 pub use grants::{Grant, PrivilegeKind};
 pub use impact::{
     CollateralGrouping, CollateralQuery, CollateralValues, Comparison, Difference, Impact, ImpactRequest,
     MAX_IMPACT_PREDICATES, MAX_PREDICATE_SETS, SharedValue,
 };
-pub use inspect::{EndpointInspection, ProfileLimit, StoreInspection, UserInspection};
+pub use inspect::{ClickHouseInspection, EndpointInspection, ProfileLimit, UserInspection};
 pub use key_columns::{KeyColumnComparison, adoption_error};
 pub use layout::{
     Layout, LayoutColumn, MapKey, ProjectedColumns, Projection, SkipIndex, TableEngine, can_be_key_column,
     key_column_expression,
 };
-pub use matching_spans::{MAX_FIRST_SPANS, Nearest, Satisfied, TraceCounts};
+pub use matching_spans::{MAX_FIRST_SPANS, MatchingSpans, NearestSpan, TraceCounts};
 pub use policy_coverage::{CoveredTraces, MAX_PREDICATES, PolicyCoverage, PolicyCoverageRequest};
-pub use predicate_sql::readable;
-pub use progress::{OnProgress, SearchProgress};
-pub use read::{SPANS_MAX_BYTES, SPANS_OF_AN_ID, SpanChunk, SpanLine, SpanStream};
+pub use predicate_sql::display_sql;
+pub use progress::{ProgressCallback, SearchProgress};
+pub use read::{MAX_SPANS_BYTES, MAX_SPANS_PER_ID, SpanChunk, SpanLine, SpanStream};
 pub use samples::{SampledColumn, SampledKey};
-pub use select::{KnownTrace, Position, SelectRequest, Selection};
+pub use select::{Position, SelectRequest, Selection, TableProperties};
 pub use shared_work::SharedWork;
 pub use span_identity::SpanIdentity;
-pub use stats::{Stats, StatsGroup, StatsNumbers, StatsOrder, StatsPer, StatsRequest};
+pub use span_summary::SpanSummary;
+pub use stats::{Stats, StatsGroup, StatsNumbers, StatsOrder, StatsRequest, StatsUnit};
 pub use suitability::Unsuitability;
 pub use summary::Summary;
 pub use table::Column;
@@ -104,7 +104,7 @@ pub use values::{FieldValues, MAX_VALUE_BYTES, ValueCount, ValuesRequest};
 
 /// How to reach ClickHouse, and what a statement may cost there.
 #[derive(Debug, Clone)]
-pub struct StoreConfig {
+pub struct ClickHouseConfig {
     /// Base URLs of the replicas, such as `http://127.0.0.1:8123`. Statements go to the first that works.
     pub endpoints: Vec<String>,
     /// ClickHouse user.
@@ -126,21 +126,21 @@ pub struct StoreConfig {
 
 /// Client for ClickHouse. Cheap to clone.
 #[derive(Clone)]
-pub struct TraceStore {
+pub struct ClickHouse {
     client: client::Client,
-    config: Arc<StoreConfig>,
+    config: Arc<ClickHouseConfig>,
     layouts: Arc<layout::LayoutCache>,
     trace_sizes: Arc<read::TraceSizes>,
     cached_schema: Arc<select::CachedSchema>,
     verified: Arc<cluster::VerifiedClusters>,
 }
 
-impl TraceStore {
+impl ClickHouse {
     /// Creates a client. It connects with the first statement.
     ///
     /// # Errors
     /// When an endpoint is not a valid address.
-    pub fn new(config: StoreConfig, entropy: Arc<dyn Entropy>) -> Result<Self, StoreError> {
+    pub fn new(config: ClickHouseConfig, entropy: Arc<dyn Entropy>) -> Result<Self, ClickHouseError> {
         let config = Arc::new(config);
         let client = client::Client::new(Arc::clone(&config), entropy)?;
         Ok(Self {
@@ -170,7 +170,7 @@ impl TraceStore {
     ///
     /// # Errors
     /// The reason why statements cannot be answered.
-    pub async fn ready(&self, binding: Option<&Binding>) -> Result<(), StoreError> {
+    pub async fn ready(&self, binding: Option<&Binding>) -> Result<(), ClickHouseError> {
         let store = self.session();
         store.verify_version().await?;
         let Some(binding) = binding else { return Ok(()) };

@@ -1,7 +1,7 @@
 //! Which spans of one trace match which predicates: why a user may see a trace, or how close the user comes to it.
 //!
 //! Functions that return span identities take a [`Selection`], which only an access scope creates. Counts alone are available
-//! for any trace. Their caller is responsible for authorisation, as for those of [`policy_coverage`](TraceStore::policy_coverage):
+//! for any trace. Their caller is responsible for authorisation, as for those of [`policy_coverage`](ClickHouse::policy_coverage):
 //! `service` requests them for administrators only, not where the operator disabled samples, and only after the request is in
 //! the audit log.
 
@@ -15,7 +15,7 @@ use crate::select::Selection;
 use crate::span_identity::{IdentityRow, SpanIdentity, identity_columns};
 use crate::sql::Statement;
 use crate::table::BoundTable;
-use crate::{StoreError, TraceStore};
+use crate::{ClickHouse, ClickHouseError};
 
 /// Maximum number of matching spans of one trace that are listed for a predicate.
 pub const MAX_FIRST_SPANS: usize = 20;
@@ -27,18 +27,18 @@ const MAX_SIZE: u64 = 20_000;
 
 /// The spans of a trace that match a predicate.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Satisfied {
+pub struct MatchingSpans {
     /// Number of matching spans.
     pub spans: u64,
     /// The first of them by start and then by id, at most [`MAX_FIRST_SPANS`]; spans of one identity are listed once.
     pub first: Vec<SpanIdentity>,
     /// If no span matches: the span that comes closest, the first if there are several.
-    pub nearest: Option<Nearest>,
+    pub nearest: Option<NearestSpan>,
 }
 
 /// A span that does not satisfy a predicate.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Nearest {
+pub struct NearestSpan {
     /// The span.
     pub span: SpanIdentity,
     /// How close it comes, from 0 to less than 1: a conjunction scores the mean of its parts, a disjunction the maximum.
@@ -53,12 +53,12 @@ pub struct TraceCounts {
     /// Number of spans of the trace.
     pub spans: u64,
     /// Number of spans that match each predicate, in order.
-    pub satisfied: Vec<u64>,
+    pub matching_spans: Vec<u64>,
 }
 
 /// The trace whose spans are read.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct TraceTarget<'a> {
     table: &'a BoundTable,
     /// The columns that identify spans.
     display: &'a Display,
@@ -67,7 +67,7 @@ struct Place<'a> {
     endpoint: Option<usize>,
 }
 
-impl TraceStore {
+impl ClickHouse {
     /// For each predicate, in order, returns the matching spans of a selected trace, within the whole trace, as
     /// [`find`](Self::find) reads it. If several traces are selected, it reads the first; if none is, the result is empty.
     /// `referenced_fields` are the fields of the policies behind the predicates, even if the predicates no longer refer to them. The
@@ -75,57 +75,59 @@ impl TraceStore {
     ///
     /// # Errors
     /// When ClickHouse fails, returns fewer spans than were counted, or a field has changed since it was marked.
-    pub async fn satisfied(
+    pub async fn matching_spans(
         &self,
         binding: &Binding,
         selection: &Selection,
         predicates: &[Predicate],
         referenced_fields: &[Arc<MarkedField>],
-    ) -> Result<Vec<Satisfied>, StoreError> {
+    ) -> Result<Vec<MatchingSpans>, ClickHouseError> {
         selection.table.check_fields(referenced_fields.iter().map(AsRef::as_ref))?;
         let Some(trace) = selection.traces.first() else { return Ok(Vec::new()) };
-        let place = Place {
+        let target = TraceTarget {
             table: selection.table.as_ref(),
             display: &binding.display,
             trace_id: &trace.id,
             endpoint: selection.endpoint,
         };
-        let mut satisfied = Vec::with_capacity(predicates.len());
+        let mut matching_spans = Vec::with_capacity(predicates.len());
         for part in parts(predicates) {
-            let (spans, mut found) = self.first_spans(place, part).await?;
+            let (spans, mut found) = self.first_spans(target, part).await?;
             if spans < trace.spans {
-                return Err(StoreError::Short("spans of a trace have disappeared".to_owned()));
+                return Err(ClickHouseError::IncompleteResponse(
+                    "spans of a trace have disappeared".to_owned(),
+                ));
             }
-            let unmet: Vec<Predicate> = part
+            let unmatched: Vec<Predicate> = part
                 .iter()
                 .zip(&found)
-                .filter(|(_, satisfied)| satisfied.spans == 0)
+                .filter(|(_, matching_spans)| matching_spans.spans == 0)
                 .map(|(predicate, _)| predicate.clone())
                 .collect();
-            if !unmet.is_empty() {
-                let mut nearest = self.nearest(place, &unmet).await?.into_iter();
-                for satisfied in found.iter_mut().filter(|satisfied| satisfied.spans == 0) {
-                    satisfied.nearest = nearest.next();
+            if !unmatched.is_empty() {
+                let mut nearest = self.nearest(target, &unmatched).await?.into_iter();
+                for matching_spans in found.iter_mut().filter(|matching_spans| matching_spans.spans == 0) {
+                    matching_spans.nearest = nearest.next();
                 }
             }
-            satisfied.append(&mut found);
+            matching_spans.append(&mut found);
         }
-        Ok(satisfied)
+        Ok(matching_spans)
     }
 
     /// For each predicate, in order, counts the matching spans of a trace; `None` where the trace does not exist. No other
     /// data of the trace leaves ClickHouse. The trace is found as [`Self::find`] finds one with unrestricted access.
-    /// `referenced_fields` is as in [`Self::satisfied`].
+    /// `referenced_fields` is as in [`Self::matching_spans`].
     ///
     /// # Errors
     /// When ClickHouse fails, or a field has changed since it was marked.
-    pub async fn satisfied_counts(
+    pub async fn matching_span_counts(
         &self,
         binding: &Binding,
         trace_id: &str,
         predicates: &[Predicate],
         referenced_fields: &[Arc<MarkedField>],
-    ) -> Result<Option<TraceCounts>, StoreError> {
+    ) -> Result<Option<TraceCounts>, ClickHouseError> {
         // The same notations as when the trace is read.
         let mut notations = TraceIdNotations::of(trace_id);
         if notations.ids().is_empty() {
@@ -133,7 +135,7 @@ impl TraceStore {
         }
         let table = self.bound_table(binding).await?;
         table.check_fields(referenced_fields.iter().map(AsRef::as_ref))?;
-        let endpoint = self.client.place();
+        let endpoint = self.client.session_endpoint();
         let mut counts: Option<TraceCounts> = None;
         // Without predicates, a statement is still needed to check that the trace exists.
         let mut parts: Vec<&[Predicate]> = parts(predicates);
@@ -143,32 +145,33 @@ impl TraceStore {
         for part in parts {
             let mut statement = table.statement();
             let conditions = part.iter().map(|predicate| table.condition(predicate, &mut statement));
-            let met = conditions.map(|met| Ok(format!("countIf({})", met?)));
-            let met = met.collect::<Result<Vec<String>, StoreError>>()?.join(", ");
-            let (trace, ids) = (statement.own("trace"), statement.list(notations.ids()));
-            statement.by_id = true;
+            let matched = conditions.map(|matched| Ok(format!("countIf({})", matched?)));
+            let matched = matched.collect::<Result<Vec<String>, ClickHouseError>>()?.join(", ");
+            let (trace, ids) = (statement.alias("trace"), statement.string_parameters(notations.ids()));
+            statement.filters_by_trace_id = true;
             statement.push(&format!(
-                "SELECT {id} AS {trace}, count(), [{met}] FROM {name} WHERE {column} IN ({ids}) GROUP BY {trace}",
+                "SELECT {id} AS {trace}, count(), [{matched}] FROM {name} WHERE {column} IN ({ids}) GROUP BY {trace}",
                 id = table.trace_id,
                 name = table.name,
                 column = table.trace_id_column,
             ));
-            let mut rows: Vec<(String, u64, Vec<u64>)> = self.client.at(endpoint).rows(statement).await?;
-            let Some(place) = notations.best(rows.iter().map(|(id, ..)| id.as_str())) else {
+            let mut rows: Vec<(String, u64, Vec<u64>)> =
+                self.client.pinned_to(endpoint).rows(statement).await?;
+            let Some(index) = notations.best(rows.iter().map(|(id, ..)| id.as_str())) else {
                 // The trace existed for the previous statement, and has been removed since.
                 return Ok(None);
             };
-            let (trace_id, spans, satisfied) = rows.swap_remove(place);
-            if satisfied.len() != part.len() {
-                return Err(missing());
+            let (trace_id, spans, matching_spans) = rows.swap_remove(index);
+            if matching_spans.len() != part.len() {
+                return Err(missing_counts());
             }
             let counts = counts.get_or_insert_with(|| {
                 notations = TraceIdNotations::exactly(&trace_id);
-                TraceCounts { trace_id, spans: 0, satisfied: Vec::with_capacity(predicates.len()) }
+                TraceCounts { trace_id, spans: 0, matching_spans: Vec::with_capacity(predicates.len()) }
             });
             // New spans may arrive between the statements: the maximum counts.
             counts.spans = counts.spans.max(spans);
-            counts.satisfied.extend(satisfied);
+            counts.matching_spans.extend(matching_spans);
         }
         Ok(counts)
     }
@@ -176,52 +179,61 @@ impl TraceStore {
     /// Returns the number of spans, and for each predicate the number of matching spans and the first of them.
     async fn first_spans(
         &self,
-        place: Place<'_>,
+        target: TraceTarget<'_>,
         predicates: &[Predicate],
-    ) -> Result<(u64, Vec<Satisfied>), StoreError> {
-        let table = place.table;
+    ) -> Result<(u64, Vec<MatchingSpans>), ClickHouseError> {
+        let table = target.table;
         let mut statement = table.statement();
-        let conditions = place.conditions(predicates, &mut statement)?;
-        let display = DisplayExpressions::of(table, place.display);
+        let conditions = target.conditions(predicates, &mut statement)?;
+        let display = DisplayExpressions::new(table, target.display);
         let (identity, columns) = identity_columns(table, &display, &statement);
-        let met: Vec<String> = (0..conditions.len()).map(|at| statement.own(&format!("p{at}"))).collect();
-        let counts: Vec<String> = met.iter().map(|met| format!("countIf({met})")).collect();
-        let first: Vec<String> = met
+        let matched: Vec<String> =
+            (0..conditions.len()).map(|at| statement.alias(&format!("p{at}"))).collect();
+        let counts: Vec<String> = matched.iter().map(|matched| format!("countIf({matched})")).collect();
+        let first: Vec<String> = matched
             .iter()
-            .map(|met| {
+            .map(|matched| {
                 format!(
                     "arraySlice(arraySort(arrayDistinct(\
-                     groupArraySortedIf({MAX_COLLECTED})(({identity}), {met}))), 1, {MAX_FIRST_SPANS})"
+                     groupArraySortedIf({MAX_COLLECTED})(({identity}), {matched}))), 1, {MAX_FIRST_SPANS})"
                 )
             })
             .collect();
-        let each: Vec<String> =
-            conditions.iter().zip(&met).map(|(condition, met)| format!(", {condition} AS {met}")).collect();
+        let each: Vec<String> = conditions
+            .iter()
+            .zip(&matched)
+            .map(|(condition, matched)| format!(", {condition} AS {matched}"))
+            .collect();
         let inner = format!("SELECT {columns}{}", each.concat());
         let outer = format!("SELECT count(), [{}], [{}] FROM ({inner}", counts.join(", "), first.join(", "));
-        place.end(&outer, &mut statement);
+        target.finish_statement(&outer, &mut statement);
         statement.push(")");
         let rows: Vec<(u64, Vec<u64>, Vec<Vec<IdentityRow>>)> =
-            self.client.at(place.endpoint).rows(statement).await?;
-        let (spans, counts, first) = only(rows)?;
+            self.client.pinned_to(target.endpoint).rows(statement).await?;
+        let (spans, counts, first) = single_row(rows)?;
         if counts.len() != predicates.len() || first.len() != predicates.len() {
-            return Err(missing());
+            return Err(missing_counts());
         }
-        let satisfied = counts.into_iter().zip(first);
-        let satisfied = satisfied.map(|(spans, first)| {
-            let first = first.into_iter().map(|row| SpanIdentity::of_row(table, &display, row)).collect();
-            Satisfied { spans, first, nearest: None }
+        let matching_spans = counts.into_iter().zip(first);
+        let matching_spans = matching_spans.map(|(spans, first)| {
+            let first = first.into_iter().map(|row| SpanIdentity::from_row(table, &display, row)).collect();
+            MatchingSpans { spans, first, nearest: None }
         });
-        Ok((spans, satisfied.collect()))
+        Ok((spans, matching_spans.collect()))
     }
 
     /// Returns the span that comes closest to each predicate.
-    async fn nearest(&self, place: Place<'_>, predicates: &[Predicate]) -> Result<Vec<Nearest>, StoreError> {
-        let table = place.table;
+    async fn nearest(
+        &self,
+        target: TraceTarget<'_>,
+        predicates: &[Predicate],
+    ) -> Result<Vec<NearestSpan>, ClickHouseError> {
+        let table = target.table;
         let mut statement = table.statement();
-        let display = DisplayExpressions::of(table, place.display);
+        let display = DisplayExpressions::new(table, target.display);
         let (identity, columns) = identity_columns(table, &display, &statement);
-        let scores: Vec<String> = (0..predicates.len()).map(|at| statement.own(&format!("s{at}"))).collect();
+        let scores: Vec<String> =
+            (0..predicates.len()).map(|at| statement.alias(&format!("s{at}"))).collect();
         let mut inner = format!("SELECT {columns}");
         for (predicate, score) in predicates.iter().zip(&scores) {
             inner.push_str(&format!(", {} AS {score}", table.score(predicate, &mut statement)?));
@@ -230,34 +242,35 @@ impl TraceStore {
             .iter()
             .map(|score| format!("argMin((({identity}), {score}), (-{score}, {identity}))"))
             .collect();
-        place.end(&format!("SELECT [{}] FROM ({inner}", nearest.join(", ")), &mut statement);
+        target.finish_statement(&format!("SELECT [{}] FROM ({inner}", nearest.join(", ")), &mut statement);
         statement.push(")");
-        let rows: Vec<(Vec<(IdentityRow, f64)>,)> = self.client.at(place.endpoint).rows(statement).await?;
-        let (nearest,) = only(rows)?;
+        let rows: Vec<(Vec<(IdentityRow, f64)>,)> =
+            self.client.pinned_to(target.endpoint).rows(statement).await?;
+        let (nearest,) = single_row(rows)?;
         if nearest.len() != predicates.len() {
-            return Err(missing());
+            return Err(missing_counts());
         }
         let nearest = nearest.into_iter().map(|(row, score)| {
-            let span = SpanIdentity::of_row(table, &display, row);
-            Nearest { span, score }
+            let span = SpanIdentity::from_row(table, &display, row);
+            NearestSpan { span, score }
         });
         Ok(nearest.collect())
     }
 }
 
-impl Place<'_> {
+impl TraceTarget<'_> {
     fn conditions(
         &self,
         predicates: &[Predicate],
         statement: &mut Statement,
-    ) -> Result<Vec<String>, StoreError> {
+    ) -> Result<Vec<String>, ClickHouseError> {
         predicates.iter().map(|predicate| self.table.condition(predicate, statement)).collect()
     }
 
     /// Completes a statement with the table and the trace to read.
-    fn end(&self, select: &str, statement: &mut Statement) {
+    fn finish_statement(&self, select: &str, statement: &mut Statement) {
         let id = statement.string(self.trace_id);
-        statement.by_id = true;
+        statement.filters_by_trace_id = true;
         let (name, column) = (&self.table.name, &self.table.trace_id_column);
         statement.push(&format!("{select} FROM {name} WHERE {column} = {id}"));
     }
@@ -279,12 +292,12 @@ fn parts(predicates: &[Predicate]) -> Vec<&[Predicate]> {
     parts
 }
 
-fn only<T>(rows: Vec<T>) -> Result<T, StoreError> {
-    rows.into_iter().next().ok_or_else(missing)
+fn single_row<T>(rows: Vec<T>) -> Result<T, ClickHouseError> {
+    rows.into_iter().next().ok_or_else(missing_counts)
 }
 
-fn missing() -> StoreError {
-    StoreError::Short("counts are missing".to_owned())
+fn missing_counts() -> ClickHouseError {
+    ClickHouseError::IncompleteResponse("counts are missing".to_owned())
 }
 
 #[cfg(test)]
@@ -296,7 +309,7 @@ mod tests {
     use tracewarden_testkit::local_store::LocalStore;
 
     use super::*;
-    use crate::cancellation::{binding, everything};
+    use crate::cancellation::{binding, unrestricted_scope};
     use crate::differential::{connect, execute};
 
     #[test]
@@ -336,7 +349,7 @@ mod tests {
 
     /// Returns the score of a span whose columns are `1` where its bits are set.
     fn score(predicate: &Predicate, bits: usize) -> f64 {
-        let whole = |met: bool| if met { 1.0 } else { 0.0 };
+        let whole = |matched: bool| if matched { 1.0 } else { 0.0 };
         let each = |parts: &[Predicate]| parts.iter().map(|part| score(part, bits)).collect::<Vec<f64>>();
         match predicate {
             Predicate::True => 1.0,
@@ -370,19 +383,20 @@ mod tests {
                 .to_owned(),
         )
         .await;
-        let found = store.find(&binding("default", "spans"), &everything(), "a").await.unwrap().unwrap();
+        let found =
+            store.find(&binding("default", "spans"), &unrestricted_scope(), "a").await.unwrap().unwrap();
         let mut random = ChaCha8Rng::seed_from_u64(7);
         let predicates: Vec<Predicate> = (0..300).map(|_| some(&mut random, 3)).collect();
-        let satisfied =
-            store.satisfied(&binding("default", "spans"), &found, &predicates, &[]).await.unwrap();
+        let matching_spans =
+            store.matching_spans(&binding("default", "spans"), &found, &predicates, &[]).await.unwrap();
         let mut between = 0;
-        for (predicate, satisfied) in predicates.iter().zip(satisfied) {
+        for (predicate, matching_spans) in predicates.iter().zip(matching_spans) {
             let scores = (0..7).map(|span| (score(predicate, span), 1_790_000_000 - span % 3, span));
             let (best, _, span) = scores
                 .min_by(|one, other| other.0.total_cmp(&one.0).then((one.1, one.2).cmp(&(other.1, other.2))))
                 .unwrap();
-            assert_eq!(satisfied.spans > 0, best == 1.0, "{predicate:?}");
-            if let Some(nearest) = satisfied.nearest {
+            assert_eq!(matching_spans.spans > 0, best == 1.0, "{predicate:?}");
+            if let Some(nearest) = matching_spans.nearest {
                 assert!((nearest.score - best).abs() < 1e-12, "{nearest:?}, {best} of {predicate:?}");
                 assert_eq!(nearest.span.span_id, span.to_string(), "{best} of {predicate:?}");
                 between += usize::from(best > 0.0);
@@ -406,10 +420,10 @@ mod tests {
         )
         .await;
         let binding = binding("default", "spans");
-        let found = store.find(&binding, &everything(), "a").await.unwrap().unwrap();
-        let satisfied = store.satisfied(&binding, &found, &[Predicate::True], &[]).await.unwrap();
-        let ids: Vec<&str> = satisfied[0].first.iter().map(|span| span.span_id.as_str()).collect();
-        assert_eq!(satisfied[0].spans, 40);
+        let found = store.find(&binding, &unrestricted_scope(), "a").await.unwrap().unwrap();
+        let matching_spans = store.matching_spans(&binding, &found, &[Predicate::True], &[]).await.unwrap();
+        let ids: Vec<&str> = matching_spans[0].first.iter().map(|span| span.span_id.as_str()).collect();
+        assert_eq!(matching_spans[0].spans, 40);
         // One for all that begin at the same time, nine for the others, and those with ids.
         assert_eq!(ids.len(), MAX_FIRST_SPANS);
         assert_eq!(ids.iter().filter(|id| id.is_empty()).count(), 10);

@@ -10,7 +10,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use crate::StoreError;
+use crate::ClickHouseError;
 use crate::client::FailureKind;
 
 /// Histogram buckets in seconds, from reading the columns to the longest query.
@@ -30,21 +30,21 @@ enum Outcome {
     /// ClickHouse refused it, or failed while answering it.
     Refused,
     /// Its answer was aborted.
-    Broken,
+    Aborted,
     /// A fault of this program.
     Internal,
 }
 
 impl Outcome {
-    fn label(self) -> Ended {
-        Ended {
+    fn label(self) -> OutcomeLabels {
+        OutcomeLabels {
             outcome: match self {
                 Self::Complete => "complete",
                 Self::Abandoned => "abandoned",
                 Self::Unavailable => "unavailable",
                 Self::Timeout => "timeout",
                 Self::Refused => "refused",
-                Self::Broken => "broken",
+                Self::Aborted => "broken",
                 Self::Internal => "internal",
             },
         }
@@ -52,7 +52,7 @@ impl Outcome {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Ended {
+struct OutcomeLabels {
     outcome: &'static str,
 }
 
@@ -63,7 +63,7 @@ struct EndpointLabels {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Failed {
+struct FailureLabels {
     endpoint: String,
     reason: &'static str,
 }
@@ -74,19 +74,19 @@ pub(crate) struct Metrics(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    ended: Family<Ended, Counter>,
+    statements: Family<OutcomeLabels, Counter>,
     seconds: Histogram,
     running: Gauge,
-    is_healthy: Family<EndpointLabels, Gauge>,
-    asked: Family<EndpointLabels, Counter>,
-    failures: Family<Failed, Counter>,
+    healthy: Family<EndpointLabels, Gauge>,
+    requests: Family<EndpointLabels, Counter>,
+    failures: Family<FailureLabels, Counter>,
     failovers: Counter,
 }
 
 impl Metrics {
     /// Creates the metrics, with these endpoints, which work until one fails.
-    pub(crate) fn of<'a>(endpoints: impl Iterator<Item = &'a str>) -> Self {
-        let ended = Family::default();
+    pub(crate) fn new<'a>(endpoints: impl Iterator<Item = &'a str>) -> Self {
+        let statements = Family::default();
         // Outcomes that have not happened yet are exported as zero: an alert on a rate then notices the first one, too.
         for outcome in [
             Outcome::Complete,
@@ -94,27 +94,30 @@ impl Metrics {
             Outcome::Unavailable,
             Outcome::Timeout,
             Outcome::Refused,
-            Outcome::Broken,
+            Outcome::Aborted,
             Outcome::Internal,
         ] {
-            drop(ended.get_or_create(&outcome.label()));
+            drop(statements.get_or_create(&outcome.label()));
         }
         let metrics = Self(Arc::new(Inner {
-            ended,
+            statements,
             seconds: Histogram::new(SECONDS),
             running: Gauge::default(),
-            is_healthy: Family::default(),
-            asked: Family::default(),
+            healthy: Family::default(),
+            requests: Family::default(),
             failures: Family::default(),
             failovers: Counter::default(),
         }));
-        let Inner { asked, failures, .. } = metrics.0.as_ref();
+        let Inner { requests, failures, .. } = metrics.0.as_ref();
         for endpoint in endpoints {
-            metrics.is_healthy(endpoint, true);
-            drop(asked.get_or_create(&EndpointLabels { endpoint: endpoint.to_owned() }));
+            metrics.set_healthy(endpoint, true);
+            drop(requests.get_or_create(&EndpointLabels { endpoint: endpoint.to_owned() }));
             for kind in FailureKind::ALL {
                 drop(
-                    failures.get_or_create(&Failed { endpoint: endpoint.to_owned(), reason: kind.as_str() }),
+                    failures.get_or_create(&FailureLabels {
+                        endpoint: endpoint.to_owned(),
+                        reason: kind.as_str(),
+                    }),
                 );
             }
         }
@@ -122,19 +125,18 @@ impl Metrics {
     }
 
     /// Sets whether an endpoint works.
-    pub(crate) fn is_healthy(&self, endpoint: &str, is_healthy: bool) {
-        self.0
-            .is_healthy
-            .get_or_create(&EndpointLabels { endpoint: endpoint.to_owned() })
-            .set(is_healthy.into());
+    pub(crate) fn set_healthy(&self, endpoint: &str, healthy: bool) {
+        self.0.healthy.get_or_create(&EndpointLabels { endpoint: endpoint.to_owned() }).set(healthy.into());
     }
 
     /// Counts a statement that was sent to an endpoint, and its failure, if any.
-    pub(crate) fn asked(&self, endpoint: &str, failure: Option<FailureKind>) {
-        let Inner { asked, failures, .. } = self.0.as_ref();
-        asked.get_or_create(&EndpointLabels { endpoint: endpoint.to_owned() }).inc();
+    pub(crate) fn record_request(&self, endpoint: &str, failure: Option<FailureKind>) {
+        let Inner { requests, failures, .. } = self.0.as_ref();
+        requests.get_or_create(&EndpointLabels { endpoint: endpoint.to_owned() }).inc();
         if let Some(kind) = failure {
-            failures.get_or_create(&Failed { endpoint: endpoint.to_owned(), reason: kind.as_str() }).inc();
+            failures
+                .get_or_create(&FailureLabels { endpoint: endpoint.to_owned(), reason: kind.as_str() })
+                .inc();
         }
     }
 
@@ -144,16 +146,16 @@ impl Metrics {
     }
 
     pub(crate) fn register(&self, registry: &mut Registry) {
-        let Inner { ended, seconds, running, is_healthy, asked, failures, failovers } = self.0.as_ref();
+        let Inner { statements, seconds, running, healthy, requests, failures, failovers } = self.0.as_ref();
         registry.register(
             "tracewarden_store_endpoint_up",
             "Whether a ClickHouse endpoint is healthy (1) or marked unhealthy (0)",
-            is_healthy.clone(),
+            healthy.clone(),
         );
         registry.register(
             "tracewarden_store_endpoint_requests",
             "Statements sent to an endpoint, including health checks",
-            asked.clone(),
+            requests.clone(),
         );
         registry.register(
             "tracewarden_store_endpoint_failures",
@@ -168,7 +170,7 @@ impl Metrics {
         registry.register(
             "tracewarden_store_statements",
             "Statements sent to ClickHouse, by outcome",
-            ended.clone(),
+            statements.clone(),
         );
         registry.register(
             "tracewarden_store_statement_duration_seconds",
@@ -178,49 +180,49 @@ impl Metrics {
         registry.register("tracewarden_store_statements_running", "Statements in progress", running.clone());
     }
 
-    pub(crate) fn begin(&self) -> Measured {
+    pub(crate) fn begin(&self) -> InFlightStatement {
         self.0.running.inc();
-        Measured { metrics: self.clone(), since: Instant::now(), outcome: None }
+        InFlightStatement { metrics: self.clone(), since: Instant::now(), outcome: None }
     }
 }
 
 /// A running statement; counted when it is dropped.
-pub(crate) struct Measured {
+pub(crate) struct InFlightStatement {
     metrics: Metrics,
     since: Instant,
     outcome: Option<Outcome>,
 }
 
-impl Measured {
+impl InFlightStatement {
     /// Records that the answer is complete.
-    pub(crate) fn complete(&mut self) {
+    pub(crate) fn record_complete(&mut self) {
         self.outcome.get_or_insert(Outcome::Complete);
     }
 
     /// Records that the statement failed. Later outcomes do not count.
-    pub(crate) fn failed(&mut self, error: &StoreError) {
+    pub(crate) fn record_failure(&mut self, error: &ClickHouseError) {
         self.outcome.get_or_insert(match error {
-            StoreError::Unavailable { .. } => Outcome::Unavailable,
-            StoreError::Timeout(_) => Outcome::Timeout,
-            StoreError::Memory(_)
-            | StoreError::TooLarge(_)
-            | StoreError::Store { .. }
-            | StoreError::Unfit(_) => Outcome::Refused,
-            StoreError::Short(_) => Outcome::Broken,
-            StoreError::UnknownColumn { .. }
-            | StoreError::FieldsChanged(_)
-            | StoreError::TableChanged(_)
-            | StoreError::Internal(_) => Outcome::Internal,
+            ClickHouseError::Unavailable { .. } => Outcome::Unavailable,
+            ClickHouseError::Timeout(_) => Outcome::Timeout,
+            ClickHouseError::Memory(_)
+            | ClickHouseError::TooLarge(_)
+            | ClickHouseError::Exception { .. }
+            | ClickHouseError::Unusable(_) => Outcome::Refused,
+            ClickHouseError::IncompleteResponse(_) => Outcome::Aborted,
+            ClickHouseError::UnknownColumn { .. }
+            | ClickHouseError::FieldsChanged(_)
+            | ClickHouseError::TableChanged(_)
+            | ClickHouseError::Internal(_) => Outcome::Internal,
         });
     }
 }
 
-impl Drop for Measured {
+impl Drop for InFlightStatement {
     fn drop(&mut self) {
-        let Inner { ended, seconds, running, .. } = self.metrics.0.as_ref();
+        let Inner { statements, seconds, running, .. } = self.metrics.0.as_ref();
         running.dec();
         seconds.observe(self.since.elapsed().as_secs_f64());
         let outcome = self.outcome.unwrap_or(Outcome::Abandoned);
-        ended.get_or_create(&outcome.label()).inc();
+        statements.get_or_create(&outcome.label()).inc();
     }
 }

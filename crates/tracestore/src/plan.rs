@@ -4,24 +4,24 @@
 //!
 //! - [`Plan::Steps`] searches backwards in time until the page is full; the last step covers the rest of the window. It is
 //!   fast where matches are dense, and never costs much more than one pass over the window.
-//! - [`Plan::Candidates`] finds the traces that satisfy a rare predicate, and decides them by id, in batches. It is fast
+//! - [`Plan::RarePredicates`] finds the traces that satisfy a rare predicate, and decides them by id, in batches. It is fast
 //!   where one predicate is rare and a skip index covers it.
-//! - [`Plan::Grouped`] groups all considered spans by trace. It is used without a trace index, or if too many traces cross the
+//! - [`Plan::GroupByTrace`] groups all considered spans by trace. It is used without a trace index, or if too many traces cross the
 //!   window boundary. It is the reference definition.
 //!
-//! One `EXPLAIN` estimates the granules to read. The choice of plan cannot change the result: `worlds.rs` runs every plan over
+//! One `EXPLAIN` estimates the granules to read. The choice of plan cannot change the result: `randomized_tests/plans.rs` runs every plan over
 //! the same traces. Each statement documents its own invariants.
 
-mod candidates;
 mod crossing;
 mod decide;
-mod demands;
 mod estimates;
-mod found;
-mod grouped;
+mod grouping;
+mod page;
+mod rare_predicates;
+mod required_predicates;
+mod resolve;
 mod sample;
 mod search;
-mod settle;
 mod steps;
 #[cfg(test)]
 mod tests;
@@ -33,23 +33,23 @@ use std::sync::atomic::Ordering;
 use tokio::time::Instant;
 use tracewarden_model::Timestamp;
 
-pub(crate) use candidates::Rare;
 #[cfg(not(test))]
 use crossing::IndexSize;
 #[cfg(test)]
-pub(crate) use crossing::{Crossed, IndexSize};
+pub(crate) use crossing::{CrossingKind, IndexSize};
 #[cfg(test)]
 pub(crate) use decide::BoundedTraces;
-pub(crate) use demands::{RequiredPredicate, RequiredPredicates};
-use found::{MatchingTrace, Page};
-pub(crate) use grouped::TraceSet;
+pub(crate) use grouping::TraceSet;
+use page::{MatchingTrace, Page};
+pub(crate) use rare_predicates::RarePredicates;
+pub(crate) use required_predicates::{RequiredPredicate, RequiredPredicates};
 pub(crate) use sample::Sample;
 pub(crate) use search::{Search, SpanFilter};
 #[cfg(test)]
 pub(crate) use steps::{RemainingWindow, StepOptions};
-pub(crate) use trace_scan::{Aggregates, MAX_LONG, TraceScan};
+pub(crate) use trace_scan::{Aggregates, MAX_LONG_TRACES, TraceScan};
 
-use crate::StoreError;
+use crate::ClickHouseError;
 use estimates::Granules;
 #[cfg(not(test))]
 use steps::StepOptions;
@@ -60,171 +60,186 @@ pub(crate) enum Plan {
     /// Steps back in time.
     Steps(StepOptions),
     /// The traces that satisfy a rare predicate, decided by id.
-    Candidates(Rare),
+    RarePredicates(RarePredicates),
     /// One grouped pass.
-    Grouped,
+    GroupByTrace,
 }
 
 /// How the plan is chosen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PlanChoice {
     /// The cheapest plan by estimate.
-    Best,
+    Auto,
     /// This plan; it may still fall back to another one.
-    Only(Plan),
+    Fixed(Plan),
 }
 
 /// Thresholds at which one plan becomes better than another. They affect only the cost.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PlannerOptions {
     /// Cost of one more statement, in granules. Below it, a shorter step gains nothing.
-    pub(crate) small: u64,
+    pub(crate) statement_cost: u64,
     /// Maximum traces of the rare predicate; with more, steps take over.
-    pub(crate) candidates: usize,
+    pub(crate) max_rare_traces: usize,
     /// Minimum size of the first batch of candidates.
-    pub(crate) wave: usize,
+    pub(crate) min_batch: usize,
     /// Minimum `LIMIT` of a step.
-    pub(crate) chunk: usize,
+    pub(crate) min_step_limit: usize,
     /// Without a trace index: traces decided by id after a step, per wanted trace.
-    pub(crate) undecided: usize,
+    pub(crate) undecided_per_result: usize,
     /// Maximum ids in one statement, and maximum traces that cross the window boundary.
-    pub(crate) ids: usize,
+    pub(crate) max_ids: usize,
 }
 
 impl Default for PlannerOptions {
     fn default() -> Self {
-        Self { small: 40, candidates: 2_000, wave: 64, chunk: 1_000, undecided: 8, ids: 20_000 }
+        Self {
+            statement_cost: 40,
+            max_rare_traces: 2_000,
+            min_batch: 64,
+            min_step_limit: 1_000,
+            undecided_per_result: 8,
+            max_ids: 20_000,
+        }
     }
 }
 
 /// Divisors of the remaining window: candidate lengths of the first step, besides the whole and the last day.
-const PARTS: [i64; 3] = [4, 16, 64];
+const STEP_DIVISORS: [i64; 3] = [4, 16, 64];
 /// A day in nanoseconds, by which tables are partitioned.
 const DAY: i64 = 86_400 * 1_000_000_000;
 /// A predicate is rare if its matches are expected to be at most this many times the wanted traces: with a more frequent
 /// predicate, steps fill the page sooner.
-const RARE: f64 = 16.0;
+const MAX_MATCHES_PER_RESULT: f64 = 16.0;
 /// A predicate is also rare if it selects at most one in this many granules: bloom filters have one false positive in a
 /// hundred, which in a large table is more than any match.
-const RARE_SHARE: u64 = 32;
+const RARE_GRANULE_RATIO: u64 = 32;
 
 /// Maximum predicates whose traces are read as candidates.
-const READ: usize = 2;
+const MAX_SOURCE_PREDICATES: usize = 2;
 /// A predicate narrows the candidates of another one if it selects at most one in this many granules: finding its traces
 /// among them then costs less than deciding the excluded ones.
-const NARROW: u64 = 4;
+const FILTER_GRANULE_RATIO: u64 = 4;
 
 impl Search<'_> {
     /// Returns the traces after the end of the previous page, in order, as many as wanted.
     ///
     /// # Errors
     /// When ClickHouse fails. There is no partial answer.
-    pub(crate) async fn run(&self, choice: &PlanChoice) -> Result<Vec<MatchingTrace>, StoreError> {
+    pub(crate) async fn run(&self, choice: &PlanChoice) -> Result<Vec<MatchingTrace>, ClickHouseError> {
         let mut page = Page::new(self.after.as_ref());
         // Pages that begin after all matches inside the window.
-        if *choice != PlanChoice::Only(Plan::Grouped)
+        if *choice != PlanChoice::Fixed(Plan::GroupByTrace)
             && self.after.as_ref().is_some_and(|after| after.tier == 0)
         {
-            self.by_crossing(&mut page).await?;
+            self.fill_by_crossing(&mut page).await?;
             return Ok(page.into_first(self.wanted));
         }
-        let (plan, pace) = match choice {
-            PlanChoice::Best => self.plan().await,
-            PlanChoice::Only(plan @ Plan::Steps(pace)) => (plan.clone(), *pace),
-            PlanChoice::Only(plan) => (plan.clone(), self.whole()),
+        let (plan, step_options) = match choice {
+            PlanChoice::Auto => self.plan().await,
+            PlanChoice::Fixed(plan @ Plan::Steps(step_options)) => (plan.clone(), *step_options),
+            PlanChoice::Fixed(plan) => (plan.clone(), self.single_step()),
         };
-        tracing::debug!(?plan, ?pace, "searching");
+        tracing::debug!(?plan, ?step_options, "searching");
         let begun = Instant::now();
         match plan {
-            Plan::Grouped => self.by_grouping(self.after.as_ref(), &mut page).await?,
-            Plan::Candidates(rare) if self.by_candidates(&rare, pace.index_size, &mut page).await? => {}
-            Plan::Candidates(_) | Plan::Steps(_) => self.by_steps(pace, &mut page).await?,
+            Plan::GroupByTrace => self.fill_by_grouping(self.after.as_ref(), &mut page).await?,
+            Plan::RarePredicates(rare)
+                if self.fill_by_rare_predicates(&rare, step_options.index_size, &mut page).await? => {}
+            Plan::RarePredicates(_) | Plan::Steps(_) => self.fill_by_steps(step_options, &mut page).await?,
         }
-        let (statements, milliseconds) = (self.sent.load(Ordering::Relaxed), begun.elapsed().as_millis());
+        let (statements, milliseconds) =
+            (self.statements_sent.load(Ordering::Relaxed), begun.elapsed().as_millis());
         tracing::debug!(statements, milliseconds, traces = page.len(), "searched");
         Ok(page.into_first(self.wanted))
     }
 
     /// Returns one step for the rest of the window.
-    fn whole(&self) -> StepOptions {
-        StepOptions { first: self.left(), statement: 0, use_trace_index: true, index_size: IndexSize::Large }
+    fn single_step(&self) -> StepOptions {
+        StepOptions {
+            first: self.remaining_length(),
+            statement: 0,
+            use_trace_index: true,
+            index_size: IndexSize::Large,
+        }
     }
 
     /// Returns the length of the rest of the window, in nanoseconds.
-    fn left(&self) -> i64 {
+    fn remaining_length(&self) -> i64 {
         self.begin().saturating_sub(self.window.from().as_nanos()).max(1)
     }
 
     /// Chooses the plan, and the step options to use if rare predicates match too many traces.
     async fn plan(&self) -> (Plan, StepOptions) {
-        let (begin, left) = (self.begin(), self.left());
-        let lengths = lengths(begin, left);
+        let (begin, left) = (self.begin(), self.remaining_length());
+        let step_lengths = step_lengths(begin, left);
         let newest = |length: &i64| {
             Some((Timestamp::from_nanos(begin.saturating_sub(*length)), Timestamp::from_nanos(begin)))
         };
-        let demands = self.demands.all();
+        let required_predicates = self.required_predicates.all();
         let window = Some((self.window.from(), self.window.to()));
         // ClickHouse uses no skip index for predicates combined with `OR`.
-        let of_steps = match (demands.as_slice(), self.not_implied().as_slice()) {
-            ([only], []) => SpanFilter::Of(*only),
+        let step_filter = match (required_predicates.as_slice(), self.not_implied().as_slice()) {
+            ([only], []) => SpanFilter::Predicate(*only),
             _ => SpanFilter::All,
         };
-        let asked: Vec<(SpanFilter, search::Span)> = lengths
+        let reads: Vec<(SpanFilter, search::TimeRange)> = step_lengths
             .iter()
-            .map(|length| (of_steps, newest(length)))
-            .chain(demands.iter().map(|demand| (SpanFilter::Of(*demand), window)))
+            .map(|length| (step_filter, newest(length)))
+            .chain(required_predicates.iter().map(|predicate| (SpanFilter::Predicate(*predicate), window)))
             .collect();
-        let Some(granules) = self.granules(&asked).await else {
-            let pace = StepOptions {
+        let Some(granules) = self.estimate_granules(&reads).await else {
+            let step_options = StepOptions {
                 first: (left / 16).max(1),
                 statement: left / 4,
                 use_trace_index: true,
                 index_size: IndexSize::Large,
             };
-            return (Plan::Steps(pace), pace);
+            return (Plan::Steps(step_options), step_options);
         };
-        let (steps, rest) = granules.split_at(lengths.len().min(granules.len()));
-        let (of_demands, index) = rest.split_at(demands.len().min(rest.len()));
+        let (steps, rest) = granules.split_at(step_lengths.len().min(granules.len()));
+        let (predicate_granules, index) = rest.split_at(required_predicates.len().min(rest.len()));
         let steps: Vec<(i64, u64)> =
-            lengths.into_iter().zip(steps.iter().map(|granules| granules.selected)).collect();
+            step_lengths.into_iter().zip(steps.iter().map(|granules| granules.selected)).collect();
         let index = index.first().map_or(0, |granules| granules.selected);
-        let pace = self.pace(&steps, index);
+        let step_options = self.choose_step_options(&steps, index);
         let whole = steps.first().map_or(0, |(_, granules)| *granules);
-        tracing::debug!(granules = whole, index_granules = index, predicates = ?of_demands, "estimated");
-        let most = (self.wanted as f64 * RARE).min(self.options.candidates as f64);
+        tracing::debug!(granules = whole, index_granules = index, predicates = ?predicate_granules, "estimated");
+        let most = (self.wanted as f64 * MAX_MATCHES_PER_RESULT).min(self.options.max_rare_traces as f64);
         let mut by_granules: Vec<(RequiredPredicate, Granules)> =
-            demands.into_iter().zip(of_demands.iter().copied()).collect();
+            required_predicates.into_iter().zip(predicate_granules.iter().copied()).collect();
         by_granules.sort_by_key(|(_, granules)| granules.selected);
-        let those = |chosen: &dyn Fn(Granules) -> bool| -> Vec<RequiredPredicate> {
-            let of_it = by_granules.iter().filter(|(_, granules)| chosen(*granules));
-            of_it.map(|(predicate, _)| *predicate).collect()
+        let predicates_where = |chosen: &dyn Fn(Granules) -> bool| -> Vec<RequiredPredicate> {
+            let chosen_predicates = by_granules.iter().filter(|(_, granules)| chosen(*granules));
+            chosen_predicates.map(|(predicate, _)| *predicate).collect()
         };
-        let mut read = those(&|granules| granules.selected <= whole && is_rare(granules, most));
-        if !read.is_empty() && whole > self.options.small {
-            read.truncate(READ);
-            let narrow = those(&|granules| granules.selected.saturating_mul(NARROW) <= whole);
-            return (Plan::Candidates(Rare { read, narrow }), pace);
+        let mut sources = predicates_where(&|granules| granules.selected <= whole && is_rare(granules, most));
+        if !sources.is_empty() && whole > self.options.statement_cost {
+            sources.truncate(MAX_SOURCE_PREDICATES);
+            let filters =
+                predicates_where(&|granules| granules.selected.saturating_mul(FILTER_GRANULE_RATIO) <= whole);
+            return (Plan::RarePredicates(RarePredicates { sources, filters }), step_options);
         }
-        if self.index.is_none() && pace.first == left {
-            return (Plan::Grouped, pace);
+        if self.index.is_none() && step_options.first == left {
+            return (Plan::GroupByTrace, step_options);
         }
-        (Plan::Steps(pace), pace)
+        (Plan::Steps(step_options), step_options)
     }
 
     /// Chooses the first step from estimates for several lengths, longest first. A shorter step wins if it reads at most two
     /// thirds of the current choice and half of the window: in a table not sorted by time, a short step can read almost as much
     /// as a long one.
-    fn pace(&self, steps: &[(i64, u64)], index: u64) -> StepOptions {
-        let whole = steps.first().copied().unwrap_or((self.left(), 0));
+    fn choose_step_options(&self, steps: &[(i64, u64)], index: u64) -> StepOptions {
+        let whole = steps.first().copied().unwrap_or((self.remaining_length(), 0));
         let chosen = steps.iter().copied().fold(whole, |chosen, step| {
             let saves = step.1.saturating_mul(3) <= chosen.1.saturating_mul(2);
             let is_part = step.1.saturating_mul(2) <= whole.1;
-            if chosen.1 > self.options.small && saves && is_part { step } else { chosen }
+            if chosen.1 > self.options.statement_cost && saves && is_part { step } else { chosen }
         });
-        let is_small = |of: u64| index <= of.saturating_mul(2).max(self.options.small);
+        let is_small = |granules: u64| index <= granules.saturating_mul(2).max(self.options.statement_cost);
         StepOptions {
             first: chosen.0.max(1),
-            statement: (whole.0 as f64 * self.options.small as f64 / whole.1.max(1) as f64) as i64,
+            statement: (whole.0 as f64 * self.options.statement_cost as f64 / whole.1.max(1) as f64) as i64,
             use_trace_index: is_small(chosen.1),
             index_size: if is_small(whole.1) { IndexSize::Small } else { IndexSize::Large },
         }
@@ -233,33 +248,34 @@ impl Search<'_> {
 
 /// Candidate lengths of the first step, longest first. One ends at the start of the last day: tables are partitioned by day,
 /// and part of a partition can cost as much as all of it.
-fn lengths(begin: i64, left: i64) -> Vec<i64> {
+fn step_lengths(begin: i64, left: i64) -> Vec<i64> {
     let day = begin.saturating_sub(1).rem_euclid(DAY).saturating_add(1);
-    let mut lengths: Vec<i64> = PARTS.iter().map(|part| left / part).chain([day]).collect();
-    lengths.retain(|length| *length > 0 && *length < left);
-    lengths.sort_unstable_by_key(|length| std::cmp::Reverse(*length));
-    lengths.dedup();
-    lengths.insert(0, left);
-    lengths
+    let mut step_lengths: Vec<i64> = STEP_DIVISORS.iter().map(|part| left / part).chain([day]).collect();
+    step_lengths.retain(|length| *length > 0 && *length < left);
+    step_lengths.sort_unstable_by_key(|length| std::cmp::Reverse(*length));
+    step_lengths.dedup();
+    step_lengths.insert(0, left);
+    step_lengths
 }
 
 /// Whether a predicate is expected to have at most `most` matches, or leaves hardly any granules to read.
-fn is_rare(of_demand: Granules, most: f64) -> bool {
-    matches(of_demand) <= most || of_demand.selected.saturating_mul(RARE_SHARE) <= of_demand.by_key
+fn is_rare(granules: Granules, most: f64) -> bool {
+    matches(granules) <= most
+        || granules.selected.saturating_mul(RARE_GRANULE_RATIO) <= granules.after_primary_key
 }
 
 /// The expected matches of a predicate, from the share of granules that skip indexes leave of those left by the primary key:
 /// matches spread at random over `n` granules leave the share `e^(-matches / n)` without any. Infinite without a skip index.
-fn matches(of_demand: Granules) -> f64 {
-    let without = 1.0 - of_demand.selected as f64 / of_demand.by_key.max(1) as f64;
-    -without.ln() * of_demand.by_key as f64
+fn matches(granules: Granules) -> f64 {
+    let without = 1.0 - granules.selected as f64 / granules.after_primary_key.max(1) as f64;
+    -without.ln() * granules.after_primary_key as f64
 }
 
 /// Returns the time range around a window in which the whole of a page's traces is read.
-pub(crate) fn around(
+pub(crate) fn window_with_margin(
     window: tracewarden_model::Window,
     max_trace_duration_nanos: Option<i64>,
-) -> search::Span {
+) -> search::TimeRange {
     max_trace_duration_nanos.map(|nanos| -> (Timestamp, Timestamp) {
         (window.from().saturating_sub(nanos), window.to().saturating_add(nanos))
     })

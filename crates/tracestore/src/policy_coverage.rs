@@ -9,10 +9,10 @@ use tracewarden_model::{Binding, Timestamp};
 use tracewarden_policy::Predicate;
 
 use crate::select::known_column;
-use crate::settings::Bounds;
+use crate::settings::QueryLimits;
 use crate::sql::Statement;
 use crate::table::{BoundTable, plain_text};
-use crate::{StoreError, TraceStore};
+use crate::{ClickHouse, ClickHouseError};
 
 /// Maximum number of predicates of one request.
 pub const MAX_PREDICATES: usize = 200;
@@ -53,7 +53,7 @@ pub struct PolicyCoverage {
     /// Whether the window may hold more traces than the sample.
     pub sampled: bool,
     /// For each predicate, in order; shorter than the request when not all predicates could be counted.
-    pub opened: Vec<CoveredTraces>,
+    pub covered: Vec<CoveredTraces>,
 }
 
 /// Coverage of a sample by one predicate.
@@ -69,7 +69,7 @@ pub struct CoveredTraces {
 
 type Row = (u64, u64, Vec<u64>, Vec<u64>, Vec<u64>);
 
-impl TraceStore {
+impl ClickHouse {
     /// Samples recent traces, each with all its spans so far: traces that began in the newest minutes, and earlier ones while
     /// the sample is not full. Each sample is stored in `found` as soon as it is complete, and later ones are better: a
     /// caller that stops waiting has the last one. Without predicates, `found` is unchanged.
@@ -80,7 +80,7 @@ impl TraceStore {
         &self,
         request: PolicyCoverageRequest<'_>,
         found: &mut Option<PolicyCoverage>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), ClickHouseError> {
         self.policy_coverage_within(request, MAX_ROWS, found).await
     }
 
@@ -89,28 +89,28 @@ impl TraceStore {
         request: PolicyCoverageRequest<'_>,
         rows: u64,
         found: &mut Option<PolicyCoverage>,
-    ) -> Result<(), StoreError> {
-        let predicates = affordable(request.predicates);
+    ) -> Result<(), ClickHouseError> {
+        let predicates = predicates_within_limit(request.predicates);
         if predicates.is_empty() {
             return Ok(());
         }
         let table = self.bound_table(request.binding).await?;
         let service = known_column(&table, request.binding.display.service.as_deref())
             .map(|(column, quoted)| plain_text(&quoted, &column.column_type));
-        let client = self.client.within(Bounds { seconds: request.seconds, rows });
-        let timeout = self.config.max_trace_duration_nanos;
+        let client = self.client.with_limits(QueryLimits { seconds: request.seconds, rows });
+        let max_trace_duration = self.config.max_trace_duration_nanos;
         for window_nanos in WINDOWS {
             let from = request.now.saturating_sub(window_nanos);
-            let before = timeout.map_or(window_nanos, |longest| longest.min(window_nanos));
-            let extent = Extent { scan: from.saturating_sub(before), from, to: request.now };
-            let statement = statement(&table, service.as_deref(), predicates, &extent)?;
+            let before = max_trace_duration.map_or(window_nanos, |longest| longest.min(window_nanos));
+            let range = SampleRange { scan: from.saturating_sub(before), from, to: request.now };
+            let statement = statement(&table, service.as_deref(), predicates, &range)?;
             let rows: Vec<Row> = match client.rows(statement).await {
                 Err(error) if error.is_too_many_rows() && found.is_some() => return Ok(()),
                 rows => rows?,
             };
-            let reach = policy_coverage(rows, window_nanos, predicates.len())?;
-            let enough = reach.sampled && reach.traces.saturating_mul(2) >= MAX_TRACES;
-            *found = Some(reach);
+            let coverage = policy_coverage(rows, window_nanos, predicates.len())?;
+            let enough = coverage.sampled && coverage.traces.saturating_mul(2) >= MAX_TRACES;
+            *found = Some(coverage);
             if enough {
                 break;
             }
@@ -120,7 +120,7 @@ impl TraceStore {
 }
 
 /// Returns as many predicates as may be counted together.
-fn affordable(predicates: &[Predicate]) -> &[Predicate] {
+fn predicates_within_limit(predicates: &[Predicate]) -> &[Predicate] {
     let mut left = MAX_SIZE;
     let fitting = predicates.iter().take(MAX_PREDICATES).take_while(|predicate| {
         let rest = left.checked_sub(predicate.size());
@@ -132,7 +132,7 @@ fn affordable(predicates: &[Predicate]) -> &[Predicate] {
 }
 
 /// The time ranges of a sample.
-struct Extent {
+struct SampleRange {
     /// Spans from here on are read.
     scan: Timestamp,
     /// Start of the window. Sampled traces have no span between `scan` and here.
@@ -148,13 +148,13 @@ fn statement(
     table: &BoundTable,
     service: Option<&str>,
     predicates: &[Predicate],
-    extent: &Extent,
-) -> Result<Statement, StoreError> {
+    range: &SampleRange,
+) -> Result<Statement, ClickHouseError> {
     let mut statement = table.statement();
     let service = service.unwrap_or("''");
     let [trace, whole, services, service_name] =
-        ["trace", "whole", "services", "service"].map(|name| statement.own(name));
-    let matching: Vec<String> = (0..predicates.len()).map(|at| statement.own(&format!("p{at}"))).collect();
+        ["trace", "whole", "services", "service"].map(|name| statement.alias(name));
+    let matching: Vec<String> = (0..predicates.len()).map(|at| statement.alias(&format!("p{at}"))).collect();
     let mut each = String::new();
     for (predicate, name) in predicates.iter().zip(&matching) {
         let predicate = table.condition(predicate, &mut statement)?;
@@ -163,15 +163,15 @@ fn statement(
     }
     let list = |item: &dyn Fn(&String) -> String| matching.iter().map(item).collect::<Vec<_>>().join(", ");
     let named = |array: String| format!("arrayCount({service_name} -> {service_name} != '', {array})");
-    let opened = list(&|name| format!("countIf({whole} AND notEmpty({name}))"));
+    let covered = list(&|name| format!("countIf({whole} AND notEmpty({name}))"));
     let own = list(&|name| named(format!("groupUniqArrayArrayIf({name}, {whole})")));
     let all = list(&|name| named(format!("groupUniqArrayArrayIf({services}, {whole} AND notEmpty({name}))")));
-    let scan = table.time(extent.scan, &mut statement);
-    let from = table.time(extent.from, &mut statement);
-    let inside = table.within(extent.from, extent.to, &mut statement);
+    let scan = table.time(range.scan, &mut statement);
+    let from = table.time(range.from, &mut statement);
+    let inside = table.within(range.from, range.to, &mut statement);
     let BoundTable { name, trace_id: id, trace_id_column: column, timestamp, .. } = table;
     statement.push(&format!(
-        "SELECT count(), countIf({whole}), [{opened}], [{own}], [{all}] FROM (\
+        "SELECT count(), countIf({whole}), [{covered}], [{own}], [{all}] FROM (\
          SELECT {id} AS {trace}, countIf({timestamp} < {from}) = 0 AS {whole}, \
          groupUniqArray({MAX_SERVICES})({service}) AS {services}{each} \
          FROM {name} WHERE {timestamp} >= {scan} AND {column} GLOBAL IN (\
@@ -182,18 +182,22 @@ fn statement(
     Ok(statement)
 }
 
-fn policy_coverage(rows: Vec<Row>, window_nanos: i64, asked: usize) -> Result<PolicyCoverage, StoreError> {
-    let short = || StoreError::Short("counts are missing".to_owned());
-    let (seen, traces, opened, matching, services) = rows.into_iter().next().ok_or_else(short)?;
-    if [&opened, &matching, &services].iter().any(|counts| counts.len() != asked) {
+fn policy_coverage(
+    rows: Vec<Row>,
+    window_nanos: i64,
+    expected: usize,
+) -> Result<PolicyCoverage, ClickHouseError> {
+    let short = || ClickHouseError::IncompleteResponse("counts are missing".to_owned());
+    let (sampled_traces, traces, covered, matching, services) = rows.into_iter().next().ok_or_else(short)?;
+    if [&covered, &matching, &services].iter().any(|counts| counts.len() != expected) {
         return Err(short());
     }
-    let opened = opened
+    let covered = covered
         .into_iter()
         .zip(matching.into_iter().zip(services))
         .map(|(traces, (matching_services, services))| CoveredTraces { traces, matching_services, services })
         .collect();
-    Ok(PolicyCoverage { window_nanos, traces, sampled: seen >= MAX_TRACES, opened })
+    Ok(PolicyCoverage { window_nanos, traces, sampled: sampled_traces >= MAX_TRACES, covered })
 }
 
 #[cfg(test)]
@@ -306,16 +310,16 @@ mod tests {
             Predicate::True,
             Predicate::False,
         ];
-        let opened =
+        let covered =
             |traces, matching_services, services| CoveredTraces { traces, matching_services, services };
-        let reach = ask(&local, true, &predicates).await.unwrap();
+        let coverage = ask(&local, true, &predicates).await.unwrap();
         assert_eq!(
-            reach.opened,
-            [opened(4, 1, 3), opened(10, 2, 3), opened(0, 0, 0), opened(10, 3, 3), opened(0, 0, 0)]
+            coverage.covered,
+            [covered(4, 1, 3), covered(10, 2, 3), covered(0, 0, 0), covered(10, 3, 3), covered(0, 0, 0)]
         );
-        assert_eq!((reach.traces, reach.sampled, reach.window_nanos), (10, false, 24 * 60 * MINUTE));
-        let reach = ask(&local, false, &predicates).await.unwrap();
-        assert_eq!(reach.opened[..2], [opened(4, 0, 0), opened(10, 0, 0)]);
+        assert_eq!((coverage.traces, coverage.sampled, coverage.window_nanos), (10, false, 24 * 60 * MINUTE));
+        let coverage = ask(&local, false, &predicates).await.unwrap();
+        assert_eq!(coverage.covered[..2], [covered(4, 0, 0), covered(10, 0, 0)]);
         assert_eq!(ask(&local, true, &[]).await, None);
     }
 
@@ -327,10 +331,10 @@ mod tests {
         insert(&local, "SELECT 60 + number % 100 AS seconds_ago, lower(hex(MD5(toString(number)))) AS id, concat('service ', toString(number % 10)) AS service, 'blue' AS team FROM numbers(20000)").await;
         let predicates: Vec<_> =
             (0..10).map(|at| predicate(&format!("ServiceName == 'service {at}'"))).collect();
-        let reach = ask(&local, true, &predicates).await.unwrap();
-        assert_eq!((reach.traces, reach.sampled, reach.window_nanos), (1_000, true, 5 * MINUTE));
-        assert_eq!(reach.opened.iter().map(|opened| opened.traces).sum::<u64>(), 1_000);
-        assert!(reach.opened.iter().all(|opened| (50..200).contains(&opened.traces)), "{reach:?}");
+        let coverage = ask(&local, true, &predicates).await.unwrap();
+        assert_eq!((coverage.traces, coverage.sampled, coverage.window_nanos), (1_000, true, 5 * MINUTE));
+        assert_eq!(coverage.covered.iter().map(|covered| covered.traces).sum::<u64>(), 1_000);
+        assert!(coverage.covered.iter().all(|covered| (50..200).contains(&covered.traces)), "{coverage:?}");
     }
 
     #[tokio::test]
@@ -349,18 +353,18 @@ mod tests {
             PolicyCoverageRequest { binding: &binding(true), predicates: &predicates, now: NOW, seconds: 60 };
         let mut found = None;
         connect(&local).policy_coverage_within(request, 30_000, &mut found).await.unwrap();
-        let reach = found.unwrap();
-        assert_eq!((reach.traces, reach.window_nanos), (10, 5 * MINUTE));
+        let coverage = found.unwrap();
+        assert_eq!((coverage.traces, coverage.window_nanos), (10, 5 * MINUTE));
         let mut found = None;
         let error = connect(&local).policy_coverage_within(request, 10, &mut found).await.unwrap_err();
         assert!(error.is_too_many_rows() && found.is_none(), "{error}");
         let many = vec![Predicate::True; MAX_PREDICATES + 50];
-        assert_eq!(affordable(&many).len(), MAX_PREDICATES);
+        assert_eq!(predicates_within_limit(&many).len(), MAX_PREDICATES);
         let values: Vec<String> = (0..100).map(|number| format!("'{number}{}'", "x".repeat(50))).collect();
         let long = format!("ServiceName in [{}]", values.join(", "));
         let large = vec![predicate(&long); MAX_PREDICATES];
-        let asked = affordable(&large);
-        assert!(!asked.is_empty() && asked.len() < MAX_PREDICATES, "{}", asked.len());
-        assert_eq!(ask(&local, true, &large).await.unwrap().opened.len(), asked.len());
+        let expected = predicates_within_limit(&large);
+        assert!(!expected.is_empty() && expected.len() < MAX_PREDICATES, "{}", expected.len());
+        assert_eq!(ask(&local, true, &large).await.unwrap().covered.len(), expected.len());
     }
 }

@@ -20,16 +20,16 @@ use tracewarden_policy::Predicate;
 use tracewarden_policy::predicate::{Array, Atom, Int, Quantifier, Relation, Text, TextFunction};
 
 use crate::sql::{Statement, quote};
-use fields::{compare_number, defined, flag, present};
+use fields::{boolean, compare_number, is_defined, is_present};
 
 /// Returns the predicate as readable SQL with its values in place. For display only, never to be sent to ClickHouse.
-pub fn readable(predicate: &Predicate) -> String {
+pub fn display_sql(predicate: &Predicate) -> String {
     let mut statement = Statement::default();
     let text = render(predicate, &mut statement);
-    let mut shown = String::with_capacity(text.len());
+    let mut output = String::with_capacity(text.len());
     let mut rest = text.as_str();
     while let Some((before, after)) = rest.split_once("{p") {
-        shown.push_str(before);
+        output.push_str(before);
         // Names of columns may look like a placeholder; those are kept.
         let placeholder = after.split_once('}').and_then(|(inside, rest)| {
             let (number, kind) = inside.split_once(':')?;
@@ -37,21 +37,21 @@ pub fn readable(predicate: &Predicate) -> String {
         });
         rest = match placeholder {
             Some((value, "String", rest)) => {
-                shown.push_str(&format!("'{}'", value.replace('\'', "\\'")));
+                output.push_str(&format!("'{}'", value.replace('\'', "\\'")));
                 rest
             }
             Some((value, _, rest)) => {
-                shown.push_str(value);
+                output.push_str(value);
                 rest
             }
             None => {
-                shown.push_str("{p");
+                output.push_str("{p");
                 after
             }
         };
     }
-    shown.push_str(rest);
-    shown
+    output.push_str(rest);
+    output
 }
 
 /// Writes the predicate as SQL, with its values as parameters of `statement`.
@@ -59,7 +59,7 @@ pub(crate) fn render(predicate: &Predicate, statement: &mut Statement) -> String
     match predicate {
         Predicate::True => "1".to_owned(),
         Predicate::False => "0".to_owned(),
-        Predicate::And(junction) => all(junction.parts(), statement),
+        Predicate::And(junction) => conjunction(junction.parts(), statement),
         Predicate::Or(junction) => joined(junction.parts(), " OR ", statement),
         Predicate::Not(junction) => format!("NOT {}", joined(junction.parts(), " AND ", statement)),
         Predicate::Atom(atom) => render_atom(atom, statement),
@@ -82,17 +82,17 @@ pub(crate) fn score(predicate: &Predicate, statement: &mut Statement) -> String 
 /// Writes a conjunction. A presence check is redundant when another part holds only where the field is present. Then the
 /// check is kept only for skip indexes, or omitted if the other part can use them itself or the statement uses none.
 /// Evaluated for every row, it costs a tenth of a pass.
-fn all(parts: &[Predicate], statement: &mut Statement) -> String {
+fn conjunction(parts: &[Predicate], statement: &mut Statement) -> String {
     let mut rendered = Vec::with_capacity(parts.len());
     for part in parts {
         match implied(part, parts) {
             None => rendered.push(render(part, statement)),
             Some(field)
-                if statement.chooses_rows()
+                if statement.filters_rows()
                     && field.source == FieldSource::MapKey
                     && fields::key_column(field).is_none() =>
             {
-                rendered.push(format!("indexHint({})", present(field, statement)));
+                rendered.push(format!("indexHint({})", is_present(field, statement)));
             }
             Some(_) => {}
         }
@@ -108,12 +108,12 @@ fn implied<'a>(part: &'a Predicate, parts: &[Predicate]) -> Option<&'a MarkedFie
         Atom::Present(field) | Atom::Defined(field) => field,
         _ => return None,
     };
-    parts.iter().any(|other| holds_only_where(other, field)).then_some(field)
+    parts.iter().any(|other| implies_presence(other, field)).then_some(field)
 }
 
 /// Whether a part is false on every row without the field: it compares the field with strings that differ from the value that
 /// is read where the field is absent.
-fn holds_only_where(part: &Predicate, field: &MarkedField) -> bool {
+fn implies_presence(part: &Predicate, field: &MarkedField) -> bool {
     let Predicate::Atom(leaf) = part else { return false };
     let (compared, values) = match &***leaf {
         Atom::CompareText(Relation::Eq, Text::Field(compared), Text::Literal(wanted)) => {
@@ -138,8 +138,8 @@ fn joined(parts: &[Predicate], separator: &str, statement: &mut Statement) -> St
 
 fn render_atom(atom: &Atom, statement: &mut Statement) -> String {
     match atom {
-        Atom::Present(field) => present(field, statement),
-        Atom::Defined(field) => defined(field, statement),
+        Atom::Present(field) => is_present(field, statement),
+        Atom::Defined(field) => is_defined(field, statement),
         Atom::Utf8(value) => format!("isValidUTF8({})", text(value, statement)),
         Atom::CompareText(
             relation @ (Relation::Eq | Relation::Ne),
@@ -175,16 +175,16 @@ fn render_atom(atom: &Atom, statement: &mut Statement) -> String {
         // Observed with 26.7: `has` does not find a constant empty string in an array of LowCardinality(String). `hasAny`
         // does, and can use the same skip indexes.
         Atom::ArrayHas(haystack, Text::Literal(needle)) => {
-            format!("hasAny({}, [{}])", searched(haystack, statement), statement.string(needle))
+            format!("hasAny({}, [{}])", searched_array(haystack, statement), statement.string(needle))
         }
         Atom::ArrayHas(haystack, needle) => {
             format!("has({}, {})", array(haystack, statement), text(needle, statement))
         }
         Atom::ArrayHasAny(haystack, values) => {
-            format!("hasAny({}, {})", searched(haystack, statement), list(values, statement))
+            format!("hasAny({}, {})", searched_array(haystack, statement), list(values, statement))
         }
         Atom::ArrayHasAll(haystack, values) => {
-            format!("hasAll({}, {})", searched(haystack, statement), list(values, statement))
+            format!("hasAll({}, {})", searched_array(haystack, statement), list(values, statement))
         }
         Atom::ArrayEq(left, Array::List(values)) if values.is_empty() => {
             format!("empty({})", array(left, statement))
@@ -193,7 +193,7 @@ fn render_atom(atom: &Atom, statement: &mut Statement) -> String {
         Atom::CompareInt(relation, left, right) => {
             format!("({} {} {})", int(left, statement), operator(*relation), int(right, statement))
         }
-        Atom::Flag(field) => flag(field, statement),
+        Atom::Flag(field) => boolean(field, statement),
         Atom::CompareNumber(relation, field, value) => compare_number(*relation, field, value, statement),
         Atom::Quantified { quantifier, array: range, variable, body } => {
             let range = array(range, statement);
@@ -209,7 +209,7 @@ fn render_atom(atom: &Atom, statement: &mut Statement) -> String {
 }
 
 /// Up to this number of alternatives are written individually, which is readable and can use the primary key.
-const WRITTEN_OUT: usize = 16;
+const MAX_INLINE_VALUES: usize = 16;
 /// Maximum number of needles of `multiSearchAny`.
 const MAX_NEEDLES: usize = 255;
 
@@ -223,7 +223,7 @@ fn text_call_any(
 ) -> String {
     let subject = text(subject, statement);
     let mut alternatives = Vec::new();
-    if arguments.len() <= WRITTEN_OUT {
+    if arguments.len() <= MAX_INLINE_VALUES {
         for argument in arguments {
             alternatives.push(text_call(function, &subject, &statement.string(argument)));
         }
@@ -269,8 +269,8 @@ fn operator(relation: Relation) -> &'static str {
 /// Writes an array of these strings. Many strings become one parameter: ClickHouse takes longer to parse thousands of
 /// parameters than to use them.
 fn list(values: &[String], statement: &mut Statement) -> String {
-    if values.len() > WRITTEN_OUT {
-        statement.strings(values)
+    if values.len() > MAX_INLINE_VALUES {
+        statement.string_array(values)
     } else {
         format!("[{}]", each(values, statement))
     }
@@ -278,8 +278,8 @@ fn list(values: &[String], statement: &mut Statement) -> String {
 
 /// Like [`list`], for the right side of `IN`.
 fn set(values: &[String], statement: &mut Statement) -> String {
-    if values.len() > WRITTEN_OUT {
-        statement.strings(values)
+    if values.len() > MAX_INLINE_VALUES {
+        statement.string_array(values)
     } else {
         format!("({})", each(values, statement))
     }
@@ -323,7 +323,7 @@ fn one_of(field: &MarkedField, values: &[String], negated: bool, statement: &mut
     // A comparison with a map's value comes after a condition that an index on the map's values can serve.
     match &field.field.map {
         Some(map)
-            if statement.chooses_rows()
+            if statement.filters_rows()
                 && !negated
                 && field.source == FieldSource::MapKey
                 && field.column_type.is_string() =>
@@ -343,7 +343,7 @@ fn text(term: &Text, statement: &mut Statement) -> String {
 }
 
 fn element(variable: u32, statement: &Statement) -> String {
-    statement.own(&format!("x{variable}"))
+    statement.alias(&format!("x{variable}"))
 }
 
 fn array(term: &Array, statement: &mut Statement) -> String {
@@ -357,7 +357,7 @@ fn array(term: &Array, statement: &mut Statement) -> String {
 }
 
 /// Writes an array that is searched for given strings: as it is stored where that makes no difference, for its skip indexes.
-fn searched(term: &Array, statement: &mut Statement) -> String {
+fn searched_array(term: &Array, statement: &mut Statement) -> String {
     let stored = match term {
         Array::Field(field) => fields::stored_array(field, statement),
         Array::List(_) => None,
@@ -377,7 +377,7 @@ pub(crate) fn strings(field: &MarkedField, prefix: Option<&str>, statement: &mut
         return format!("[{}]", string(field, statement));
     }
     let elements = format!("arrayDistinct({})", fields::array(field, statement));
-    let element = statement.own("element");
+    let element = statement.alias("element");
     match prefix {
         None => elements,
         Some(prefix) => format!("arrayFilter({element} -> startsWith({element}, {prefix}), {elements})"),

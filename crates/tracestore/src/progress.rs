@@ -18,4 +18,4 @@ pub struct SearchProgress {
 
 /// Callback for progress. The search calls it: it must return at once, and may drop reports that its receiver cannot take in
 /// time.
-pub type OnProgress = Arc<dyn Fn(SearchProgress) + Send + Sync>;
+pub type ProgressCallback = Arc<dyn Fn(SearchProgress) + Send + Sync>;

@@ -29,7 +29,7 @@ use tracewarden_testkit::progress::Progress;
 use self::conditions::{field_value, matches, random_condition, random_text};
 use crate::differential::{connect, execute, hex_literal};
 use crate::distributed::{Storage, shards};
-use crate::{SelectRequest, TraceStore};
+use crate::{ClickHouse, SelectRequest};
 
 const SECOND: i64 = 1_000_000_000;
 const HOUR: i64 = 3_600 * SECOND;
@@ -413,7 +413,7 @@ struct Query<'a> {
 }
 
 /// Reads all pages of a query.
-async fn pages(store: &TraceStore, data_set: &DataSet, query: &Query<'_>, limit: u32) -> Vec<String> {
+async fn pages(store: &ClickHouse, data_set: &DataSet, query: &Query<'_>, limit: u32) -> Vec<String> {
     let mut ids = Vec::new();
     let mut after = None;
     loop {

@@ -19,10 +19,10 @@ use tracewarden_model::{Binding, nearest::nearest};
 use crate::select::{SelectedTrace, Selection, id_list};
 use crate::sql::{Statement, quote};
 use crate::table::{BoundTable, Column};
-use crate::{StoreError, TraceStore};
+use crate::{ClickHouse, ClickHouseError};
 use parts::{Part, PartSizes, Parts};
 
-pub use spans::{SPANS_MAX_BYTES, SPANS_OF_AN_ID, SpanLine};
+pub use spans::{MAX_SPANS_BYTES, MAX_SPANS_PER_ID, SpanLine};
 pub(crate) use spans::{invalid_duration, line};
 pub(crate) use trace_sizes::TraceSizes;
 
@@ -46,7 +46,7 @@ pub struct SpanStream {
     spans: u64,
 }
 
-impl TraceStore {
+impl ClickHouse {
     /// Reads all spans of the selected traces. With `columns`, only these and the structural ones.
     ///
     /// # Errors
@@ -56,18 +56,18 @@ impl TraceStore {
         binding: &Binding,
         selection: &Selection,
         columns: Option<&[String]>,
-    ) -> Result<SpanStream, StoreError> {
-        self.read_in(PartSizes::default(), binding, selection, columns).await
+    ) -> Result<SpanStream, ClickHouseError> {
+        self.read_in_parts(PartSizes::default(), binding, selection, columns).await
     }
 
     /// Like [`Self::read`], in parts of these sizes.
-    async fn read_in(
+    async fn read_in_parts(
         &self,
         sizes: PartSizes,
         binding: &Binding,
         selection: &Selection,
         columns: Option<&[String]>,
-    ) -> Result<SpanStream, StoreError> {
+    ) -> Result<SpanStream, ClickHouseError> {
         let projection = projection(binding, &selection.table, columns)?;
         let mut parts = Parts::new(self, binding, selection, projection, sizes);
         // The first part is awaited here, so that its failure can still become an HTTP status.
@@ -79,7 +79,7 @@ impl TraceStore {
     ///
     /// # Errors
     /// The first missing column, or a failure of ClickHouse.
-    pub async fn check_columns(&self, binding: &Binding, columns: &[String]) -> Result<(), StoreError> {
+    pub async fn check_columns(&self, binding: &Binding, columns: &[String]) -> Result<(), ClickHouseError> {
         let table = self.bound_table(binding).await?;
         projection(binding, &table, Some(columns)).map(|_| ())
     }
@@ -90,7 +90,7 @@ pub(crate) fn projection(
     binding: &Binding,
     table: &BoundTable,
     wanted: Option<&[String]>,
-) -> Result<Vec<String>, StoreError> {
+) -> Result<Vec<String>, ClickHouseError> {
     let mut names: Vec<String> = vec![binding.trace_id.clone()];
     let mut add = |name: &str| {
         if !names.iter().any(|known| known == name) {
@@ -107,7 +107,7 @@ pub(crate) fn projection(
             for name in wanted {
                 if !table.columns.iter().any(|column| column.name == *name) {
                     let known = table.columns.iter().map(|column| column.name.as_str());
-                    return Err(StoreError::UnknownColumn {
+                    return Err(ClickHouseError::UnknownColumn {
                         name: name.clone(),
                         nearest: nearest(name, known),
                     });
@@ -134,17 +134,17 @@ fn read_statement(table: &BoundTable, projection: &[String], traces: &[SelectedT
     let mut statement = table.statement();
     let columns: Vec<String> = projection.iter().map(|name| quote(name)).collect();
     let ids = id_list(traces, &mut statement);
-    statement.by_id = true;
-    let places: Vec<String> = (1..=traces.len()).map(|place| place.to_string()).collect();
+    statement.filters_by_trace_id = true;
+    let positions: Vec<String> = (1..=traces.len()).map(|position| position.to_string()).collect();
     // No time bounds: a trace is read whole, however long it is.
     statement.push(&format!(
         "SELECT {columns} FROM {name} WHERE {column} IN ({ids}) \
-         ORDER BY transform({id}, [{ids}], [{places}], 0), {timestamp}, {span}",
+         ORDER BY transform({id}, [{ids}], [{positions}], 0), {timestamp}, {span}",
         columns = columns.join(", "),
         name = table.name,
         column = table.trace_id_column,
         id = table.trace_id,
-        places = places.join(", "),
+        positions = positions.join(", "),
         timestamp = table.timestamp,
         span = table.span_id,
     ));
@@ -152,7 +152,7 @@ fn read_statement(table: &BoundTable, projection: &[String], traces: &[SelectedT
 }
 
 impl Stream for SpanStream {
-    type Item = Result<SpanChunk, StoreError>;
+    type Item = Result<SpanChunk, ClickHouseError>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
@@ -161,7 +161,7 @@ impl Stream for SpanStream {
                 match this.parts.poll_next(context) {
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(None) => {
-                        this.parts.arrived(std::mem::take(&mut this.spans));
+                        this.parts.record_trace_sizes(std::mem::take(&mut this.spans));
                         return Poll::Ready(None);
                     }
                     Poll::Ready(Some(Ok(part))) => this.current = Some(part),
@@ -191,9 +191,9 @@ impl Stream for SpanStream {
 
 impl SpanStream {
     /// No items follow an error, neither the rest of the part nor another part.
-    fn fail(&mut self, error: StoreError) -> Poll<Option<Result<SpanChunk, StoreError>>> {
+    fn fail(&mut self, error: ClickHouseError) -> Poll<Option<Result<SpanChunk, ClickHouseError>>> {
         self.current = None;
-        self.parts.give_up();
+        self.parts.cancel();
         Poll::Ready(Some(Err(error)))
     }
 }

@@ -6,7 +6,7 @@ use tracewarden_policy::{check, lower_condition};
 use tracewarden_testkit::clickhouse::{Options, PASSWORD, Server};
 use tracewarden_testkit::policies::{COLUMNS, Generator, literals};
 
-use crate::TraceStore;
+use crate::ClickHouse;
 use crate::differential::connect_at;
 use crate::exact_numbers::compare_all;
 use crate::exhaustive::{caller, conditions, policies, spans, stored_value};
@@ -14,7 +14,7 @@ use crate::filter_reference::matches;
 use crate::predicate_sql::render;
 use crate::sql::Statement;
 
-fn start() -> (Server, TraceStore) {
+fn start() -> (Server, ClickHouse) {
     let server = Server::start(&Options::default()).unwrap_or_else(|error| panic!("{error}"));
     let store = connect_at(&server.url, PASSWORD);
     (server, store)

@@ -8,10 +8,10 @@ use tracewarden_model::{ColumnType, FieldRef, LogicalType};
 
 use crate::client::Client;
 use crate::fields::physical_field;
-use crate::settings::Bounds;
+use crate::settings::QueryLimits;
 use crate::sql::{Statement, quote, quote_path, quote_table};
 use crate::table::Column;
-use crate::{StoreError, TraceStore};
+use crate::{ClickHouse, ClickHouseError};
 
 /// Maximum number of sampled columns.
 const MAX_COLUMNS: usize = 30;
@@ -74,7 +74,7 @@ struct SampleSource<'a> {
     from: String,
 }
 
-impl TraceStore {
+impl ClickHouse {
     /// Samples the map and JSON columns of a table: rows of the newest hour when the timestamp is known, future ones
     /// excluded.
     ///
@@ -86,9 +86,9 @@ impl TraceStore {
         table: &str,
         columns: &[Column],
         timestamp: Option<&str>,
-    ) -> Result<Vec<SampledColumn>, StoreError> {
+    ) -> Result<Vec<SampledColumn>, ClickHouseError> {
         let name = quote_table(database, table);
-        let client = self.client.within(Bounds { seconds: TIMEOUT_SECONDS, rows: 0 });
+        let client = self.client.with_limits(QueryLimits { seconds: TIMEOUT_SECONDS, rows: 0 });
         let recent = match timestamp {
             None => String::new(),
             Some(column) => newest_hour(&client, &name, &quote(column)).await,
@@ -108,7 +108,7 @@ impl TraceStore {
                 Ok((sampled_rows, keys)) => {
                     SampledColumn { column: column.name.clone(), sampled_rows, keys, gave_up: false }
                 }
-                Err(error) if error.is_over_limit() || matches!(error, StoreError::Store { .. }) => {
+                Err(error) if error.is_over_limit() || matches!(error, ClickHouseError::Exception { .. }) => {
                     SampledColumn {
                         column: column.name.clone(),
                         sampled_rows: 0,
@@ -128,7 +128,7 @@ impl TraceStore {
 async fn newest_hour(client: &Client, table: &str, timestamp: &str) -> String {
     const SOON: &str = "now() + INTERVAL 1 HOUR";
     let statement = format!("SELECT max({timestamp}) > {SOON} AND min({timestamp}) <= {SOON} FROM {table}");
-    let is_ahead: Result<Vec<(u8,)>, StoreError> = client.rows(Statement::new(&statement)).await;
+    let is_ahead: Result<Vec<(u8,)>, ClickHouseError> = client.rows(Statement::new(&statement)).await;
     // If this fails, the statement that reads the keys fails as well, and reports it.
     if matches!(is_ahead.as_deref(), Ok([(1,)])) {
         let past = format!("{timestamp} <= {SOON}");
@@ -142,22 +142,22 @@ async fn newest_hour(client: &Client, table: &str, timestamp: &str) -> String {
 
 impl SampleSource<'_> {
     fn statement(&self) -> Statement {
-        Statement::over(self.columns.iter().map(|column| column.name.as_str()))
+        Statement::for_columns(self.columns.iter().map(|column| column.name.as_str()))
     }
 
     async fn rows<T: DeserializeOwned + Send + 'static>(
         &self,
         mut statement: Statement,
         text: &str,
-    ) -> Result<Vec<T>, StoreError> {
+    ) -> Result<Vec<T>, ClickHouseError> {
         statement.push(text);
         self.client.rows(statement).await
     }
 
-    async fn keys(&self, column: &Column) -> Result<(u64, Vec<SampledKey>), StoreError> {
+    async fn keys(&self, column: &Column) -> Result<(u64, Vec<SampledKey>), ClickHouseError> {
         let statement = self.statement();
         let [sampled, key, value, found] =
-            ["sampled", "key", "value", "found"].map(|name| statement.own(name));
+            ["sampled", "key", "value", "found"].map(|name| statement.alias(name));
         let sample =
             format!("(SELECT {} AS {sampled} FROM {} LIMIT {MAX_ROWS})", quote(&column.name), self.from);
         let counted: Vec<(u64,)> =
@@ -180,9 +180,9 @@ impl SampleSource<'_> {
         Ok((counted.first().map_or(0, |(rows,)| *rows), rows.into_iter().map(map_key).collect()))
     }
 
-    async fn paths(&self, column: &Column) -> Result<(u64, Vec<SampledKey>), StoreError> {
+    async fn paths(&self, column: &Column) -> Result<(u64, Vec<SampledKey>), ClickHouseError> {
         let statement = self.statement();
-        let [sampled, pair, found] = ["sampled", "pair", "found"].map(|name| statement.own(name));
+        let [sampled, pair, found] = ["sampled", "pair", "found"].map(|name| statement.alias(name));
         let sample =
             format!("(SELECT {} AS {sampled} FROM {} LIMIT {MAX_DOCUMENTS})", quote(&column.name), self.from);
         let counted: Vec<(u64,)> =
@@ -208,14 +208,14 @@ impl SampleSource<'_> {
     }
 
     /// Adds examples to the most frequent paths that statements can name, where ClickHouse returns any.
-    async fn add_examples(&self, column: &Column, keys: &mut [SampledKey]) -> Result<(), StoreError> {
+    async fn add_examples(&self, column: &Column, keys: &mut [SampledKey]) -> Result<(), ClickHouseError> {
         let named = keys.iter_mut().filter(|key| !key.logical_types.is_empty()).take(PATHS_WITH_EXAMPLES);
         let named: Vec<&mut SampledKey> = named.collect();
         if named.is_empty() {
             return Ok(());
         }
         let statement = self.statement();
-        let own: Vec<String> = (0..named.len()).map(|at| statement.own(&format!("path{at}"))).collect();
+        let own: Vec<String> = (0..named.len()).map(|at| statement.alias(&format!("path{at}"))).collect();
         let pairs = named.iter().zip(&own);
         let read = pairs.map(|(key, own)| format!("{} AS {own}", quote_path(&column.name, &key.name)));
         let read: Vec<String> = read.collect();
@@ -234,7 +234,9 @@ impl SampleSource<'_> {
         );
         let rows: Vec<(Vec<Vec<String>>,)> = match self.rows(statement, &text).await {
             // Paths without examples are better than none.
-            Err(error) if error.is_over_limit() || matches!(error, StoreError::Store { .. }) => return Ok(()),
+            Err(error) if error.is_over_limit() || matches!(error, ClickHouseError::Exception { .. }) => {
+                return Ok(());
+            }
             rows => rows?,
         };
         let found = rows.into_iter().next().map(|(found,)| found).unwrap_or_default();

@@ -16,15 +16,15 @@ use tracewarden_model::{Binding, Filter, MarkedField, Timestamp, TraceIdNotation
 use tracewarden_policy::{AccessScope, Predicate};
 
 use crate::cost::Cost;
-use crate::plan::{PlanChoice, PlannerOptions, RequiredPredicates, Search, around};
+use crate::plan::{PlanChoice, PlannerOptions, RequiredPredicates, Search, window_with_margin};
 use crate::read::omitted_columns;
 use crate::sql::{Statement, quote};
 use crate::table::{BoundTable, Column};
 use crate::trace_index::TraceIndex;
-use crate::{OnProgress, StoreError, TraceStore};
+use crate::{ClickHouse, ClickHouseError, ProgressCallback};
 
 /// How often a search is restarted on another endpoint.
-pub(crate) const SEARCHES_MAX: usize = 3;
+pub(crate) const MAX_SEARCH_ATTEMPTS: usize = 3;
 
 /// A request for a page of traces.
 pub struct SelectRequest<'a> {
@@ -41,7 +41,7 @@ pub struct SelectRequest<'a> {
     /// Position at which the previous page ended.
     pub after: Option<Position>,
     /// Receives the progress of the search.
-    pub progress: Option<OnProgress>,
+    pub progress: Option<ProgressCallback>,
 }
 
 /// A position in the order of traces: everything that the order depends on.
@@ -64,7 +64,7 @@ pub struct Selection {
     /// Position of each trace; empty when the trace was found by its id and has no position.
     positions: Vec<Position>,
     /// Whether there are traces after the last one.
-    more: bool,
+    has_more: bool,
     /// Time range of the spans that counted for the decision; `None` where it is unbounded, or the trace index bounds it.
     searched_around: Option<(Timestamp, Timestamp)>,
     /// The endpoint that selected them. Another one may hold other spans of them, or other traces under their ids: only this
@@ -74,7 +74,7 @@ pub struct Selection {
 
 /// Properties of a bound table that are known before a search is complete.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KnownTrace {
+pub struct TableProperties {
     /// Like [`Selection::omitted_columns`].
     pub omitted_columns: Vec<String>,
     /// Like [`Selection::searched_around`].
@@ -123,14 +123,14 @@ impl Selection {
 
     /// Returns where the next page begins; `None` when this is the last page.
     pub fn next(&self) -> Option<&Position> {
-        self.positions.last().filter(|_| self.more)
+        self.positions.last().filter(|_| self.has_more)
     }
 
     /// Returns where the next page would begin if this one ended with the trace at this index, which counts from 0. Also for
     /// the last trace of the last page, after which no trace follows. `None` beyond the page, and for a trace found by its
     /// id.
-    pub fn position(&self, place: usize) -> Option<&Position> {
-        self.positions.get(place)
+    pub fn position(&self, index: usize) -> Option<&Position> {
+        self.positions.get(index)
     }
 }
 
@@ -147,19 +147,19 @@ pub(crate) struct Tables {
 pub(crate) struct CachedSchema(Mutex<Option<(Binding, Tables)>>);
 
 impl CachedSchema {
-    fn of(&self, binding: &Binding) -> Option<Tables> {
-        let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        held.as_ref().filter(|(held, _)| held == binding).map(|(_, tables)| tables.clone())
+    fn get(&self, binding: &Binding) -> Option<Tables> {
+        let cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        cached.as_ref().filter(|(cached, _)| cached == binding).map(|(_, tables)| tables.clone())
     }
 
-    fn remember(&self, binding: &Binding, tables: &Tables) {
-        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *held = Some((binding.clone(), tables.clone()));
+    fn set(&self, binding: &Binding, tables: &Tables) {
+        let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *cached = Some((binding.clone(), tables.clone()));
     }
 }
 
-impl TraceStore {
-    pub(crate) async fn bound_table(&self, binding: &Binding) -> Result<BoundTable, StoreError> {
+impl ClickHouse {
+    pub(crate) async fn bound_table(&self, binding: &Binding) -> Result<BoundTable, ClickHouseError> {
         let columns = self.columns(&binding.database, &binding.table).await?;
         BoundTable::new(binding, columns)
     }
@@ -168,11 +168,11 @@ impl TraceStore {
     ///
     /// # Errors
     /// When ClickHouse fails. There is no partial selection.
-    pub async fn select(&self, request: SelectRequest<'_>) -> Result<Selection, StoreError> {
+    pub async fn select(&self, request: SelectRequest<'_>) -> Result<Selection, ClickHouseError> {
         if let Some(found) = self.select_with_cached_schema(&request).await? {
             return Ok(found);
         }
-        for _ in 0..SEARCHES_MAX {
+        for _ in 0..MAX_SEARCH_ATTEMPTS {
             let current = self.bound_tables(request.binding).await?;
             let endpoint_switches = self.client.endpoint_switches().max(1);
             let found = self.search(&request, current, request.progress.clone()).await;
@@ -180,7 +180,7 @@ impl TraceStore {
                 return found;
             }
         }
-        Err(StoreError::Short("the endpoint changed with every search".to_owned()))
+        Err(ClickHouseError::IncompleteResponse("the endpoint changed with every search".to_owned()))
     }
 
     /// Searches with the cached tables. Every request reads the columns, since policies depend on them. The search does not
@@ -189,30 +189,30 @@ impl TraceStore {
     async fn select_with_cached_schema(
         &self,
         request: &SelectRequest<'_>,
-    ) -> Result<Option<Selection>, StoreError> {
-        let cached_schema = self.cached_schema.of(request.binding).filter(|_| !request.scope.is_empty());
+    ) -> Result<Option<Selection>, ClickHouseError> {
+        let cached_schema = self.cached_schema.get(request.binding).filter(|_| !request.scope.is_empty());
         let Some(cached_schema) = cached_schema else { return Ok(None) };
         let confirmed = Arc::new(AtomicBool::new(false));
         let endpoint_switches = self.client.endpoint_switches().max(1);
-        let stays = {
+        let is_same_endpoint = {
             let client = self.client.clone();
             move || client.endpoint_switches() <= endpoint_switches
         };
         let progress = request.progress.clone().map(|progress| {
-            let (confirmed, stays) = (Arc::clone(&confirmed), stays.clone());
+            let (confirmed, is_same_endpoint) = (Arc::clone(&confirmed), is_same_endpoint.clone());
             // The number of traces found is information about spans, too.
-            let told: OnProgress = Arc::new(move |made| {
-                if confirmed.load(Ordering::Acquire) && stays() {
-                    progress(made);
+            let confirmed_progress: ProgressCallback = Arc::new(move |report| {
+                if confirmed.load(Ordering::Acquire) && is_same_endpoint() {
+                    progress(report);
                 }
             });
-            told
+            confirmed_progress
         });
         let current = pin!(self.bound_tables(request.binding));
         let search = pin!(self.search(request, cached_schema.clone(), progress));
         let found = match futures::future::select(current, search).await {
             Either::Left((current, search)) => {
-                if current? != cached_schema || !stays() {
+                if current? != cached_schema || !is_same_endpoint() {
                     return Ok(None);
                 }
                 confirmed.store(true, Ordering::Release);
@@ -225,12 +225,12 @@ impl TraceStore {
                 found
             }
         };
-        if stays() { found.map(Some) } else { Ok(None) }
+        if is_same_endpoint() { found.map(Some) } else { Ok(None) }
     }
 
     /// Reads the current tables of a binding, and caches them for later requests, which still confirm them. If the trace
     /// index was dropped or replaced by another table, it is not used.
-    pub(crate) async fn bound_tables(&self, binding: &Binding) -> Result<Tables, StoreError> {
+    pub(crate) async fn bound_tables(&self, binding: &Binding) -> Result<Tables, ClickHouseError> {
         let (columns, index) = match &binding.trace_index {
             None => (self.columns(&binding.database, &binding.table).await?, None),
             Some(name) => {
@@ -239,7 +239,7 @@ impl TraceStore {
             }
         };
         let tables = Tables { columns: columns.into(), index };
-        self.cached_schema.remember(binding, &tables);
+        self.cached_schema.set(binding, &tables);
         Ok(tables)
     }
 
@@ -247,8 +247,8 @@ impl TraceStore {
         &self,
         request: &SelectRequest<'_>,
         tables: Tables,
-        progress: Option<OnProgress>,
-    ) -> Result<Selection, StoreError> {
+        progress: Option<ProgressCallback>,
+    ) -> Result<Selection, ClickHouseError> {
         // Before the check of the scope, so that a missing table is the same error for every user.
         let table = Arc::new(BoundTable::new(request.binding, tables.columns.to_vec())?);
         let searched_around = self.searched_around(request.window, &tables);
@@ -257,36 +257,43 @@ impl TraceStore {
                 traces: Vec::new(),
                 table,
                 positions: Vec::new(),
-                more: false,
+                has_more: false,
                 searched_around,
                 endpoint: None,
             });
         }
         let mut search = self.prepare(request, &table, tables.index, PlannerOptions::default())?;
         search.progress = progress;
-        let found = search.run(&PlanChoice::Best).await?;
+        let found = search.run(&PlanChoice::Auto).await?;
         let limit = request.limit as usize;
-        let more = found.len() > limit;
+        let has_more = found.len() > limit;
         let chosen = found.into_iter().take(limit).map(|found| {
             let id = found.position.trace_id.clone();
             (SelectedTrace { id, spans: found.spans }, found.position)
         });
         let (traces, positions) = chosen.unzip();
-        Ok(Selection { traces, table, positions, more, searched_around, endpoint: self.client.place() })
+        Ok(Selection {
+            traces,
+            table,
+            positions,
+            has_more,
+            searched_around,
+            endpoint: self.client.session_endpoint(),
+        })
     }
 
     /// Returns the time range of spans that count, where only the window bounds it.
     fn searched_around(&self, window: Window, tables: &Tables) -> Option<(Timestamp, Timestamp)> {
-        let bounded = around(window, self.config.max_trace_duration_nanos);
+        let bounded = window_with_margin(window, self.config.max_trace_duration_nanos);
         bounded.filter(|_| tables.index.is_none())
     }
 
     /// Returns the table's properties before a search is complete, as the last request found them: names of omitted columns,
     /// and the time range of spans that count. `None` when no request has read the table yet.
-    pub fn known(&self, binding: &Binding, window: Window) -> Option<KnownTrace> {
-        let tables = self.cached_schema.of(binding)?;
+    pub fn table_properties(&self, binding: &Binding, window: Window) -> Option<TableProperties> {
+        let tables = self.cached_schema.get(binding)?;
         let omitted_columns = omitted_columns(binding, tables.columns.iter());
-        Some(KnownTrace { omitted_columns, searched_around: self.searched_around(window, &tables) })
+        Some(TableProperties { omitted_columns, searched_around: self.searched_around(window, &tables) })
     }
 
     /// Returns the bound trace index. If it was dropped or replaced by another table, it is not used.
@@ -294,7 +301,7 @@ impl TraceStore {
     pub(crate) async fn usable_trace_index(
         &self,
         binding: &Binding,
-    ) -> Result<Option<TraceIndex>, StoreError> {
+    ) -> Result<Option<TraceIndex>, ClickHouseError> {
         let Some(name) = &binding.trace_index else { return Ok(None) };
         let columns = self.columns(&binding.database, name).await?;
         Ok(TraceIndex::from_columns(&columns, &binding.database, name))
@@ -307,9 +314,9 @@ impl TraceStore {
         table: &'a BoundTable,
         index: Option<TraceIndex>,
         options: PlannerOptions,
-    ) -> Result<Search<'a>, StoreError> {
-        let demands = RequiredPredicates::new(request.scope, &request.filter.conditions, table)?;
-        let mut search = self.search_for(demands, request.window, request.limit, table, index);
+    ) -> Result<Search<'a>, ClickHouseError> {
+        let required_predicates = RequiredPredicates::new(request.scope, &request.filter.conditions, table)?;
+        let mut search = self.search_for(required_predicates, request.window, request.limit, table, index);
         search.after.clone_from(&request.after);
         search.progress.clone_from(&request.progress);
         search.options = options;
@@ -318,7 +325,7 @@ impl TraceStore {
 
     fn search_for<'a>(
         &'a self,
-        demands: RequiredPredicates<'a>,
+        required_predicates: RequiredPredicates<'a>,
         window: Window,
         limit: u32,
         table: &'a BoundTable,
@@ -328,15 +335,15 @@ impl TraceStore {
         Search {
             store: self,
             table,
-            demands,
+            required_predicates,
             window,
             wanted: (limit as usize).saturating_add(1),
             after: None,
-            default: around(window, self.config.max_trace_duration_nanos),
+            default_range: window_with_margin(window, self.config.max_trace_duration_nanos),
             index,
             options: PlannerOptions::default(),
             deadline: Instant::now() + Duration::from_secs(seconds),
-            sent: AtomicUsize::new(0),
+            statements_sent: AtomicUsize::new(0),
             progress: None,
         }
     }
@@ -355,17 +362,17 @@ impl TraceStore {
         window: Window,
         limit: u32,
         timeout: Duration,
-    ) -> Result<Cost, StoreError> {
+    ) -> Result<Cost, ClickHouseError> {
         let store = self.metered();
         let any = Predicate::any(predicates.iter().cloned());
         let tables = store.bound_tables(binding).await?;
         let table = BoundTable::new(binding, tables.columns.to_vec())?;
-        let demands = RequiredPredicates::unscoped(&any, referenced_fields, &table)?;
+        let required_predicates = RequiredPredicates::unscoped(&any, referenced_fields, &table)?;
         if any != Predicate::False {
-            let mut search = store.search_for(demands, window, limit, &table, tables.index);
+            let mut search = store.search_for(required_predicates, window, limit, &table, tables.index);
             search.deadline = search.deadline.min(Instant::now() + timeout);
-            let late = || StoreError::Timeout("the search exceeds its time limit".to_owned());
-            tokio::time::timeout_at(search.deadline, search.run(&PlanChoice::Best))
+            let late = || ClickHouseError::Timeout("the search exceeds its time limit".to_owned());
+            tokio::time::timeout_at(search.deadline, search.run(&PlanChoice::Auto))
                 .await
                 .map_err(|_| late())??;
         }
@@ -383,13 +390,13 @@ impl TraceStore {
         binding: &Binding,
         scope: &AccessScope,
         trace_id: &str,
-    ) -> Result<Option<Selection>, StoreError> {
+    ) -> Result<Option<Selection>, ClickHouseError> {
         // Spans without a trace cannot be read as one trace.
         let notations = TraceIdNotations::of(trace_id);
         if notations.ids().is_empty() {
             return Ok(None);
         }
-        for _ in 0..SEARCHES_MAX {
+        for _ in 0..MAX_SEARCH_ATTEMPTS {
             let table = Arc::new(self.bound_table(binding).await?);
             let endpoint_switches = self.client.endpoint_switches().max(1);
             let found = self.find_in(table, scope, &notations).await;
@@ -398,7 +405,7 @@ impl TraceStore {
                 return found;
             }
         }
-        Err(StoreError::Short("the endpoint changed with every search".to_owned()))
+        Err(ClickHouseError::IncompleteResponse("the endpoint changed with every search".to_owned()))
     }
 
     async fn find_in(
@@ -406,33 +413,33 @@ impl TraceStore {
         table: Arc<BoundTable>,
         scope: &AccessScope,
         notations: &TraceIdNotations,
-    ) -> Result<Option<Selection>, StoreError> {
+    ) -> Result<Option<Selection>, ClickHouseError> {
         let mut statement = table.statement();
-        let demands = RequiredPredicates::new(scope, &[], &table)?;
-        let opened = demands.having_clause(&demands.all(), &table, &mut statement)?;
+        let required_predicates = RequiredPredicates::new(scope, &[], &table)?;
+        let having = required_predicates.having_clause(&required_predicates.all(), &table, &mut statement)?;
         // All notations in one statement, and no row for an inaccessible trace: it takes as long as a trace that does not
         // exist.
-        let ids = statement.list(notations.ids());
-        let trace = statement.own("trace");
-        statement.by_id = true;
+        let ids = statement.string_parameters(notations.ids());
+        let trace = statement.alias("trace");
+        statement.filters_by_trace_id = true;
         statement.push(&format!(
-            "SELECT {id} AS {trace}, count() FROM {name} WHERE {column} IN ({ids}) GROUP BY {trace} HAVING {opened}",
+            "SELECT {id} AS {trace}, count() FROM {name} WHERE {column} IN ({ids}) GROUP BY {trace} HAVING {having}",
             id = table.trace_id,
             name = table.name,
             column = table.trace_id_column,
         ));
         let mut rows: Vec<(String, u64)> = self.client.rows(statement).await?;
-        let Some(place) = notations.best(rows.iter().map(|(id, _)| id.as_str())) else { return Ok(None) };
-        let (id, spans) = rows.swap_remove(place);
+        let Some(index) = notations.best(rows.iter().map(|(id, _)| id.as_str())) else { return Ok(None) };
+        let (id, spans) = rows.swap_remove(index);
         let (traces, positions, endpoint) =
-            (vec![SelectedTrace { id, spans }], Vec::new(), self.client.place());
-        Ok(Some(Selection { traces, table, positions, more: false, searched_around: None, endpoint }))
+            (vec![SelectedTrace { id, spans }], Vec::new(), self.client.session_endpoint());
+        Ok(Some(Selection { traces, table, positions, has_more: false, searched_around: None, endpoint }))
     }
 }
 
 /// Writes ids as a list of parameters.
 pub(crate) fn id_list(ids: &[SelectedTrace], statement: &mut Statement) -> String {
-    statement.list(ids.iter().map(|trace| &trace.id))
+    statement.string_parameters(ids.iter().map(|trace| &trace.id))
 }
 
 /// Returns a column with its quoted name, if the table still has it.

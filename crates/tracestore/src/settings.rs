@@ -6,23 +6,23 @@
 
 use std::time::Duration;
 
-use crate::StoreConfig;
+use crate::ClickHouseConfig;
 use crate::sql::Statement;
 
 mod fixed;
 
-pub(crate) use fixed::{NEEDED, NEUTRAL};
+pub(crate) use fixed::{OPTIONAL_SETTINGS, REQUIRED_SETTINGS};
 
 /// Values of `readonly`. `1` forbids writing, changing settings and reaching other systems. A user whose own profile has `2`
 /// may not change it, not even to something stricter. Then the same `2` is sent, and writing is forbidden all the same.
 pub(crate) const READONLY: &str = "1";
-pub(crate) const READONLY_OF_PROFILE: &str = "2";
+pub(crate) const READONLY_FROM_PROFILE: &str = "2";
 
 /// Whether another server of a cluster may have another value of this setting without an answer being wrong. This holds for
 /// limits, which are errors there too, since every `…_overflow_mode` must be as it is sent, and for the format of an answer,
 /// which the initiating server writes.
 pub(crate) fn may_differ(name: &str) -> bool {
-    LIMITS.contains(&name) || FORM.iter().any(|prefix| name.starts_with(prefix))
+    LIMITS.contains(&name) || FORMAT_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
 const LIMITS: [&str; 39] = [
@@ -67,63 +67,68 @@ const LIMITS: [&str; 39] = [
     "max_analyze_depth",
 ];
 
-const FORM: [&str; 5] =
+const FORMAT_PREFIXES: [&str; 5] =
     ["http_", "output_format_", "date_time_output_format", "send_progress_", "enable_http_"];
 
 /// Limits of one statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Bounds {
+pub(crate) struct QueryLimits {
     /// Maximum run time in seconds.
     pub(crate) seconds: u32,
     /// Maximum number of rows to read, as ClickHouse estimates before it begins; 0 for no limit.
     pub(crate) rows: u64,
 }
 
-impl Bounds {
+impl QueryLimits {
     /// Returns the limits of a statement whose caller waits for it.
-    pub(crate) fn of(config: &StoreConfig) -> Self {
+    pub(crate) fn from_config(config: &ClickHouseConfig) -> Self {
         Self { seconds: config.max_execution_time_seconds, rows: 0 }
     }
 
     /// Returns the limits of a statement whose answer is streamed. ClickHouse also counts the time in which it waits to send
     /// its answer. That is the reader's time, which has its own limit.
-    pub(crate) fn while_read(self, config: &StoreConfig) -> Self {
+    pub(crate) fn for_streaming(self, config: &ClickHouseConfig) -> Self {
         Self { seconds: self.seconds.max(config.answer_timeout_seconds), ..self }
     }
 
     /// Returns the maximum run time.
-    pub(crate) fn time(self) -> Duration {
+    pub(crate) fn timeout(self) -> Duration {
         Duration::from_secs(u64::from(self.seconds))
     }
 }
 
 /// For a statement that looks for traces by their ids: their projection leaves so little to read that evaluating indexes
 /// first does not pay off.
-const BY_ID: (&str, &str) = ("use_skip_indexes_on_data_read", "1");
+const TRACE_ID_LOOKUP: (&str, &str) = ("use_skip_indexes_on_data_read", "1");
 
 /// For a statement that reads the settings of every server of a cluster.
-const OF_REACHABLE: (&str, &str) = ("skip_unavailable_shards", "1");
+const SKIP_UNAVAILABLE_SHARDS: (&str, &str) = ("skip_unavailable_shards", "1");
 
 /// Properties of a statement that change its settings.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Kind {
+pub(crate) struct StatementKind {
     /// Whether it looks for traces by their ids.
-    by_id: bool,
+    filters_by_trace_id: bool,
     /// Whether it is about the servers that can be reached.
-    of_reachable: bool,
+    skips_unavailable_shards: bool,
 }
 
-impl From<&Statement> for Kind {
+impl From<&Statement> for StatementKind {
     fn from(statement: &Statement) -> Self {
-        Self { by_id: statement.by_id, of_reachable: statement.of_reachable }
+        Self {
+            filters_by_trace_id: statement.filters_by_trace_id,
+            skips_unavailable_shards: statement.skips_unavailable_shards,
+        }
     }
 }
 
-impl Kind {
+impl StatementKind {
     fn value(self, (name, value): (&'static str, &'static str)) -> (&'static str, &'static str) {
         match name {
-            name if self.by_id && name == BY_ID.0 => BY_ID,
-            name if self.of_reachable && name == OF_REACHABLE.0 => OF_REACHABLE,
+            name if self.filters_by_trace_id && name == TRACE_ID_LOOKUP.0 => TRACE_ID_LOOKUP,
+            name if self.skips_unavailable_shards && name == SKIP_UNAVAILABLE_SHARDS.0 => {
+                SKIP_UNAVAILABLE_SHARDS
+            }
             name => (name, value),
         }
     }
@@ -131,27 +136,27 @@ impl Kind {
 
 /// Returns the settings of a statement, as names and values.
 pub(crate) fn settings(
-    config: &StoreConfig,
-    bounds: Bounds,
+    config: &ClickHouseConfig,
+    limits: QueryLimits,
     readonly: &str,
-    kind: Kind,
+    kind: StatementKind,
 ) -> Vec<(&'static str, String)> {
     let mut settings = vec![
         ("readonly", readonly.to_owned()),
-        ("max_execution_time", bounds.seconds.to_string()),
-        ("max_rows_to_read", bounds.rows.to_string()),
+        ("max_execution_time", limits.seconds.to_string()),
+        ("max_rows_to_read", limits.rows.to_string()),
         ("max_memory_usage", config.max_memory_bytes.to_string()),
     ];
     settings.extend(config.max_threads.map(|threads| ("max_threads", threads.to_string())));
-    let all = NEEDED.iter().chain(NEUTRAL).copied();
+    let all = REQUIRED_SETTINGS.iter().chain(OPTIONAL_SETTINGS).copied();
     let all = all.map(|setting| kind.value(setting));
     settings.extend(all.map(|(name, value)| (name, value.to_owned())));
     settings
 }
 
 /// Returns the names of all settings that are sent.
-pub(crate) fn names(config: &StoreConfig) -> Vec<&'static str> {
-    settings(config, Bounds::of(config), READONLY, Kind::default())
+pub(crate) fn setting_names(config: &ClickHouseConfig) -> Vec<&'static str> {
+    settings(config, QueryLimits::from_config(config), READONLY, StatementKind::default())
         .into_iter()
         .map(|(name, _)| name)
         .collect()

@@ -12,12 +12,12 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, WeakShared};
 use tokio::time::Instant;
 
-use crate::StoreError;
+use crate::ClickHouseError;
 
-type Running<T, E> = WeakShared<BoxFuture<'static, Result<T, E>>>;
+type RunningWork<T, E> = WeakShared<BoxFuture<'static, Result<T, E>>>;
 
 /// One kind of work, of which at most one runs at a time. It is cancelled when no caller waits for it.
-pub struct SharedWork<T: Clone, E: Clone>(Mutex<Option<Running<T, E>>>);
+pub struct SharedWork<T: Clone, E: Clone>(Mutex<Option<RunningWork<T, E>>>);
 
 impl<T: Clone, E: Clone> Default for SharedWork<T, E> {
     fn default() -> Self {
@@ -49,64 +49,64 @@ where
 }
 
 /// A cache of values read from ClickHouse. Each is kept for a while, and one read serves all callers that wait for it.
-pub(crate) struct Remembered<K, T: Clone>(Mutex<HashMap<K, Arc<Entry<T>>>>);
+pub(crate) struct TtlCache<K, T: Clone>(Mutex<HashMap<K, Arc<Entry<T>>>>);
 
 struct Entry<T: Clone> {
-    kept: Mutex<Option<(Instant, T)>>,
-    reading: SharedWork<T, StoreError>,
+    cached: Mutex<Option<(Instant, T)>>,
+    pending_read: SharedWork<T, ClickHouseError>,
 }
 
 /// Maximum number of keys with cached values; more than a service has tables.
-const KEYS_MAX: usize = 64;
+const MAX_KEYS: usize = 64;
 
-impl<K, T: Clone> Default for Remembered<K, T> {
+impl<K, T: Clone> Default for TtlCache<K, T> {
     fn default() -> Self {
         Self(Mutex::new(HashMap::new()))
     }
 }
 
 impl<T: Clone> Entry<T> {
-    fn kept(&self) -> MutexGuard<'_, Option<(Instant, T)>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn cached(&self) -> MutexGuard<'_, Option<(Instant, T)>> {
+        self.cached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<K, T> Remembered<K, T>
+impl<K, T> TtlCache<K, T>
 where
     K: Eq + Hash,
     T: Clone + Send + Sync + 'static,
 {
-    /// Returns the cached value if it is not older than `life`, or else the result of `read`. Failures are not cached.
+    /// Returns the cached value if it is not older than `ttl`, or else the result of `read`. Failures are not cached.
     ///
     /// # Errors
     /// Those of reading.
     pub(crate) async fn get(
         &self,
         key: K,
-        life: Duration,
-        read: BoxFuture<'static, Result<T, StoreError>>,
-    ) -> Result<T, StoreError> {
+        ttl: Duration,
+        read: BoxFuture<'static, Result<T, ClickHouseError>>,
+    ) -> Result<T, ClickHouseError> {
         let entry = {
             let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            if entries.len() >= KEYS_MAX {
+            if entries.len() >= MAX_KEYS {
                 entries.clear();
             }
-            let new = || Arc::new(Entry { kept: Mutex::new(None), reading: SharedWork::default() });
+            let new = || Arc::new(Entry { cached: Mutex::new(None), pending_read: SharedWork::default() });
             Arc::clone(entries.entry(key).or_insert_with(new))
         };
-        if let Some((_, value)) = entry.kept().as_ref().filter(|(read_at, _)| read_at.elapsed() < life) {
+        if let Some((_, value)) = entry.cached().as_ref().filter(|(read_at, _)| read_at.elapsed() < ttl) {
             return Ok(value.clone());
         }
-        let keep = Arc::downgrade(&entry);
+        let weak_entry = Arc::downgrade(&entry);
         let work = async move {
             let read_at = Instant::now();
             let value = read.await?;
-            if let Some(entry) = keep.upgrade() {
-                *entry.kept() = Some((read_at, value.clone()));
+            if let Some(entry) = weak_entry.upgrade() {
+                *entry.cached() = Some((read_at, value.clone()));
             }
             Ok(value)
         };
-        entry.reading.run(work.boxed()).await
+        entry.pending_read.run(work.boxed()).await
     }
 
     /// Makes all cached values older.
@@ -114,7 +114,7 @@ where
     pub(crate) fn age(&self, by: Duration) {
         let entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for entry in entries.values() {
-            if let Some((read_at, _)) = entry.kept().as_mut() {
+            if let Some((read_at, _)) = entry.cached().as_mut() {
                 *read_at -= by;
             }
         }
@@ -123,8 +123,8 @@ where
     /// Returns the value that was last read, whatever its age, without reading.
     pub(crate) fn peek(&self, key: &K) -> Option<T> {
         let entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = entries.get(key)?.kept();
-        kept.as_ref().map(|(_, value)| value.clone())
+        let cached = entries.get(key)?.cached();
+        cached.as_ref().map(|(_, value)| value.clone())
     }
 }
 
@@ -138,26 +138,26 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn concurrent_callers_share_results_and_failures() {
-        let remembered = Arc::new(Remembered::<u8, u32>::default());
+        let cache = Arc::new(TtlCache::<u8, u32>::default());
         let runs = Arc::new(AtomicU32::new(0));
         let ask = |fails: bool| {
-            let (remembered, runs) = (Arc::clone(&remembered), Arc::clone(&runs));
+            let (cache, runs) = (Arc::clone(&cache), Arc::clone(&runs));
             async move {
                 let read = async move {
                     let run = runs.fetch_add(1, Ordering::Relaxed);
                     tokio::time::sleep(Duration::from_secs(5)).await;
-                    if fails { Err(StoreError::Timeout("hangs".to_owned())) } else { Ok(run) }
+                    if fails { Err(ClickHouseError::Timeout("hangs".to_owned())) } else { Ok(run) }
                 };
-                remembered.get(1, Duration::from_secs(30), read.boxed()).await
+                cache.get(1, Duration::from_secs(30), read.boxed()).await
             }
         };
         let begun = Instant::now();
         assert!(join_all((0..10).map(|_| ask(true))).await.iter().all(Result::is_err));
         assert_eq!((begun.elapsed().as_secs(), runs.load(Ordering::Relaxed)), (5, 1));
-        assert_eq!(remembered.peek(&1), None);
+        assert_eq!(cache.peek(&1), None);
         // Failures are not cached.
         assert_eq!(join_all((0..10).map(|_| ask(false))).await, vec![Ok(1); 10]);
-        assert_eq!((begun.elapsed().as_secs(), remembered.peek(&1)), (10, Some(1)));
+        assert_eq!((begun.elapsed().as_secs(), cache.peek(&1)), (10, Some(1)));
         assert_eq!(ask(true).await, Ok(1));
         tokio::time::advance(Duration::from_secs(30)).await;
         assert_eq!(ask(false).await, Ok(2));

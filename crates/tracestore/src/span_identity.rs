@@ -3,18 +3,18 @@
 use serde_json::value::RawValue;
 use tracewarden_model::{Binding, Timestamp};
 
-use crate::brief::{MAX_TEXT, SpanBrief, cut};
 use crate::display::DisplayExpressions;
 use crate::read::{SpanLine, invalid_duration, line, projection};
 use crate::select::Selection;
+use crate::span_summary::{MAX_TEXT, SpanSummary, truncate_text};
 use crate::sql::{Statement, quote};
 use crate::table::BoundTable;
-use crate::{StoreError, TraceStore};
+use crate::{ClickHouse, ClickHouseError};
 
 /// Maximum number of spans that are read for one identity: the identity cannot tell which one is meant.
-const MAX_OF_AN_IDENTITY: usize = 20;
+const MAX_SPANS_PER_IDENTITY: usize = 20;
 /// Maximum size of an answer apart from its spans, in bytes: names and types of columns, and tabs.
-const MARGIN: usize = 1024 * 1024;
+const RESPONSE_OVERHEAD_BYTES: usize = 1024 * 1024;
 
 /// Identifies a span of a trace. Where the id is empty or repeated, the start and the names distinguish it from others. Spans
 /// that have all of them in common cannot be distinguished.
@@ -39,7 +39,7 @@ pub(crate) fn identity_columns(
     display: &DisplayExpressions,
     statement: &Statement,
 ) -> (String, String) {
-    let names = ["time", "span", "name", "service"].map(|name| statement.own(name));
+    let names = ["time", "span", "name", "service"].map(|name| statement.alias(name));
     let columns: Vec<String> = expressions(table, display)
         .iter()
         .zip(&names)
@@ -49,7 +49,8 @@ pub(crate) fn identity_columns(
 }
 
 fn expressions(table: &BoundTable, display: &DisplayExpressions) -> [String; 4] {
-    let text = |text: &Option<String>| text.as_ref().map_or("''".to_owned(), |text| cut(text, MAX_TEXT));
+    let text =
+        |text: &Option<String>| text.as_ref().map_or("''".to_owned(), |text| truncate_text(text, MAX_TEXT));
     [table.ticks.clone(), table.span_id.clone(), text(&display.name), text(&display.service)]
 }
 
@@ -59,7 +60,7 @@ fn start(table: &BoundTable, ticks: i64) -> Timestamp {
 }
 
 impl SpanIdentity {
-    pub(crate) fn of_row(table: &BoundTable, display: &DisplayExpressions, row: IdentityRow) -> Self {
+    pub(crate) fn from_row(table: &BoundTable, display: &DisplayExpressions, row: IdentityRow) -> Self {
         let (ticks, span_id, name, service) = row;
         Self {
             span_id,
@@ -97,33 +98,33 @@ impl SpanIdentity {
     }
 }
 
-impl From<&SpanBrief> for SpanIdentity {
-    fn from(brief: &SpanBrief) -> Self {
-        let SpanBrief { span_id, start, name, service, .. } = brief.clone();
+impl From<&SpanSummary> for SpanIdentity {
+    fn from(brief: &SpanSummary) -> Self {
+        let SpanSummary { span_id, start, name, service, .. } = brief.clone();
         Self { span_id, start, name, service }
     }
 }
 
-impl TraceStore {
-    /// Reads spans of a selected trace by identity. Each span is as [`TraceStore::read_span_lines`] returns it, with its
+impl ClickHouse {
+    /// Reads spans of a selected trace by identity. Each span is as [`ClickHouse::read_span_lines`] returns it, with its
     /// identity; they are sorted by start and then by span id. At most twenty spans of one identity are read.
     ///
     /// # Errors
-    /// Those of [`TraceStore::read_span_lines`].
-    pub async fn read_identified(
+    /// Those of [`ClickHouse::read_span_lines`].
+    pub async fn read_spans_by_identity(
         &self,
-        most: usize,
+        max_bytes: usize,
         binding: &Binding,
         selection: &Selection,
         spans: &[SpanIdentity],
         columns: Option<&[String]>,
-    ) -> Result<Vec<(SpanIdentity, SpanLine)>, StoreError> {
+    ) -> Result<Vec<(SpanIdentity, SpanLine)>, ClickHouseError> {
         let table = selection.table.as_ref();
         let projection = projection(binding, table, columns)?;
         let Some(trace) = selection.traces.first().filter(|_| !spans.is_empty()) else {
             return Ok(Vec::new());
         };
-        let display = DisplayExpressions::of(table, &binding.display);
+        let display = DisplayExpressions::new(table, &binding.display);
         let mut statement = table.statement();
         let conditions: Vec<String> =
             spans.iter().map(|span| span.condition(table, &display, &mut statement)).collect();
@@ -132,10 +133,10 @@ impl TraceStore {
         selected.extend_from_slice(&expressions);
         selected.push(invalid_duration(binding, &projection, &display));
         let id = statement.string(&trace.id);
-        statement.by_id = true;
+        statement.filters_by_trace_id = true;
         statement.push(&format!(
             "SELECT {selected} FROM {name} WHERE {column} = {id} AND ({conditions}) \
-             ORDER BY {timestamp}, {span} LIMIT {MAX_OF_AN_IDENTITY} BY {identity}",
+             ORDER BY {timestamp}, {span} LIMIT {MAX_SPANS_PER_IDENTITY} BY {identity}",
             selected = selected.join(", "),
             name = table.name,
             column = table.trace_id_column,
@@ -146,25 +147,27 @@ impl TraceStore {
         ));
         let rows: Vec<Vec<Box<RawValue>>> = self
             .client
-            .at(selection.endpoint)
-            .rows_within(statement, most.saturating_mul(2).saturating_add(MARGIN))
+            .pinned_to(selection.endpoint)
+            .rows_within(statement, max_bytes.saturating_mul(2).saturating_add(RESPONSE_OVERHEAD_BYTES))
             .await?;
         let names: Vec<String> =
             projection.iter().map(|name| serde_json::Value::from(name.as_str()).to_string()).collect();
         let (mut found, mut bytes) = (Vec::with_capacity(rows.len()), 0_usize);
         for mut row in rows {
             let duration_invalid = row.pop().is_some_and(|invalid| invalid.get() == "1");
-            let missing = || StoreError::Short("columns are missing".to_owned());
+            let missing = || ClickHouseError::IncompleteResponse("columns are missing".to_owned());
             let (values, identity) = row.split_at_checked(projection.len()).ok_or_else(missing)?;
             let identity = identity_row(identity).ok_or_else(missing)?;
-            let identity = SpanIdentity::of_row(table, &display, identity);
+            let identity = SpanIdentity::from_row(table, &display, identity);
             if !spans.contains(&identity) {
                 continue;
             }
             let json = line(&names, values, &trace.id)?;
             bytes = bytes.saturating_add(json.len() + 1);
-            if bytes > most {
-                return Err(StoreError::TooLarge(format!("the spans are larger than {most} bytes")));
+            if bytes > max_bytes {
+                return Err(ClickHouseError::TooLarge(format!(
+                    "the spans are larger than {max_bytes} bytes"
+                )));
             }
             found.push((identity, SpanLine { json, duration_invalid }));
         }
@@ -186,7 +189,7 @@ mod tests {
     use tracewarden_testkit::local_store::LocalStore;
 
     use super::*;
-    use crate::cancellation::{binding, everything};
+    use crate::cancellation::{binding, unrestricted_scope};
     use crate::differential::{connect, execute};
 
     /// `column == text`.
@@ -222,11 +225,11 @@ mod tests {
                 ..Display::default()
             };
             let binding = Binding { display, ..binding("default", "spans") };
-            let found = store.find(&binding, &everything(), "a").await.unwrap().unwrap();
+            let found = store.find(&binding, &unrestricted_scope(), "a").await.unwrap().unwrap();
             for number in 0..32 {
                 let text = number.to_string();
                 let predicates = [equals("Service", &text), equals("Service", "none")];
-                let satisfied = store.satisfied(&binding, &found, &predicates, &[]).await.unwrap();
+                let satisfied = store.matching_spans(&binding, &found, &predicates, &[]).await.unwrap();
                 let expected = SpanIdentity {
                     span_id: if number < 30 { "" } else { "0000000000000001" }.to_owned(),
                     start: Timestamp::from_nanos((1_790_000_000 + number / 2) * 1_000_000_000),
@@ -237,7 +240,8 @@ mod tests {
                 let nearest = satisfied[1].nearest.as_ref().unwrap();
                 assert_eq!(nearest.span.name.as_deref(), Some("name 0"), "{timestamp}");
                 let identities = [expected.clone(), nearest.span.clone()];
-                let read = store.read_identified(1 << 20, &binding, &found, &identities, None).await.unwrap();
+                let read =
+                    store.read_spans_by_identity(1 << 20, &binding, &found, &identities, None).await.unwrap();
                 let last = read.last().unwrap();
                 assert_eq!(last.0, expected, "{timestamp}");
                 assert!(last.1.json.contains(&format!("\"name {number}\"")), "{timestamp}: {read:?}");
@@ -257,14 +261,14 @@ mod tests {
         execute(&local, create.to_owned()).await;
         let display = Display { service: Some("Service".to_owned()), ..Display::default() };
         let binding = Binding { display, ..binding("default", "spans") };
-        let found = store.find(&binding, &everything(), "a").await.unwrap().unwrap();
+        let found = store.find(&binding, &unrestricted_scope(), "a").await.unwrap().unwrap();
         let identity = SpanIdentity {
             span_id: String::new(),
             start: Timestamp::from_nanos(1_790_000_000_000_000_000),
             name: None,
             service: Some("s 777".to_owned()),
         };
-        let read = store.read_identified(1 << 20, &binding, &found, &[identity], None).await.unwrap();
+        let read = store.read_spans_by_identity(1 << 20, &binding, &found, &[identity], None).await.unwrap();
         assert!(matches!(read.as_slice(), [(_, line)] if line.json.contains("\"s 777\"")), "{read:?}");
     }
 
@@ -278,9 +282,10 @@ mod tests {
         execute(&local, create.to_owned()).await;
         let display = Display { service: Some("Service".to_owned()), ..Display::default() };
         let binding = Binding { display, ..binding("default", "spans") };
-        let found = store.find(&binding, &everything(), "a").await.unwrap().unwrap();
-        let satisfied = store.satisfied(&binding, &found, &[equals("Service", "1")], &[]).await.unwrap();
-        let read = store.read_identified(1 << 20, &binding, &found, &satisfied[0].first, None).await.unwrap();
+        let found = store.find(&binding, &unrestricted_scope(), "a").await.unwrap().unwrap();
+        let satisfied = store.matching_spans(&binding, &found, &[equals("Service", "1")], &[]).await.unwrap();
+        let read =
+            store.read_spans_by_identity(1 << 20, &binding, &found, &satisfied[0].first, None).await.unwrap();
         assert!(
             matches!(read.as_slice(), [(_, line)] if line.json.contains("\"Service\":\"1\"")),
             "{read:?}"

@@ -16,14 +16,14 @@ pub(crate) struct Statement {
     /// Values of `p0`, `p1`, …, encoded.
     pub(crate) parameters: Vec<String>,
     /// Whether it looks for traces by their ids.
-    pub(crate) by_id: bool,
+    pub(crate) filters_by_trace_id: bool,
     /// Whether its answer omits shards that cannot be reached. Never for a statement about spans.
-    pub(crate) of_reachable: bool,
+    pub(crate) skips_unavailable_shards: bool,
     /// Whether its conditions choose rows. They are then written in a form that lets skip indexes exclude rows; for
     /// conditions that are evaluated for every row, that form only costs time.
-    chooses_rows: bool,
+    filters_rows: bool,
     /// Index of a value in the parameters.
-    places: HashMap<String, usize>,
+    parameter_indexes: HashMap<String, usize>,
     /// Prefix of all names that this crate introduces.
     prefix: String,
 }
@@ -33,10 +33,10 @@ impl Default for Statement {
         Self {
             text: String::new(),
             parameters: Vec::new(),
-            by_id: false,
-            of_reachable: false,
-            chooses_rows: true,
-            places: HashMap::new(),
+            filters_by_trace_id: false,
+            skips_unavailable_shards: false,
+            filters_rows: true,
+            parameter_indexes: HashMap::new(),
             prefix: "tw_".to_owned(),
         }
     }
@@ -49,7 +49,7 @@ impl Statement {
 
     /// Creates a statement over a table with these columns. An alias or a lambda variable with the name of a column hides the
     /// column, which could grant access to a trace: so the names of this crate have a prefix that no column has.
-    pub(crate) fn over<'a>(columns: impl Iterator<Item = &'a str> + Clone) -> Self {
+    pub(crate) fn for_columns<'a>(columns: impl Iterator<Item = &'a str> + Clone) -> Self {
         let mut statement = Self::default();
         while columns.clone().any(|column| column.starts_with(&statement.prefix)) {
             statement.prefix.push('_');
@@ -58,24 +58,24 @@ impl Statement {
     }
 
     /// Returns the same statement for conditions that are evaluated for every row.
-    pub(crate) fn of_every_row(self) -> Self {
-        Self { chooses_rows: false, ..self }
+    pub(crate) fn evaluated_per_row(self) -> Self {
+        Self { filters_rows: false, ..self }
     }
 
     /// Writes a condition that chooses rows into a statement whose other conditions do not.
-    pub(crate) fn choosing_rows<T>(&mut self, write: impl FnOnce(&mut Self) -> T) -> T {
-        let before = std::mem::replace(&mut self.chooses_rows, true);
+    pub(crate) fn filtering_rows<T>(&mut self, write: impl FnOnce(&mut Self) -> T) -> T {
+        let before = std::mem::replace(&mut self.filters_rows, true);
         let written = write(self);
-        self.chooses_rows = before;
+        self.filters_rows = before;
         written
     }
 
-    pub(crate) fn chooses_rows(&self) -> bool {
-        self.chooses_rows
+    pub(crate) fn filters_rows(&self) -> bool {
+        self.filters_rows
     }
 
     /// Returns a name of this crate's own, for an alias or a lambda variable.
-    pub(crate) fn own(&self, name: &str) -> String {
+    pub(crate) fn alias(&self, name: &str) -> String {
         format!("{}{name}", self.prefix)
     }
 
@@ -101,12 +101,12 @@ impl Statement {
     }
 
     /// Adds string values as a list, each a parameter.
-    pub(crate) fn list<'a>(&mut self, values: impl IntoIterator<Item = &'a String>) -> String {
+    pub(crate) fn string_parameters<'a>(&mut self, values: impl IntoIterator<Item = &'a String>) -> String {
         values.into_iter().map(|value| self.string(value)).collect::<Vec<_>>().join(", ")
     }
 
     /// Adds a list of strings as one value, or as several concatenated ones where one would be too long.
-    pub(crate) fn strings(&mut self, values: &[String]) -> String {
+    pub(crate) fn string_array(&mut self, values: &[String]) -> String {
         let (quoted, long): (Vec<_>, Vec<_>) = (values.iter().map(|value| (value, quote_literal(value))))
             .partition(|(_, quoted)| quoted.len() <= MAX_FIELD_BYTES);
         let mut lists = self.lists("Array(String)", quoted.into_iter().map(|(_, quoted)| quoted));
@@ -115,7 +115,7 @@ impl Statement {
     }
 
     /// Adds a list of integers, as one value or several concatenated ones.
-    pub(crate) fn ints(&mut self, values: &[i64]) -> String {
+    pub(crate) fn int_array(&mut self, values: &[i64]) -> String {
         concatenated(self.lists("Array(Int64)", values.iter().map(i64::to_string)))
     }
 
@@ -140,7 +140,7 @@ impl Statement {
     }
 
     /// Adds a value of this type, given as text that needs no escaping.
-    pub(crate) fn typed(&mut self, type_text: &str, value: String) -> String {
+    pub(crate) fn typed_parameter(&mut self, type_text: &str, value: String) -> String {
         self.parameter(type_text, value)
     }
 
@@ -153,7 +153,7 @@ impl Statement {
     }
 
     fn parameter(&mut self, kind: &str, encoded: String) -> String {
-        let at = *self.places.entry(encoded).or_insert_with_key(|encoded| {
+        let at = *self.parameter_indexes.entry(encoded).or_insert_with_key(|encoded| {
             self.parameters.push(encoded.clone());
             self.parameters.len() - 1
         });
@@ -245,8 +245,8 @@ mod tests {
     #[test]
     fn internal_names_are_not_columns() {
         let columns = ["x1", "tw_x1", "tw__", "TraceId"];
-        assert_eq!(Statement::over(columns.into_iter()).own("x1"), "tw___x1");
-        assert_eq!(Statement::over(std::iter::empty()).own("x1"), "tw_x1");
+        assert_eq!(Statement::for_columns(columns.into_iter()).alias("x1"), "tw___x1");
+        assert_eq!(Statement::for_columns(std::iter::empty()).alias("x1"), "tw_x1");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Statistics about all traces that a scope allows and that match a filter in a window, not only about one page.
 //!
-//! The traces are those that [`TraceStore::select`] lists, page by page to the end: the counting statement has the planner's
+//! The traces are those that [`ClickHouse::select`] lists, page by page to the end: the counting statement has the planner's
 //! definition of them as a sub-query. It counts all their spans, whether or not they match a policy, and no others, so that
 //! no number reveals a span that the caller could not read.
 
@@ -11,17 +11,17 @@ mod tests;
 use tracewarden_model::{Binding, Filter, LogicalType, MarkedField, Window};
 use tracewarden_policy::AccessScope;
 
-use statement::{Chosen, Interrupted};
+use statement::{ChosenTraces, RetryReason};
 
 use crate::display::DisplayExpressions;
 use crate::plan::{PlannerOptions, TraceScan};
-use crate::select::{SEARCHES_MAX, SelectRequest, Tables};
+use crate::select::{MAX_SEARCH_ATTEMPTS, SelectRequest, Tables};
 use crate::table::BoundTable;
-use crate::{StoreError, TraceStore};
+use crate::{ClickHouse, ClickHouseError};
 
 /// Unit of the counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StatsPer {
+pub enum StatsUnit {
     /// Spans: each in the groups of its own values.
     Span,
     /// Traces: each in every group that any of its spans is in.
@@ -55,13 +55,13 @@ pub struct StatsRequest<'a> {
     /// Fields to group by, of type string or string_array: none, one or two.
     pub group: &'a [MarkedField],
     /// Unit of the counts.
-    pub per: StatsPer,
+    pub per: StatsUnit,
     /// Order of groups.
     pub order: StatsOrder,
     /// Maximum number of groups.
     pub limit: u32,
     /// Maximum number of traces, the newest first; at least 1.
-    pub most_traces: u32,
+    pub max_traces: u32,
 }
 
 /// Statistics of some spans or traces.
@@ -108,11 +108,11 @@ pub struct Stats {
     /// Number of distinct groups, listed or not. Groups with a value that no filter could use are never listed: longer than
     /// [`MAX_VALUE_BYTES`](crate::MAX_VALUE_BYTES), or not UTF-8.
     pub distinct: u64,
-    /// Whether every matching trace was counted; otherwise only the newest `most_traces`.
+    /// Whether every matching trace was counted; otherwise only the newest `max_traces`.
     pub complete: bool,
 }
 
-impl TraceStore {
+impl ClickHouse {
     /// Counts the traces that a scope allows and that match a filter in a window, and groups them by fields. It reads the
     /// spans of a trace that are within `max_trace_duration` of the window. A span without a field is in no group. A span
     /// with an array is in a group for each of its distinct elements, up to the first 1,000, and with two arrays in one for
@@ -120,53 +120,57 @@ impl TraceStore {
     ///
     /// # Errors
     /// When ClickHouse fails, or a field has changed since it was marked. There are no partial statistics.
-    pub async fn stats(&self, mut request: StatsRequest<'_>) -> Result<Stats, StoreError> {
-        request.most_traces = request.most_traces.max(1);
+    pub async fn stats(&self, mut request: StatsRequest<'_>) -> Result<Stats, ClickHouseError> {
+        request.max_traces = request.max_traces.max(1);
         let text =
             |field: &MarkedField| matches!(field.logical, LogicalType::String | LogicalType::StringArray);
         if request.group.len() > 2 || !request.group.iter().all(text) {
-            return Err(StoreError::Internal("groups are of one or two fields of strings".to_owned()));
+            return Err(ClickHouseError::Internal("groups are of one or two fields of strings".to_owned()));
         }
-        for _ in 0..SEARCHES_MAX {
+        for _ in 0..MAX_SEARCH_ATTEMPTS {
             let tables = self.bound_tables(request.binding).await?;
             let endpoint_switches = self.client.endpoint_switches().max(1);
-            let stats = self.stats_of(request, tables).await;
+            let stats = self.stats_for_tables(request, tables).await;
             // Another endpoint may have other columns than those that were read.
             if self.client.endpoint_switches() <= endpoint_switches {
                 return stats;
             }
         }
-        Err(StoreError::Short("the endpoint changed with every search".to_owned()))
+        Err(ClickHouseError::IncompleteResponse("the endpoint changed with every search".to_owned()))
     }
 
-    async fn stats_of(&self, request: StatsRequest<'_>, tables: Tables) -> Result<Stats, StoreError> {
+    async fn stats_for_tables(
+        &self,
+        request: StatsRequest<'_>,
+        tables: Tables,
+    ) -> Result<Stats, ClickHouseError> {
         let StatsRequest { binding, scope, filter, window, .. } = request;
         // Before the check of the scope, as in a selection.
         let table = BoundTable::new(binding, tables.columns.to_vec())?;
-        let display = DisplayExpressions::of(&table, &binding.display);
+        let display = DisplayExpressions::new(&table, &binding.display);
         if scope.is_empty() {
-            return Ok(statement::nothing(&display));
+            return Ok(statement::empty_stats(&display));
         }
-        let selecting = SelectRequest {
+        let select_request = SelectRequest {
             binding,
             scope,
             filter,
             window,
-            limit: request.most_traces,
+            limit: request.max_traces,
             after: None,
             progress: None,
         };
-        let search = self.prepare(&selecting, &table, tables.index, PlannerOptions::default())?;
-        let count = async |scan: &TraceScan<'_>, chosen: Chosen| {
+        let search = self.prepare(&select_request, &table, tables.index, PlannerOptions::default())?;
+        let count = async |scan: &TraceScan<'_>, chosen: ChosenTraces| {
             let statement = statement::statement(&search, scan, &display, request, chosen)?;
             let counted = search.rows(statement).await;
-            match counted.as_ref().err().and_then(Interrupted::of) {
-                Some(interrupted) => Ok(Err(interrupted)),
-                None => statement::stats(counted?, &display, chosen == Chosen::All).map(Ok),
+            match counted.as_ref().err().and_then(RetryReason::from_error) {
+                Some(reason) => Ok(Err(reason)),
+                None => statement::stats(counted?, &display, chosen == ChosenTraces::All).map(Ok),
             }
         };
-        let mut chosen = Chosen::All;
-        let mut scan = match TraceScan::readable(&search).await? {
+        let mut chosen = ChosenTraces::All;
+        let mut scan = match TraceScan::matching_by_trace(&search).await? {
             Some(scan) => scan,
             None => TraceScan::by_span(&search).await?,
         };
@@ -174,14 +178,16 @@ impl TraceStore {
         for _ in 0..3 {
             match count(&scan, chosen).await? {
                 Ok(stats) => return Ok(stats),
-                Err(Interrupted::MoreTraces) => chosen = Chosen::Newest,
-                Err(Interrupted::SpansBeyondBounds) => {
+                Err(RetryReason::MoreTraces) => chosen = ChosenTraces::Newest,
+                Err(RetryReason::SpansBeyondBounds) => {
                     // The number of traces is uncertain, too.
-                    (scan, chosen) = (TraceScan::by_span(&search).await?, Chosen::All);
+                    (scan, chosen) = (TraceScan::by_span(&search).await?, ChosenTraces::All);
                 }
             }
         }
         let stats = count(&scan, chosen).await?;
-        stats.map_err(|why| StoreError::Short(format!("the statistics were interrupted again: {why:?}")))
+        stats.map_err(|why| {
+            ClickHouseError::IncompleteResponse(format!("the statistics were interrupted again: {why:?}"))
+        })
     }
 }

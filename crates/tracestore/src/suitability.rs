@@ -1,7 +1,7 @@
 //! Tables that cannot serve as a trace source, whatever their columns are.
 
 use crate::sql::Statement;
-use crate::{StoreError, TraceStore};
+use crate::{ClickHouse, ClickHouseError};
 
 /// Engines that return each row once: reading a table removes rows that are meant for its materialized view.
 const QUEUE_ENGINES: [&str; 6] = ["Kafka", "RabbitMQ", "NATS", "S3Queue", "AzureQueue", "FileLog"];
@@ -49,12 +49,16 @@ pub(crate) fn unsuitable(name: &str, engine: &str, parameters: &[String]) -> Opt
     Some(Unsuitability { reason, readable })
 }
 
-impl TraceStore {
+impl ClickHouse {
     /// Returns why a table is unsuitable as a trace source; `None` for a suitable table, or one that does not exist.
     ///
     /// # Errors
     /// When ClickHouse fails.
-    pub async fn unsuitable(&self, database: &str, table: &str) -> Result<Option<Unsuitability>, StoreError> {
+    pub async fn unsuitable(
+        &self,
+        database: &str,
+        table: &str,
+    ) -> Result<Option<Unsuitability>, ClickHouseError> {
         let mut statement = Statement::default();
         let (database, name) = (statement.string(database), statement.string(table));
         statement.push(&format!(

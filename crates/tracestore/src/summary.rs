@@ -6,7 +6,7 @@ use tracewarden_model::{Binding, Filter, Timestamp};
 
 use crate::display::DisplayExpressions;
 use crate::select::{Selection, id_list};
-use crate::{StoreError, TraceStore};
+use crate::{ClickHouse, ClickHouseError};
 
 /// Maximum number of matching span ids in a summary.
 const MAX_MATCHED: u32 = 20;
@@ -40,7 +40,7 @@ pub struct Summary {
 
 type Row = (String, u64, i64, i64, u8, u64, String, String, Vec<String>, Vec<String>);
 
-impl TraceStore {
+impl ClickHouse {
     /// Summarises selected traces, in the selection's order.
     ///
     /// # Errors
@@ -50,20 +50,20 @@ impl TraceStore {
         binding: &Binding,
         selection: &Selection,
         filter: &Filter,
-    ) -> Result<Vec<Summary>, StoreError> {
+    ) -> Result<Vec<Summary>, ClickHouseError> {
         if selection.is_empty() {
             return Ok(Vec::new());
         }
         let table = selection.table.as_ref();
-        let display = DisplayExpressions::of(table, &binding.display);
+        let display = DisplayExpressions::new(table, &binding.display);
         let mut statement = table.statement();
         let matched = table.any_condition(&filter.conditions, &mut statement)?;
         let ids = id_list(&selection.traces, &mut statement);
-        statement.by_id = true;
+        statement.filters_by_trace_id = true;
         let ticks = &table.ticks;
         let per_tick = table.nanos_per_tick;
         let empty = || "''".to_owned();
-        let [trace, pair] = ["trace", "pair"].map(|name| statement.own(name));
+        let [trace, pair] = ["trace", "pair"].map(|name| statement.alias(name));
         // Some exporters write "no parent" as zeros.
         let root = format!("(NOT match({}, '^0*$'), {ticks}, {})", table.parent_span_id, table.span_id);
         statement.push(&format!(
@@ -74,24 +74,25 @@ impl TraceStore {
              arrayMap({pair} -> {pair}.2, arraySlice(arraySort(groupArraySortedIf({MAX_MATCHED})(({ticks}, {span}), {matched})), 1, {MAX_MATCHED})) \
              FROM {table} WHERE {column} IN ({ids}) GROUP BY {trace}",
             id = table.trace_id,
-            duration = display.whole(table),
-            invalid = display.is_invalid(),
-            failed = display.failed(),
+            duration = display.trace_duration(table),
+            invalid = display.is_duration_invalid(),
+            failed = display.is_error(),
             name = display.name.clone().unwrap_or_else(empty),
             service = display.service.clone().unwrap_or_else(empty),
             span = table.span_id,
             table = table.name,
             column = table.trace_id_column,
         ));
-        let rows: Vec<Row> = self.client.at(selection.endpoint).rows(statement).await?;
+        let rows: Vec<Row> = self.client.pinned_to(selection.endpoint).rows(statement).await?;
         let mut by_id: HashMap<String, Row> = rows.into_iter().map(|row| (row.0.clone(), row)).collect();
         selection
             .traces
             .iter()
             .map(|trace| {
                 let row = by_id.remove(&trace.id).filter(|row| row.1 >= trace.spans);
-                let row =
-                    row.ok_or_else(|| StoreError::Short("spans of a trace have disappeared".to_owned()))?;
+                let row = row.ok_or_else(|| {
+                    ClickHouseError::IncompleteResponse("spans of a trace have disappeared".to_owned())
+                })?;
                 let (
                     trace_id,
                     span_count,
@@ -109,7 +110,7 @@ impl TraceStore {
                     root_name: display.name.is_some().then_some(root_name),
                     root_service: display.service.is_some().then_some(root_service),
                     start: Timestamp::from_nanos(first.saturating_mul(per_tick)),
-                    duration_nanos: display.has_durations().then_some(nanos),
+                    duration_nanos: display.has_duration().then_some(nanos),
                     duration_invalid: invalid == 1,
                     span_count,
                     error_count: display.has_status().then_some(errors),
@@ -127,7 +128,7 @@ mod tests {
     use tracewarden_testkit::local_store::LocalStore;
 
     use super::*;
-    use crate::cancellation::{binding, everything};
+    use crate::cancellation::{binding, unrestricted_scope};
     use crate::differential::{connect, execute};
 
     /// Stored values of a span that ends before it begins, of one that took 5 ns, and of the maximum duration.
@@ -170,14 +171,14 @@ mod tests {
                 let insert =
                     format!("INSERT INTO default.spans VALUES (1790000000, '{id}', 's', '', {stored})");
                 execute(&local, insert).await;
-                let selection = store.find(&binding, &everything(), &id).await.unwrap().unwrap();
+                let selection = store.find(&binding, &unrestricted_scope(), &id).await.unwrap().unwrap();
                 // Repeated until ClickHouse compiles the statements.
                 for _ in 0..6 {
                     let found = store.summarise(&binding, &selection, &Filter::default()).await.unwrap();
                     let found = found.first().unwrap();
                     let said = (found.duration_nanos, found.duration_invalid);
                     assert_eq!(said, (Some(nanos), invalid), "{kind} {stored}");
-                    let brief = store.brief(&binding, &selection, 5).await.unwrap();
+                    let brief = store.span_summaries(&binding, &selection, 5).await.unwrap();
                     let said = (brief[0].duration_nanos, brief[0].duration_invalid);
                     assert_eq!(said, (Some(nanos), invalid), "{kind} {stored}");
                 }

@@ -9,7 +9,7 @@ use crate::layout::{MapKey, TableEngine};
 use crate::predicate_sql::{render, score};
 use crate::sql::{Statement, quote};
 use crate::trace_index::is_date_time;
-use crate::{StoreError, TraceStore};
+use crate::{ClickHouse, ClickHouseError};
 
 /// A column of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,12 +32,12 @@ pub struct Column {
     pub in_parts: bool,
 }
 
-impl TraceStore {
+impl ClickHouse {
     /// Returns the columns of a table, in its order; none when the table does not exist.
     ///
     /// # Errors
     /// When ClickHouse fails.
-    pub async fn columns(&self, database: &str, table: &str) -> Result<Vec<Column>, StoreError> {
+    pub async fn columns(&self, database: &str, table: &str) -> Result<Vec<Column>, ClickHouseError> {
         let [columns] = self.columns_of(database, [table]).await?;
         Ok(columns)
     }
@@ -50,11 +50,11 @@ impl TraceStore {
         &self,
         database: &str,
         tables: [&str; N],
-    ) -> Result<[Vec<Column>; N], StoreError> {
+    ) -> Result<[Vec<Column>; N], ClickHouseError> {
         let mut statement = Statement::default();
         let in_database = statement.string(database);
         let of_tables = tables.map(|table| statement.string(table)).join(", ");
-        let [engines, one] = ["engines", "one"].map(|name| statement.own(name));
+        let [engines, one] = ["engines", "one"].map(|name| statement.alias(name));
         statement.push(&format!(
             "WITH (SELECT groupArray((name, engine, if(engine = 'Distributed', engine_full, ''))) FROM system.tables \
              WHERE database = {in_database} AND name IN ({of_tables})) AS {engines} \
@@ -100,7 +100,7 @@ impl TraceStore {
         &self,
         database: &str,
         tables: [&str; N],
-    ) -> Result<Vec<TableEngine>, StoreError> {
+    ) -> Result<Vec<TableEngine>, ClickHouseError> {
         let mut statement = Statement::default();
         let in_database = statement.string(database);
         let of_tables = tables.map(|table| statement.string(table)).join(", ");
@@ -119,7 +119,7 @@ impl TraceStore {
         database: &str,
         table: &str,
         columns: Vec<Column>,
-    ) -> Result<Vec<Column>, StoreError> {
+    ) -> Result<Vec<Column>, ClickHouseError> {
         if columns.iter().all(|column| column.in_parts || (column.key.is_none() && !column.derived)) {
             return Ok(columns);
         }
@@ -166,11 +166,11 @@ impl BoundTable {
     ///
     /// # Errors
     /// When the table no longer has a structural column, or with an unusable type.
-    pub(crate) fn new(binding: &Binding, columns: Vec<Column>) -> Result<Self, StoreError> {
+    pub(crate) fn new(binding: &Binding, columns: Vec<Column>) -> Result<Self, ClickHouseError> {
         let find = |name: &str| {
             columns.iter().find(|column| column.name == name).ok_or_else(|| {
                 let Binding { database, table, .. } = binding;
-                StoreError::TableChanged(match columns.is_empty() {
+                ClickHouseError::TableChanged(match columns.is_empty() {
                     true => format!(
                         "the bound table {database}.{table} no longer exists, or the service's user has no \
                          access to it: restore it, or bind another table with `PUT /schema/binding`"
@@ -182,7 +182,7 @@ impl BoundTable {
                 })
             })
         };
-        let text = |name: &str| -> Result<String, StoreError> {
+        let text = |name: &str| -> Result<String, ClickHouseError> {
             let column = find(name)?;
             if !column.column_type.is_string() {
                 let message = format!(
@@ -190,7 +190,7 @@ impl BoundTable {
                      `PUT /schema/binding`",
                     column.type_text
                 );
-                return Err(StoreError::TableChanged(message));
+                return Err(ClickHouseError::TableChanged(message));
             }
             Ok(plain_text(&quote(name), &column.column_type))
         };
@@ -203,7 +203,7 @@ impl BoundTable {
                     "`{}` of the bound table is no longer a time: bind the table again with `PUT /schema/binding`",
                     binding.timestamp
                 );
-                return Err(StoreError::TableChanged(message));
+                return Err(ClickHouseError::TableChanged(message));
             }
         };
         let ticks = match find(&binding.timestamp)?.column_type.bare() {
@@ -232,7 +232,7 @@ impl BoundTable {
 
     /// Creates a statement over this table.
     pub(crate) fn statement(&self) -> Statement {
-        Statement::over(self.columns.iter().map(|column| column.name.as_str()))
+        Statement::for_columns(self.columns.iter().map(|column| column.name.as_str()))
     }
 
     /// Checks that fields can be read as they were marked, even if a predicate no longer refers to them.
@@ -242,7 +242,7 @@ impl BoundTable {
     pub(crate) fn check_fields<'a>(
         &self,
         fields: impl IntoIterator<Item = &'a MarkedField>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), ClickHouseError> {
         crate::fields::check(fields, &self.columns)
     }
 
@@ -255,7 +255,7 @@ impl BoundTable {
         &self,
         predicate: &Predicate,
         statement: &mut Statement,
-    ) -> Result<String, StoreError> {
+    ) -> Result<String, ClickHouseError> {
         Ok(render(&resolve_fields(predicate, &self.columns, Purpose::Access)?, statement))
     }
 
@@ -267,7 +267,7 @@ impl BoundTable {
         &self,
         predicate: &Predicate,
         statement: &mut Statement,
-    ) -> Result<String, StoreError> {
+    ) -> Result<String, ClickHouseError> {
         Ok(score(&resolve_fields(predicate, &self.columns, Purpose::Access)?, statement))
     }
 
@@ -281,7 +281,7 @@ impl BoundTable {
         &self,
         conditions: &[Condition],
         statement: &mut Statement,
-    ) -> Result<String, StoreError> {
+    ) -> Result<String, ClickHouseError> {
         let any = Predicate::any(conditions.iter().map(lower_condition));
         Ok(render(&resolve_fields(&any, &self.columns, Purpose::Filter)?, statement))
     }

@@ -40,10 +40,10 @@ pub(crate) struct IndexBounds {
     /// would overflow.
     pub(crate) to: String,
     /// Whether the bounds are unusable.
-    pub(crate) open: String,
+    pub(crate) unusable: String,
     /// Whether a search treats the trace as indexed: it has an entry near the window. If a trace has
     /// entries only before and after it, the entries in between are missing.
-    pub(crate) known: String,
+    pub(crate) is_indexed: String,
 }
 
 /// Whether a table has the columns of the OpenTelemetry exporter's trace index.
@@ -78,7 +78,7 @@ impl TraceIndex {
         around: Option<(Timestamp, Timestamp)>,
         statement: &mut Statement,
     ) -> IndexBounds {
-        let open = match (self.covers(window), self.whole_seconds, self.unusable_entry()) {
+        let unusable = match (self.covers(window), self.whole_seconds, self.unusable_entry()) {
             (false, ..) => "1".to_owned(),
             (true, _, None) => "0".to_owned(),
             // The same for seconds, with one comparison per entry.
@@ -94,13 +94,13 @@ impl TraceIndex {
         IndexBounds {
             from: "toDateTime64(min(`Start`), 9)".to_owned(),
             to: format!("({end} + INTERVAL 1 SECOND)"),
-            open,
-            known: format!("max({})", self.entry_near(window, around, statement)),
+            unusable,
+            is_indexed: format!("max({})", self.entry_overlaps(window, around, statement)),
         }
     }
 
     /// SQL: whether an entry overlaps a range or is unusable.
-    pub(crate) fn entry_near(
+    pub(crate) fn entry_overlaps(
         &self,
         window: Window,
         range: Option<(Timestamp, Timestamp)>,

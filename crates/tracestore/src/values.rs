@@ -15,7 +15,7 @@ use crate::key_columns::Purpose;
 use crate::predicate_sql::{render, strings};
 use crate::select::{SelectedTrace, Selection, id_list};
 use crate::sql::Statement;
-use crate::{StoreError, TraceStore};
+use crate::{ClickHouse, ClickHouseError};
 
 /// Maximum size of a listed value, in bytes. A longer one would have to be cut, and then no filter could use it.
 pub const MAX_VALUE_BYTES: usize = 1_024;
@@ -63,19 +63,19 @@ pub struct FieldValues {
 
 type Row = (String, u8, u64, u64, u64, u64);
 
-impl TraceStore {
+impl ClickHouse {
     /// Counts the values of a field in selected traces. It reads the spans of a trace that are within `max_trace_duration` of
     /// the time range that the selection covers.
     ///
     /// # Errors
     /// When ClickHouse fails, or the field has changed since it was marked.
-    pub async fn values(&self, request: ValuesRequest<'_>) -> Result<FieldValues, StoreError> {
+    pub async fn values(&self, request: ValuesRequest<'_>) -> Result<FieldValues, ClickHouseError> {
         if request.selection.is_empty() {
             return Ok(FieldValues::default());
         }
-        let client = self.client.at(request.selection.endpoint);
+        let client = self.client.pinned_to(request.selection.endpoint);
         let counts = client.rows(self.counts_statement(request)).await?;
-        let traces = affordable(&request.selection.traces, &counts.into_iter().collect());
+        let traces = traces_within_limit(&request.selection.traces, &counts.into_iter().collect());
         let statement = self.values_statement(request, traces)?;
         let rows: Vec<Row> = client.rows(statement).await?;
         let (distinct, unlisted) = rows.first().map_or((0, 0), |row| (row.4, row.5));
@@ -97,10 +97,10 @@ impl TraceStore {
         let table = request.selection.table.as_ref();
         let mut statement = table.statement();
         let ids = id_list(&request.selection.traces, &mut statement);
-        let near = self.near(request, &mut statement);
-        let trace = statement.own("trace");
+        let time_condition = self.time_condition(request, &mut statement);
+        let trace = statement.alias("trace");
         statement.push(&format!(
-            "SELECT {id} AS {trace}, count() FROM {name} WHERE {column} IN ({ids}){near} GROUP BY {trace}",
+            "SELECT {id} AS {trace}, count() FROM {name} WHERE {column} IN ({ids}){time_condition} GROUP BY {trace}",
             id = table.trace_id,
             name = table.name,
             column = table.trace_id_column,
@@ -108,8 +108,8 @@ impl TraceStore {
         statement
     }
 
-    fn near(&self, request: ValuesRequest<'_>, statement: &mut Statement) -> String {
-        match self.extent(request) {
+    fn time_condition(&self, request: ValuesRequest<'_>, statement: &mut Statement) -> String {
+        match self.time_range(request) {
             None => String::new(),
             Some((low, high)) => {
                 format!(" AND {}", request.selection.table.within(low, high, statement))
@@ -121,17 +121,17 @@ impl TraceStore {
         &self,
         request: ValuesRequest<'_>,
         traces: &[SelectedTrace],
-    ) -> Result<Statement, StoreError> {
+    ) -> Result<Statement, ClickHouseError> {
         let table = request.selection.table.as_ref();
         let mut statement = table.statement();
-        let (field, having) = sought(request.field, request.prefix, &table.columns)?;
+        let (field, having) = resolve_field_values(request.field, request.prefix, &table.columns)?;
         let having = render(&having, &mut statement);
         let prefix = request.prefix.map(|prefix| statement.string(prefix));
         let values = strings(&field, prefix.as_deref(), &mut statement);
         let ids = id_list(traces, &mut statement);
-        let near = self.near(request, &mut statement);
+        let time_condition = self.time_condition(request, &mut statement);
         let [value, trace, odd, key, seen, spans] =
-            ["value", "trace", "odd", "key", "seen", "spans"].map(|name| statement.own(name));
+            ["value", "trace", "odd", "key", "seen", "spans"].map(|name| statement.alias(name));
         // Odd values are distinguished by a hash, without keeping them: one of them can be as large as a span.
         statement.push(&format!(
             "SELECT if({odd}, '', {key}), {odd}, {seen}, {spans}, count() OVER (), countIf({odd}) OVER () FROM (\
@@ -139,7 +139,7 @@ impl TraceStore {
              count() AS {spans} FROM (\
              SELECT {value}, {trace}, (length({value}) > {MAX_VALUE_BYTES} OR NOT isValidUTF8({value})) AS {odd} FROM (\
              SELECT {id} AS {trace}, toString(arrayJoin({values})) AS {value} FROM {name} \
-             WHERE {column} IN ({ids}){near} AND {having})) \
+             WHERE {column} IN ({ids}){time_condition} AND {having})) \
              GROUP BY {odd}, {key}) ORDER BY {odd}, {seen} DESC, {spans} DESC, {key} LIMIT {limit}",
             id = table.trace_id,
             name = table.name,
@@ -151,7 +151,7 @@ impl TraceStore {
 
     /// Returns the time range to search for spans of the selected traces; `None` for the whole table. Each trace has its
     /// position in the order inside the window, and when another page follows, not before the end of this page.
-    fn extent(&self, request: ValuesRequest<'_>) -> Option<(Timestamp, Timestamp)> {
+    fn time_range(&self, request: ValuesRequest<'_>) -> Option<(Timestamp, Timestamp)> {
         let longest = self.config.max_trace_duration_nanos?;
         let per_tick = request.selection.table.nanos_per_tick;
         let oldest = match request.selection.next() {
@@ -163,7 +163,10 @@ impl TraceStore {
 }
 
 /// Returns as many of the newest traces as have few enough spans in total, but at least one.
-fn affordable<'t>(traces: &'t [SelectedTrace], counts: &HashMap<String, u64>) -> &'t [SelectedTrace] {
+fn traces_within_limit<'t>(
+    traces: &'t [SelectedTrace],
+    counts: &HashMap<String, u64>,
+) -> &'t [SelectedTrace] {
     let mut spans = 0_u64;
     let fitting = traces.iter().take_while(|trace| {
         spans = spans.saturating_add(counts.get(&trace.id).copied().unwrap_or(0));
@@ -174,11 +177,11 @@ fn affordable<'t>(traces: &'t [SelectedTrace], counts: &HashMap<String, u64>) ->
 }
 
 /// Returns the field as the table has it now, and the predicate for spans with a value of it that begins with `prefix`.
-pub(crate) fn sought(
+pub(crate) fn resolve_field_values(
     wanted: &MarkedField,
     prefix: Option<&str>,
     columns: &[crate::table::Column],
-) -> Result<(MarkedField, Predicate), StoreError> {
+) -> Result<(MarkedField, Predicate), ClickHouseError> {
     let field = Arc::new(wanted.clone());
     let defined = Predicate::atom(Atom::Defined(Arc::clone(&field)));
     let begins = |prefix: &str| {
@@ -199,7 +202,7 @@ pub(crate) fn sought(
 #[cfg(test)]
 mod tests {
     use tracewarden_model::{
-        AccessModel, Binding, Caller, Condition, Display, FieldRef, Filter, Test as Sought,
+        AccessModel, Binding, Caller, Condition, Display, FieldRef, Filter, Test as ConditionTest,
     };
     use tracewarden_policy::{AccessScope, CompiledPolicies, RolePolicy, authorise};
     use tracewarden_testkit::local_store::LocalStore;
@@ -253,12 +256,12 @@ mod tests {
         .await;
     }
 
-    struct Asking {
-        store: TraceStore,
+    struct ValuesFixture {
+        store: ClickHouse,
         columns: Vec<crate::Column>,
     }
 
-    impl Asking {
+    impl ValuesFixture {
         async fn new(local: &LocalStore) -> Self {
             let store = connect(local);
             let columns = store.columns("default", "valued").await.unwrap();
@@ -313,10 +316,10 @@ mod tests {
         }
 
         /// Returns how many traces a filter finds by this value.
-        async fn found(&self, policy: &str, field: &MarkedField, value: &str) -> u64 {
+        async fn count_matching(&self, policy: &str, field: &MarkedField, value: &str) -> u64 {
             let test = match field.logical {
-                LogicalType::StringArray => Sought::Has(value.to_owned()),
-                _ => Sought::StringEq(value.to_owned()),
+                LogicalType::StringArray => ConditionTest::Has(value.to_owned()),
+                _ => ConditionTest::StringEq(value.to_owned()),
             };
             let condition = Condition { field: field.clone(), test };
             self.select(&self.scope(policy), vec![condition], 500).await.0.len() as u64
@@ -331,7 +334,7 @@ mod tests {
     async fn listed_values_are_those_that_filters_find() {
         let local = LocalStore::start().unwrap();
         table(&local).await;
-        let asking = Asking::new(&local).await;
+        let fixture = ValuesFixture::new(&local).await;
         let (text, array) = (LogicalType::String, LogicalType::StringArray);
         for (field, logical, distinct) in [
             (FieldRef::column("Name"), text, 4),
@@ -347,35 +350,35 @@ mod tests {
             (FieldRef::column("Links"), array, 5),
             (FieldRef::key("Doc", "a"), text, 4),
         ] {
-            let field = asking.field(field, logical);
+            let field = fixture.field(field, logical);
             for policy in ["true", "Attributes['team'] == 'blue'"] {
-                let found = asking.values(policy, &field, None, 100).await;
+                let found = fixture.values(policy, &field, None, 100).await;
                 assert_eq!(found.traces, if policy == "true" { 12 } else { 4 });
                 assert_eq!((found.distinct, found.unlisted), (found.values.len() as u64, 0));
                 assert!(policy != "true" || found.distinct == distinct, "{}: {found:?}", field.field);
                 for count in &found.values {
-                    let matching = asking.found(policy, &field, &count.value).await;
+                    let matching = fixture.count_matching(policy, &field, &count.value).await;
                     assert_eq!(count.traces, matching, "{} {policy}: {count:?}", field.field);
                     assert!(count.spans >= count.traces, "{count:?}");
                 }
             }
         }
         // Traces 0, 3, 6 and 9 are visible, with all their spans: each has one span of the team `blue` and nine of `red`.
-        let team = asking.field(FieldRef::key("Attributes", "team"), text);
-        let found = asking.values("Attributes['team'] == 'blue'", &team, None, 100).await;
+        let team = fixture.field(FieldRef::key("Attributes", "team"), text);
+        let found = fixture.values("Attributes['team'] == 'blue'", &team, None, 100).await;
         assert_eq!(listed(&found), [("red", 4, 36), ("blue", 4, 4)]);
         // An element counts once per span.
-        let tags = asking.field(FieldRef::column("Tags"), array);
-        let found = asking.values("Attributes['team'] == 'blue'", &tags, None, 100).await;
+        let tags = fixture.field(FieldRef::column("Tags"), array);
+        let found = fixture.values("Attributes['team'] == 'blue'", &tags, None, 100).await;
         assert_eq!(listed(&found), [("", 2, 20), ("3", 2, 20)]);
 
-        let name = asking.field(FieldRef::column("Name"), text);
-        let cut = asking.values("true", &name, Some("n"), 2).await;
+        let name = fixture.field(FieldRef::column("Name"), text);
+        let cut = fixture.values("true", &name, Some("n"), 2).await;
         assert_eq!((cut.values.len(), cut.distinct), (2, 4));
-        assert_eq!(asking.values("true", &name, Some("n3"), 9).await.distinct, 1);
-        assert_eq!(asking.values("true", &name, Some("N"), 9).await.distinct, 0);
-        assert_eq!(listed(&asking.values("true", &tags, Some("5"), 9).await), [("5", 2, 20)]);
-        assert_eq!(asking.values("false", &name, None, 9).await, FieldValues::default());
+        assert_eq!(fixture.values("true", &name, Some("n3"), 9).await.distinct, 1);
+        assert_eq!(fixture.values("true", &name, Some("N"), 9).await.distinct, 0);
+        assert_eq!(listed(&fixture.values("true", &tags, Some("5"), 9).await), [("5", 2, 20)]);
+        assert_eq!(fixture.values("false", &name, None, 9).await, FieldValues::default());
     }
 
     #[tokio::test]
@@ -403,24 +406,24 @@ mod tests {
         ] {
             execute(&local, statement).await;
         }
-        let asking = Asking::new(&local).await;
-        let odd = asking.field(FieldRef::key("Attributes", "odd"), LogicalType::String);
-        let found = asking.values("true", &odd, None, 100).await;
+        let fixture = ValuesFixture::new(&local).await;
+        let odd = fixture.field(FieldRef::key("Attributes", "odd"), LogicalType::String);
+        let found = fixture.values("true", &odd, None, 100).await;
         let long = "x".repeat(MAX_VALUE_BYTES);
         assert_eq!(
             listed(&found),
             [("\0 \\ ' \n", 1, 3), ("after", 1, 3), ("before", 1, 3), (long.as_str(), 1, 3)]
         );
         assert_eq!((found.distinct, found.unlisted), (4, 4));
-        assert_eq!(asking.found("true", &odd, "\0 \\ ' \n").await, 1);
+        assert_eq!(fixture.count_matching("true", &odd, "\0 \\ ' \n").await, 1);
         // No value that can be listed.
-        let found = asking.values("true", &odd, Some(&"x".repeat(MAX_VALUE_BYTES + 1)), 100).await;
+        let found = fixture.values("true", &odd, Some(&"x".repeat(MAX_VALUE_BYTES + 1)), 100).await;
         assert_eq!((found.values.len(), found.distinct, found.unlisted), (0, 0, 3));
         // On a page that ends before the window does, the range begins where the page ends.
-        let (selection, window) = asking.select(&asking.scope("true"), vec![], 1).await;
+        let (selection, window) = fixture.select(&fixture.scope("true"), vec![], 1).await;
         let end = selection.next().unwrap().key;
         let request = ValuesRequest { field: &odd, prefix: None, selection: &selection, window, limit: 1 };
-        let (low, high) = asking.store.extent(request).unwrap();
+        let (low, high) = fixture.store.time_range(request).unwrap();
         assert_eq!(low, Timestamp::from_nanos(end - HOUR));
         assert_eq!(high, NOW.saturating_add(HOUR));
     }
@@ -431,7 +434,7 @@ mod tests {
             let id = |at: usize| format!("trace {at}");
             let traces: Vec<_> = (0..spans.len()).map(|at| SelectedTrace { id: id(at), spans: 1 }).collect();
             let counts = spans.iter().enumerate().map(|(at, spans)| (id(at), *spans)).collect();
-            affordable(&traces, &counts).len()
+            traces_within_limit(&traces, &counts).len()
         };
         assert_eq!(count(&[]), 0);
         assert_eq!(count(&[MAX_SPANS]), 1);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow};
 use tracewarden_model::Binding;
 use tracewarden_rest::DdlAdviceResponse;
-use tracewarden_service::{AppDb, DdlAdvice, DdlState, DdlSuggestion, Reads, TraceStore};
+use tracewarden_service::{AppDb, ClickHouse, DdlAdvice, DdlState, DdlSuggestion, Reads};
 
 use crate::command_line::Format;
 use crate::configuration::Configuration;
@@ -41,7 +41,7 @@ async fn fetch_advice(configuration: &Configuration) -> anyhow::Result<(Binding,
     let binding = model
         .binding
         .ok_or_else(|| anyhow!("no trace source is bound: bind one with `PUT /schema/binding` first"))?;
-    let store = TraceStore::new(serve::store_config(configuration), Arc::new(ambient::SystemEntropy))
+    let store = ClickHouse::new(serve::store_config(configuration), Arc::new(ambient::SystemEntropy))
         .context("cannot set up the ClickHouse client")?;
     let advice = store.session().ddl(&binding, &model.fields, configuration.discovery_samples).await?;
     Ok((binding, advice))

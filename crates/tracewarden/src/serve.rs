@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use tracewarden_model::{Clock, Entropy};
 use tracewarden_rest::{Middleware, NestedInterface, ShutdownFlag, UnreadableHeads};
 use tracewarden_service::{AdminSettings, Bootstrap, Limits, Service, ServiceError, Settings};
-use tracewarden_tracestore::{StoreConfig, TraceStore};
+use tracewarden_tracestore::{ClickHouse, ClickHouseConfig};
 
 use crate::ambient::{SystemClock, SystemEntropy};
 use crate::configuration::Configuration;
@@ -91,7 +91,7 @@ async fn serve(configuration: &Configuration) -> anyhow::Result<()> {
             return Ok(());
         }
     };
-    let store = TraceStore::new(store_config(configuration), Arc::clone(&entropy))
+    let store = ClickHouse::new(store_config(configuration), Arc::clone(&entropy))
         .context("cannot set up the ClickHouse client")?;
     let service = Service::new(db.clone(), store, clock, Arc::clone(&entropy), settings(configuration))
         .await
@@ -210,8 +210,8 @@ async fn bootstrap(service: &Service, configuration: &Configuration) -> anyhow::
 }
 
 /// Returns the configuration of the ClickHouse client.
-pub fn store_config(configuration: &Configuration) -> StoreConfig {
-    StoreConfig {
+pub fn store_config(configuration: &Configuration) -> ClickHouseConfig {
+    ClickHouseConfig {
         endpoints: configuration.clickhouse_endpoints.clone(),
         user: configuration.clickhouse_user.clone(),
         password: configuration.clickhouse_password.expose().into(),

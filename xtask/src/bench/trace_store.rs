@@ -23,7 +23,7 @@ pub enum Kind {
 }
 
 /// A running ClickHouse. Dropping it deletes its data.
-pub enum TraceStore {
+pub enum ClickHouse {
     Engine(Box<LocalStore>),
     Server(Box<Server>),
 }
@@ -37,7 +37,7 @@ impl Kind {
     }
 }
 
-impl TraceStore {
+impl ClickHouse {
     /// Starts a ClickHouse of this kind. Its log and the data of a local store are in `directory`.
     pub fn start(kind: Kind, programs: &Path, directory: &Path) -> Result<Self> {
         match kind {

@@ -4,7 +4,7 @@ use rmcp::model::CallToolResult;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use tracewarden_service::{SPANS_OF_AN_ID, Tool};
+use tracewarden_service::{MAX_SPANS_PER_ID, Tool};
 
 use super::span_values::{
     Columns, SpanValues, VALUE_LIMITS, ValueLimits, lines, omitted, omitted_text, read_all,
@@ -174,10 +174,10 @@ fn text(answer: &Answer, ids: &[&str]) -> String {
         own
     };
     text.push_str(&fenced(&answer.spans.iter().zip(ids).flat_map(selection).collect::<Vec<_>>()));
-    let many = |id: &&&str| ids.iter().filter(|known| known == id).count() >= SPANS_OF_AN_ID;
+    let many = |id: &&&str| ids.iter().filter(|known| known == id).count() >= MAX_SPANS_PER_ID;
     if ids.iter().any(|id| many(&id)) {
         text.push_str(&format!(
-            "of several spans with one id, at most {SPANS_OF_AN_ID} are given, the first by start\n"
+            "of several spans with one id, at most {MAX_SPANS_PER_ID} are given, the first by start\n"
         ));
     }
     if !answer.missing.is_empty() {

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tracewarden_service::{
-    ERROR_STATUSES, Stats, StatsGroup, StatsNumbers, StatsOrder, StatsPer, Tool, TraceStatsAnswer,
+    ERROR_STATUSES, Stats, StatsGroup, StatsNumbers, StatsOrder, StatsUnit, Tool, TraceStatsAnswer,
     TraceStatsRequest,
 };
 
@@ -146,8 +146,8 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
         conditions,
         group_by: group_by.clone(),
         per: match per {
-            Per::Span => StatsPer::Span,
-            Per::Trace => StatsPer::Trace,
+            Per::Span => StatsUnit::Span,
+            Per::Trace => StatsUnit::Trace,
         },
         order: match measure {
             Measure::Count => StatsOrder::Count,

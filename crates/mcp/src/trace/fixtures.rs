@@ -1,11 +1,11 @@
 //! Spans for tests.
 
 use tracewarden_model::Timestamp;
-use tracewarden_service::SpanBrief;
+use tracewarden_service::SpanSummary;
 
 /// Returns a span of service `s`, named by its id.
-pub(crate) fn span(id: &str, parent: String, start: i64, duration: i64) -> SpanBrief {
-    SpanBrief {
+pub(crate) fn span(id: &str, parent: String, start: i64, duration: i64) -> SpanSummary {
+    SpanSummary {
         span_id: id.to_owned(),
         parent_span_id: parent,
         start: Timestamp::from_nanos(start),
@@ -20,8 +20,8 @@ pub(crate) fn span(id: &str, parent: String, start: i64, duration: i64) -> SpanB
 
 /// Parses spans from `id<parent@start+duration!`. All parts except the id are optional; `!` marks a failed span. By
 /// default the start is the span's position, and the duration 10 nanoseconds.
-pub(crate) fn spans(text: &str) -> Vec<SpanBrief> {
-    let mut spans: Vec<SpanBrief> = text
+pub(crate) fn spans(text: &str) -> Vec<SpanSummary> {
+    let mut spans: Vec<SpanSummary> = text
         .split_whitespace()
         .enumerate()
         .map(|(index, text)| {
@@ -31,7 +31,7 @@ pub(crate) fn spans(text: &str) -> Vec<SpanBrief> {
             let (text, start) = text.split_once('@').unwrap_or((text, &index));
             let (id, parent) = text.split_once('<').unwrap_or((text, ""));
             let made = span(id, parent.to_owned(), start.parse().unwrap(), duration.parse().unwrap());
-            SpanBrief { error, ..made }
+            SpanSummary { error, ..made }
         })
         .collect();
     spans.sort_by_key(|span| span.start);

@@ -186,7 +186,7 @@ fn line(tree: &Tree, depth: usize, group: &[usize]) -> Line {
     durations.sort_unstable();
     let representative =
         spans().max_by_key(|(index, span)| (span.error, duration(span), std::cmp::Reverse(*index)));
-    let name = |(_, span): (usize, &tracewarden_service::SpanBrief)| span.name.clone().unwrap_or_default();
+    let name = |(_, span): (usize, &tracewarden_service::SpanSummary)| span.name.clone().unwrap_or_default();
     let first = spans().next().map(name).unwrap_or_default();
     let same = spans().all(|(_, span)| span.name.as_deref().unwrap_or_default() == first);
     Line {

@@ -2,13 +2,13 @@
 
 use std::collections::{HashMap, HashSet};
 
-use tracewarden_service::{SPANS_OF_AN_ID, SpanBrief};
+use tracewarden_service::{MAX_SPANS_PER_ID, SpanSummary};
 
 /// Spans by index, with their parents and children.
 #[derive(Debug)]
 pub(crate) struct Tree {
     /// Ordered by start.
-    pub(crate) spans: Vec<SpanBrief>,
+    pub(crate) spans: Vec<SpanSummary>,
     parents: Vec<Option<usize>>,
     children: Vec<Vec<usize>>,
     /// For each span its root, and the number of spans on the path from there. A path can be as long as the trace.
@@ -19,13 +19,13 @@ pub(crate) struct Tree {
 
 impl Tree {
     /// Creates the tree from spans ordered by start.
-    pub(crate) fn new(spans: Vec<SpanBrief>) -> Self {
+    pub(crate) fn new(spans: Vec<SpanSummary>) -> Self {
         let mut by_id: HashMap<&str, usize> = HashMap::with_capacity(spans.len());
         // A span without an id cannot be a parent: an empty parent id names no span.
         for (index, span) in spans.iter().enumerate().filter(|(_, span)| !is_empty_id(&span.span_id)) {
             by_id.entry(&span.span_id).or_insert(index);
         }
-        let parent = |span: &SpanBrief| {
+        let parent = |span: &SpanSummary| {
             let parent = span.parent_span_id.as_str();
             // A span cannot be its own parent, or the parent of another span with the same id.
             if is_empty_id(parent) || parent == span.span_id { None } else { by_id.get(parent).copied() }
@@ -111,7 +111,7 @@ impl Tree {
             let Some(span) = self.spans.get(index) else { continue };
             let id = span.span_id.as_str();
             let before = self.spans.iter().take(index).filter(|span| span.span_id == id).count();
-            if !is_empty_id(id) && before < SPANS_OF_AN_ID && !ids.contains(&id) {
+            if !is_empty_id(id) && before < MAX_SPANS_PER_ID && !ids.contains(&id) {
                 ids.push(id);
             }
         }
@@ -193,13 +193,13 @@ fn is_empty_id(id: &str) -> bool {
 }
 
 /// Returns the duration in nanoseconds; 0 if it is unknown.
-pub(crate) fn duration(span: &SpanBrief) -> i64 {
+pub(crate) fn duration(span: &SpanSummary) -> i64 {
     span.duration_nanos.unwrap_or(0).max(0)
 }
 
 /// Returns the kind of work of a span: its service and its name, with numbers and ids removed, so that `GET /users/17`
 /// and `GET /users/18` are the same kind.
-pub(crate) fn kind(span: &SpanBrief) -> (String, String) {
+pub(crate) fn kind(span: &SpanSummary) -> (String, String) {
     (span.service.clone().unwrap_or_default(), without_numbers(span.name.as_deref().unwrap_or_default()))
 }
 
@@ -270,7 +270,7 @@ mod tests {
         let stray = span("", String::new(), 0, 10);
         let (root, child) = (span("a", String::new(), 1, 10), span("b", "a".to_owned(), 2, 3));
         for id in ["", "0000000000000000", "\0\0\0\0\0\0\0\0", " "] {
-            let stray = SpanBrief { span_id: id.to_owned(), ..stray.clone() };
+            let stray = SpanSummary { span_id: id.to_owned(), ..stray.clone() };
             let tree = Tree::new(vec![stray, root.clone(), child.clone()]);
             assert_eq!(
                 (tree.roots.as_slice(), tree.children(0), tree.children(1)),

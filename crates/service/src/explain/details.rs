@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::time::{Duration, Instant};
 use tracewarden_model::{AccessModel, Caller};
 use tracewarden_policy::{self as policy, Outcome, Span};
-use tracewarden_tracestore::{Selection, SpanIdentity, SpanLine, StoreError};
+use tracewarden_tracestore::{ClickHouseError, Selection, SpanIdentity, SpanLine};
 
 use super::policies::FoundSatisfied;
 use super::{DecidedBy, NearestSpan, PolicyExplanation, PolicyVerdict, SpanMention, SpanReader};
@@ -72,7 +72,7 @@ impl Trace<'_> {
         told: &mut [PolicyExplanation],
         found: &FoundSatisfied,
         nearest: Vec<bool>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), ClickHouseError> {
         let found: Vec<_> = found
             .each
             .iter()
@@ -91,7 +91,7 @@ impl Trace<'_> {
     }
 
     /// Adds to each policy which parts of its text decided on one span.
-    async fn decide(&self, told: &mut [PolicyExplanation]) -> Result<(), StoreError> {
+    async fn decide(&self, told: &mut [PolicyExplanation]) -> Result<(), ClickHouseError> {
         let Some(read) = self.read.filter(|_| self.admin) else { return Ok(()) };
         let wanted: Vec<Wanted> = told
             .iter()
@@ -127,7 +127,7 @@ impl Trace<'_> {
         wanted: &[Wanted],
         model: &AccessModel,
         read: SpanReader,
-    ) -> Result<HashMap<SpanIdentity, Vec<Span>>, StoreError> {
+    ) -> Result<HashMap<SpanIdentity, Vec<Span>>, ClickHouseError> {
         let Access { store, binding, .. } = self.access;
         let identities: HashSet<SpanIdentity> = wanted.iter().map(|wanted| (&wanted.span).into()).collect();
         let identities: Vec<SpanIdentity> = identities.into_iter().collect();
@@ -139,14 +139,15 @@ impl Trace<'_> {
             .collect();
         let columns: Vec<String> = columns.into_iter().collect();
         let (selection, columns) = (self.selection, Some(columns.as_slice()));
-        let spans = store.read_identified(DECIDING_MAX_BYTES, binding, selection, &identities, columns);
+        let spans =
+            store.read_spans_by_identity(DECIDING_MAX_BYTES, binding, selection, &identities, columns);
         let lines = match spans.await {
-            Err(StoreError::TooLarge(_) | StoreError::UnknownColumn { .. }) => Vec::new(),
+            Err(ClickHouseError::TooLarge(_) | ClickHouseError::UnknownColumn { .. }) => Vec::new(),
             lines => lines?,
         };
         let model = model.clone();
         let typed = blocking(move || typed(lines, &model, read)).await;
-        typed.map_err(|error| StoreError::Internal(error.inside().unwrap_or_default()))
+        typed.map_err(|error| ClickHouseError::Internal(error.inside().unwrap_or_default()))
     }
 }
 

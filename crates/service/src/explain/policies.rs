@@ -8,7 +8,7 @@ use tracewarden_policy::{
     AppliedPolicies, AppliedPolicy, BrokenPolicy, CompiledPolicies, Diagnostic, KeyConstraint, PolicySource,
     Predicate, apply, in_words,
 };
-use tracewarden_tracestore::{ChangedField, Satisfied, Selection, StoreError};
+use tracewarden_tracestore::{ChangedField, ClickHouseError, MatchingSpans, Selection};
 
 use super::{ExplainVerdict, ExplainedUser, PolicyExplanation, PolicyVerdict, summary};
 use crate::access::{Access, role_policies};
@@ -66,7 +66,7 @@ pub(crate) struct FoundSatisfied {
     /// Number of spans in the trace.
     pub(crate) spans: u64,
     /// Result of each policy, in order; `None` for a broken one.
-    pub(crate) each: Vec<Option<Satisfied>>,
+    pub(crate) each: Vec<Option<MatchingSpans>>,
     /// Fields whose definition in the table has changed since they were marked.
     pub(crate) changed: Vec<ChangedField>,
 }
@@ -152,7 +152,7 @@ impl Applied {
             return refused(ExplainVerdict::NoPolicy);
         }
         let satisfied =
-            |satisfied: &Option<Satisfied>| satisfied.as_ref().is_some_and(|found| found.spans > 0);
+            |satisfied: &Option<MatchingSpans>| satisfied.as_ref().is_some_and(|found| found.spans > 0);
         let opening = found.each.iter().zip(sources()).find(|(found, _)| satisfied(found));
         let Some((_, source)) = opening else { return refused(ExplainVerdict::NotSatisfied) };
         // The policy of the key is the last element, after the policies, whose number equals that of the sources.
@@ -170,7 +170,7 @@ pub(crate) async fn satisfied(
     selection: Option<&Selection>,
     trace_id: &str,
     policies: &[&Result<AppliedPolicy, BrokenPolicy>],
-) -> Result<Option<FoundSatisfied>, StoreError> {
+) -> Result<Option<FoundSatisfied>, ClickHouseError> {
     let mut changed: Vec<ChangedField> = Vec::new();
     loop {
         let usable = |policy: &&Result<AppliedPolicy, BrokenPolicy>| {
@@ -186,7 +186,9 @@ pub(crate) async fn satisfied(
             Ok(Some(found)) => found,
             Ok(None) => return Ok(None),
             // Each round leaves out at least one more policy, or ends.
-            Err(StoreError::FieldsChanged(more)) if more.iter().any(|field| !changed.contains(field)) => {
+            Err(ClickHouseError::FieldsChanged(more))
+                if more.iter().any(|field| !changed.contains(field)) =>
+            {
                 changed.extend(more);
                 continue;
             }
@@ -204,16 +206,16 @@ async fn ask(
     trace_id: &str,
     predicates: &[Predicate],
     fields: &[Arc<MarkedField>],
-) -> Result<Option<(String, u64, Vec<Satisfied>)>, StoreError> {
+) -> Result<Option<(String, u64, Vec<MatchingSpans>)>, ClickHouseError> {
     let Access { store, binding, .. } = access;
     if let Some((selection, trace_id)) = selection.zip(selection.and_then(|found| found.trace_ids().next())) {
-        let found = store.satisfied(binding, selection, predicates, fields).await?;
+        let found = store.matching_spans(binding, selection, predicates, fields).await?;
         return Ok(Some((trace_id.to_owned(), selection.span_count(), found)));
     }
-    let counts = store.satisfied_counts(binding, trace_id, predicates, fields).await?;
+    let counts = store.matching_span_counts(binding, trace_id, predicates, fields).await?;
     Ok(counts.map(|counts| {
-        let counted = |spans| Satisfied { spans, first: Vec::new(), nearest: None };
-        (counts.trace_id, counts.spans, counts.satisfied.into_iter().map(counted).collect())
+        let counted = |spans| MatchingSpans { spans, first: Vec::new(), nearest: None };
+        (counts.trace_id, counts.spans, counts.matching_spans.into_iter().map(counted).collect())
     }))
 }
 
@@ -227,7 +229,7 @@ pub(crate) fn words(policy: Option<&AppliedPolicy>, knows_policy_fields: bool) -
 pub(super) fn told(
     expression: &str,
     policy: &Result<AppliedPolicy, BrokenPolicy>,
-    satisfied: &Option<Satisfied>,
+    satisfied: &Option<MatchingSpans>,
     admin: bool,
 ) -> PolicyExplanation {
     let errors: Vec<Diagnostic> = match policy {

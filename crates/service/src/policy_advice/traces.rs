@@ -89,7 +89,7 @@ impl Trial {
         most_shared: u64,
     ) -> Vec<Diagnostic> {
         let opened: Option<Vec<(&Predicate, CoveredTraces)>> =
-            self.predicates.iter().map(|at| Some((predicates.get(*at)?, *reach.opened.get(*at)?))).collect();
+            self.predicates.iter().map(|at| Some((predicates.get(*at)?, *reach.covered.get(*at)?))).collect();
         let Some(opened) = opened.filter(|_| reach.traces >= MIN_TRACES) else { return Vec::new() };
         let whole = |code, message, hint: &str| Diagnostic {
             line: 1,

@@ -19,7 +19,7 @@ use tracewarden_model::ambient::EntropyError;
 use tracewarden_model::{AttributeValue, Binding, Clock, Display, Entropy, Timestamp};
 use tracewarden_service::*;
 use tracewarden_testkit::wait::until;
-use tracewarden_tracestore::StoreConfig;
+use tracewarden_tracestore::ClickHouseConfig;
 
 pub use store::{FakeStore, Gate};
 
@@ -127,7 +127,7 @@ pub async fn world_on(own: Own, settings: Settings) -> World {
 }
 
 pub async fn replica(db: &AppDb, clock: &Arc<ManualClock>, store: &FakeStore, settings: Settings) -> Service {
-    let config = StoreConfig {
+    let config = ClickHouseConfig {
         endpoints: vec![store.address.clone()],
         user: "reader".to_owned(),
         password: "".into(),
@@ -138,7 +138,7 @@ pub async fn replica(db: &AppDb, clock: &Arc<ManualClock>, store: &FakeStore, se
         max_trace_duration_nanos: Some(3_600 * SECOND),
     };
     let entropy: Arc<dyn Entropy> = ENTROPY.clone();
-    let trace_store = TraceStore::new(config, Arc::clone(&entropy)).unwrap();
+    let trace_store = ClickHouse::new(config, Arc::clone(&entropy)).unwrap();
     Service::new(db.clone(), trace_store, clock.clone(), entropy, settings).await.unwrap()
 }
 

@@ -8,7 +8,7 @@
 use url::Url;
 
 use super::quota::Quota;
-use crate::StoreError;
+use crate::ClickHouseError;
 
 /// Why an attempt gave no answer.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub(super) enum AttemptError {
         seconds: u64,
     },
     /// Another endpoint would fail, too.
-    Final(StoreError),
+    Final(ClickHouseError),
 }
 
 /// TOO_MANY_SIMULTANEOUS_QUERIES.
@@ -53,32 +53,32 @@ const UNSUPPORTED: [i32; 9] = [
 
 impl AttemptError {
     /// Classifies an error of the HTTP client before the first byte of an answer.
-    pub(super) fn of_transport(error: &reqwest::Error) -> Self {
+    pub(super) fn from_transport(error: &reqwest::Error) -> Self {
         if error.is_connect() { Self::Unreachable(text(error)) } else { Self::ConnectionLost(text(error)) }
     }
 
-    /// Like [`Self::of_transport`], for a statement that is sent to this address. It adds advice when the address has
+    /// Like [`Self::from_transport`], for a statement that is sent to this address. It adds advice when the address has
     /// the wrong scheme for its port.
-    pub(super) fn of_sending(error: &reqwest::Error, address: &Url) -> Self {
+    pub(super) fn from_send(error: &reqwest::Error, address: &Url) -> Self {
         let cause = text(error);
         match wrong_scheme(address, &cause) {
             Some(advice) => Self::Unreachable(format!("{advice}: {cause}")),
-            None => Self::of_transport(error),
+            None => Self::from_transport(error),
         }
     }
 
     /// Classifies an error response.
-    pub(super) fn of_answer(status: u16, code: Option<i32>, message: String, quota: Quota<'_>) -> Self {
+    pub(super) fn from_response(status: u16, code: Option<i32>, message: String, quota: Quota<'_>) -> Self {
         match code {
             Some(code) if UNSUPPORTED.contains(&code) => Self::Unsupported(message),
             Some(OVERLOADED) => Self::Overloaded(message),
             Some(Quota::EXCEEDED) => {
-                let seconds = quota.ends_within(&message);
+                let seconds = quota.seconds_until_reset(&message);
                 Self::Exhausted { message, seconds }
             }
             // A proxy's own error.
             None if matches!(status, 502..=504) => Self::ConnectionLost(message),
-            code => Self::Final(StoreError::from_exception(code, message)),
+            code => Self::Final(ClickHouseError::from_exception(code, message)),
         }
     }
 
@@ -165,20 +165,21 @@ mod tests {
 
     #[test]
     fn statement_errors_do_not_fail_over() {
-        let of_answer = |status, code| AttemptError::of_answer(status, code, String::new(), Quota::default());
+        let from_response =
+            |status, code| AttemptError::from_response(status, code, String::new(), Quota::default());
         // Time, memory, syntax, authentication, an operator's KILL QUERY.
         for code in [159, 160, 241, 62, 47, 60, 192, 193, 516, 497, 115, 164, 394, 396] {
-            let miss = of_answer(500, Some(code));
-            assert!(matches!(miss, AttemptError::Final(_)), "{code}: {miss:?}");
+            let failure = from_response(500, Some(code));
+            assert!(matches!(failure, AttemptError::Final(_)), "{code}: {failure:?}");
         }
         for code in UNSUPPORTED {
-            assert!(matches!(of_answer(500, Some(code)), AttemptError::Unsupported(_)), "{code}");
+            assert!(matches!(from_response(500, Some(code)), AttemptError::Unsupported(_)), "{code}");
         }
-        assert!(matches!(of_answer(500, Some(OVERLOADED)), AttemptError::Overloaded(_)));
-        assert!(matches!(of_answer(500, Some(Quota::EXCEEDED)), AttemptError::Exhausted { .. }));
+        assert!(matches!(from_response(500, Some(OVERLOADED)), AttemptError::Overloaded(_)));
+        assert!(matches!(from_response(500, Some(Quota::EXCEEDED)), AttemptError::Exhausted { .. }));
         // ClickHouse's own code takes precedence over the status.
-        assert!(matches!(of_answer(503, Some(241)), AttemptError::Final(_)));
-        assert!(matches!(of_answer(502, None), AttemptError::ConnectionLost(_)));
-        assert!(matches!(of_answer(403, None), AttemptError::Final(_)));
+        assert!(matches!(from_response(503, Some(241)), AttemptError::Final(_)));
+        assert!(matches!(from_response(502, None), AttemptError::ConnectionLost(_)));
+        assert!(matches!(from_response(403, None), AttemptError::Final(_)));
     }
 }

@@ -17,19 +17,19 @@ use tracewarden_model::Entropy;
 use url::Url;
 
 use super::capabilities::ServerCapabilities;
-use crate::StoreError;
+use crate::ClickHouseError;
 
 /// First pause before a failed endpoint is retried. Each further pause is twice as long.
-const PAUSE_FIRST: Duration = Duration::from_millis(50);
+const MIN_BACKOFF: Duration = Duration::from_millis(50);
 /// Maximum pause.
-const PAUSE_LONGEST: Duration = Duration::from_secs(10);
+const MAX_BACKOFF: Duration = Duration::from_secs(10);
 /// How long a request waits for an endpoint to recover when all are unhealthy. A restarting server that is nearly up
 /// takes this long.
-const WAIT: Duration = Duration::from_millis(500);
+const RECOVERY_WAIT: Duration = Duration::from_millis(500);
 
 pub(super) struct Pool {
     endpoints: Vec<Endpoint>,
-    returned: Notify,
+    recovered: Notify,
 }
 
 /// One server, or a proxy in front of several.
@@ -49,7 +49,7 @@ enum State {
 }
 
 /// The endpoint of a session before its first answer.
-const NOWHERE: usize = usize::MAX;
+const NO_ENDPOINT: usize = usize::MAX;
 
 /// The endpoint that gets the statements of one request, once it has answered one of them.
 #[derive(Debug, Clone)]
@@ -65,7 +65,7 @@ struct StickyEndpoint {
 impl Default for Session {
     fn default() -> Self {
         Self(Arc::new(StickyEndpoint {
-            at: AtomicUsize::new(NOWHERE),
+            at: AtomicUsize::new(NO_ENDPOINT),
             endpoint_switches: AtomicUsize::new(0),
         }))
     }
@@ -83,8 +83,8 @@ impl Session {
     }
 
     /// Returns the endpoint; `None` before the first answer.
-    pub(super) fn place(&self) -> Option<usize> {
-        Some(self.0.at.load(Ordering::Acquire)).filter(|at| *at != NOWHERE)
+    pub(super) fn endpoint(&self) -> Option<usize> {
+        Some(self.0.at.load(Ordering::Acquire)).filter(|at| *at != NO_ENDPOINT)
     }
 }
 
@@ -107,15 +107,15 @@ impl Endpoint {
     /// Marks the endpoint unhealthy. Returns whether it was healthy before.
     pub(super) fn mark_unhealthy(&self) -> bool {
         let mut state = self.state();
-        let news = matches!(*state, State::Healthy);
-        if news {
+        let was_healthy = matches!(*state, State::Healthy);
+        if was_healthy {
             *state = State::Unhealthy { next_try: Instant::now() };
         }
-        news
+        was_healthy
     }
 
-    pub(super) fn retry_after(&self, pause: Duration) {
-        *self.state() = State::Unhealthy { next_try: Instant::now() + pause };
+    pub(super) fn retry_after(&self, backoff: Duration) {
+        *self.state() = State::Unhealthy { next_try: Instant::now() + backoff };
     }
 
     /// Address of the health check. It needs no statement: ClickHouse, and proxies that are made for it, answer it at
@@ -130,12 +130,12 @@ impl Endpoint {
 }
 
 impl Pool {
-    pub(super) fn new(urls: impl IntoIterator<Item = Url>) -> Result<Self, StoreError> {
+    pub(super) fn new(urls: impl IntoIterator<Item = Url>) -> Result<Self, ClickHouseError> {
         let endpoints: Vec<Endpoint> = urls.into_iter().map(Endpoint::new).collect();
         if endpoints.is_empty() {
-            return Err(StoreError::Internal("no ClickHouse endpoint is configured".to_owned()));
+            return Err(ClickHouseError::Internal("no ClickHouse endpoint is configured".to_owned()));
         }
-        Ok(Self { endpoints, returned: Notify::new() })
+        Ok(Self { endpoints, recovered: Notify::new() })
     }
 
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
@@ -146,7 +146,7 @@ impl Pool {
         self.endpoints.iter().map(|endpoint| &endpoint.url)
     }
 
-    pub(super) fn is_several(&self) -> bool {
+    pub(super) fn has_several(&self) -> bool {
         self.endpoints.len() > 1
     }
 
@@ -161,50 +161,52 @@ impl Pool {
 
     /// Returns the endpoint that gets the statement next, given those that had it before. A working endpoint gets it a
     /// second time only when no other is left: its connection broke, perhaps because it had been idle for too long.
-    /// With `only`, the result is that endpoint or `None`.
+    /// With `pinned`, the result is that endpoint or `None`.
     pub(super) fn choose(
         &self,
         session: Option<&Session>,
-        only: Option<usize>,
-        asked: &[usize],
+        pinned: Option<usize>,
+        attempted: &[usize],
     ) -> Option<usize> {
-        let times = |at: usize| asked.iter().filter(|before| **before == at).count();
-        let all = 0..if only.is_some() { 0 } else { self.endpoints.len() };
-        let places = || only.or_else(|| session.and_then(Session::place)).into_iter().chain(all.clone());
+        let times = |at: usize| attempted.iter().filter(|before| **before == at).count();
+        let all = 0..if pinned.is_some() { 0 } else { self.endpoints.len() };
+        let candidates =
+            || pinned.or_else(|| session.and_then(Session::endpoint)).into_iter().chain(all.clone());
         let working = |at: &usize| self.get(*at).is_some_and(Endpoint::is_healthy);
-        (0..2).find_map(|most| places().filter(working).find(|at| times(*at) == most))
+        (0..2).find_map(|most| candidates().filter(working).find(|at| times(*at) == most))
     }
 
     /// Waits for any endpoint to recover, for a short time. Returns whether one works.
-    pub(super) async fn wait_for_return(&self) -> bool {
-        let returned = self.returned.notified();
-        tokio::pin!(returned);
+    pub(super) async fn wait_for_recovery(&self) -> bool {
+        let recovered = self.recovered.notified();
+        tokio::pin!(recovered);
         // Before the check, to catch an endpoint that recovers between the check and the wait.
-        returned.as_mut().enable();
-        self.endpoints.iter().any(Endpoint::is_healthy) || tokio::time::timeout(WAIT, returned).await.is_ok()
+        recovered.as_mut().enable();
+        self.endpoints.iter().any(Endpoint::is_healthy)
+            || tokio::time::timeout(RECOVERY_WAIT, recovered).await.is_ok()
     }
 
-    pub(super) fn came_back(&self, endpoint: &Endpoint) {
+    pub(super) fn mark_healthy(&self, endpoint: &Endpoint) {
         *endpoint.state() = State::Healthy;
-        self.returned.notify_waiters();
+        self.recovered.notify_waiters();
     }
 
     /// Returns the error that no endpoint answers, with this reason.
-    pub(super) fn unavailable(&self, message: String) -> StoreError {
+    pub(super) fn unavailable(&self, message: String) -> ClickHouseError {
         let now = Instant::now();
         let soonest = self.endpoints.iter().map(|endpoint| match *endpoint.state() {
             State::Healthy => Duration::ZERO,
             State::Unhealthy { next_try } => next_try.saturating_duration_since(now),
         });
         let retry_after_seconds = soonest.min().unwrap_or_default().as_secs().saturating_add(1);
-        StoreError::Unavailable { message, retry_after_seconds }
+        ClickHouseError::Unavailable { message, retry_after_seconds }
     }
 }
 
 /// Returns the pause after this number of failed retries, less up to a quarter at random: otherwise many processes
 /// would return to a server at the same moment.
-pub(super) fn pause(failures: u32, entropy: &dyn Entropy) -> Duration {
-    let longest = PAUSE_FIRST.saturating_mul(1 << failures.min(16)).min(PAUSE_LONGEST);
+pub(super) fn backoff(failures: u32, entropy: &dyn Entropy) -> Duration {
+    let longest = MIN_BACKOFF.saturating_mul(1 << failures.min(16)).min(MAX_BACKOFF);
     let mut byte = [0_u8; 1];
     // Without randomness, processes retry at the same moment, which is harmless.
     let early = entropy.fill(&mut byte).map_or(0, |()| byte.into_iter().map(u32::from).sum());
@@ -257,7 +259,7 @@ mod tests {
         assert!(!pool.get(0).unwrap().mark_unhealthy());
         assert_eq!(pool.choose(session, None, &[]), Some(1));
         kept.stick_to(1);
-        pool.came_back(pool.get(0).unwrap());
+        pool.mark_healthy(pool.get(0).unwrap());
         assert_eq!(pool.choose(session, None, &[]), Some(1));
         assert_eq!(pool.choose(None, None, &[]), Some(0));
         assert!(pool.get(1).unwrap().mark_unhealthy());
@@ -269,7 +271,7 @@ mod tests {
         for at in 0..3 {
             pool.get(at).unwrap().retry_after(Duration::from_millis(4_500 + at as u64 * 1_000));
         }
-        let StoreError::Unavailable { retry_after_seconds, .. } = pool.unavailable(String::new()) else {
+        let ClickHouseError::Unavailable { retry_after_seconds, .. } = pool.unavailable(String::new()) else {
             panic!()
         };
         assert_eq!(retry_after_seconds, 5);
@@ -277,7 +279,7 @@ mod tests {
 
     #[test]
     fn pauses_grow_to_a_limit() {
-        let millis = |failures, byte| pause(failures, &Fixed(byte)).as_millis();
+        let millis = |failures, byte| backoff(failures, &Fixed(byte)).as_millis();
         assert_eq!([0, 1, 2, 3].map(|failures| millis(failures, 0)), [50, 100, 200, 400]);
         assert_eq!(millis(40, 0), 10_000);
         assert!((7_500..10_000).contains(&millis(40, 255)));

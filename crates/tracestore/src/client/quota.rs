@@ -15,7 +15,7 @@ pub(crate) struct Quota<'a> {
 const ZONE_STEP: i64 = 15 * 60;
 
 /// Seconds to wait when the end is unknown.
-const UNKNOWN: i64 = 60;
+const DEFAULT_WAIT: i64 = 60;
 
 impl Quota<'_> {
     /// QUOTA_EXCEEDED.
@@ -27,11 +27,11 @@ impl Quota<'_> {
     /// for user `u` for 3600s has been exceeded: … Interval will end at 2026-11-25 21:40:00. …`. If the server's times
     /// are not in UTC, only the quarter of an hour is certain: then the result is the next moment at which the interval
     /// may end.
-    pub(crate) fn ends_within(self, message: &str) -> u64 {
-        let seconds = match (self.remaining(message), length(message)) {
+    pub(crate) fn seconds_until_reset(self, message: &str) -> u64 {
+        let seconds = match (self.remaining(message), interval_seconds(message)) {
             (Some(seconds), _) => seconds,
-            (None, Some(length)) => length.min(UNKNOWN),
-            (None, None) => UNKNOWN,
+            (None, Some(interval_seconds)) => interval_seconds.min(DEFAULT_WAIT),
+            (None, None) => DEFAULT_WAIT,
         };
         u64::try_from(seconds.max(1)).unwrap_or(1)
     }
@@ -47,7 +47,7 @@ impl Quota<'_> {
 }
 
 /// Returns the length of the interval in seconds.
-fn length(message: &str) -> Option<i64> {
+fn interval_seconds(message: &str) -> Option<i64> {
     let (_, rest) = message.split_once(" for ").and_then(|(_, rest)| rest.split_once(" for "))?;
     rest.split_once("s has been exceeded")?.0.parse().ok()
 }
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn the_end_of_the_interval_is_in_the_server_s_time() {
-        let at = |date, timezone| Quota { date, timezone }.ends_within(MESSAGE);
+        let at = |date, timezone| Quota { date, timezone }.seconds_until_reset(MESSAGE);
         let date = Some("Wed, 25 Nov 2026 21:39:37 GMT");
         assert_eq!(at(date, Some("UTC")), 23);
         assert_eq!(at(Some("Wed, 25 Nov 2026 20:09:37 GMT"), Some("UTC")), 23 + 5_400);
@@ -86,7 +86,7 @@ mod tests {
         assert_eq!(at(Some("Wed, 25 Nov 2026 21:40:00 GMT"), Some("UTC")), 1);
         assert_eq!(at(None, Some("UTC")), 60);
         assert_eq!(at(Some("yesterday"), None), 60);
-        assert_eq!(Quota::default().ends_within(&MESSAGE.replace("60s", "5s")), 5);
-        assert_eq!(Quota::default().ends_within("of another version"), 60);
+        assert_eq!(Quota::default().seconds_until_reset(&MESSAGE.replace("60s", "5s")), 5);
+        assert_eq!(Quota::default().seconds_until_reset("of another version"), 60);
     }
 }

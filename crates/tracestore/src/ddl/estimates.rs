@@ -12,10 +12,10 @@ use super::order::ordered;
 use super::parts::Parts;
 use super::{DdlAdvice, DdlSuggestion, Reads};
 use crate::client::Client;
-use crate::settings::Bounds;
+use crate::settings::QueryLimits;
 use crate::sql::{Statement, quote};
 use crate::table::BoundTable;
-use crate::{StoreError, TraceStore};
+use crate::{ClickHouse, ClickHouseError};
 
 /// Time limit of each statement, in seconds.
 const TIMEOUT_SECONDS: u32 = 5;
@@ -56,7 +56,7 @@ struct Estimator<'a> {
     in_window: Option<f64>,
 }
 
-impl TraceStore {
+impl ClickHouse {
     /// Adds cost and gain to each suggestion, and sorts them by it.
     pub(super) async fn estimated(
         &self,
@@ -64,9 +64,9 @@ impl TraceStore {
         table: &BoundTable,
         drafts: Drafts,
         samples: bool,
-    ) -> Result<DdlAdvice, StoreError> {
+    ) -> Result<DdlAdvice, ClickHouseError> {
         let mut estimator = Estimator {
-            client: self.client.within(Bounds { seconds: TIMEOUT_SECONDS, rows: 0 }),
+            client: self.client.with_limits(QueryLimits { seconds: TIMEOUT_SECONDS, rows: 0 }),
             table,
             parts: facts.parts,
             samples,
@@ -107,20 +107,20 @@ impl Estimator<'_> {
     async fn row<T: DeserializeOwned + Send + 'static>(
         &self,
         statement: Statement,
-    ) -> Result<Option<T>, StoreError> {
+    ) -> Result<Option<T>, ClickHouseError> {
         match self.client.rows(statement).await {
             Ok(rows) => Ok(rows.into_iter().next()),
             Err(
-                StoreError::Timeout(_)
-                | StoreError::Memory(_)
-                | StoreError::TooLarge(_)
-                | StoreError::Store { .. },
+                ClickHouseError::Timeout(_)
+                | ClickHouseError::Memory(_)
+                | ClickHouseError::TooLarge(_)
+                | ClickHouseError::Exception { .. },
             ) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    async fn newest_hour(&self) -> Result<Option<(Timestamp, Timestamp)>, StoreError> {
+    async fn newest_hour(&self) -> Result<Option<(Timestamp, Timestamp)>, ClickHouseError> {
         let mut statement = self.statement();
         statement.push(&format!("SELECT max({}) FROM {}", self.table.ticks, self.table.name));
         let newest: Option<(i64,)> = self.row(statement).await?;
@@ -136,7 +136,7 @@ impl Estimator<'_> {
         Some(self.table.within(from.saturating_sub(nanos), to.saturating_add(nanos), statement))
     }
 
-    async fn rows_in_window(&self) -> Result<Option<f64>, StoreError> {
+    async fn rows_in_window(&self) -> Result<Option<f64>, ClickHouseError> {
         let mut statement = self.statement();
         let Some(in_window) = self.around(&mut statement, 0) else { return Ok(None) };
         statement.push(&format!("SELECT toFloat64(count()) FROM {} WHERE {in_window}", self.table.name));
@@ -145,7 +145,7 @@ impl Estimator<'_> {
 
     /// Returns the number of rows that ClickHouse estimates it would read for these columns of the newest hour and `nanos`
     /// around it.
-    async fn scanned(&self, columns: &[String], nanos: i64) -> Result<Option<f64>, StoreError> {
+    async fn scanned(&self, columns: &[String], nanos: i64) -> Result<Option<f64>, ClickHouseError> {
         let mut statement = self.statement();
         let Some(around) = self.around(&mut statement, nanos) else { return Ok(None) };
         let quoted: Vec<String> = columns.iter().map(|column| quote(column)).collect();
@@ -157,17 +157,17 @@ impl Estimator<'_> {
         self.estimate(statement).await
     }
 
-    async fn estimate(&self, statement: Statement) -> Result<Option<f64>, StoreError> {
+    async fn estimate(&self, statement: Statement) -> Result<Option<f64>, ClickHouseError> {
         type Row = (String, String, u64, u64, u64);
         match self.client.rows::<Row>(statement).await {
             #[expect(clippy::cast_precision_loss, reason = "an estimate")]
             Ok(rows) => Ok(Some(rows.iter().map(|(_, _, _, rows, _)| *rows as f64).sum())),
-            Err(StoreError::Timeout(_) | StoreError::Store { .. }) => Ok(None),
+            Err(ClickHouseError::Timeout(_) | ClickHouseError::Exception { .. }) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    async fn draft(&self, draft: &Draft, max_trace_nanos: Option<i64>) -> Result<Estimates, StoreError> {
+    async fn draft(&self, draft: &Draft, max_trace_nanos: Option<i64>) -> Result<Estimates, ClickHouseError> {
         Ok(match &draft.subject {
             DraftSubject::Key { map, key, column } => self.key(map, key, column).await?,
             DraftSubject::Time { columns, new_keys } => self.time(columns, new_keys).await?,
@@ -177,7 +177,7 @@ impl Estimator<'_> {
         })
     }
 
-    async fn key(&self, map: &str, key: &str, column: &str) -> Result<Estimates, StoreError> {
+    async fn key(&self, map: &str, key: &str, column: &str) -> Result<Estimates, ClickHouseError> {
         let scanned = self.scanned(&[map.to_owned()], 0).await?;
         let then = self.key_row_bytes(map, key, column).await?;
         Ok(Estimates {
@@ -189,7 +189,12 @@ impl Estimator<'_> {
     }
 
     /// Returns bytes per row of a key column: the actual size if it exists, otherwise an upper bound.
-    async fn key_row_bytes(&self, map: &str, key: &str, column: &str) -> Result<Option<f64>, StoreError> {
+    async fn key_row_bytes(
+        &self,
+        map: &str,
+        key: &str,
+        column: &str,
+    ) -> Result<Option<f64>, ClickHouseError> {
         if let Some(bytes) = self.parts.row_bytes(column) {
             return Ok(Some(bytes));
         }
@@ -214,7 +219,7 @@ impl Estimator<'_> {
         column: &str,
         strings: &str,
         share: f64,
-    ) -> Result<Option<ValueSample>, StoreError> {
+    ) -> Result<Option<ValueSample>, ClickHouseError> {
         if !self.samples {
             return Ok(None);
         }
@@ -226,7 +231,7 @@ impl Estimator<'_> {
             reason = "small"
         )]
         let rows = (SAMPLE_ROWS as f64 * share) as u64;
-        let values = statement.own("values");
+        let values = statement.alias("values");
         let column = quote(column);
         statement.push(&format!(
             "SELECT toFloat64(count()), toFloat64(uniqArray({values})), \
@@ -243,7 +248,11 @@ impl Estimator<'_> {
         }))
     }
 
-    async fn time(&self, columns: &[String], new_keys: &[(String, String)]) -> Result<Estimates, StoreError> {
+    async fn time(
+        &self,
+        columns: &[String],
+        new_keys: &[(String, String)],
+    ) -> Result<Estimates, ClickHouseError> {
         let existing: Vec<&String> = columns
             .iter()
             .filter(|column| self.table.columns.iter().any(|known| known.name == **column))
@@ -271,7 +280,7 @@ impl Estimator<'_> {
         })
     }
 
-    async fn trace(&self) -> Result<Estimates, StoreError> {
+    async fn trace(&self) -> Result<Estimates, ClickHouseError> {
         let mut statement = self.statement();
         let ids: Option<(Vec<String>,)> = match self.around(&mut statement, 0) {
             Some(in_window) => {
@@ -306,7 +315,7 @@ impl Estimator<'_> {
         Ok(estimated)
     }
 
-    async fn trace_index(&self, max_trace_nanos: Option<i64>) -> Result<Estimates, StoreError> {
+    async fn trace_index(&self, max_trace_nanos: Option<i64>) -> Result<Estimates, ClickHouseError> {
         let columns = vec![self.unquoted_trace_id()];
         let now = match max_trace_nanos {
             Some(nanos) => self.scanned(&columns, nanos).await?,
@@ -327,7 +336,7 @@ impl Estimator<'_> {
         column.map(|column| column.name.clone()).unwrap_or_default()
     }
 
-    async fn index(&self, column: &str, indexed: IndexedExpression) -> Result<Estimates, StoreError> {
+    async fn index(&self, column: &str, indexed: IndexedExpression) -> Result<Estimates, ClickHouseError> {
         let quoted = quote(column);
         let strings = match indexed {
             IndexedExpression::Keys => format!("mapKeys({quoted})"),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::layout::only_name;
 use crate::sql::Statement;
-use crate::{StoreError, TraceStore};
+use crate::{ClickHouse, ClickHouseError};
 
 /// Contents of the parts, as far as the user may read them.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -81,12 +81,12 @@ impl Parts {
     }
 }
 
-impl TraceStore {
+impl ClickHouse {
     /// Reads the parts of a table.
     ///
     /// # Errors
     /// When ClickHouse fails. Facts that the user may not read are unknown.
-    pub(super) async fn parts(&self, database: &str, table: &str) -> Result<Parts, StoreError> {
+    pub(super) async fn parts(&self, database: &str, table: &str) -> Result<Parts, ClickHouseError> {
         let table_statement = |select: &str, condition: &str| {
             let mut statement = Statement::default();
             let (database, table) = (statement.string(database), statement.string(table));

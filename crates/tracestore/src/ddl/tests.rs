@@ -76,7 +76,7 @@ fn mark(field: FieldRef, columns: &[crate::Column]) -> MarkedField {
     }
 }
 
-async fn marked(store: &TraceStore) -> Vec<MarkedField> {
+async fn marked(store: &ClickHouse) -> Vec<MarkedField> {
     let columns = store.columns(DATABASE, TABLE).await.unwrap();
     let keys = KEYS.iter().map(|key| FieldRef::key(MAP, *key));
     let others = [
@@ -90,7 +90,7 @@ async fn marked(store: &TraceStore) -> Vec<MarkedField> {
 }
 
 /// Returns the number of rows and a hash of all columns.
-async fn contents(store: &TraceStore) -> (u64, u64) {
+async fn contents(store: &ClickHouse) -> (u64, u64) {
     let rows: Vec<(u64, u64)> = store
         .client
         .rows(Statement::new(&format!(
@@ -103,7 +103,7 @@ async fn contents(store: &TraceStore) -> (u64, u64) {
 }
 
 /// Returns the suggestions after ClickHouse has completed all mutations.
-async fn wait_for_mutations(store: &TraceStore, binding: &Binding, fields: &[MarkedField]) -> DdlAdvice {
+async fn wait_for_mutations(store: &ClickHouse, binding: &Binding, fields: &[MarkedField]) -> DdlAdvice {
     let begun = Instant::now();
     loop {
         let advice = store.ddl(binding, fields, true).await.unwrap();

@@ -66,8 +66,8 @@ pub(super) fn trace_index(facts: &Facts<'_>, target: &Target) -> (Vec<String>, S
 /// Writes the time bounds of every trace. An alias with the name of a column would replace the column in the same query, so
 /// aliases have names of this crate's own.
 fn bounds(facts: &Facts<'_>, from: &str) -> String {
-    let statement = Statement::over(facts.layout.columns.iter().map(|column| column.name.as_str()));
-    let (trace, at) = (statement.own("trace"), statement.own("at"));
+    let statement = Statement::for_columns(facts.layout.columns.iter().map(|column| column.name.as_str()));
+    let (trace, at) = (statement.alias("trace"), statement.alias("at"));
     let id = quote(&facts.binding.trace_id);
     let timestamp = quote(&facts.binding.timestamp);
     format!(

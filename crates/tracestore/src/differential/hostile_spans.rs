@@ -9,9 +9,9 @@ use tracewarden_testkit::policies::{COLUMNS, Generator, literals};
 use super::lowered_policy::{LoweredPolicy, MODEL};
 use super::store::key_column_definitions;
 use super::{connect, env_setting, execute, load, with_key_columns};
-use crate::TraceStore;
+use crate::ClickHouse;
 use crate::exhaustive::{caller, conditions, policies, spans};
-use crate::predicate_sql::{readable, render};
+use crate::predicate_sql::{display_sql, render};
 use crate::sql::{Statement, quote};
 
 const ROWS: u64 = 1_000_000;
@@ -94,8 +94,8 @@ async fn fill_hostile_table(local: &LocalStore, spans: usize, rows: u64) {
 }
 
 /// Returns, for each question, the number of rows that are neither, true, false, or both.
-async fn counts(store: &TraceStore, predicate_pairs: &[PredicatePair]) -> Result<Vec<[u64; 4]>, String> {
-    let mut statement = Statement::over(COLUMNS.iter().map(|(name, _)| *name));
+async fn counts(store: &ClickHouse, predicate_pairs: &[PredicatePair]) -> Result<Vec<[u64; 4]>, String> {
+    let mut statement = Statement::for_columns(COLUMNS.iter().map(|(name, _)| *name));
     let each: Vec<String> = predicate_pairs
         .iter()
         .map(|pair| {
@@ -112,13 +112,13 @@ async fn counts(store: &TraceStore, predicate_pairs: &[PredicatePair]) -> Result
     Ok(rows.into_iter().next().unwrap().0)
 }
 
-async fn counts_or_panic(store: &TraceStore, predicate_pairs: &[PredicatePair]) -> Vec<[u64; 4]> {
+async fn counts_or_panic(store: &ClickHouse, predicate_pairs: &[PredicatePair]) -> Vec<[u64; 4]> {
     match counts(store, predicate_pairs).await {
         Ok(found) => found,
         Err(all) => {
             for one in predicate_pairs {
                 if let Err(error) = counts(store, std::slice::from_ref(one)).await {
-                    panic!("{error}\n{}\n{}", one.text, readable(&one.is_true));
+                    panic!("{error}\n{}\n{}", one.text, display_sql(&one.is_true));
                 }
             }
             panic!("a statement of several predicates raises: {all}");
@@ -127,8 +127,8 @@ async fn counts_or_panic(store: &TraceStore, predicate_pairs: &[PredicatePair]) 
 }
 
 /// Counts rows as a query selects them: the condition decides which columns are read, in an order that ClickHouse chooses.
-async fn count_selected(store: &TraceStore, predicate: &Predicate) -> Result<u64, String> {
-    let mut statement = Statement::over(COLUMNS.iter().map(|(name, _)| *name));
+async fn count_selected(store: &ClickHouse, predicate: &Predicate) -> Result<u64, String> {
+    let mut statement = Statement::for_columns(COLUMNS.iter().map(|(name, _)| *name));
     let condition = render(predicate, &mut statement);
     statement.push(&format!("SELECT count() FROM default.hostile WHERE {condition}"));
     let rows: Vec<(u64,)> = store.client.rows(statement).await.map_err(|error| error.to_string())?;
@@ -170,7 +170,7 @@ async fn no_statement_fails_on_a_million_hostile_spans() {
         for ((pair, by_map), by_column) in
             through_key_columns.iter().zip(by_map).zip(counts_or_panic(&store, &through_key_columns).await)
         {
-            assert_eq!(by_column, by_map, "{}\n{}", pair.text, readable(&pair.is_true));
+            assert_eq!(by_column, by_map, "{}\n{}", pair.text, display_sql(&pair.is_true));
             with_key_columns += 1;
         }
         for (pair, counts) in batch.iter().zip(found) {

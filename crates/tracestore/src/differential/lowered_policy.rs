@@ -8,8 +8,8 @@ use tracewarden_policy::{FieldValue, Outcome, Predicate, Span, check, evaluate};
 use tracewarden_testkit::policies::{COLUMNS, Generator, Written};
 
 use super::store::with_key_columns;
-use crate::TraceStore;
-use crate::predicate_sql::{readable, render};
+use crate::ClickHouse;
+use crate::predicate_sql::{display_sql, render};
 use crate::sql::Statement;
 
 /// The access model of generated policies.
@@ -65,7 +65,7 @@ impl LoweredPolicy {
                 value.map_or("absent".to_owned(), display_value)
             ));
         }
-        text + &format!("true: {}\nfalse: {}", readable(&self.is_true), readable(&self.is_false))
+        text + &format!("true: {}\nfalse: {}", display_sql(&self.is_true), display_sql(&self.is_false))
     }
 
     fn refers_to(&self, field: &MarkedField) -> bool {
@@ -86,7 +86,7 @@ fn display_value(value: &FieldValue) -> String {
 
 /// Returns, for each policy, ClickHouse's verdict on each row of `default.pairs`.
 pub(super) async fn by_store(
-    store: &TraceStore,
+    store: &ClickHouse,
     lowered: &[LoweredPolicy],
     spans: usize,
 ) -> Vec<Vec<Verdict>> {
@@ -104,7 +104,7 @@ pub(super) async fn by_store(
 
 /// Returns whether each policy is true and whether it is false, on each row of `default.pairs`.
 pub(super) async fn sides_by_store(
-    store: &TraceStore,
+    store: &ClickHouse,
     lowered: &[LoweredPolicy],
     spans: usize,
 ) -> Vec<Vec<(bool, bool)>> {
@@ -118,7 +118,7 @@ pub(super) async fn sides_by_store(
                         "{error}\n{}\n{:?}\ntrue: {}",
                         one.policy.text,
                         one.caller,
-                        readable(&one.is_true)
+                        display_sql(&one.is_true)
                     );
                 }
             }
@@ -128,11 +128,11 @@ pub(super) async fn sides_by_store(
 }
 
 async fn in_one_statement(
-    store: &TraceStore,
+    store: &ClickHouse,
     lowered: &[LoweredPolicy],
     spans: usize,
 ) -> Result<Vec<Vec<(bool, bool)>>, String> {
-    let mut statement = Statement::over(COLUMNS.iter().map(|(name, _)| *name));
+    let mut statement = Statement::for_columns(COLUMNS.iter().map(|(name, _)| *name));
     let both: Vec<String> = lowered
         .iter()
         .map(|one| {
@@ -141,7 +141,7 @@ async fn in_one_statement(
             format!("toUInt8({is_true}) + 2 * toUInt8({is_false})")
         })
         .collect();
-    let verdicts = statement.own("verdicts");
+    let verdicts = statement.alias("verdicts");
     statement.push(&format!(
         "SELECT [{}] AS {verdicts}, toTypeName({verdicts}) FROM default.pairs ORDER BY id",
         both.join(", ")
@@ -180,7 +180,7 @@ pub(super) fn reference(expression: &str, caller: &Caller, spans: &[Span]) -> Ve
 
 /// Returns both results, ClickHouse's first; both are computed concurrently.
 pub(crate) async fn evaluate_both(
-    store: &TraceStore,
+    store: &ClickHouse,
     lowered: &Arc<Vec<LoweredPolicy>>,
     spans: &Arc<Vec<Span>>,
 ) -> (Vec<Vec<Verdict>>, Vec<Vec<Verdict>>) {

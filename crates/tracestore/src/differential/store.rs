@@ -12,7 +12,7 @@ use tracewarden_testkit::policies::{COLUMNS, literals};
 use super::lowered_policy::MODEL;
 use crate::layout::{KEY_COLUMN_TYPE, can_be_key_column, key_column_expression};
 use crate::sql::quote;
-use crate::{StoreConfig, TraceStore};
+use crate::{ClickHouse, ClickHouseConfig};
 
 /// Counts up: query ids only have to differ.
 struct Counter(std::sync::atomic::AtomicU64);
@@ -27,14 +27,14 @@ impl Entropy for Counter {
     }
 }
 
-pub(crate) fn connect(local: &LocalStore) -> TraceStore {
+pub(crate) fn connect(local: &LocalStore) -> ClickHouse {
     connect_at(&local.url, &local.password)
 }
 
 /// Like [`connect`], with another address, which need not exist as long as no statement is sent.
-pub(crate) fn connect_at(url: &str, password: &str) -> TraceStore {
+pub(crate) fn connect_at(url: &str, password: &str) -> ClickHouse {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let config = StoreConfig {
+    let config = ClickHouseConfig {
         endpoints: url.split(',').map(str::to_owned).collect(),
         user: "default".to_owned(),
         password: password.to_owned().into(),
@@ -44,7 +44,7 @@ pub(crate) fn connect_at(url: &str, password: &str) -> TraceStore {
         answer_timeout_seconds: 600,
         max_trace_duration_nanos: Some(3_600_000_000_000),
     };
-    TraceStore::new(config, Arc::new(Counter(0.into()))).unwrap()
+    ClickHouse::new(config, Arc::new(Counter(0.into()))).unwrap()
 }
 
 /// Runs a statement that writes, which this crate's client refuses to do.

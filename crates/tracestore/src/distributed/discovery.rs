@@ -6,7 +6,7 @@ use super::statements::{ask, binding, copy_to_one, fill_spans, tenant};
 use super::{CLUSTER, shards};
 use crate::differential::{connect, execute};
 use crate::layout::{TableEngine, key_column_expression};
-use crate::{DdlSuggestion, TraceStore};
+use crate::{ClickHouse, DdlSuggestion};
 
 /// Runs suggested statements without `ON CLUSTER`. The engine supports clusters, but has no queue that distributes DDL
 /// statements; here both shards are this server.
@@ -20,7 +20,7 @@ async fn run(local: &LocalStore, suggestion: &DdlSuggestion) {
     }
 }
 
-async fn proposed_index(store: &TraceStore, table: &str) -> Option<Option<String>> {
+async fn proposed_index(store: &ClickHouse, table: &str) -> Option<Option<String>> {
     let tables = store.tables().await.unwrap();
     let found = tables.into_iter().find(|found| found.name == table).unwrap();
     found.proposal.map(|proposal| proposal.trace_index)
@@ -110,7 +110,7 @@ async fn a_key_column_is_read_only_if_the_servers_have_it() {
     for (table, expression) in [(rows.as_str(), "'200'"), ("default.spans", expression.as_str())] {
         execute(&local, format!("ALTER TABLE {table} ADD COLUMN {}", column(expression))).await;
     }
-    let key_columns = async |store: &TraceStore| {
+    let key_columns = async |store: &ClickHouse| {
         let columns = store.columns("default", "spans").await.unwrap();
         columns.into_iter().filter_map(|column| column.key).map(|key| key.key).collect::<Vec<_>>()
     };

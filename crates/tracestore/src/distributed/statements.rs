@@ -19,8 +19,8 @@ use super::{Storage, shards};
 use crate::differential::{connect, connect_at, execute};
 use crate::impact::SamplingPlan;
 use crate::{
-    CollateralGrouping, CollateralQuery, Comparison, Impact, ImpactRequest, PolicyCoverageRequest,
-    SPANS_MAX_BYTES, SelectRequest, Selection, StatsOrder, StatsPer, StatsRequest, TraceStore, ValuesRequest,
+    ClickHouse, CollateralGrouping, CollateralQuery, Comparison, Impact, ImpactRequest, MAX_SPANS_BYTES,
+    PolicyCoverageRequest, SelectRequest, Selection, StatsOrder, StatsRequest, StatsUnit, ValuesRequest,
 };
 
 pub(super) const DEFINITIONS: &str = "Timestamp DateTime64(9), TraceId String, SpanId String, ParentSpanId String, \
@@ -128,7 +128,7 @@ pub(super) async fn fill_index(local: &LocalStore, rows: &str) {
 /// The answers as text, each with the title of its statements.
 pub(super) type Answers = Vec<(&'static str, String)>;
 
-async fn read(store: &TraceStore, binding: &Binding, selection: &Selection) -> String {
+async fn read(store: &ClickHouse, binding: &Binding, selection: &Selection) -> String {
     let mut text = String::new();
     let mut stream = store.read(binding, selection, None).await.unwrap();
     while let Some(chunk) = stream.next().await {
@@ -148,7 +148,7 @@ fn without_created_columns(spans: &str) -> String {
 }
 
 /// Runs every kind of request about spans; `then` is called after each.
-pub(super) async fn ask(store: &TraceStore, table: &str, mut then: impl FnMut(&'static str)) -> Answers {
+pub(super) async fn ask(store: &ClickHouse, table: &str, mut then: impl FnMut(&'static str)) -> Answers {
     let mut answers = Answers::new();
     let mut answered = |title, answer: String| {
         then(title);
@@ -184,20 +184,20 @@ pub(super) async fn ask(store: &TraceStore, table: &str, mut then: impl FnMut(&'
         }
     }
     let statistics = [
-        ("numbers per span, by a column", false, StatsPer::Span, vec![service()], StatsOrder::Duration),
+        ("numbers per span, by a column", false, StatsUnit::Span, vec![service()], StatsOrder::Duration),
         (
             "numbers per trace, by two fields, with a trace index",
             true,
-            StatsPer::Trace,
+            StatsUnit::Trace,
             vec![service(), tenant()],
             StatsOrder::Count,
         ),
     ];
     for (title, index, per, group, order) in statistics {
         let (binding, group) = (&binding(table, index), group.as_slice());
-        let (filter, limit, most_traces) = (&with, 5, 20);
+        let (filter, limit, max_traces) = (&with, 5, 20);
         let scope = &scope;
-        let request = StatsRequest { binding, scope, filter, window, group, per, order, limit, most_traces };
+        let request = StatsRequest { binding, scope, filter, window, group, per, order, limit, max_traces };
         let stats = store.stats(request).await.unwrap();
         assert_eq!((stats.total.traces, stats.complete), (20, false));
         answered(title, format!("{stats:?}"));
@@ -208,10 +208,10 @@ pub(super) async fn ask(store: &TraceStore, table: &str, mut then: impl FnMut(&'
         "a trace by its id",
         format!("{:?} {}", found.trace_ids().collect::<Vec<_>>(), found.span_count()),
     );
-    answered("its spans in brief", format!("{:?}", store.brief(&binding, &found, 3).await.unwrap()));
+    answered("its spans in brief", format!("{:?}", store.span_summaries(&binding, &found, 3).await.unwrap()));
     let spans = [32, 33, 34].map(|span| format!("{span:016X}"));
     let lines = store
-        .read_spans(SPANS_MAX_BYTES, &binding, &found, &spans, Some(&["ServiceName".to_owned()]))
+        .read_spans(MAX_SPANS_BYTES, &binding, &found, &spans, Some(&["ServiceName".to_owned()]))
         .await
         .unwrap();
     assert_eq!(lines.len(), 3);
@@ -224,11 +224,14 @@ pub(super) async fn ask(store: &TraceStore, table: &str, mut then: impl FnMut(&'
     let mut coverage = None;
     store.policy_coverage(request, &mut coverage).await.unwrap();
     answered("number of recent traces that policies grant", format!("{coverage:?}"));
-    let satisfied = store.satisfied(&binding, &found, &predicates, scope.referenced_fields()).await.unwrap();
+    let satisfied =
+        store.matching_spans(&binding, &found, &predicates, scope.referenced_fields()).await.unwrap();
     answered("which of its spans satisfy predicates", format!("{satisfied:?}"));
     let denied_id = format!("{:032x}", 8);
-    let counts =
-        store.satisfied_counts(&binding, &denied_id, &predicates, scope.referenced_fields()).await.unwrap();
+    let counts = store
+        .matching_span_counts(&binding, &denied_id, &predicates, scope.referenced_fields())
+        .await
+        .unwrap();
     answered("number of matching spans in a trace outside the access scope", format!("{counts:?}"));
     let full_count = SamplingPlan::within(Duration::from_secs(60));
     let sample = SamplingPlan { full_count: Duration::ZERO, first_share: Some(1.0), ..full_count };

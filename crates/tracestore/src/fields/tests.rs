@@ -120,7 +120,7 @@ fn fields_without_a_remaining_condition_are_checked() {
     let (x, y) = (field("x"), field("y"));
     let now = columns(&[("x", "Nullable(String)"), ("y", "String")]);
     assert!(check([&y, &y], &now).is_ok());
-    let Err(StoreError::FieldsChanged(changed)) = check([&y, &x, &x], &now) else { panic!("x changed") };
+    let Err(ClickHouseError::FieldsChanged(changed)) = check([&y, &x, &x], &now) else { panic!("x changed") };
     assert_eq!(changed.len(), 1);
     assert_eq!(changed[0].now, "Nullable(String) instead of String");
 }
@@ -154,7 +154,7 @@ fn resolved(
             types.dedup();
             Ok(types.join(", "))
         }
-        Err(StoreError::FieldsChanged(changed)) => {
+        Err(ClickHouseError::FieldsChanged(changed)) => {
             Err(changed.iter().map(|changed| changed.now.clone()).collect())
         }
         Err(other) => panic!("{other}"),

@@ -3,12 +3,12 @@
 
 use tracewarden_model::{LogicalType, MarkedField};
 
-use crate::StoreError;
+use crate::ClickHouseError;
 use crate::predicate_sql::{render, strings};
 use crate::select::known_column;
 use crate::sql::Statement;
 use crate::table::{BoundTable, plain_text};
-use crate::values::{MAX_VALUE_BYTES, sought};
+use crate::values::{MAX_VALUE_BYTES, resolve_field_values};
 
 /// Maximum number of predicate sets of one request.
 pub const MAX_PREDICATE_SETS: usize = 16;
@@ -74,12 +74,12 @@ pub struct SharedValue {
 impl CollateralGrouping<'_> {
     /// # Errors
     /// For a field whose values are not strings.
-    pub(super) fn check(&self) -> Result<(), StoreError> {
+    pub(super) fn check(&self) -> Result<(), ClickHouseError> {
         match self {
             Self::Field(field)
                 if !matches!(field.logical, LogicalType::String | LogicalType::StringArray) =>
             {
-                Err(StoreError::Internal("values are of fields of strings".to_owned()))
+                Err(ClickHouseError::Internal("values are of fields of strings".to_owned()))
             }
             _ => Ok(()),
         }
@@ -95,8 +95,8 @@ impl CollateralGrouping<'_> {
         mask: &str,
         table: &BoundTable,
         statement: &mut Statement,
-    ) -> Result<String, StoreError> {
-        let text = statement.own("text");
+    ) -> Result<String, ClickHouseError> {
+        let text = statement.alias("text");
         // Values that are too long to be shown must not be kept once for every trace.
         let bounded = |text: &str| {
             format!(
@@ -106,14 +106,15 @@ impl CollateralGrouping<'_> {
         };
         Ok(match self {
             Self::Column(name) => {
-                let unknown = || StoreError::UnknownColumn { name: (*name).to_owned(), nearest: Vec::new() };
+                let unknown =
+                    || ClickHouseError::UnknownColumn { name: (*name).to_owned(), nearest: Vec::new() };
                 let (column, quoted) = known_column(table, Some(name)).ok_or_else(unknown)?;
                 let value = plain_text(&quoted, &column.column_type);
                 // One value per span, as a value and not as an array: half the time of the whole statement.
                 format!("groupUniqArrayIf({MAX_TRACE_VALUES})(({}, {mask}), {value} != '')", bounded(&value))
             }
             Self::Field(field) => {
-                let (field, having) = sought(field, None, &table.columns)?;
+                let (field, having) = resolve_field_values(field, None, &table.columns)?;
                 let having = render(&having, statement);
                 let values = strings(&field, None, statement);
                 let values = if having == "1" { values } else { format!("if({having}, {values}, [])") };

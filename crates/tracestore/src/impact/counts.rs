@@ -7,7 +7,7 @@ use super::collateral::{CollateralValues, SharedValue};
 use super::masks::Masks;
 use super::statement::{COMPARED, MAX_MASKS, Row, TOTAL};
 use super::{Difference, QueryPart};
-use crate::StoreError;
+use crate::ClickHouseError;
 
 /// Counts of all statements.
 #[derive(Debug, Default)]
@@ -30,9 +30,9 @@ impl Counts {
         rows: Vec<Row>,
         part: &QueryPart<'_>,
         samples: u32,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), ClickHouseError> {
         if rows.len() as u64 > MAX_MASKS {
-            return Err(StoreError::TooLarge(
+            return Err(ClickHouseError::TooLarge(
                 "traces satisfy too many different sets of predicates".to_owned(),
             ));
         }
@@ -49,7 +49,7 @@ impl Counts {
                 compared.add(&mask, traces, &first);
                 continue;
             }
-            let short = || StoreError::Short("the total is missing".to_owned());
+            let short = || ClickHouseError::IncompleteResponse("the total is missing".to_owned());
             match found.get_mut(usize::from(number)).ok_or_else(short)? {
                 Some((collateral_values, listable)) => {
                     if (collateral_values.values.len() as u64) < *listable {
@@ -152,6 +152,6 @@ mod tests {
         counts.add(vec![row(2); MAX_MASKS as usize], &part, 1).unwrap();
         assert_eq!(counts.traces, 2 * MAX_MASKS);
         let cut = counts.add(vec![row(2); MAX_MASKS as usize + 1], &part, 1);
-        assert!(matches!(cut, Err(StoreError::TooLarge(_))), "{cut:?}");
+        assert!(matches!(cut, Err(ClickHouseError::TooLarge(_))), "{cut:?}");
     }
 }

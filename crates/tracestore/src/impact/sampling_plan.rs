@@ -6,7 +6,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::TraceCounter;
 use super::counts::Counts;
-use crate::StoreError;
+use crate::ClickHouseError;
 use crate::plan::{Sample, Search, SpanFilter, TraceScan, TraceSet};
 
 /// Share of the time-out that counting all traces may take before a sample was counted.
@@ -63,7 +63,7 @@ impl SamplingPlan {
         self,
         search: &mut Search<'_>,
         counter: &impl TraceCounter,
-    ) -> Result<(Counts, f64), StoreError> {
+    ) -> Result<(Counts, f64), ClickHouseError> {
         let started = Instant::now();
         let final_deadline = started + self.all;
         search.deadline = final_deadline;
@@ -87,11 +87,12 @@ impl SamplingPlan {
             if left <= MIN_STATEMENT_TIME {
                 break;
             }
-            let sample = Sample::of(share);
+            let sample = Sample::new(share);
             // Part of the time is reserved: for a larger sample when this one is fast, for a smaller one when it is not.
             let deadline = now + left.mul_f64(if best.is_none() { FIRST_SAMPLE_TIME_SHARE } else { 1.0 });
             search.deadline = deadline;
-            let scan = TraceScan::BySpan { among: TraceSet::Sample(sample), scan: search.default.into() };
+            let scan =
+                TraceScan::BySpan { trace_set: TraceSet::Sample(sample), scan: search.default_range.into() };
             match within_deadline(deadline, counter.count(search, &scan)).await? {
                 Some(counts) => {
                     // A sample misses spans of its traces that are outside the range that is read.
@@ -123,7 +124,7 @@ impl SamplingPlan {
                 }
             }
         }
-        best.ok_or_else(|| StoreError::Timeout("timed out before even a sample was counted".to_owned()))
+        best.ok_or_else(|| ClickHouseError::Timeout("timed out before even a sample was counted".to_owned()))
     }
 }
 
@@ -134,7 +135,7 @@ fn extrapolated_seconds((share, took): (f64, f64), (larger, longer): (f64, f64))
 
 /// Returns ClickHouse's estimate of the number of granules that hold the spans; zero without an estimate.
 async fn granules(search: &Search<'_>) -> f64 {
-    let granules = search.granules(&[(SpanFilter::All, search.default)]).await;
+    let granules = search.estimate_granules(&[(SpanFilter::All, search.default_range)]).await;
     granules.and_then(|granules| granules.first().copied()).unwrap_or_default().selected as f64
 }
 
@@ -147,7 +148,7 @@ fn affordable(granules: f64, final_deadline: Instant) -> f64 {
 }
 
 /// Counts all traces of the window.
-async fn count_all(search: &Search<'_>, counter: &impl TraceCounter) -> Result<Counts, StoreError> {
+async fn count_all(search: &Search<'_>, counter: &impl TraceCounter) -> Result<Counts, ClickHouseError> {
     let mut scan = TraceScan::by_trace(search).await?;
     // A second time with those traces that the index does not bound, if they are few.
     for _ in 0..2 {
@@ -156,7 +157,7 @@ async fn count_all(search: &Search<'_>, counter: &impl TraceCounter) -> Result<C
         if counts.beyond.is_empty() {
             return Ok(counts);
         }
-        scan = traces.with_long(search, &counts.beyond).await?;
+        scan = traces.with_long_traces(search, &counts.beyond).await?;
     }
     counter.count(search, &TraceScan::by_span(search).await?).await
 }
@@ -164,8 +165,8 @@ async fn count_all(search: &Search<'_>, counter: &impl TraceCounter) -> Result<C
 /// Returns the result if it is ready in time; `None` if the time-out or a limit of ClickHouse is reached.
 async fn within_deadline<T>(
     deadline: Instant,
-    future: impl Future<Output = Result<T, StoreError>>,
-) -> Result<Option<T>, StoreError> {
+    future: impl Future<Output = Result<T, ClickHouseError>>,
+) -> Result<Option<T>, ClickHouseError> {
     // ClickHouse's own limit is in whole seconds. Dropping the future ends the statement at the deadline.
     match timeout_at(deadline, future).await {
         Ok(Err(error)) if !error.is_over_limit() => Err(error),

@@ -11,8 +11,8 @@ use tracewarden_policy::Predicate;
 use super::collateral::{CollateralQuery, HIDDEN_VALUE_PREFIX};
 use super::masks::Masks;
 use super::{ImpactRequest, MAX_SAMPLES, QueryPart};
-use crate::StoreError;
-use crate::plan::{Aggregates, MAX_LONG, Search, TraceScan};
+use crate::ClickHouseError;
+use crate::plan::{Aggregates, MAX_LONG_TRACES, Search, TraceScan};
 use crate::sql::Statement;
 
 /// Kind of a row: compared traces; of a predicate set the total, a value that can be listed, or, with one more, a value that
@@ -36,8 +36,8 @@ pub(super) fn statement(
     scan: &TraceScan<'_>,
     request: &ImpactRequest<'_>,
     part: &QueryPart<'_>,
-) -> Result<Statement, StoreError> {
-    let mut statement = search.table.statement().of_every_row();
+) -> Result<Statement, ClickHouseError> {
+    let mut statement = search.table.statement().evaluated_per_row();
     let compares = part.compares();
     let masks = Masks::new(&part.used);
     let mut words = Vec::new();
@@ -51,8 +51,8 @@ pub(super) fn statement(
         words.push(bits.join(" + "));
     }
     let satisfied = if words.is_empty() { "toUInt64(0)".to_owned() } else { words.join(", ") };
-    let [mask, values, readable] = ["mask", "values", "readable"].map(|name| statement.own(name));
-    let span_bits = statement.own("satisfied");
+    let [mask, values, readable] = ["mask", "values", "readable"].map(|name| statement.alias(name));
+    let span_bits = statement.alias("satisfied");
     let (mut columns, mut names) =
         (format!("groupBitOrForEach([{satisfied}] AS {span_bits}) AS {mask}"), mask.clone());
     let mut having = if request.only_readable { format!(" AND {readable}") } else { String::new() };
@@ -87,13 +87,13 @@ pub(super) fn statement(
 /// Writes compared traces, grouped by the predicates that they satisfy.
 fn compared(traces: &str, samples: u32, statement: &Statement) -> String {
     let [mask, latest, trace, readable, beyond] =
-        ["mask", "latest", "trace", "readable", "beyond"].map(|name| statement.own(name));
+        ["mask", "latest", "trace", "readable", "beyond"].map(|name| statement.alias(name));
     format!(
         "SELECT (toUInt8(0), toUInt8({COMPARED}), '', count(), toUInt64(0), toUInt64(0), toUInt64(0), toUInt64(0), \
          groupUniqArrayIf({max_beyond})({trace}, {beyond})), \
          ({mask}, groupArraySortedIf({samples})((-{latest}, {trace}), {readable})) \
          FROM ({traces}) GROUP BY {mask} LIMIT {limit}",
-        max_beyond = MAX_LONG + 1,
+        max_beyond = MAX_LONG_TRACES + 1,
         limit = MAX_MASKS + 1,
     )
 }
@@ -109,9 +109,9 @@ fn collateral_rows(
 ) -> String {
     let [number, row, mask, satisfied_bits, latest, trace, readable, beyond] =
         ["number", "row", "mask", "opens", "latest", "trace", "readable", "beyond"]
-            .map(|name| statement.own(name));
+            .map(|name| statement.alias(name));
     let [values, pair, bit, distinct_values] =
-        ["values", "pair", "bit", "those"].map(|name| statement.own(name));
+        ["values", "pair", "bit", "those"].map(|name| statement.alias(name));
     let set_count = collateral.predicate_sets.len();
     let by_set: Vec<String> = collateral
         .predicate_sets
@@ -145,16 +145,16 @@ fn collateral_rows(
 fn grouped(rows: &str, samples: u32, statement: &Statement) -> String {
     let [number, row, kind, value, satisfied_bits, latest, trace, readable, beyond] =
         ["number", "row", "kind", "value", "opens", "latest", "trace", "readable", "beyond"]
-            .map(|name| statement.own(name));
+            .map(|name| statement.alias(name));
     let [traces, own, any_readable, first, beyond_ids] =
-        ["traces", "own", "open", "first", "odd"].map(|name| statement.own(name));
+        ["traces", "own", "open", "first", "odd"].map(|name| statement.alias(name));
     format!(
         "SELECT {number}, {row}.1 AS {kind}, {row}.2 AS {value}, {satisfied_bits}, count() AS {traces}, \
          countIf({row}.3 = 1) AS {own}, max({readable}) AS {any_readable}, \
          groupUniqArrayIf({max_beyond})({trace}, {beyond} AND {row}.1 < {LISTED}) AS {beyond_ids}, \
          groupArraySortedIf({samples})((-{latest}, {trace}), {row}.1 = {COMPARED} AND {readable}) AS {first} \
          FROM ({rows}) GROUP BY {number}, {kind}, {value}, {satisfied_bits}",
-        max_beyond = MAX_LONG + 1,
+        max_beyond = MAX_LONG_TRACES + 1,
     )
 }
 
@@ -162,7 +162,7 @@ fn grouped(rows: &str, samples: u32, statement: &Statement) -> String {
 fn answer_rows(grouped: &str, limit: u64, statement: &Statement) -> String {
     let [number, kind, value, satisfied_bits, traces, own, any_readable, first, beyond_ids, listable] =
         ["number", "kind", "value", "opens", "traces", "own", "open", "first", "odd", "listable"]
-            .map(|name| statement.own(name));
+            .map(|name| statement.alias(name));
     let over_predicate_set = format!("OVER (PARTITION BY {number})");
     format!(
         "SELECT ({number}, {kind}, if({listable}, {value}, ''), {traces}, {own}, \

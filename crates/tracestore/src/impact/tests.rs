@@ -13,7 +13,7 @@ use tracewarden_policy::{CompiledPolicies, RolePolicy, authorise};
 use tracewarden_testkit::local_store::LocalStore;
 
 use super::*;
-use crate::cancellation::{binding, everything, running};
+use crate::cancellation::{binding, unrestricted_scope, wait_until_running};
 use crate::differential::{connect, execute};
 
 const NOON: i64 = 1_790_000_000;
@@ -45,7 +45,7 @@ fn scope(expression: &str) -> AccessScope {
 }
 
 /// A tenth of the traces are of team 0, by their first span; each goes through four services.
-async fn fill(local: &LocalStore, traces: u64) -> TraceStore {
+async fn fill(local: &LocalStore, traces: u64) -> ClickHouse {
     let store = connect(local);
     execute(
         local,
@@ -87,10 +87,10 @@ impl<'a> TestRequest<'a> {
 
     async fn impact(
         &self,
-        store: &TraceStore,
+        store: &ClickHouse,
         table: &str,
         sampling_plan: SamplingPlan,
-    ) -> Result<Impact, StoreError> {
+    ) -> Result<Impact, ClickHouseError> {
         let Self { predicates, comparisons, readable, only_readable, referenced_fields } = *self;
         let request = ImpactRequest {
             binding: &binding("default", table),
@@ -110,10 +110,10 @@ impl<'a> TestRequest<'a> {
     /// Returns the collateral access of each predicate.
     async fn collateral(
         &self,
-        store: &TraceStore,
+        store: &ClickHouse,
         table: &str,
         sampling_plan: SamplingPlan,
-    ) -> Result<Impact, StoreError> {
+    ) -> Result<Impact, ClickHouseError> {
         let predicate_sets: Vec<Vec<usize>> = (0..self.predicates.len()).map(|number| vec![number]).collect();
         let request = ImpactRequest {
             binding: &binding("default", table),
@@ -203,7 +203,7 @@ async fn samples_estimate_the_whole() {
     let first = &shared.collateral_values[0];
     assert_eq!((first.traces, first.values.as_slice()), (tenth, &[][..]));
     assert_eq!((first.distinct, first.hidden_values, first.only_shared), (4, 4, 3));
-    let test_request = TestRequest { readable: &everything(), ..test_request };
+    let test_request = TestRequest { readable: &unrestricted_scope(), ..test_request };
     let shared = test_request.collateral(&store, "spans", full_count).await.unwrap();
     assert_eq!((shared.fraction, shared.collateral_values.len()), (1.0, 3));
     // Each predicate separately, although one statement counts them all and they grant access to some of the same traces.
@@ -234,18 +234,18 @@ async fn slow_counts_are_stopped_without_a_result() {
     )
     .await;
     let (predicates, comparisons) = ([Predicate::True], [comparison(&[], &[0])]);
-    let readable = everything();
+    let readable = unrestricted_scope();
     let test_request = TestRequest::unrestricted(&predicates, &comparisons, &readable);
     let begun = Instant::now();
     let late = test_request.impact(&store, "endless", SamplingPlan::within(Duration::from_secs(2))).await;
-    assert!(matches!(late, Err(StoreError::Timeout(_))), "{late:?}");
+    assert!(matches!(late, Err(ClickHouseError::Timeout(_))), "{late:?}");
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
-    running(&store, 0).await;
+    wait_until_running(&store, 0).await;
     let binding = binding("default", "endless");
     let timeout = Duration::from_secs(1);
     let late = store.search_cost(&binding, &predicates, &[], window(), 10, timeout).await;
-    assert!(matches!(late, Err(StoreError::Timeout(_))), "{late:?}");
-    running(&store, 0).await;
+    assert!(matches!(late, Err(ClickHouseError::Timeout(_))), "{late:?}");
+    wait_until_running(&store, 0).await;
 
     // A caller without access causes no cost.
     let test_request = TestRequest { readable: &scope("false"), only_readable: true, ..test_request };
@@ -262,9 +262,9 @@ impl TraceCounter for FailingCounter {
         1
     }
 
-    async fn count(&self, _: &Search<'_>, _: &TraceScan<'_>) -> Result<Counts, StoreError> {
+    async fn count(&self, _: &Search<'_>, _: &TraceScan<'_>) -> Result<Counts, ClickHouseError> {
         self.0.fetch_add(1, Ordering::Relaxed);
-        Err(StoreError::Memory("never enough".to_owned()))
+        Err(ClickHouseError::Memory("never enough".to_owned()))
     }
 }
 
@@ -272,7 +272,7 @@ impl TraceCounter for FailingCounter {
 async fn immediate_failures_are_not_retried_forever() {
     let local = LocalStore::start().unwrap();
     let store = fill(&local, FEW).await;
-    let (binding, filter, readable) = (binding("default", "spans"), Filter::default(), everything());
+    let (binding, filter, readable) = (binding("default", "spans"), Filter::default(), unrestricted_scope());
     let tables = store.bound_tables(&binding).await.unwrap();
     let table = BoundTable::new(&binding, tables.columns.to_vec()).unwrap();
     let counted = CountedWindow { readable: &readable, window: window(), referenced_fields: &[] };
@@ -280,7 +280,7 @@ async fn immediate_failures_are_not_retried_forever() {
     let failing_counter = FailingCounter::default();
     let begun = Instant::now();
     let refused = sampling().take(&mut search, &failing_counter).await;
-    assert!(matches!(refused, Err(StoreError::Timeout(_))), "{refused:?}");
+    assert!(matches!(refused, Err(ClickHouseError::Timeout(_))), "{refused:?}");
     assert_eq!(failing_counter.0.load(Ordering::Relaxed), 8);
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
 }
@@ -303,7 +303,7 @@ async fn complete_samples_are_reported_as_samples() {
             limit: 1,
         }),
         window: short,
-        readable: &everything(),
+        readable: &unrestricted_scope(),
         only_readable: false,
         referenced_fields: &[],
         samples: 1,
@@ -343,18 +343,18 @@ async fn callers_without_access_get_only_counts() {
     let referenced_fields = [Arc::new(MarkedField { logical: LogicalType::Number, ..field("Service") })];
     let changed = TestRequest { only_readable: true, referenced_fields: &referenced_fields, ..test_request };
     let refused = changed.impact(&store, "spans", sampling()).await;
-    assert!(matches!(refused, Err(StoreError::FieldsChanged(_))), "{refused:?}");
+    assert!(matches!(refused, Err(ClickHouseError::FieldsChanged(_))), "{refused:?}");
     let refused = changed.collateral(&store, "spans", sampling()).await;
-    assert!(matches!(refused, Err(StoreError::FieldsChanged(_))), "{refused:?}");
+    assert!(matches!(refused, Err(ClickHouseError::FieldsChanged(_))), "{refused:?}");
     let binding = binding("default", "spans");
-    let refused = store.satisfied_counts(&binding, "1", &predicates, &referenced_fields).await;
-    assert!(matches!(refused, Err(StoreError::FieldsChanged(_))), "{refused:?}");
-    let found = store.find(&binding, &everything(), &format!("{:032x}", 1)).await.unwrap().unwrap();
-    let refused = store.satisfied(&binding, &found, &predicates, &referenced_fields).await;
-    assert!(matches!(refused, Err(StoreError::FieldsChanged(_))), "{refused:?}");
+    let refused = store.matching_span_counts(&binding, "1", &predicates, &referenced_fields).await;
+    assert!(matches!(refused, Err(ClickHouseError::FieldsChanged(_))), "{refused:?}");
+    let found = store.find(&binding, &unrestricted_scope(), &format!("{:032x}", 1)).await.unwrap().unwrap();
+    let refused = store.matching_spans(&binding, &found, &predicates, &referenced_fields).await;
+    assert!(matches!(refused, Err(ClickHouseError::FieldsChanged(_))), "{refused:?}");
     let timeout = Duration::from_secs(60);
     let refused = store.search_cost(&binding, &predicates, &referenced_fields, window(), 10, timeout).await;
-    assert!(matches!(refused, Err(StoreError::FieldsChanged(_))), "{refused:?}");
+    assert!(matches!(refused, Err(ClickHouseError::FieldsChanged(_))), "{refused:?}");
     assert!(test_request.impact(&store, "gone", sampling()).await.is_err());
     let only_readable_request = TestRequest { only_readable: true, ..test_request };
     assert!(only_readable_request.impact(&store, "gone", sampling()).await.is_err());
@@ -376,7 +376,7 @@ async fn the_index_is_joined_to_traces_only_if_equivalent() {
     let store = fill(&local, FEW).await;
     fill_index(&local).await;
     let binding = Binding { trace_index: Some("bounds".to_owned()), ..binding("default", "spans") };
-    let (filter, readable) = (Filter::default(), everything());
+    let (filter, readable) = (Filter::default(), unrestricted_scope());
     let predicates =
         [scope("Team == '0'").predicate().clone(), scope("Service == 'web'").predicate().clone()];
     let comparisons = [comparison(&[1], &[0])];

@@ -11,7 +11,7 @@ use tracewarden_model::{Binding, MarkedField};
 
 use crate::layout::{Layout, ProjectedColumns, Projection, key_column_expression};
 use crate::sql::{Statement, quote, quote_table};
-use crate::{StoreError, TraceStore};
+use crate::{ClickHouse, ClickHouseError};
 
 /// Factor by which a comparison may take longer than another statement: it reads the whole table.
 pub(crate) const TIMEOUT_FACTOR: u32 = 10;
@@ -62,7 +62,7 @@ impl<'a> KeyColumn<'a> {
     }
 }
 
-impl TraceStore {
+impl ClickHouse {
     /// Compares the columns of these fields with their maps, in every row and in every projection that has a copy, in one
     /// pass over the table. It may take ten times as long as another statement. The results are in the order of the fields;
     /// fields without a column have none.
@@ -73,7 +73,7 @@ impl TraceStore {
         &self,
         binding: &Binding,
         fields: &[MarkedField],
-    ) -> Result<Vec<KeyColumnComparison>, StoreError> {
+    ) -> Result<Vec<KeyColumnComparison>, ClickHouseError> {
         let key_column: Vec<KeyColumn<'_>> = fields.iter().filter_map(KeyColumn::new).collect();
         if key_column.is_empty() {
             return Ok(Vec::new());
@@ -83,10 +83,11 @@ impl TraceStore {
         let each: Vec<String> =
             key_column.iter().map(|key_column| format!("countIf({})", key_column.differs())).collect();
         let statement = Statement::new(&format!("SELECT count(), [{}] FROM {table}", each.join(", ")));
-        let client =
-            self.client.lasting(self.config.max_execution_time_seconds.saturating_mul(TIMEOUT_FACTOR));
+        let client = self
+            .client
+            .with_time_limit(self.config.max_execution_time_seconds.saturating_mul(TIMEOUT_FACTOR));
         let rows: Vec<(u64, Vec<u64>)> = client.rows(statement).await?;
-        let missing_counts = || StoreError::Short("counts are missing".to_owned());
+        let missing_counts = || ClickHouseError::IncompleteResponse("counts are missing".to_owned());
         let (rows, differing) = rows.into_iter().next().ok_or_else(missing_counts)?;
         if differing.len() != key_column.len() {
             return Err(missing_counts());
@@ -122,13 +123,14 @@ impl TraceStore {
         binding: &Binding,
         key_column: &KeyColumn<'_>,
         projection: &Projection,
-    ) -> Result<Result<u64, String>, StoreError> {
+    ) -> Result<Result<u64, String>, ClickHouseError> {
         let Some(columns) = plain_columns(key_column, projection) else {
             let reason = "it has the column within an expression, or groups by it".to_owned();
             return Ok(Err(reason));
         };
-        let client =
-            self.client.lasting(self.config.max_execution_time_seconds.saturating_mul(TIMEOUT_FACTOR));
+        let client = self
+            .client
+            .with_time_limit(self.config.max_execution_time_seconds.saturating_mul(TIMEOUT_FACTOR));
         let parts = PartHashes { binding, key_column, columns: &columns };
         let mut compared_parts: HashSet<String> = HashSet::new();
         let mut differing = 0_u64;
@@ -136,7 +138,7 @@ impl TraceStore {
             let mut projected_parts: Vec<PartHash> =
                 match client.rows(parts.projection_statement(&projection.name)).await {
                     Ok(projected_parts) => projected_parts,
-                    Err(error @ StoreError::Store { .. }) => {
+                    Err(error @ ClickHouseError::Exception { .. }) => {
                         tracing::warn!(projection = projection.name, %error, "a projection cannot be read \
                                                                           directly");
                         let reason = "ClickHouse does not let the service read it directly (see the log)";
@@ -190,7 +192,7 @@ impl PartHashes<'_> {
         // Cast to the type of the column, so that equal values have equal hashes.
         let map_value = format!("CAST({}, 'LowCardinality(Nullable(String))')", self.key_column.map_value);
         let mut statement = Statement::default();
-        let parts = statement.strings(parts);
+        let parts = statement.string_array(parts);
         let table = quote_table(&self.binding.database, &self.binding.table);
         self.hash_statement(&map_value, &format!("{table} WHERE _part IN {parts}"), statement)
     }

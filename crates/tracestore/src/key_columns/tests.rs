@@ -8,7 +8,7 @@ use tracewarden_testkit::local_store::LocalStore;
 use super::*;
 use crate::differential::{connect, execute};
 use crate::table::BoundTable;
-use crate::{KeyColumnComparison, TraceStore};
+use crate::{ClickHouse, KeyColumnComparison};
 
 const STANDARD_EXPRESSION: &str =
     "if(mapContains(m, 'it\\'s'), mapValues(m)[indexOf(mapKeys(m), 'it\\'s')], NULL)";
@@ -50,7 +50,7 @@ async fn create(local: &LocalStore, table: &str, columns: &str, engine: &str) {
 }
 
 /// Returns the conditions on the column or the map: of a policy with this column adopted, and of a filter.
-async fn rendered_conditions(store: &TraceStore, table: &str, adopted: Option<&str>) -> (String, String) {
+async fn rendered_conditions(store: &ClickHouse, table: &str, adopted: Option<&str>) -> (String, String) {
     let columns = store.columns("default", table).await.unwrap();
     let bound = BoundTable::new(&binding(table), columns).unwrap();
     let model = AccessModel { version: 1, binding: None, fields: vec![field(adopted)] };
@@ -138,7 +138,7 @@ async fn policies_read_adopted_columns_and_filters_any_key_column() {
     assert_eq!(adoption_error(&field(None), &columns), None);
 }
 
-async fn compared(store: &TraceStore, table: &str) -> KeyColumnComparison {
+async fn compared(store: &ClickHouse, table: &str) -> KeyColumnComparison {
     let found = store.compare_key_columns(&binding(table), &[field(None), field(Some("c"))]).await.unwrap();
     assert_eq!(found.len(), 1, "{found:?}");
     found.into_iter().next().unwrap()

@@ -5,7 +5,7 @@ use tracewarden_testkit::local_store::LocalStore;
 
 use super::*;
 use crate::differential::{connect, connect_at, execute};
-use crate::settings::Bounds;
+use crate::settings::QueryLimits;
 use crate::sql::quote_table;
 
 /// Keys that look like other syntax.
@@ -198,7 +198,7 @@ async fn the_layout_is_empty_without_a_catalogue() {
         assert_eq!(rows, None, "{missing}");
     }
     let wrong = store.optional_system_rows::<(u8,)>(Statement::new("SELECT throwIf(1)")).await;
-    assert!(matches!(wrong, Err(StoreError::Store { code: Some(395), .. })), "{wrong:?}");
+    assert!(matches!(wrong, Err(ClickHouseError::Exception { code: Some(395), .. })), "{wrong:?}");
 }
 
 /// No caller waits for the time limits of the others.
@@ -207,11 +207,11 @@ async fn concurrent_callers_of_a_hanging_server_fail_together() {
     let local = LocalStore::start().unwrap();
     let proxy = ChaosProxy::start(local.url.trim_start_matches("http://").parse().unwrap()).unwrap();
     let store = connect_at(&proxy.url(), &local.password);
-    let store = TraceStore { client: store.client.within(Bounds { seconds: 1, rows: 0 }), ..store };
+    let store = ClickHouse { client: store.client.with_limits(QueryLimits { seconds: 1, rows: 0 }), ..store };
     proxy.set(Fault::Silence);
     let begun = std::time::Instant::now();
     let results = futures::future::join_all((0..10).map(|_| store.layout("default", TABLE))).await;
-    assert!(results.iter().all(|layout| matches!(layout, Err(StoreError::Timeout(_)))), "{results:?}");
+    assert!(results.iter().all(|layout| matches!(layout, Err(ClickHouseError::Timeout(_)))), "{results:?}");
     // The time limit of a statement, plus the second that the client waits in addition.
     assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
     proxy.set(Fault::None);

@@ -4,39 +4,39 @@
 use std::collections::HashSet;
 
 use super::decide::BoundedTraces;
-use super::found::{MatchingTrace, Page};
+use super::page::{MatchingTrace, Page};
+use super::resolve::RESOLVE_STATEMENTS;
 use super::search::Search;
-use super::settle::SETTLE;
 use super::trace_bounds::TraceBounds;
-use crate::StoreError;
+use crate::ClickHouseError;
 use crate::sql::Statement;
 use crate::trace_index::TraceIndex;
 
 /// Traces that cross a window boundary.
 #[derive(Debug, Default)]
-pub(crate) struct Crossing {
+pub(crate) struct CrossingTraces {
     /// Crossing traces according to the trace index.
     pub(crate) traces: Vec<String>,
     pub(crate) bounds: TraceBounds,
     /// Traces that the index may lack, with a span outside the window that satisfies a predicate. If such a trace has an
     /// entry, but only within the window, the index lacks a batch.
-    pub(crate) lacking: Vec<String>,
+    pub(crate) pending: Vec<String>,
 }
 
 /// Crossing traces, decided.
 #[derive(Debug, Default)]
-pub(crate) struct Decided {
+pub(crate) struct DecidedTraces {
     /// All that were decided.
     pub(crate) traces: HashSet<String>,
     /// Those that belong to the answer.
     pub(crate) matching: Vec<MatchingTrace>,
     /// Still to be decided.
-    pub(crate) lacking: Vec<String>,
+    pub(crate) pending: Vec<String>,
 }
 
 /// Which traces to find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Crossed {
+pub(crate) enum CrossingKind {
     /// Those that cross a window boundary according to the trace index, and those that the index may lack, with an ordering
     /// span outside the window.
     All,
@@ -58,10 +58,10 @@ type Row = (String, u8, i64, i64, u8);
 
 impl Search<'_> {
     /// Adds the traces that sort after all matches inside the window.
-    pub(crate) async fn by_crossing(&self, page: &mut Page) -> Result<(), StoreError> {
+    pub(crate) async fn fill_by_crossing(&self, page: &mut Page) -> Result<(), ClickHouseError> {
         match self.decided_crossing(IndexSize::Large).await? {
-            Some(decided) => self.settle(&[], usize::MAX, &decided, page).await.map(drop),
-            None => self.by_grouping(self.after.as_ref(), page).await,
+            Some(decided) => self.resolve_candidates(&[], usize::MAX, &decided, page).await.map(drop),
+            None => self.fill_by_grouping(self.after.as_ref(), page).await,
         }
     }
 
@@ -69,48 +69,51 @@ impl Search<'_> {
     pub(crate) async fn decided_crossing(
         &self,
         index_size: IndexSize,
-    ) -> Result<Option<Decided>, StoreError> {
-        match self.crossing(Crossed::All, index_size).await? {
-            Some(crossing) => self.decided(crossing).await.map(Some),
+    ) -> Result<Option<DecidedTraces>, ClickHouseError> {
+        match self.crossing(CrossingKind::All, index_size).await? {
+            Some(crossing) => self.decide_crossing(crossing).await.map(Some),
             None => Ok(None),
         }
     }
 
     /// Decides the indexed crossing traces by id, unless that leaves no statements for the candidates of a step: then they
     /// are decided together with these.
-    async fn decided(&self, crossing: Crossing) -> Result<Decided, StoreError> {
-        let Crossing { mut traces, bounds, mut lacking } = crossing;
-        if self.statements_left() <= SETTLE {
-            lacking.append(&mut traces);
+    async fn decide_crossing(&self, crossing: CrossingTraces) -> Result<DecidedTraces, ClickHouseError> {
+        let CrossingTraces { mut traces, bounds, mut pending } = crossing;
+        if self.statements_left() <= RESOLVE_STATEMENTS {
+            pending.append(&mut traces);
         }
-        let matching = self.matching(BoundedTraces { traces: &traces, bounds: &bounds, narrow: &[] }).await?;
-        Ok(Decided { traces: traces.into_iter().collect(), matching, lacking })
+        let matching =
+            self.matching(BoundedTraces { traces: &traces, bounds: &bounds, filters: &[] }).await?;
+        Ok(DecidedTraces { traces: traces.into_iter().collect(), matching, pending })
     }
 
     /// Traces with spans inside and outside the window. Returns `None` if there are too many for one statement, or no trace
     /// index.
     pub(crate) async fn crossing(
         &self,
-        crossed: Crossed,
+        kind: CrossingKind,
         index_size: IndexSize,
-    ) -> Result<Option<Crossing>, StoreError> {
+    ) -> Result<Option<CrossingTraces>, ClickHouseError> {
         // Without required predicates, a trace with a span inside is found by that span. Where traces are unbounded, none is
         // far.
-        if self.demands.all().is_empty() || (crossed == Crossed::Far && self.default.is_none()) {
-            return Ok(Some(Crossing::default()));
+        if self.required_predicates.all().is_empty()
+            || (kind == CrossingKind::Far && self.default_range.is_none())
+        {
+            return Ok(Some(CrossingTraces::default()));
         }
         let Some(index) = &self.index else { return Ok(None) };
-        let rows: Vec<Row> = self.rows(self.crossing_statement(index, crossed, index_size)?).await?;
-        if rows.len() > self.options.ids {
+        let rows: Vec<Row> = self.rows(self.crossing_statement(index, kind, index_size)?).await?;
+        if rows.len() > self.options.max_ids {
             return Ok(None);
         }
-        let mut crossing = Crossing { bounds: self.default_bounds(), ..Crossing::default() };
-        for (trace, is_indexed, from, to, open) in rows {
+        let mut crossing = CrossingTraces { bounds: self.default_bounds(), ..CrossingTraces::default() };
+        for (trace, is_indexed, from, to, unusable) in rows {
             if is_indexed == 1 {
                 crossing.traces.push(trace.clone());
-                crossing.bounds.insert(self.table, trace, (from, to, open));
+                crossing.bounds.insert(self.table, trace, (from, to, unusable));
             } else {
-                crossing.lacking.push(trace);
+                crossing.pending.push(trace);
             }
         }
         Ok(Some(crossing))
@@ -119,35 +122,35 @@ impl Search<'_> {
     pub(crate) fn crossing_statement(
         &self,
         index: &TraceIndex,
-        crossed: Crossed,
+        kind: CrossingKind,
         index_size: IndexSize,
-    ) -> Result<Statement, StoreError> {
+    ) -> Result<Statement, ClickHouseError> {
         let table = self.table;
         let mut statement = table.statement();
         let bounds = self.bounds(index, &mut statement);
-        let ([start, end], open) = (bounds.nanos(), &bounds.open);
+        let ([start, end], unusable) = (bounds.nanos(), &bounds.unusable);
         let [trace, indexed, from, to, is_open] =
-            ["trace", "indexed", "from", "to", "open"].map(|name| statement.own(name));
+            ["trace", "indexed", "from", "to", "open"].map(|name| statement.alias(name));
         let [begin, finish] =
             [self.window.from(), self.window.to()].map(|time| self.nanos(self.ticks_from(time.as_nanos())));
-        let near = index.entry_near(self.window, self.default, &mut statement);
-        let reach = match (crossed, self.default) {
-            (Crossed::Far, Some((from, to))) => {
+        let near = index.entry_overlaps(self.window, self.default_range, &mut statement);
+        let allowed_range = match (kind, self.default_range) {
+            (CrossingKind::Far, Some((from, to))) => {
                 [from, to].map(|time| self.nanos(self.ticks_from(time.as_nanos())))
             }
             _ => [begin, finish],
         };
-        let within = index.entry_within(self.window, reach.into(), &mut statement);
-        let [low, high] = reach.map(|nanos| statement.int(nanos));
+        let within = index.entry_within(self.window, allowed_range.into(), &mut statement);
+        let [low, high] = allowed_range.map(|nanos| statement.int(nanos));
         let [begin, finish] = [begin, finish].map(|nanos| statement.int(nanos));
-        let inside = self.inside(&mut statement);
-        let limit = self.options.ids.saturating_add(1);
-        let (tells_of_window, unusable_entry) = (index.covers(self.window), index.unusable_entry());
+        let inside = self.window_condition(&mut statement);
+        let limit = self.options.max_ids.saturating_add(1);
+        let (covers_window, unusable_entry) = (index.covers(self.window), index.unusable_entry());
         let (id, spans, index) = (&table.trace_id, &table.name, &index.name);
         let with_span_inside = format!("IN (SELECT {id} FROM {spans} WHERE {inside}");
         // A crossing trace has an entry near the window, and an entry that is not within it. If every entry counts as near,
         // only the window's traces bound the memory.
-        let is_unbounded = self.default.is_none() || !tells_of_window;
+        let is_unbounded = self.default_range.is_none() || !covers_window;
         let (of_near, of_inside) = match index_size {
             _ if is_unbounded => (
                 format!(" AND `TraceId` GLOBAL {with_span_inside})"),
@@ -168,27 +171,28 @@ impl Search<'_> {
             ),
         };
         statement.push(&format!(
-            "SELECT `TraceId` AS {trace}, toUInt8(1) AS {indexed}, {start} AS {from}, {end} AS {to}, toUInt8({open}) AS {is_open} \
+            "SELECT `TraceId` AS {trace}, toUInt8(1) AS {indexed}, {start} AS {from}, {end} AS {to}, toUInt8({unusable}) AS {is_open} \
              FROM {index} WHERE `TraceId` GLOBAL IN (SELECT `TraceId` FROM {index} WHERE NOT {within}{of_near}) GROUP BY `TraceId` \
              HAVING {crosses} LIMIT {limit}",
-            crosses = Self::is_trace_with(
+            crosses = Self::with_valid_trace_id(
                 &trace,
                 &format!(
                     "{} AND ({is_unusable} OR (NOT {is_open} AND {from} < {finish} AND {to} > {begin} \
                      AND ({from} < {low} OR {to} > {high})))",
-                    bounds.known
+                    bounds.is_indexed
                 )
             ),
         ));
-        if crossed == Crossed::All {
-            let (inside, around) = (self.inside(&mut statement), self.range(self.default, &mut statement));
-            let key = self.demands.key(table, &mut statement)?;
+        if kind == CrossingKind::All {
+            let (inside, around) =
+                (self.window_condition(&mut statement), self.range(self.default_range, &mut statement));
+            let key = self.required_predicates.key(table, &mut statement)?;
             statement.push(&format!(
                 " UNION ALL SELECT {trace}, toUInt8(0), toInt64(0), toInt64(0), toUInt8(0) FROM (SELECT DISTINCT {id} AS {trace} \
                  FROM {spans} WHERE {around} AND NOT {inside} AND {key}{of_inside} \
                  AND {id} GLOBAL NOT IN (SELECT `TraceId` FROM {index} WHERE {near} AND NOT {within}{of_near})) \
-                 WHERE {is_trace} LIMIT {limit}",
-                is_trace = Self::is_trace(&trace),
+                 WHERE {is_valid_trace_id} LIMIT {limit}",
+                is_valid_trace_id = Self::is_valid_trace_id(&trace),
             ));
         }
         Ok(statement)

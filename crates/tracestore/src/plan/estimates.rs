@@ -8,11 +8,11 @@ pub(crate) struct Granules {
     /// Granules left after all indexes.
     pub(crate) selected: u64,
     /// Granules left after partition pruning and the primary key. If skip indexes leave far fewer, the predicate is rare.
-    pub(crate) by_key: u64,
+    pub(crate) after_primary_key: u64,
 }
 
 /// The granules of each branch of a union, from `EXPLAIN json = 1, indexes = 1`; `None` if the output is incomplete.
-pub(crate) fn granules(explained: &str, branches: usize) -> Option<Vec<Granules>> {
+pub(crate) fn parse_explain(explained: &str, branches: usize) -> Option<Vec<Granules>> {
     let explained: Value = serde_json::from_str(explained).ok()?;
     let mut node = explained.get(0)?.get("Plan")?;
     if branches > 1 {
@@ -20,28 +20,28 @@ pub(crate) fn granules(explained: &str, branches: usize) -> Option<Vec<Granules>
             node = node.get("Plans")?.get(0)?;
         }
         let plans = node.get("Plans")?.as_array()?;
-        return if plans.len() == branches { plans.iter().map(of_branch).collect() } else { None };
+        return if plans.len() == branches { plans.iter().map(branch_granules).collect() } else { None };
     }
-    Some(vec![of_branch(node)?])
+    Some(vec![branch_granules(node)?])
 }
 
 /// The granules of everything that is read below a node; zero if a condition is always false.
-fn of_branch(node: &Value) -> Option<Granules> {
+fn branch_granules(node: &Value) -> Option<Granules> {
     let mut sum = Granules::default();
     if node.get("Node Type")?.as_str()?.starts_with("ReadFromMergeTree") {
         let indexes = node.get("Indexes")?.as_array()?;
         let count = |index: &Value, what: &str| index.get(what)?.as_u64();
         sum.selected = count(indexes.last()?, "Selected Granules")?;
         let skips = |index: &&Value| index.get("Type").and_then(Value::as_str) == Some("Skip");
-        sum.by_key = match indexes.iter().find(skips) {
+        sum.after_primary_key = match indexes.iter().find(skips) {
             Some(first) => count(first, "Initial Granules")?,
             None => sum.selected,
         };
     }
     for child in node.get("Plans").and_then(Value::as_array).into_iter().flatten() {
-        let child = of_branch(child)?;
+        let child = branch_granules(child)?;
         sum.selected = sum.selected.saturating_add(child.selected);
-        sum.by_key = sum.by_key.saturating_add(child.by_key);
+        sum.after_primary_key = sum.after_primary_key.saturating_add(child.after_primary_key);
     }
     Some(sum)
 }
@@ -67,17 +67,18 @@ mod tests {
         let union = format!(
             r#"[{{"Plan": {{"Node Type": "Expression", "Plans": [{{"Node Type": "Union", "Plans": [{rare}, {all}, {nothing}]}}]}}}}]"#
         );
-        let expected =
-            [(2, 40), (70, 70), (0, 0)].map(|(selected, by_key)| Granules { selected, by_key }).to_vec();
-        assert_eq!(granules(&union, 3), Some(expected));
-        assert_eq!(granules(&union, 2), None);
+        let expected = [(2, 40), (70, 70), (0, 0)]
+            .map(|(selected, after_primary_key)| Granules { selected, after_primary_key })
+            .to_vec();
+        assert_eq!(parse_explain(&union, 3), Some(expected));
+        assert_eq!(parse_explain(&union, 2), None);
         assert_eq!(
-            granules(&format!(r#"[{{"Plan": {rare}}}]"#), 1),
-            Some(vec![Granules { selected: 2, by_key: 40 }])
+            parse_explain(&format!(r#"[{{"Plan": {rare}}}]"#), 1),
+            Some(vec![Granules { selected: 2, after_primary_key: 40 }])
         );
         for odd in ["", "[]", "{}", r#"[{"Plan": {}}]"#, r#"[{"Plan": {"Node Type": "ReadFromMergeTree"}}]"#]
         {
-            assert_eq!(granules(odd, 1), None, "{odd}");
+            assert_eq!(parse_explain(odd, 1), None, "{odd}");
         }
     }
 }

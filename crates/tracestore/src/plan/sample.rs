@@ -10,7 +10,7 @@ pub(crate) struct Sample {
 
 impl Sample {
     /// Creates a sample of about this share of all traces, at most all.
-    pub(crate) fn of(share: f64) -> Self {
+    pub(crate) fn new(share: f64) -> Self {
         Self { one_in: 1 << (1.0 / share).log2().round().clamp(0.0, 50.0) as u32 }
     }
 
@@ -20,7 +20,7 @@ impl Sample {
     }
 
     /// SQL: whether a trace of this id, a string, is sampled.
-    pub(crate) fn holds(self, id: &str) -> String {
+    pub(crate) fn condition(self, id: &str) -> String {
         match self.one_in {
             1 => "1".to_owned(),
             one_in => format!("cityHash64({id}) % {one_in} = 0"),
@@ -35,8 +35,8 @@ mod tests {
     #[test]
     fn a_sample_is_a_share_or_everything() {
         for (share, one_in) in [(1.0, 1), (7.0, 1), (0.25, 4), (1.0 / 64.0, 64), (0.2, 4), (0.0, 1 << 50)] {
-            assert_eq!(Sample::of(share), Sample { one_in }, "{share}");
+            assert_eq!(Sample::new(share), Sample { one_in }, "{share}");
         }
-        assert_eq!(Sample::of(0.125).fraction(), 0.125);
+        assert_eq!(Sample::new(0.125).fraction(), 0.125);
     }
 }

@@ -10,13 +10,13 @@ use tracewarden_model::{
 use tracewarden_policy::{AccessScope, CompiledPolicies, RolePolicy, authorise};
 use tracewarden_testkit::local_store::LocalStore;
 
-use super::crossing::{Crossed, IndexSize};
+use super::crossing::{CrossingKind, IndexSize};
 use super::steps::StepOptions;
 use super::*;
 use crate::differential::{connect, execute};
 use crate::select::Position;
 use crate::table::BoundTable;
-use crate::{SelectRequest, TraceStore};
+use crate::{ClickHouse, SelectRequest};
 
 const SECOND: i64 = 1_000_000_000;
 const HOUR: i64 = 3_600 * SECOND;
@@ -98,8 +98,8 @@ fn tables(timestamp: &str, bound: &str) -> [String; 2] {
 
 /// One search, with the plan of its pages and their maximum number.
 #[derive(Clone, Copy)]
-struct Asked<'a> {
-    store: &'a TraceStore,
+struct SearchCase<'a> {
+    store: &'a ClickHouse,
     binding: &'a Binding,
     scope: &'a AccessScope,
     filter: &'a Filter,
@@ -108,10 +108,10 @@ struct Asked<'a> {
     pages: usize,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> SearchCase<'a> {
     /// The first page of twenty traces.
     fn new(
-        store: &'a TraceStore,
+        store: &'a ClickHouse,
         binding: &'a Binding,
         scope: &'a AccessScope,
         filter: &'a Filter,
@@ -144,7 +144,7 @@ impl<'a> Asked<'a> {
         for _ in 0..self.pages {
             let search = self.search(&table, after, options).await;
             let found = search.run(choice).await.unwrap();
-            most = most.max(search.sent.into_inner());
+            most = most.max(search.statements_sent.into_inner());
             let more = found.len() > limit;
             positions.extend(found.into_iter().take(limit).map(|found| found.position));
             after = positions.last().cloned();
@@ -155,21 +155,22 @@ impl<'a> Asked<'a> {
         (positions, most)
     }
 
-    async fn same_by(&self, choices: &[PlanChoice], options: PlannerOptions) -> usize {
+    async fn assert_same_results(&self, choices: &[PlanChoice], options: PlannerOptions) -> usize {
         let one_page = Self { limit: self.limit * self.pages as u32, pages: 1, ..*self };
-        let (expected, _) = one_page.pages(&PlanChoice::Only(Plan::Grouped), options).await;
+        let (expected, _) = one_page.pages(&PlanChoice::Fixed(Plan::GroupByTrace), options).await;
         for choice in choices {
             let (found, most) = self.pages(choice, options).await;
-            let told = format!("{choice:?}, {:?}, {:?}, pages of {}", self.window, self.filter, self.limit);
-            assert_eq!(found, expected, "{told}");
-            assert!(most <= 7, "{most} statements: {told}");
+            let details =
+                format!("{choice:?}, {:?}, {:?}, pages of {}", self.window, self.filter, self.limit);
+            assert_eq!(found, expected, "{details}");
+            assert!(most <= 7, "{most} statements: {details}");
         }
         expected.len()
     }
 }
 
 fn steps(first: i64, use_trace_index: bool, index_size: IndexSize) -> PlanChoice {
-    PlanChoice::Only(Plan::Steps(StepOptions { first, statement: 0, use_trace_index, index_size }))
+    PlanChoice::Fixed(Plan::Steps(StepOptions { first, statement: 0, use_trace_index, index_size }))
 }
 
 /// A skip index serves the user, the sorting key the service; no index serves the tenant and the team.
@@ -190,11 +191,11 @@ async fn rare_predicates_with_an_index_are_read_first_and_narrowed() {
     let (all, team, user) = ("true", "Team == \"team3\"", "User == \"u9\"");
     let service = ("Service", "s3");
     let [granted, first, second] =
-        [RequiredPredicate::Granted, RequiredPredicate::Condition(0), RequiredPredicate::Condition(1)];
-    let case = |policy, conditions: &[(&'static str, &'static str)], read: &[_], narrow: &[_]| {
-        (policy, conditions.to_vec(), read.to_vec(), narrow.to_vec())
+        [RequiredPredicate::Policies, RequiredPredicate::Condition(0), RequiredPredicate::Condition(1)];
+    let case = |policy, conditions: &[(&'static str, &'static str)], sources: &[_], filters: &[_]| {
+        (policy, conditions.to_vec(), sources.to_vec(), filters.to_vec())
     };
-    for (policy, conditions, read, narrow) in [
+    for (policy, conditions, sources, filters) in [
         // The skip index leaves less to read than a statement costs.
         case(all, &[("User", "u7")], &[], &[]),
         case(all, &[service, ("User", "u7")], &[second], &[first, second]),
@@ -204,38 +205,43 @@ async fn rare_predicates_with_an_index_are_read_first_and_narrowed() {
         case(team, &[], &[], &[]),
     ] {
         let (scope, filter, binding) = (scope(&[policy]), filter(&conditions), binding(true));
-        let asked = Asked::new(&store, &binding, &scope, &filter, window(BEGIN, BEGIN + 12 * HOUR));
-        let table = asked.table().await;
-        let (plan, _) = asked.search(&table, None, PlannerOptions::default()).await.plan().await;
+        let search_case =
+            SearchCase::new(&store, &binding, &scope, &filter, window(BEGIN, BEGIN + 12 * HOUR));
+        let table = search_case.table().await;
+        let (plan, _) = search_case.search(&table, None, PlannerOptions::default()).await.plan().await;
         match plan {
-            Plan::Candidates(rare) => {
+            Plan::RarePredicates(rare) => {
                 let has_all = |found: &[RequiredPredicate], expected: &[RequiredPredicate]| {
                     found.len() == expected.len() && expected.iter().all(|one| found.contains(one))
                 };
                 assert!(
-                    has_all(&rare.read, &read) && has_all(&rare.narrow, &narrow),
+                    has_all(&rare.sources, &sources) && has_all(&rare.filters, &filters),
                     "{conditions:?}: {rare:?}"
                 );
             }
-            other => assert!(read.is_empty() && matches!(other, Plan::Steps(_)), "{conditions:?}: {other:?}"),
+            other => {
+                assert!(sources.is_empty() && matches!(other, Plan::Steps(_)), "{conditions:?}: {other:?}")
+            }
         }
-        asked.same_by(&[PlanChoice::Best], PlannerOptions::default()).await;
+        search_case.assert_same_results(&[PlanChoice::Auto], PlannerOptions::default()).await;
     }
     // A decision by id reads a granule for each span of a candidate.
-    let rows = async |policy: &str, conditions: &[(&str, &str)], rare: Rare| {
+    let rows = async |policy: &str, conditions: &[(&str, &str)], rare: RarePredicates| {
         let (metered, scope, filter, binding) =
             (store.metered(), scope(&[policy]), filter(conditions), binding(true));
-        let asked = Asked::new(&metered, &binding, &scope, &filter, window(BEGIN, BEGIN + 12 * HOUR));
-        asked.pages(&PlanChoice::Only(Plan::Candidates(rare)), PlannerOptions::default()).await;
+        let search_case =
+            SearchCase::new(&metered, &binding, &scope, &filter, window(BEGIN, BEGIN + 12 * HOUR));
+        search_case.pages(&PlanChoice::Fixed(Plan::RarePredicates(rare)), PlannerOptions::default()).await;
         metered.cost().rows
     };
     let both = [service, ("User", "u7")];
-    let narrowed = rows(all, &both, Rare { read: vec![second], narrow: vec![first] }).await;
-    let whole = rows(all, &both, Rare { read: vec![second], narrow: vec![] }).await;
+    let narrowed = rows(all, &both, RarePredicates { sources: vec![second], filters: vec![first] }).await;
+    let whole = rows(all, &both, RarePredicates { sources: vec![second], filters: vec![] }).await;
     assert!(narrowed < whole, "{narrowed} rows narrowed, {whole} without");
     let intersected =
-        rows(user, &[("User", "u7")], Rare { read: vec![first, granted], narrow: vec![] }).await;
-    let one = rows(user, &[("User", "u7")], Rare { read: vec![first], narrow: vec![] }).await;
+        rows(user, &[("User", "u7")], RarePredicates { sources: vec![first, granted], filters: vec![] })
+            .await;
+    let one = rows(user, &[("User", "u7")], RarePredicates { sources: vec![first], filters: vec![] }).await;
     assert!(intersected < one, "{intersected} rows of two predicates, {one} of one");
 }
 
@@ -279,15 +285,15 @@ async fn unsettled_candidates_of_a_step_are_settled_later() {
     let (filter, scope) = (filter(&[("Status", "Error")]), scope(&["Team == \"team1\""]));
     for index in [false, true] {
         let binding = binding(index);
-        let asked = Asked {
+        let search_case = SearchCase {
             limit: 20,
             pages: 3,
-            ..Asked::new(&store, &binding, &scope, &filter, window(BEGIN, BEGIN + 24 * HOUR))
+            ..SearchCase::new(&store, &binding, &scope, &filter, window(BEGIN, BEGIN + 24 * HOUR))
         };
         let choices = [HOUR / 4, HOUR, 24 * HOUR].map(|first| steps(first, true, IndexSize::Small));
-        assert_eq!(asked.same_by(&choices, PlannerOptions::default()).await, 31);
+        assert_eq!(search_case.assert_same_results(&choices, PlannerOptions::default()).await, 31);
         let choices = [HOUR / 4, HOUR].map(|first| steps(first, false, IndexSize::Large));
-        assert_eq!(asked.same_by(&choices, PlannerOptions::default()).await, 31);
+        assert_eq!(search_case.assert_same_results(&choices, PlannerOptions::default()).await, 31);
     }
 }
 
@@ -306,15 +312,15 @@ async fn long_traces_that_fill_every_step_end_the_search_soon() {
     let (filter, scope) = (filter(&[("Status", "Error")]), scope(&["Team == \"team1\""]));
     for index in [false, true] {
         let binding = binding(index);
-        let asked = Asked {
+        let search_case = SearchCase {
             limit: 2,
             pages: 2,
-            ..Asked::new(&store, &binding, &scope, &filter, window(BEGIN - HOUR, BEGIN + 2 * HOUR))
+            ..SearchCase::new(&store, &binding, &scope, &filter, window(BEGIN - HOUR, BEGIN + 2 * HOUR))
         };
         for use_trace_index in [false, true] {
             let choices = [60 * SECOND, HOUR].map(|first| steps(first, use_trace_index, IndexSize::Large));
-            let options = PlannerOptions { chunk: 1, ..PlannerOptions::default() };
-            assert_eq!(asked.same_by(&choices, options).await, 1);
+            let options = PlannerOptions { min_step_limit: 1, ..PlannerOptions::default() };
+            assert_eq!(search_case.assert_same_results(&choices, options).await, 1);
         }
     }
 }
@@ -367,7 +373,7 @@ async fn odd_bounds_give_the_same_result_in_every_plan() {
                 .await;
             }
             let binding = binding(true);
-            let asked = Asked::new(&store, &binding, &scope, &filter, window(begin, begin + HOUR));
+            let search_case = SearchCase::new(&store, &binding, &scope, &filter, window(begin, begin + HOUR));
             // The first span counts where the bound is rounded down to its tick: before 1970 ClickHouse rounds up, toward zero.
             let exact = timestamp == "DateTime64(9)" || begin < 0;
             let expected: Vec<&str> = traces
@@ -375,24 +381,25 @@ async fn odd_bounds_give_the_same_result_in_every_plan() {
                 .filter(|trace| trace.4 && !(exact && trace.0 == "finer"))
                 .map(|trace| trace.0)
                 .collect();
-            let found = asked.pages(&PlanChoice::Only(Plan::Grouped), PlannerOptions::default()).await.0;
+            let found =
+                search_case.pages(&PlanChoice::Fixed(Plan::GroupByTrace), PlannerOptions::default()).await.0;
             let found: Vec<&str> = found.iter().map(|position| position.trace_id.as_str()).collect();
             assert_eq!(found, expected, "{timestamp} at {begin}");
             let choices = [
-                PlanChoice::Best,
+                PlanChoice::Auto,
                 steps(HOUR, true, IndexSize::Small),
                 steps(600 * SECOND, true, IndexSize::Large),
                 steps(600 * SECOND, false, IndexSize::Large),
-                PlanChoice::Only(Plan::Candidates(Rare {
-                    read: vec![RequiredPredicate::Condition(0)],
-                    narrow: vec![],
+                PlanChoice::Fixed(Plan::RarePredicates(RarePredicates {
+                    sources: vec![RequiredPredicate::Condition(0)],
+                    filters: vec![],
                 })),
-                PlanChoice::Only(Plan::Candidates(Rare {
-                    read: vec![RequiredPredicate::Granted],
-                    narrow: vec![],
+                PlanChoice::Fixed(Plan::RarePredicates(RarePredicates {
+                    sources: vec![RequiredPredicate::Policies],
+                    filters: vec![],
                 })),
             ];
-            asked.same_by(&choices, PlannerOptions::default()).await;
+            search_case.assert_same_results(&choices, PlannerOptions::default()).await;
         }
     }
 }
@@ -415,12 +422,15 @@ async fn a_trace_with_a_broken_clock_does_not_affect_other_windows() {
     insert(&local, &spans).await;
     let (filter, scope, binding) =
         (filter(&[("Status", "Error")]), scope(&["Team == \"team1\""]), binding(true));
-    let asked = Asked::new(&store, &binding, &scope, &filter, window(BEGIN, BEGIN + 9 * HOUR));
+    let search_case = SearchCase::new(&store, &binding, &scope, &filter, window(BEGIN, BEGIN + 9 * HOUR));
     for size in [IndexSize::Small, IndexSize::Large] {
-        assert_eq!(asked.same_by(&[steps(HOUR, true, size)], PlannerOptions::default()).await, 5);
-        let table = asked.table().await;
-        let search = asked.search(&table, None, PlannerOptions::default()).await;
-        let crossing = search.crossing(Crossed::All, size).await.unwrap().unwrap();
+        assert_eq!(
+            search_case.assert_same_results(&[steps(HOUR, true, size)], PlannerOptions::default()).await,
+            5
+        );
+        let table = search_case.table().await;
+        let search = search_case.search(&table, None, PlannerOptions::default()).await;
+        let crossing = search.crossing(CrossingKind::All, size).await.unwrap().unwrap();
         assert_eq!(crossing.traces, Vec::<String>::new());
     }
 }
@@ -429,7 +439,7 @@ async fn a_trace_with_a_broken_clock_does_not_affect_other_windows() {
 /// tenant in each granule, and a service without a skip index.
 #[test]
 fn rare_predicates_are_those_with_few_matches() {
-    let of = |selected, by_key| Granules { selected, by_key };
+    let of = |selected, after_primary_key| Granules { selected, after_primary_key };
     for (granules, rare) in [
         (of(10, 128), true),
         (of(60, 128), true),
@@ -440,6 +450,11 @@ fn rare_predicates_are_those_with_few_matches() {
         (of(0, 0), true),
         (of(0, 128), true),
     ] {
-        assert_eq!(is_rare(granules, 21.0 * RARE), rare, "{granules:?}: {} matches", matches(granules));
+        assert_eq!(
+            is_rare(granules, 21.0 * MAX_MATCHES_PER_RESULT),
+            rare,
+            "{granules:?}: {} matches",
+            matches(granules)
+        );
     }
 }

@@ -4,34 +4,34 @@ use std::collections::HashMap;
 
 use tracewarden_model::Timestamp;
 
-use super::search::{Search, Span};
-use crate::StoreError;
+use super::search::{Search, TimeRange};
+use crate::ClickHouseError;
 use crate::sql::Statement;
 use crate::table::BoundTable;
 use crate::trace_index::IndexBounds;
 
 /// Approximate maximum of time ranges in one statement.
-const RANGES_MAX: i64 = 16;
+const MAX_RANGES: i64 = 16;
 
 /// Bounds of a trace in nanoseconds, the end exclusive; `None` where it is unbounded.
 pub(crate) type NanosRange = Option<(i64, i64)>;
 
 /// A trace in the index: start and exclusive end in nanoseconds, 1 if unusable.
-pub(crate) type Entry = (i64, i64, u8);
+pub(crate) type IndexEntry = (i64, i64, u8);
 
 /// Considered time ranges by trace.
 #[derive(Debug, Default)]
 pub(crate) struct TraceBounds {
     /// Bounds of indexed traces.
     indexed: HashMap<String, NanosRange>,
-    default: Span,
+    default_range: TimeRange,
 }
 
 impl TraceBounds {
     /// Adds an indexed trace. Bounds are rounded down to ticks of the timestamp column, as in the grouped pass: a finer index
     /// could start after the trace's first span.
-    pub(crate) fn insert(&mut self, table: &BoundTable, trace: String, (from, to, open): Entry) {
-        self.indexed.insert(trace, (open == 0).then(|| (table.whole_ticks(from), table.whole_ticks(to))));
+    pub(crate) fn insert(&mut self, table: &BoundTable, trace: String, (from, to, unusable): IndexEntry) {
+        self.indexed.insert(trace, (unusable == 0).then(|| (table.whole_ticks(from), table.whole_ticks(to))));
     }
 
     /// Merges another set of bounds.
@@ -40,16 +40,16 @@ impl TraceBounds {
     }
 
     /// The time range considered for a trace.
-    pub(crate) fn of(&self, trace: &str) -> NanosRange {
+    pub(crate) fn get(&self, trace: &str) -> NanosRange {
         match self.indexed.get(trace) {
             Some(bounds) => *bounds,
-            None => self.default.map(|(from, to)| (from.as_nanos(), to.as_nanos())),
+            None => self.default_range.map(|(from, to)| (from.as_nanos(), to.as_nanos())),
         }
     }
 
     /// Whether all spans of a trace between these two times count.
-    pub(crate) fn holds(&self, trace: &str, oldest: i64, newest: i64) -> bool {
-        self.of(trace).is_none_or(|(from, to)| from <= oldest && newest < to)
+    pub(crate) fn contain_range(&self, trace: &str, oldest: i64, newest: i64) -> bool {
+        self.get(trace).is_none_or(|(from, to)| from <= oldest && newest < to)
     }
 
     /// SQL: whether a span of these traces is within the bounds of its trace.
@@ -63,13 +63,13 @@ impl TraceBounds {
         let (ids, bounds): (Vec<String>, Vec<(i64, i64)>) =
             entries.map(|(trace, bounds)| (trace.clone(), ticks(*bounds))).unzip();
         if ids.is_empty() {
-            return TimeRanges::from(self.default).holding(table, statement);
+            return TimeRanges::from(self.default_range).time_condition(table, statement);
         }
         let (firsts, lasts): (Vec<i64>, Vec<i64>) = bounds.into_iter().unzip();
-        let (first, last) = ticks(self.default.map(|(from, to)| (from.as_nanos(), to.as_nanos())));
-        let ids = statement.strings(&ids);
+        let (first, last) = ticks(self.default_range.map(|(from, to)| (from.as_nanos(), to.as_nanos())));
+        let ids = statement.string_array(&ids);
         let mut of_trace = |bounds: &[i64], default| {
-            let (bounds, default) = (statement.ints(bounds), statement.int(default));
+            let (bounds, default) = (statement.int_array(bounds), statement.int(default));
             format!("transform({id}, {ids}, {bounds}, {default})", id = table.trace_id)
         };
         let (first, last) = (of_trace(&firsts, first), of_trace(&lasts, last));
@@ -78,8 +78,8 @@ impl TraceBounds {
 
     /// Returns the time ranges that hold all considered spans of these traces.
     pub(crate) fn ranges<'t>(&self, traces: impl Iterator<Item = &'t String>) -> TimeRanges {
-        let bounds: Option<Vec<(i64, i64)>> = traces.map(|trace| self.of(trace)).collect();
-        TimeRanges(bounds.map(joined))
+        let bounds: Option<Vec<(i64, i64)>> = traces.map(|trace| self.get(trace)).collect();
+        TimeRanges(bounds.map(merge_nearby))
     }
 }
 
@@ -87,15 +87,15 @@ impl TraceBounds {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct TimeRanges(Option<Vec<(i64, i64)>>);
 
-impl From<Span> for TimeRanges {
-    fn from(span: Span) -> Self {
-        Self(span.map(|(from, to)| vec![(from.as_nanos(), to.as_nanos())]))
+impl From<TimeRange> for TimeRanges {
+    fn from(range: TimeRange) -> Self {
+        Self(range.map(|(from, to)| vec![(from.as_nanos(), to.as_nanos())]))
     }
 }
 
 impl TimeRanges {
     /// Whether a span is in one of them.
-    pub(crate) fn holding(&self, table: &BoundTable, statement: &mut Statement) -> String {
+    pub(crate) fn time_condition(&self, table: &BoundTable, statement: &mut Statement) -> String {
         let Some(ranges) = &self.0 else { return "1".to_owned() };
         let mut range = |(from, to): &(i64, i64)| {
             table.within(Timestamp::from_nanos(*from), Timestamp::from_nanos(*to), statement)
@@ -109,42 +109,43 @@ impl TimeRanges {
 }
 
 /// Sorts ranges and merges those close together. Traces at both ends of a window stay two ranges; the time between is not read.
-fn joined(mut ranges: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
+fn merge_nearby(mut ranges: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
     ranges.sort_unstable();
     let last = ranges.iter().map(|(_, to)| *to).max().unwrap_or_default();
     let whole = ranges.first().map_or(0, |(from, _)| last.saturating_sub(*from));
-    let near = whole / RANGES_MAX;
-    let mut joined: Vec<(i64, i64)> = Vec::new();
+    let near = whole / MAX_RANGES;
+    let mut merged: Vec<(i64, i64)> = Vec::new();
     for (from, to) in ranges {
-        match joined.last_mut() {
+        match merged.last_mut() {
             Some(last) if from.saturating_sub(last.1) <= near => last.1 = last.1.max(to),
-            _ => joined.push((from, to)),
+            _ => merged.push((from, to)),
         }
     }
-    joined
+    merged
 }
 
 impl Search<'_> {
     /// The default bounds, for unindexed traces.
     pub(crate) fn default_bounds(&self) -> TraceBounds {
-        TraceBounds { indexed: HashMap::new(), default: self.default }
+        TraceBounds { indexed: HashMap::new(), default_range: self.default_range }
     }
 
     /// Bounds of these traces, from the trace index.
-    pub(crate) async fn trace_bounds(&self, traces: Vec<String>) -> Result<TraceBounds, StoreError> {
+    pub(crate) async fn trace_bounds(&self, traces: Vec<String>) -> Result<TraceBounds, ClickHouseError> {
         let mut found = self.default_bounds();
         let Some(index) = self.index.as_ref().filter(|_| !traces.is_empty()) else { return Ok(found) };
-        for part in traces.chunks(self.options.ids.max(1)) {
+        for part in traces.chunks(self.options.max_ids.max(1)) {
             let mut statement = Statement::default();
-            let ids = statement.strings(part);
+            let ids = statement.string_array(part);
             let bounds = self.bounds(index, &mut statement);
-            let ([from, to], IndexBounds { open, known, .. }, index) = (bounds.nanos(), &bounds, &index.name);
+            let ([from, to], IndexBounds { unusable, is_indexed, .. }, index) =
+                (bounds.nanos(), &bounds, &index.name);
             statement.push(&format!(
-                "SELECT `TraceId`, {from}, {to}, {open} FROM {index} WHERE `TraceId` IN {ids} GROUP BY `TraceId` HAVING {known}"
+                "SELECT `TraceId`, {from}, {to}, {unusable} FROM {index} WHERE `TraceId` IN {ids} GROUP BY `TraceId` HAVING {is_indexed}"
             ));
             let rows: Vec<(String, i64, i64, u8)> = self.rows(statement).await?;
-            for (trace, from, to, open) in rows {
-                found.insert(self.table, trace, (from, to, open));
+            for (trace, from, to, unusable) in rows {
+                found.insert(self.table, trace, (from, to, unusable));
             }
         }
         Ok(found)
@@ -157,11 +158,14 @@ mod tests {
 
     #[test]
     fn ranges_are_joined_where_they_are_near() {
-        assert_eq!(joined(vec![]), []);
-        assert_eq!(joined(vec![(5, 9), (1, 3)]), [(1, 3), (5, 9)]);
-        assert_eq!(joined(vec![(0, 160), (161, 165), (1_000, 1_001), (3, 7)]), [(0, 165), (1_000, 1_001)]);
+        assert_eq!(merge_nearby(vec![]), []);
+        assert_eq!(merge_nearby(vec![(5, 9), (1, 3)]), [(1, 3), (5, 9)]);
+        assert_eq!(
+            merge_nearby(vec![(0, 160), (161, 165), (1_000, 1_001), (3, 7)]),
+            [(0, 165), (1_000, 1_001)]
+        );
         let apart: Vec<(i64, i64)> = (0..1_000).map(|number| (number * 10, number * 10 + 1)).collect();
-        assert!(joined(apart).len() <= 17);
-        assert_eq!(joined(vec![(i64::MIN, i64::MAX), (0, 1)]), [(i64::MIN, i64::MAX)]);
+        assert!(merge_nearby(apart).len() <= 17);
+        assert_eq!(merge_nearby(vec![(i64::MIN, i64::MAX), (0, 1)]), [(i64::MIN, i64::MAX)]);
     }
 }

@@ -6,23 +6,23 @@
 
 use std::collections::BTreeSet;
 
-use super::demands::RequiredPredicate;
-use super::grouped::TraceSet;
-use super::search::{Search, Span, SpanFilter};
+use super::grouping::TraceSet;
+use super::required_predicates::RequiredPredicate;
+use super::search::{Search, SpanFilter, TimeRange};
 use super::trace_bounds::TimeRanges;
-use crate::StoreError;
+use crate::ClickHouseError;
 use crate::sql::Statement;
 use crate::trace_index::{IndexBounds, TraceIndex};
 
 /// Maximum traces that are aggregated separately because they extend beyond the range read, or beyond their entries.
-pub(crate) const MAX_LONG: usize = 1_000;
+pub(crate) const MAX_LONG_TRACES: usize = 1_000;
 
 /// How the spans of traces are read.
 pub(crate) enum TraceScan<'a> {
     /// Each span is compared with the bounds of its trace.
     BySpan {
         /// The traces.
-        among: TraceSet<'a>,
+        trace_set: TraceSet<'a>,
         /// Time ranges of all their spans.
         scan: TimeRanges,
     },
@@ -30,7 +30,7 @@ pub(crate) enum TraceScan<'a> {
     /// suffice is marked `beyond`.
     ByTrace {
         /// The range of spans that is read.
-        range: Span,
+        range: TimeRange,
         /// Traces that extend beyond this range; they are aggregated span by span.
         long: Vec<String>,
         /// Time ranges of all their spans.
@@ -53,33 +53,33 @@ pub(crate) struct Aggregates<'s> {
 
 impl TraceScan<'_> {
     /// All traces of the window, grouped first. `None` without a trace index, or if too many traces extend far beyond the window.
-    pub(crate) async fn by_trace(search: &Search<'_>) -> Result<Option<Self>, StoreError> {
-        Self::with_bounds(search, search.default, None).await
+    pub(crate) async fn by_trace(search: &Search<'_>) -> Result<Option<Self>, ClickHouseError> {
+        Self::with_bounds(search, search.default_range, None).await
     }
 
     /// Like [`Self::by_trace`], but only traces that satisfy all required predicates: those that satisfy the rarest are found
     /// first.
-    pub(crate) async fn readable(search: &Search<'_>) -> Result<Option<Self>, StoreError> {
-        let demands = search.demands.all();
-        let (range, rarest) = match demands.as_slice() {
+    pub(crate) async fn matching_by_trace(search: &Search<'_>) -> Result<Option<Self>, ClickHouseError> {
+        let required_predicates = search.required_predicates.all();
+        let (range, rarest) = match required_predicates.as_slice() {
             // Without required predicates, a span in the window suffices.
             [] => (Some((search.window.from(), search.window.to())), None),
-            [only] => (search.default, Some(*only)),
-            several => (search.default, search.rarest(several).await),
+            [only] => (search.default_range, Some(*only)),
+            several => (search.default_range, search.rarest(several).await),
         };
         Self::with_bounds(search, range, rarest).await
     }
 
     async fn with_bounds(
         search: &Search<'_>,
-        range: Span,
+        range: TimeRange,
         only: Option<RequiredPredicate>,
-    ) -> Result<Option<Self>, StoreError> {
+    ) -> Result<Option<Self>, ClickHouseError> {
         let Some(index) = &search.index else { return Ok(None) };
         let (mut long, mut scan) = (Vec::new(), TimeRanges::default());
-        if range.is_some() && range == search.default {
+        if range.is_some() && range == search.default_range {
             let rows: Vec<(String,)> = search.rows(long_traces(search, index)).await?;
-            if rows.len() > MAX_LONG {
+            if rows.len() > MAX_LONG_TRACES {
                 return Ok(None);
             }
             long.extend(rows.into_iter().map(|(id,)| id));
@@ -91,20 +91,20 @@ impl TraceScan<'_> {
     }
 
     /// All traces of the window, span by span.
-    pub(crate) async fn by_span(search: &Search<'_>) -> Result<Self, StoreError> {
-        let among = TraceSet::Window;
-        Ok(Self::BySpan { among, scan: search.scan(among).await? })
+    pub(crate) async fn by_span(search: &Search<'_>) -> Result<Self, ClickHouseError> {
+        let trace_set = TraceSet::Window;
+        Ok(Self::BySpan { trace_set, scan: search.scan(trace_set).await? })
     }
 
     /// Adds further traces that are aggregated span by span; `None` if there are too many.
-    pub(crate) async fn with_long(
+    pub(crate) async fn with_long_traces(
         &self,
         search: &Search<'_>,
         more: &BTreeSet<String>,
-    ) -> Result<Option<Self>, StoreError> {
+    ) -> Result<Option<Self>, ClickHouseError> {
         let Self::ByTrace { range, long, only, .. } = self else { return Ok(None) };
         let long: Vec<String> = long.iter().chain(more).cloned().collect();
-        if long.len() > MAX_LONG {
+        if long.len() > MAX_LONG_TRACES {
             return Ok(None);
         }
         let scan = search.scan(TraceSet::Given(&long)).await?;
@@ -116,17 +116,17 @@ impl TraceScan<'_> {
     pub(crate) fn traces(
         &self,
         search: &Search<'_>,
-        of: &Aggregates<'_>,
+        aggregates: &Aggregates<'_>,
         statement: &mut Statement,
-    ) -> Result<String, StoreError> {
+    ) -> Result<String, ClickHouseError> {
         match self {
-            Self::BySpan { among, scan } => by_span(search, of, *among, scan, statement),
+            Self::BySpan { trace_set, scan } => by_span(search, aggregates, *trace_set, scan, statement),
             Self::ByTrace { long, scan, .. } => {
-                let all = self.by_bounds(search, of, statement)?;
+                let all = self.by_bounds(search, aggregates, statement)?;
                 if long.is_empty() {
                     return Ok(all);
                 }
-                let long = by_span(search, of, TraceSet::Given(long), scan, statement)?;
+                let long = by_span(search, aggregates, TraceSet::Given(long), scan, statement)?;
                 Ok(format!("{all} UNION ALL {long}"))
             }
         }
@@ -137,47 +137,52 @@ impl TraceScan<'_> {
     fn by_bounds(
         &self,
         search: &Search<'_>,
-        of: &Aggregates<'_>,
+        aggregates: &Aggregates<'_>,
         statement: &mut Statement,
-    ) -> Result<String, StoreError> {
+    ) -> Result<String, ClickHouseError> {
         let (Some(index), Self::ByTrace { range, long, only, .. }) = (&search.index, self) else {
-            return Err(StoreError::Internal("there is no trace index".to_owned()));
+            return Err(ClickHouseError::Internal("there is no trace index".to_owned()));
         };
         let [trace, latest, readable, beyond, first, last] =
-            ["trace", "latest", "readable", "beyond", "first", "last"].map(|name| statement.own(name));
+            ["trace", "latest", "readable", "beyond", "first", "last"].map(|name| statement.alias(name));
         let [traces, bounds, indexed, start, end, is_open] =
-            ["traces", "bounds", "indexed", "start", "end", "open"].map(|name| statement.own(name));
+            ["traces", "bounds", "indexed", "start", "end", "open"].map(|name| statement.alias(name));
         let (table, timestamp) = (&search.table.name, &search.table.timestamp);
         let mut spans = format!(" FROM {table} WHERE {}", search.range(*range, statement));
         if let Some(only) = only {
             let id = &search.table.trace_id_column;
             let near = search.range(*range, statement);
-            let satisfied = statement
-                .choosing_rows(|statement| search.demands.satisfied(*only, search.table, statement))?;
+            let span_condition = statement.filtering_rows(|statement| {
+                search.required_predicates.span_condition(*only, search.table, statement)
+            })?;
             spans.push_str(&format!(
-                " AND {id} GLOBAL IN (SELECT {id} FROM {table} WHERE {near} AND {satisfied})"
+                " AND {id} GLOBAL IN (SELECT {id} FROM {table} WHERE {near} AND {span_condition})"
             ));
         }
-        let others: Vec<RequiredPredicate> =
-            search.demands.all().into_iter().filter(|demand| Some(*demand) != *only).collect();
+        let others: Vec<RequiredPredicate> = search
+            .required_predicates
+            .all()
+            .into_iter()
+            .filter(|predicate| Some(*predicate) != *only)
+            .collect();
         let times = format!(", min({timestamp}) AS {first}, max({timestamp}) AS {last}");
-        let mut all = grouped(search, of, &others, &times, &spans, statement)?;
+        let mut all = grouped(search, aggregates, &others, &times, &spans, statement)?;
         if !long.is_empty() {
-            let long = statement.strings(long);
+            let long = statement.string_array(long);
             all.push_str(&format!(" AND {trace} NOT IN {long}"));
         }
-        let IndexBounds { from, to, open, .. } =
+        let IndexBounds { from, to, unusable, .. } =
             search.bounds(index, statement).with_precision(search.table.coarse_precision);
         let of_indexed = search.of_indexed(index, statement);
-        let held = format!("{first} >= {bounds}.{start} AND {last} < {bounds}.{end}");
-        let certain = search.certain().filter(|_| *range == search.default);
-        let beyond_entry = match certain {
+        let within_entry = format!("{first} >= {bounds}.{start} AND {last} < {bounds}.{end}");
+        let fully_read_range = search.fully_read_range().filter(|_| *range == search.default_range);
+        let beyond_entry = match fully_read_range {
             // All spans that can count are read.
-            None => format!("NOT {bounds}.{is_open} AND NOT ({held})"),
+            None => format!("NOT {bounds}.{is_open} AND NOT ({within_entry})"),
             Some((low, high)) => {
                 let [low, high] = [low, high].map(|time| statement.time(time));
                 format!(
-                    "({bounds}.{is_open} OR NOT ({held} AND {bounds}.{start} >= {low} AND {bounds}.{end} <= {high}))"
+                    "({bounds}.{is_open} OR NOT ({within_entry} AND {bounds}.{start} >= {low} AND {bounds}.{end} <= {high}))"
                 )
             }
         };
@@ -185,9 +190,9 @@ impl TraceScan<'_> {
         Ok(format!(
             "SELECT {trace}, {latest}, {readable}, {bounds}.{indexed} != '' AND {beyond_entry} AS {beyond}{names} \
              FROM ({all}) AS {traces} \
-             GLOBAL LEFT ANY JOIN (SELECT `TraceId` AS {indexed}, {from} AS {start}, {to} AS {end}, {open} AS {is_open} \
+             GLOBAL LEFT ANY JOIN (SELECT `TraceId` AS {indexed}, {from} AS {start}, {to} AS {end}, {unusable} AS {is_open} \
              FROM {index} WHERE {of_indexed} GROUP BY `TraceId`) AS {bounds} ON {trace} = {bounds}.{indexed}",
-            names = listed(of.names),
+            names = extra_columns(aggregates.names),
             index = index.name,
         ))
     }
@@ -196,27 +201,33 @@ impl TraceScan<'_> {
 impl Search<'_> {
     /// Returns the range in which all spans of a trace are certainly read, if its bounds lie within it. It is shorter by a
     /// tick at both ends: bounds may be finer than timestamps, which are rounded down.
-    fn certain(&self) -> Span {
+    fn fully_read_range(&self) -> TimeRange {
         let tick = self.table.nanos_per_tick;
-        self.default.map(|(low, high)| (low.saturating_add(tick), high.saturating_sub(tick)))
+        self.default_range.map(|(low, high)| (low.saturating_add(tick), high.saturating_sub(tick)))
     }
 
     /// Returns the required predicate that the fewest granules may satisfy, by estimate.
-    async fn rarest(&self, demands: &[RequiredPredicate]) -> Option<RequiredPredicate> {
-        let asked: Vec<(SpanFilter, Span)> =
-            demands.iter().map(|demand| (SpanFilter::Of(*demand), self.default)).collect();
-        let granules = self.granules(&asked).await.unwrap_or_default();
-        let selected = |at: usize| granules.get(at).map(|of| of.selected);
-        demands.iter().enumerate().min_by_key(|(at, _)| selected(*at)).map(|(_, demand)| *demand)
+    async fn rarest(&self, required_predicates: &[RequiredPredicate]) -> Option<RequiredPredicate> {
+        let reads: Vec<(SpanFilter, TimeRange)> = required_predicates
+            .iter()
+            .map(|predicate| (SpanFilter::Predicate(*predicate), self.default_range))
+            .collect();
+        let granules = self.estimate_granules(&reads).await.unwrap_or_default();
+        let selected = |at: usize| granules.get(at).map(|granules| granules.selected);
+        required_predicates
+            .iter()
+            .enumerate()
+            .min_by_key(|(at, _)| selected(*at))
+            .map(|(_, predicate)| *predicate)
     }
 
     /// SQL: the entries of traces with an entry near the window, which are those that count as indexed.
     fn of_indexed(&self, index: &TraceIndex, statement: &mut Statement) -> String {
-        if self.default.is_none() || !index.covers(self.window) {
+        if self.default_range.is_none() || !index.covers(self.window) {
             // Every entry is near the window.
-            return format!("`TraceId` {}", self.among(TraceSet::Window, statement));
+            return format!("`TraceId` {}", self.trace_id_condition(TraceSet::Window, statement));
         }
-        let near = index.entry_near(self.window, self.default, statement);
+        let near = index.entry_overlaps(self.window, self.default_range, statement);
         format!("`TraceId` GLOBAL IN (SELECT `TraceId` FROM {} WHERE {near})", index.name)
     }
 }
@@ -225,24 +236,24 @@ impl Search<'_> {
 /// lie within it.
 fn long_traces(search: &Search<'_>, index: &TraceIndex) -> Statement {
     let mut statement = Statement::default();
-    let Some((low, high)) = search.certain() else { return statement };
+    let Some((low, high)) = search.fully_read_range() else { return statement };
     let within = index.entry_within(search.window, (low.as_nanos(), high.as_nanos()), &mut statement);
     let of_indexed = search.of_indexed(index, &mut statement);
     let [low, high] = [low, high].map(|time| statement.time(time));
     let tick = search.table.nanos_per_tick;
     let from = statement.time(search.window.from().saturating_sub(tick));
     let to = statement.time(search.window.to().saturating_add(tick));
-    let IndexBounds { from: start, to: end, open, .. } = search.bounds(index, &mut statement);
+    let IndexBounds { from: start, to: end, unusable, .. } = search.bounds(index, &mut statement);
     statement.push(&format!(
         "SELECT `TraceId` FROM {index} \
          WHERE `TraceId` GLOBAL IN (SELECT `TraceId` FROM {index} WHERE NOT {within} AND {of_indexed}) \
          GROUP BY `TraceId` HAVING {is_long} LIMIT {}",
-        MAX_LONG + 1,
+        MAX_LONG_TRACES + 1,
         index = index.name,
-        is_long = Search::is_trace_with(
+        is_long = Search::with_valid_trace_id(
             "`TraceId`",
             &format!(
-                "({open} OR ({start} < {to} AND {end} > {from} AND ({start} < {low} OR {end} > {high})))"
+                "({unusable} OR ({start} < {to} AND {end} > {from} AND ({start} < {low} OR {end} > {high})))"
             )
         ),
     ));
@@ -252,44 +263,46 @@ fn long_traces(search: &Search<'_>, index: &TraceIndex) -> Statement {
 /// Writes traces by the bounds of each of their spans.
 fn by_span(
     search: &Search<'_>,
-    of: &Aggregates<'_>,
-    among: TraceSet<'_>,
+    aggregates: &Aggregates<'_>,
+    trace_set: TraceSet<'_>,
     scan: &TimeRanges,
     statement: &mut Statement,
-) -> Result<String, StoreError> {
-    let spans = search.spans_that_count(among, scan, statement)?;
-    let traces = grouped(search, of, &search.demands.all(), "", &spans, statement)?;
+) -> Result<String, ClickHouseError> {
+    let spans = search.considered_spans(trace_set, scan, statement)?;
+    let traces = grouped(search, aggregates, &search.required_predicates.all(), "", &spans, statement)?;
     let [trace, latest, readable, beyond] =
-        ["trace", "latest", "readable", "beyond"].map(|name| statement.own(name));
+        ["trace", "latest", "readable", "beyond"].map(|name| statement.alias(name));
     Ok(format!(
         "SELECT {trace}, {latest}, {readable}, toUInt8(0) AS {beyond}{} FROM ({traces})",
-        listed(of.names)
+        extra_columns(aggregates.names)
     ))
 }
 
 /// Writes spans grouped by their traces, which are in the window; `readable` is whether they satisfy these predicates.
 fn grouped(
     search: &Search<'_>,
-    of: &Aggregates<'_>,
-    demands: &[RequiredPredicate],
+    aggregates: &Aggregates<'_>,
+    required_predicates: &[RequiredPredicate],
     more: &str,
     spans: &str,
     statement: &mut Statement,
-) -> Result<String, StoreError> {
-    let [trace, latest, readable] = ["trace", "latest", "readable"].map(|name| statement.own(name));
-    let inside = search.inside(statement);
-    let having_clause = search.demands.having_clause(demands, search.table, statement)?;
+) -> Result<String, ClickHouseError> {
+    let [trace, latest, readable] = ["trace", "latest", "readable"].map(|name| statement.alias(name));
+    let inside = search.window_condition(statement);
+    let having_clause =
+        search.required_predicates.having_clause(required_predicates, search.table, statement)?;
     Ok(format!(
         "SELECT {id} AS {trace}, maxIf({ticks}, {inside}) AS {latest}, ({having_clause}) AS {readable}{columns}{more}{spans} \
-         GROUP BY {trace} HAVING {is_trace}",
+         GROUP BY {trace} HAVING {is_valid_trace_id}",
         id = search.table.trace_id,
         ticks = search.table.ticks,
-        columns = listed(of.columns),
-        is_trace = Search::is_trace_with(&trace, &format!("countIf({inside}) > 0{}", of.having)),
+        columns = extra_columns(aggregates.columns),
+        is_valid_trace_id =
+            Search::with_valid_trace_id(&trace, &format!("countIf({inside}) > 0{}", aggregates.having)),
     ))
 }
 
 /// Writes additional columns of a list.
-fn listed(columns: &str) -> String {
+fn extra_columns(columns: &str) -> String {
     if columns.is_empty() { String::new() } else { format!(", {columns}") }
 }

@@ -32,7 +32,7 @@ fn raw(field: &MarkedField, statement: &mut Statement) -> String {
         (FieldSource::MapKey, Some(map)) => {
             let values = format!("mapValues({})", quote(map));
             let values = if field.column_type.is_text() && !field.column_type.is_string() {
-                let value = statement.own("value");
+                let value = statement.alias("value");
                 format!("arrayMap({value} -> toString({value}), {values})")
             } else {
                 values
@@ -48,7 +48,7 @@ fn position(map: &str, key: &str, statement: &mut Statement) -> String {
     let map = quote(map);
     let keys = if key.is_empty() {
         // Observed with 26.7: `has` and `indexOf` do not find a constant empty string among LowCardinality(String).
-        let key = statement.own("key");
+        let key = statement.alias("key");
         format!("arrayMap({key} -> toString({key}), mapKeys({map}))")
     } else {
         format!("mapKeys({map})")
@@ -74,7 +74,7 @@ pub(super) fn text(field: &MarkedField, statement: &mut Statement) -> String {
 pub(super) fn text_or_null(field: &MarkedField, statement: &mut Statement) -> String {
     let column_type = &field.column_type;
     match column_type {
-        ColumnType::Dynamic => json::of_type(&name(field), "String"),
+        ColumnType::Dynamic => json::typed_subcolumn(&name(field), "String"),
         // Values of a map are strings already.
         _ if column_type.is_string() || field.source == FieldSource::MapKey => raw(field, statement),
         _ => format!("toString({})", raw(field, statement)),
@@ -83,7 +83,7 @@ pub(super) fn text_or_null(field: &MarkedField, statement: &mut Statement) -> St
 
 /// Writes the array of strings where the field is defined; any array elsewhere.
 pub(super) fn array(field: &MarkedField, statement: &mut Statement) -> String {
-    let element = statement.own("element");
+    let element = statement.alias("element");
     match field.column_type.bare() {
         ColumnType::Dynamic => json::array(&name(field), statement),
         ColumnType::Array(inner) => {
@@ -109,7 +109,7 @@ pub(super) fn stored_array(field: &MarkedField, statement: &mut Statement) -> Op
 
 /// Writes where the field is present. A map key is present where the map has it, whatever its value, including NULL. A key
 /// column distinguishes the two only where the map holds no NULLs.
-pub(super) fn present(field: &MarkedField, statement: &mut Statement) -> String {
+pub(super) fn is_present(field: &MarkedField, statement: &mut Statement) -> String {
     let read_from_map = field.source == FieldSource::MapKey
         && (key_column(field).is_none() || field.column_type.is_nullable());
     match &field.field.map {
@@ -128,42 +128,42 @@ pub(super) fn present(field: &MarkedField, statement: &mut Statement) -> String 
 }
 
 /// Writes where the field is present and not NULL.
-fn not_null(field: &MarkedField, statement: &mut Statement) -> String {
-    let present = present(field, statement);
+fn is_not_null(field: &MarkedField, statement: &mut Statement) -> String {
+    let is_present = is_present(field, statement);
     if !may_be_null(field) {
-        return present;
+        return is_present;
     }
-    let not_null = format!("isNotNull({})", raw(field, statement));
+    let is_not_null = format!("isNotNull({})", raw(field, statement));
     if field.source == FieldSource::MapKey && key_column(field).is_none() {
-        format!("({present} AND {not_null})")
+        format!("({is_present} AND {is_not_null})")
     } else {
-        not_null
+        is_not_null
     }
 }
 
-pub(super) fn defined(field: &MarkedField, statement: &mut Statement) -> String {
+pub(super) fn is_defined(field: &MarkedField, statement: &mut Statement) -> String {
     if field.column_type == ColumnType::Dynamic {
-        return json::defined(&name(field), field.logical, statement);
+        return json::is_defined(&name(field), field.logical, statement);
     }
-    let present = not_null(field, statement);
+    let is_present = is_not_null(field, statement);
     let typed = match field.column_type.bare() {
         ColumnType::Array(inner) if inner.is_nullable() => {
-            let (element, raw) = (statement.own("element"), raw(field, statement));
+            let (element, raw) = (statement.alias("element"), raw(field, statement));
             format!("NOT arrayExists({element} -> isNull({element}), {raw})")
         }
         _ if field.source == FieldSource::MapKey && field.column_type.is_text() => {
-            match parsed(field, statement) {
+            match parses_as_type(field, statement) {
                 Some(typed) => typed,
-                None => return present,
+                None => return is_present,
             }
         }
-        _ => return present,
+        _ => return is_present,
     };
-    format!("({present} AND {typed})")
+    format!("({is_present} AND {typed})")
 }
 
 /// Writes whether a map's string represents a value of the field's type.
-fn parsed(field: &MarkedField, statement: &mut Statement) -> Option<String> {
+fn parses_as_type(field: &MarkedField, statement: &mut Statement) -> Option<String> {
     let value = text(field, statement);
     Some(match field.logical {
         LogicalType::String => return None,
@@ -173,15 +173,15 @@ fn parsed(field: &MarkedField, statement: &mut Statement) -> Option<String> {
         LogicalType::StringArray => format!(
             "isValidUTF8({value}) AND isValidJSON({value}) AND match({value}, '^[ \\\\t\\\\n\\\\r]*\\\\[') \
              AND arrayAll({element} -> JSONType({element}) = 'String', JSONExtractArrayRaw({value}))",
-            element = statement.own("element"),
+            element = statement.alias("element"),
         ),
     })
 }
 
 /// Writes the boolean where the field is defined; any value elsewhere.
-pub(super) fn flag(field: &MarkedField, statement: &mut Statement) -> String {
+pub(super) fn boolean(field: &MarkedField, statement: &mut Statement) -> String {
     match &field.column_type {
-        ColumnType::Dynamic => format!("assumeNotNull({})", json::of_type(&name(field), "Bool")),
+        ColumnType::Dynamic => format!("assumeNotNull({})", json::typed_subcolumn(&name(field), "Bool")),
         other if other.is_text() => format!("({} = 'true')", text(field, statement)),
         other if other.is_nullable() => format!("assumeNotNull({})", raw(field, statement)),
         _ => raw(field, statement),

@@ -13,26 +13,27 @@ use super::numbers;
 use crate::sql::{Statement, quote};
 
 /// Types of arrays of strings, depending on the settings of the insert and on earlier rows.
-const ARRAYS: [&str; 3] = ["Array(Nullable(String))", "Array(String)", "Array(Dynamic)"];
+const ARRAY_TYPES: [&str; 3] = ["Array(Nullable(String))", "Array(String)", "Array(Dynamic)"];
 /// Types of numbers.
-const NUMBERS: [&str; 3] = ["Int64", "UInt64", "Float64"];
+const NUMBER_TYPES: [&str; 3] = ["Int64", "UInt64", "Float64"];
 
 /// Writes the value of a path, given quoted, if it is of this type; NULL or an empty array otherwise.
-pub(super) fn of_type(path: &str, type_text: &str) -> String {
+pub(super) fn typed_subcolumn(path: &str, type_text: &str) -> String {
     format!("{path}.:{}", quote(type_text))
 }
 
-pub(super) fn defined(path: &str, logical: LogicalType, statement: &Statement) -> String {
+pub(super) fn is_defined(path: &str, logical: LogicalType, statement: &Statement) -> String {
     match logical {
-        LogicalType::String => format!("isNotNull({})", of_type(path, "String")),
-        LogicalType::Boolean => format!("isNotNull({})", of_type(path, "Bool")),
+        LogicalType::String => format!("isNotNull({})", typed_subcolumn(path, "String")),
+        LogicalType::Boolean => format!("isNotNull({})", typed_subcolumn(path, "Bool")),
         LogicalType::Number => {
-            let numbers = NUMBERS.map(|type_text| format!("isNotNull({})", of_type(path, type_text)));
+            let numbers =
+                NUMBER_TYPES.map(|type_text| format!("isNotNull({})", typed_subcolumn(path, type_text)));
             format!("({})", numbers.join(" OR "))
         }
         LogicalType::StringArray => {
-            let element = statement.own("element");
-            let types = ARRAYS.map(|type_text| format!("'{type_text}'")).join(", ");
+            let element = statement.alias("element");
+            let types = ARRAY_TYPES.map(|type_text| format!("'{type_text}'")).join(", ");
             format!(
                 "(((dynamicType({path}) IN ({types})) AND NOT arrayExists({element} -> isNull({element}), {})) OR \
                  (startsWith(dynamicType({path}), 'Array(') AND (toString({path}) = '[]')))",
@@ -44,14 +45,14 @@ pub(super) fn defined(path: &str, logical: LogicalType, statement: &Statement) -
 
 /// Writes the array where it is defined; any array elsewhere.
 pub(super) fn array(path: &str, statement: &Statement) -> String {
-    let element = statement.own("element");
+    let element = statement.alias("element");
     format!("arrayMap({element} -> assumeNotNull({element}), {})", elements(path, statement))
 }
 
 /// Writes the elements, with NULL for those that are not strings.
 fn elements(path: &str, statement: &Statement) -> String {
-    let element = statement.own("element");
-    let [nullable, plain, any] = ARRAYS.map(|type_text| of_type(path, type_text));
+    let element = statement.alias("element");
+    let [nullable, plain, any] = ARRAY_TYPES.map(|type_text| typed_subcolumn(path, type_text));
     // All but the one with the array's type are empty.
     format!(
         "arrayConcat({nullable}, {plain}, arrayMap({element} -> dynamicElement({element}, 'String'), {any}))"
@@ -64,8 +65,8 @@ pub(super) fn compare_number(
     wanted: &Decimal,
     statement: &mut Statement,
 ) -> String {
-    let each = NUMBERS.map(|type_text| {
-        let number = of_type(path, type_text);
+    let each = NUMBER_TYPES.map(|type_text| {
+        let number = typed_subcolumn(path, type_text);
         numbers::compare_nullable(&number, &ColumnType::parse(type_text), relation, wanted, statement)
     });
     format!("({})", each.join(" OR "))

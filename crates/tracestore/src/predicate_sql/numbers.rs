@@ -26,14 +26,14 @@ enum Comparison {
     /// The same result for every value.
     Always(bool),
     /// A comparison with a constant, as SQL.
-    With(Relation, String),
+    Constant(Relation, String),
 }
 
 impl Comparison {
-    fn of(self, value: &str) -> String {
+    fn to_sql(self, value: &str) -> String {
         match self {
-            Self::Always(result) => flag(result).to_owned(),
-            Self::With(relation, constant) => format!("({value} {} {constant})", operator(relation)),
+            Self::Always(result) => sql_bool(result).to_owned(),
+            Self::Constant(relation, constant) => format!("({value} {} {constant})", operator(relation)),
         }
     }
 }
@@ -43,14 +43,14 @@ impl Comparison {
 /// Tables are partitioned by `toDate(…)` of a time and ordered by `toDateTime(…)`, which wrap around before 1970 and after
 /// 2106. ClickHouse treats them as monotonic: when the time itself is compared, it skips parts and granules that hold
 /// matching rows of those years (observed with 25.8 and 26.7).
-fn counted<'v>(value: &'v str, column_type: &ColumnType) -> Cow<'v, str> {
+fn comparable_value<'v>(value: &'v str, column_type: &ColumnType) -> Cow<'v, str> {
     match column_type.bare() {
         ColumnType::DateTime64 { .. } => Cow::Owned(format!("reinterpret({value}, 'Int64')")),
         _ => Cow::Borrowed(value),
     }
 }
 
-fn flag(value: bool) -> &'static str {
+fn sql_bool(value: bool) -> &'static str {
     if value { "1" } else { "0" }
 }
 
@@ -62,7 +62,7 @@ pub(super) fn compare(
     wanted: &Decimal,
     statement: &mut Statement,
 ) -> String {
-    typed(column_type, relation, wanted, statement).of(&counted(value, column_type))
+    comparison_for(column_type, relation, wanted, statement).to_sql(&comparable_value(value, column_type))
 }
 
 /// Writes the comparison of a value that may be NULL, for which it is false. The value without its NULL would be a function
@@ -74,16 +74,16 @@ pub(super) fn compare_nullable(
     wanted: &Decimal,
     statement: &mut Statement,
 ) -> String {
-    match typed(column_type, relation, wanted, statement) {
+    match comparison_for(column_type, relation, wanted, statement) {
         Comparison::Always(true) => format!("isNotNull({value})"),
-        Comparison::Always(false) => flag(false).to_owned(),
-        Comparison::With(relation, constant) => {
-            format!("ifNull({} {} {constant}, 0)", counted(value, column_type), operator(relation))
+        Comparison::Always(false) => sql_bool(false).to_owned(),
+        Comparison::Constant(relation, constant) => {
+            format!("ifNull({} {} {constant}, 0)", comparable_value(value, column_type), operator(relation))
         }
     }
 }
 
-fn typed(
+fn comparison_for(
     column_type: &ColumnType,
     relation: Relation,
     wanted: &Decimal,
@@ -93,29 +93,34 @@ fn typed(
         ColumnType::Float { bits: 32 } => {
             let rounded = wanted.to_f32();
             let mut constant = || {
-                format!("reinterpretAsFloat32({})", statement.typed("UInt32", rounded.to_bits().to_string()))
+                format!(
+                    "reinterpretAsFloat32({})",
+                    statement.typed_parameter("UInt32", rounded.to_bits().to_string())
+                )
             };
-            rounded_to(relation, f64::from(rounded), &mut constant)
+            float_comparison(relation, f64::from(rounded), &mut constant)
         }
         ColumnType::Float { .. } => {
             let rounded = wanted.to_f64();
             let mut constant = || {
-                format!("reinterpretAsFloat64({})", statement.typed("UInt64", rounded.to_bits().to_string()))
+                format!(
+                    "reinterpretAsFloat64({})",
+                    statement.typed_parameter("UInt64", rounded.to_bits().to_string())
+                )
             };
-            rounded_to(relation, rounded, &mut constant)
+            float_comparison(relation, rounded, &mut constant)
         }
-        other => match Unit::of(other) {
+        other => match FixedPointRange::for_type(other) {
             // A column of another type holds no numbers.
             None => Comparison::Always(false),
             Some(unit) => unit.compare(relation, wanted, |count| match other {
-                ColumnType::Decimal { scale, .. } => {
-                    statement.typed(&other.to_string(), count.shifted(-i32::from(*scale)).to_string())
-                }
+                ColumnType::Decimal { scale, .. } => statement
+                    .typed_parameter(&other.to_string(), count.shifted(-i32::from(*scale)).to_string()),
                 ColumnType::DateTime => {
-                    format!("toDateTime({}, 'UTC')", statement.typed("UInt32", count.to_string()))
+                    format!("toDateTime({}, 'UTC')", statement.typed_parameter("UInt32", count.to_string()))
                 }
-                ColumnType::DateTime64 { .. } => statement.typed("Int64", count.to_string()),
-                _ => statement.typed(&other.to_string(), count.to_string()),
+                ColumnType::DateTime64 { .. } => statement.typed_parameter("Int64", count.to_string()),
+                _ => statement.typed_parameter(&other.to_string(), count.to_string()),
             }),
         },
     }
@@ -123,7 +128,7 @@ fn typed(
 
 /// Returns a comparison with the rounded operand. An operand beyond all finite numbers of the type is between them and
 /// infinity, and equals neither.
-fn rounded_to(relation: Relation, rounded: f64, constant: &mut dyn FnMut() -> String) -> Comparison {
+fn float_comparison(relation: Relation, rounded: f64, constant: &mut dyn FnMut() -> String) -> Comparison {
     let relation = match (relation, rounded.is_infinite(), rounded > 0.0) {
         (relation, false, _) => relation,
         (Relation::Eq, true, _) => return Comparison::Always(false),
@@ -133,22 +138,22 @@ fn rounded_to(relation: Relation, rounded: f64, constant: &mut dyn FnMut() -> St
         (Relation::Lt | Relation::Le, true, false) => Relation::Le,
         (Relation::Gt | Relation::Ge, true, false) => Relation::Gt,
     };
-    Comparison::With(relation, constant())
+    Comparison::Constant(relation, constant())
 }
 
 /// The counts of a type: units of ten to the power of `-scale`, from the minimum to the maximum.
-struct Unit {
+struct FixedPointRange {
     scale: i32,
-    least: Decimal,
-    most: Decimal,
+    min: Decimal,
+    max: Decimal,
 }
 
-impl Unit {
-    fn of(column_type: &ColumnType) -> Option<Self> {
-        let (scale, least, most) = match column_type {
+impl FixedPointRange {
+    fn for_type(column_type: &ColumnType) -> Option<Self> {
+        let (scale, min, max) = match column_type {
             ColumnType::Integer { bits, signed } => {
-                let (least, most) = integers(*bits, *signed)?;
-                (0, least, most)
+                let (min, max) = integer_range(*bits, *signed)?;
+                (0, min, max)
             }
             ColumnType::Decimal { precision, scale } => {
                 let nines = "9".repeat(usize::from(*precision));
@@ -160,7 +165,7 @@ impl Unit {
             }
             _ => return None,
         };
-        Some(Self { scale, least, most })
+        Some(Self { scale, min, max })
     }
 
     fn compare(
@@ -178,22 +183,22 @@ impl Unit {
             (Relation::Lt | Relation::Le, false) => Relation::Le,
             (Relation::Gt | Relation::Ge, false) => Relation::Gt,
         };
-        if count < self.least {
+        if count < self.min {
             return Comparison::Always(matches!(relation, Relation::Ne | Relation::Gt | Relation::Ge));
         }
-        if count > self.most {
+        if count > self.max {
             return Comparison::Always(matches!(relation, Relation::Ne | Relation::Lt | Relation::Le));
         }
-        Comparison::With(relation, constant(&count))
+        Comparison::Constant(relation, constant(&count))
     }
 }
 
 /// Returns the minimum and the maximum of the integers of a width.
-fn integers(bits: u16, signed: bool) -> Option<(Decimal, Decimal)> {
+fn integer_range(bits: u16, signed: bool) -> Option<(Decimal, Decimal)> {
     let whole = |digits: &str| Decimal::whole(false, digits);
     let below = |digits: &str| Decimal::whole(true, digits);
-    let of = |least: i128, most: u128| {
-        (Decimal::whole(least < 0, &least.unsigned_abs().to_string()), whole(&most.to_string()))
+    let of = |min: i128, max: u128| {
+        (Decimal::whole(min < 0, &min.unsigned_abs().to_string()), whole(&max.to_string()))
     };
     Some(match (bits, signed) {
         (256, true) => (
@@ -230,9 +235,9 @@ pub(super) fn compare_text(
     wanted: &Decimal,
     statement: &mut Statement,
 ) -> String {
-    let less = flag(matches!(relation, Relation::Lt | Relation::Le | Relation::Ne));
-    let greater = flag(matches!(relation, Relation::Gt | Relation::Ge | Relation::Ne));
-    let unordered = flag(relation == Relation::Ne);
+    let less = sql_bool(matches!(relation, Relation::Lt | Relation::Le | Relation::Ne));
+    let greater = sql_bool(matches!(relation, Relation::Gt | Relation::Ge | Relation::Ne));
+    let unordered = sql_bool(relation == Relation::Ne);
     let integer = format!("toInt64OrNull({text})");
     let int64 = ColumnType::Integer { bits: 64, signed: true };
     let as_integer = compare(&format!("assumeNotNull({integer})"), &int64, relation, wanted, statement);

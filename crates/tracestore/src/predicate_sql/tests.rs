@@ -80,7 +80,7 @@ fn values_are_shown_in_place() {
         (is(&column("{p0}", "String"), "a"), "(`{p0}` = 'a')"),
         (is(&column("{p", "String"), "a"), "(`{p` = 'a')"),
     ] {
-        assert_eq!(readable(&predicate), shown);
+        assert_eq!(display_sql(&predicate), shown);
     }
 }
 
@@ -149,8 +149,8 @@ fn presence_is_not_tested_where_a_value_is() {
         (present(&k), Predicate::any([is(&k, "a"), is(&k, "b")]), there),
         (present(&k).negate(), is(&k, "a"), "NOT ("),
     ] {
-        let shown = readable(&Predicate::all([part, value.clone()]));
-        let alone = readable(&value);
+        let shown = display_sql(&Predicate::all([part, value.clone()]));
+        let alone = display_sql(&value);
         let expected = if is_left.is_empty() { format!("({alone})") } else { format!("({is_left}") };
         assert!(shown.starts_with(&expected) && shown.ends_with(&format!("{alone})")), "{shown}");
         assert_eq!(shown.contains("indexHint("), is_left == hint || alone.contains("indexHint("), "{shown}");
@@ -172,11 +172,11 @@ fn a_key_with_null_is_present_and_a_column_with_null_is_not() {
         (column("c", "Nullable(String)"), "isNotNull(`c`)"),
         (path("p", "Dynamic", LogicalType::String), "isNotNull(`j`.`p`)"),
     ] {
-        assert_eq!(readable(&present(&field)), is_present, "{field:?}");
+        assert_eq!(display_sql(&present(&field)), is_present, "{field:?}");
     }
     let value = "mapValues(`m`)[indexOf(mapKeys(`m`), 'k')]";
-    assert_eq!(readable(&defined(&nullable)), format!("(mapContains(`m`, 'k') AND isNotNull({value}))"));
-    assert_eq!(readable(&defined(&adopted(&nullable))), "isNotNull(`m_k`)");
+    assert_eq!(display_sql(&defined(&nullable)), format!("(mapContains(`m`, 'k') AND isNotNull({value}))"));
+    assert_eq!(display_sql(&defined(&adopted(&nullable))), "isNotNull(`m_k`)");
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn value_index_conditions_accompany_row_conditions() {
     let equal = "(mapValues(`m`)[indexOf(mapKeys(`m`), {p0:String})] = {p1:String})";
     let indexed = format!("(hasAny(mapValues(`m`), [{{p1:String}}]) AND {equal})");
     assert_eq!(render(&is(&k, "a"), &mut Statement::default()), indexed);
-    assert_eq!(render(&is(&k, "a"), &mut Statement::default().of_every_row()), equal);
+    assert_eq!(render(&is(&k, "a"), &mut Statement::default().evaluated_per_row()), equal);
     for other in [
         compared(&k, Relation::Ne, "a"),
         one_of(&k, &["a", "b"], true),
@@ -250,7 +250,7 @@ fn numbers_are_compared_in_their_column_type() {
     let number = |field: &MarkedField, relation, digits: &str| {
         let field = MarkedField { logical: LogicalType::Number, ..field.clone() };
         let wanted = Decimal::parse(digits).unwrap();
-        readable(&Predicate::atom(Atom::CompareNumber(relation, Arc::new(field), wanted)))
+        display_sql(&Predicate::atom(Atom::CompareNumber(relation, Arc::new(field), wanted)))
     };
     let nano = |relation: &str, count: &str| format!("(reinterpret(`c`, 'Int64') {relation} {count})");
     for (kind, relation, digits, sql) in [
@@ -322,7 +322,7 @@ fn value_types_are_tested_where_they_can_differ() {
         (k("String", LogicalType::Boolean), format!("({there} AND ({value} IN ('true', 'false')))")),
         (k("String", LogicalType::Number), format!("({there} AND {})", numbers::is_number(value))),
     ] {
-        assert_eq!(readable(&defined(&field)), sql, "{field:?}");
+        assert_eq!(display_sql(&defined(&field)), sql, "{field:?}");
     }
 }
 
@@ -339,12 +339,12 @@ fn elements_are_compared_as_stored() {
         ),
     ] {
         let array = Array::Field(Arc::new(column("t", kind)));
-        assert_eq!(readable(&Predicate::atom(Atom::ArrayHas(array, literal("a")))), sql);
+        assert_eq!(display_sql(&Predicate::atom(Atom::ArrayHas(array, literal("a")))), sql);
     }
     let array = Array::Field(Arc::new(column("t", "Array(Nullable(String))")));
     let equal = Atom::ArrayEq(array, Array::List(vec![literal("a")]));
     let sql = "(arrayMap(tw_element -> assumeNotNull(tw_element), `t`) = ['a'])";
-    assert_eq!(readable(&Predicate::atom(equal)), sql);
+    assert_eq!(display_sql(&Predicate::atom(equal)), sql);
 }
 
 #[test]
@@ -387,6 +387,6 @@ fn booleans_are_read_as_stored() {
         (key("k", "String", LogicalType::Boolean), "(mapValues(`m`)[indexOf(mapKeys(`m`), 'k')] = 'true')"),
         (path("b", "Dynamic", LogicalType::Boolean), "assumeNotNull(`j`.`b`.:`Bool`)"),
     ] {
-        assert_eq!(readable(&Predicate::atom(Atom::Flag(Arc::new(field)))), sql);
+        assert_eq!(display_sql(&Predicate::atom(Atom::Flag(Arc::new(field)))), sql);
     }
 }

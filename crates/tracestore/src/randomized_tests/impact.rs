@@ -16,12 +16,12 @@ use tracewarden_policy::{
 use tracewarden_testkit::policies::Generator;
 
 use super::{DataSet, HOUR, MAX_TRACE_DURATION, NOON, SECOND, StoredSpan, Verdicts, expected, field_value};
-use crate::cancellation::everything;
+use crate::cancellation::unrestricted_scope;
 use crate::filter_reference::strings;
 use crate::impact::SamplingPlan;
 use crate::{
-    CollateralGrouping, CollateralQuery, CollateralValues, Comparison, Difference, ImpactRequest,
-    MAX_FIRST_SPANS, MAX_VALUE_BYTES, SelectRequest, SharedValue, TraceCounts, TraceStore,
+    ClickHouse, CollateralGrouping, CollateralQuery, CollateralValues, Comparison, Difference, ImpactRequest,
+    MAX_FIRST_SPANS, MAX_VALUE_BYTES, SelectRequest, SharedValue, TraceCounts,
 };
 
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -111,7 +111,7 @@ impl CallerPolicies {
     async fn granted_traces(
         &self,
         numbers: &[usize],
-        store: &TraceStore,
+        store: &ClickHouse,
         binding: &Binding,
         model: &AccessModel,
         window: Window,
@@ -129,7 +129,7 @@ fn scope(expressions: &[String], within: Option<&str>, caller: &Caller, model: &
 }
 
 /// Returns the trace ids of all pages of a query.
-async fn all(store: &TraceStore, binding: &Binding, scope: &AccessScope, window: Window) -> BTreeSet<String> {
+async fn all(store: &ClickHouse, binding: &Binding, scope: &AccessScope, window: Window) -> BTreeSet<String> {
     let (filter, mut after, mut ids) = (Filter::default(), None, BTreeSet::new());
     loop {
         let (filter, limit, progress) = (&filter, 20, None);
@@ -144,7 +144,7 @@ async fn all(store: &TraceStore, binding: &Binding, scope: &AccessScope, window:
 }
 
 pub(super) async fn check_changes(
-    store: &TraceStore,
+    store: &ClickHouse,
     data_set: &DataSet,
     binding: &Binding,
     model: &AccessModel,
@@ -153,7 +153,7 @@ pub(super) async fn check_changes(
     for _ in 0..2 {
         let caller_policies = CallerPolicies::new(coverage, data_set, model);
         let readable = match coverage.random.random_range(0..4) {
-            0 => everything(),
+            0 => unrestricted_scope(),
             1 => scope(&[], None, &caller_policies.caller, model),
             number => {
                 let granting: Vec<String> = (0..4).map(|_| coverage.generator.expression()).collect();
@@ -197,7 +197,7 @@ pub(super) async fn check_changes(
 }
 
 struct ImpactCheck<'a> {
-    store: &'a TraceStore,
+    store: &'a ClickHouse,
     data_set: &'a DataSet,
     binding: &'a Binding,
     model: &'a AccessModel,
@@ -413,7 +413,7 @@ fn span_values(span: &StoredSpan, by: CollateralGrouping<'_>) -> Vec<Vec<u8>> {
 
 /// Checks some traces of a data set, each completely.
 async fn matching_spans(
-    store: &TraceStore,
+    store: &ClickHouse,
     data_set: &DataSet,
     binding: &Binding,
     caller_policies: &CallerPolicies,
@@ -423,23 +423,23 @@ async fn matching_spans(
         (caller_policies.predicates.as_slice(), caller_policies.referenced_fields.as_slice());
     let ids: BTreeSet<&[u8]> = data_set.spans.iter().map(|span| span.trace.as_slice()).collect();
     for id in ids.into_iter().filter_map(|id| std::str::from_utf8(id).ok()).take(8) {
-        let found = store.find(binding, &everything(), id).await.unwrap();
-        let counts = store.satisfied_counts(binding, id, predicates, referenced_fields).await.unwrap();
+        let found = store.find(binding, &unrestricted_scope(), id).await.unwrap();
+        let counts = store.matching_span_counts(binding, id, predicates, referenced_fields).await.unwrap();
         let Some(found) = found else {
             assert_eq!(counts, None, "{id:?}");
             continue;
         };
-        let satisfied = store.satisfied(binding, &found, predicates, referenced_fields).await.unwrap();
+        let satisfied = store.matching_spans(binding, &found, predicates, referenced_fields).await.unwrap();
         assert_eq!(satisfied.len(), predicates.len());
         let of_trace = |at: &usize| data_set.spans[*at].trace == id.as_bytes();
         let spans: Vec<usize> = (0..data_set.spans.len()).filter(of_trace).collect();
         let mut expected =
-            TraceCounts { trace_id: id.to_owned(), spans: spans.len() as u64, satisfied: Vec::new() };
+            TraceCounts { trace_id: id.to_owned(), spans: spans.len() as u64, matching_spans: Vec::new() };
         for (number, satisfied) in satisfied.iter().enumerate() {
             let context = format!("{id:?}, {:?}", caller_policies.expressions[number]);
             let matched: Vec<usize> =
                 spans.iter().copied().filter(|at| caller_policies.matched[number][*at]).collect();
-            expected.satisfied.push(matched.len() as u64);
+            expected.matching_spans.push(matched.len() as u64);
             assert_eq!(satisfied.spans, matched.len() as u64, "{context}");
             let first: BTreeSet<(i64, &String)> =
                 matched.iter().map(|at| (data_set.spans[*at].at, &data_set.spans[*at].id)).collect();
@@ -457,6 +457,6 @@ async fn matching_spans(
         }
         assert_eq!(counts, Some(expected));
     }
-    let absent = store.satisfied_counts(binding, "absent", predicates, referenced_fields).await.unwrap();
+    let absent = store.matching_span_counts(binding, "absent", predicates, referenced_fields).await.unwrap();
     assert_eq!(absent, None);
 }

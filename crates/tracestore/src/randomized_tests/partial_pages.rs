@@ -4,12 +4,12 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::Query;
-use crate::{SelectRequest, TraceStore};
+use crate::{ClickHouse, SelectRequest};
 
 const LIMIT: u32 = 8;
 
 /// Pages that are cut anywhere after their first trace list every trace once.
-pub(super) async fn check_partial_pages(store: &TraceStore, query: &Query<'_>, expected: &[String]) {
+pub(super) async fn check_partial_pages(store: &ClickHouse, query: &Query<'_>, expected: &[String]) {
     // With a random generator of its own, so that a seed still creates the same data sets.
     let mut random = ChaCha8Rng::seed_from_u64(expected.len() as u64);
     let Query { binding, scope, filter, window } = *query;

@@ -8,27 +8,28 @@ use rand_chacha::ChaCha8Rng;
 
 use super::{HOUR, Query, SECOND};
 use crate::plan::{
-    IndexSize, Plan, PlanChoice, PlannerOptions, Rare, RequiredPredicate, RequiredPredicates, StepOptions,
+    IndexSize, Plan, PlanChoice, PlannerOptions, RarePredicates, RequiredPredicate, RequiredPredicates,
+    StepOptions,
 };
 use crate::select::Position;
-use crate::{OnProgress, SelectRequest, TraceStore};
+use crate::{ClickHouse, ProgressCallback, SelectRequest};
 
 /// Returns limits that are so small that everything is cut, given up or skipped that can be.
 fn tiny_options(random: &mut ChaCha8Rng) -> PlannerOptions {
     let few = |random: &mut ChaCha8Rng| *[1, 2, 5, 1_000].choose(random).unwrap();
     PlannerOptions {
-        small: *[0, 1, 24].choose(random).unwrap(),
-        candidates: few(random),
-        wave: few(random),
-        chunk: few(random),
-        undecided: *[0, 1, 8].choose(random).unwrap(),
-        ids: few(random),
+        statement_cost: *[0, 1, 24].choose(random).unwrap(),
+        max_rare_traces: few(random),
+        min_batch: few(random),
+        min_step_limit: few(random),
+        undecided_per_result: *[0, 1, 8].choose(random).unwrap(),
+        max_ids: few(random),
     }
 }
 
 /// Reads all pages of a query with some of the plans, and sometimes with another plan for each page.
 pub(super) async fn check_plans(
-    store: &TraceStore,
+    store: &ClickHouse,
     query: &Query<'_>,
     expected: &[String],
     random: &mut ChaCha8Rng,
@@ -44,15 +45,16 @@ pub(super) async fn check_plans(
         use_trace_index: random.random_bool(0.5),
         index_size: *sizes.choose(random).unwrap(),
     });
-    let steps = steps.map(|step_options| PlanChoice::Only(Plan::Steps(step_options)));
+    let steps = steps.map(|step_options| PlanChoice::Fixed(Plan::Steps(step_options)));
     let second = predicates.choose(random).copied();
-    let narrow: Vec<RequiredPredicate> = predicates.iter().copied().filter(|_| random.random()).collect();
+    let filters: Vec<RequiredPredicate> = predicates.iter().copied().filter(|_| random.random()).collect();
     let rare = |first| {
         let second = second.filter(|second| *second != first);
-        Rare { read: [first].into_iter().chain(second).collect(), narrow: narrow.clone() }
+        RarePredicates { sources: [first].into_iter().chain(second).collect(), filters: filters.clone() }
     };
-    let candidates = predicates.iter().map(|&predicate| PlanChoice::Only(Plan::Candidates(rare(predicate))));
-    let mut choices: Vec<PlanChoice> = vec![PlanChoice::Best, PlanChoice::Only(Plan::Grouped)];
+    let candidates =
+        predicates.iter().map(|&predicate| PlanChoice::Fixed(Plan::RarePredicates(rare(predicate))));
+    let mut choices: Vec<PlanChoice> = vec![PlanChoice::Auto, PlanChoice::Fixed(Plan::GroupByTrace)];
     choices.extend(candidates);
     choices.extend(steps.choose(random).cloned());
     choices.shuffle(random);
@@ -60,8 +62,8 @@ pub(super) async fn check_plans(
         let options = tiny_options(random);
         let options = match choice {
             // Whatever the number of candidates.
-            PlanChoice::Only(Plan::Candidates(_)) if random.random_bool(0.8) => {
-                PlannerOptions { candidates: 1_000, ..options }
+            PlanChoice::Fixed(Plan::RarePredicates(_)) if random.random_bool(0.8) => {
+                PlannerOptions { max_rare_traces: 1_000, ..options }
             }
             _ => options,
         };
@@ -73,7 +75,7 @@ pub(super) async fn check_plans(
     // Steps that exclude traces by the trace index.
     if query.binding.trace_index.is_some() && predicates.len() > 1 {
         let first = *[60 * SECOND, 600 * SECOND, HOUR].choose(random).unwrap();
-        let options = PlannerOptions { chunk: 1_000, ids: 1_000, ..tiny_options(random) };
+        let options = PlannerOptions { min_step_limit: 1_000, max_ids: 1_000, ..tiny_options(random) };
         let step_options = StepOptions {
             first,
             statement: 0,
@@ -81,13 +83,13 @@ pub(super) async fn check_plans(
             index_size: *sizes.choose(random).unwrap(),
         };
         let found =
-            read_pages(store, query, 200, |_| (PlanChoice::Only(Plan::Steps(step_options)), options)).await;
+            read_pages(store, query, 200, |_| (PlanChoice::Fixed(Plan::Steps(step_options)), options)).await;
         assert_eq!(found, expected, "steps of {first} ns with the trace index");
         coverage.with_trace_index += usize::from(!expected.is_empty());
     }
     if random.random_bool(0.3) {
         let found = read_pages(store, query, 3, |page| {
-            let choice = choices.get(page % choices.len()).cloned().unwrap_or(PlanChoice::Best);
+            let choice = choices.get(page % choices.len()).cloned().unwrap_or(PlanChoice::Auto);
             (choice, PlannerOptions::default())
         });
         assert_eq!(found.await, expected, "another plan on each page");
@@ -107,10 +109,10 @@ pub(super) struct PlanCoverage {
 impl PlanCoverage {
     fn count(&mut self, choice: &PlanChoice, expected: &[String]) {
         *match choice {
-            PlanChoice::Best => &mut self.best,
-            PlanChoice::Only(Plan::Steps(_)) => &mut self.steps,
-            PlanChoice::Only(Plan::Candidates(_)) => &mut self.candidates,
-            PlanChoice::Only(Plan::Grouped) => &mut self.grouped,
+            PlanChoice::Auto => &mut self.best,
+            PlanChoice::Fixed(Plan::Steps(_)) => &mut self.steps,
+            PlanChoice::Fixed(Plan::RarePredicates(_)) => &mut self.candidates,
+            PlanChoice::Fixed(Plan::GroupByTrace) => &mut self.grouped,
         } += usize::from(!expected.is_empty());
     }
 
@@ -124,7 +126,7 @@ impl PlanCoverage {
 }
 
 async fn read_pages(
-    store: &TraceStore,
+    store: &ClickHouse,
     query: &Query<'_>,
     limit: u32,
     mut choose_plan: impl FnMut(usize) -> (PlanChoice, PlannerOptions),
@@ -139,7 +141,7 @@ async fn read_pages(
         let (from, to) = (window.from().as_nanos(), window.to().as_nanos());
         let reported = Arc::new(Mutex::new(Vec::new()));
         let reporter = Arc::clone(&reported);
-        let progress: OnProgress =
+        let progress: ProgressCallback =
             Arc::new(move |progress| reporter.lock().unwrap().push(progress.searched_to.as_nanos()));
         let request =
             SelectRequest { binding, scope, filter, window, limit, after, progress: Some(progress) };
@@ -152,7 +154,7 @@ async fn read_pages(
         let found = search.run(&choice).await.unwrap();
         // Ids that do not fit into one statement are sent in several.
         assert!(
-            search.sent.into_inner() <= 7 || options.ids < 1_000,
+            search.statements_sent.into_inner() <= 7 || options.max_ids < 1_000,
             "{choice:?} sent too many statements, {options:?}"
         );
         let part = (to - from).max(1).unsigned_abs().div_ceil(64).max(SECOND as u64) as i64;

@@ -9,9 +9,9 @@ use rand_chacha::ChaCha8Rng;
 use tracewarden_model::{AccessModel, Binding, Filter, LogicalType, MarkedField, Timestamp, Window};
 
 use super::{DataSet, HOUR, MAX_TRACE_DURATION, NOON, Query, StoredSpan, Verdicts, expected, field_value};
-use crate::cancellation::everything;
+use crate::cancellation::unrestricted_scope;
 use crate::filter_reference::strings;
-use crate::{MAX_VALUE_BYTES, StatsGroup, StatsNumbers, StatsOrder, StatsPer, StatsRequest, TraceStore};
+use crate::{ClickHouse, MAX_VALUE_BYTES, StatsGroup, StatsNumbers, StatsOrder, StatsRequest, StatsUnit};
 
 /// What was counted, with a random generator of its own: the data sets then do not depend on these counts.
 #[derive(Debug)]
@@ -37,13 +37,13 @@ impl StatsCoverage {
 
 /// Counts all traces of a data set, since most callers see few.
 pub(super) async fn check_all_traces(
-    store: &TraceStore,
+    store: &ClickHouse,
     data_set: &DataSet,
     binding: &Binding,
     model: &AccessModel,
     coverage: &mut StatsCoverage,
 ) {
-    let (scope, filter) = (everything(), Filter::default());
+    let (scope, filter) = (unrestricted_scope(), Filter::default());
     let verdicts = Verdicts { granted: vec![true; data_set.spans.len()], within: None };
     for hours in [1, 24] {
         let at = |hours: i64| Timestamp::from_nanos(NOON + hours * HOUR);
@@ -62,7 +62,7 @@ pub(super) async fn check_all_traces(
 
 /// Counts the traces that a query selects.
 pub(super) async fn check_query(
-    store: &TraceStore,
+    store: &ClickHouse,
     data_set: &DataSet,
     query: &Query<'_>,
     expected: &[String],
@@ -76,7 +76,7 @@ pub(super) async fn check_query(
 /// Counts in groups by this number of fields.
 async fn check_groups(
     fields: usize,
-    store: &TraceStore,
+    store: &ClickHouse,
     data_set: &DataSet,
     query: &Query<'_>,
     expected: &[String],
@@ -90,17 +90,17 @@ async fn check_groups(
         .collect();
     let random = &mut coverage.random;
     let group: Vec<MarkedField> = (0..fields).map(|_| (*groupable.choose(random).unwrap()).clone()).collect();
-    let per = *[StatsPer::Span, StatsPer::Trace].choose(random).unwrap();
+    let per = *[StatsUnit::Span, StatsUnit::Trace].choose(random).unwrap();
     let order = [StatsOrder::Count, StatsOrder::Errors, StatsOrder::ErrorRate, StatsOrder::Duration];
     let order = *order.choose(random).unwrap();
     let limit = *[1, 3, 1_000, 1_000].choose(random).unwrap();
-    let most_traces = if random.random_bool(0.3) { random.random_range(1..5) } else { 1_000 };
+    let max_traces = if random.random_bool(0.3) { random.random_range(1..5) } else { 1_000 };
     let Query { binding, scope, filter, window } = *query;
     let request =
-        StatsRequest { binding, scope, filter, window, group: &group, per, order, limit, most_traces };
+        StatsRequest { binding, scope, filter, window, group: &group, per, order, limit, max_traces };
     let found = store.stats(request).await.unwrap();
 
-    let evaluated_traces = &expected[..expected.len().min(most_traces as usize)];
+    let evaluated_traces = &expected[..expected.len().min(max_traces as usize)];
     let (from, to) = (window.from().as_nanos(), window.to().as_nanos());
     let near = from - MAX_TRACE_DURATION..to + MAX_TRACE_DURATION;
     let spans: Vec<&StoredSpan> = data_set
@@ -116,8 +116,8 @@ async fn check_groups(
         }
     }
     let compute = |chosen: &[&StoredSpan]| match per {
-        StatsPer::Span => span_numbers(chosen),
-        StatsPer::Trace => trace_numbers(chosen, &spans),
+        StatsUnit::Span => span_numbers(chosen),
+        StatsUnit::Trace => trace_numbers(chosen, &spans),
     };
     let distinct = groups.len() as u64;
     let mut listed: Vec<StatsGroup> = groups
@@ -133,7 +133,7 @@ async fn check_groups(
     let no_traces = StatsNumbers { errors: Some(0), ..StatsNumbers::default() };
     let total = if spans.is_empty() { no_traces } else { compute(&spans) };
     assert_eq!(total.traces, evaluated_traces.len() as u64);
-    let context = format!("by {group:?} {per:?} {order:?}, {limit} groups of {most_traces}, {window:?}");
+    let context = format!("by {group:?} {per:?} {order:?}, {limit} groups of {max_traces}, {window:?}");
     assert_eq!(found.total, total, "{context}");
     assert_eq!(
         (found.complete, found.distinct),
@@ -168,9 +168,9 @@ fn as_text(values: Vec<Vec<u8>>) -> Option<Vec<String>> {
 
 type SortKey = (Reverse<u64>, Reverse<u64>, Vec<String>);
 
-fn sort_key(group: &StatsGroup, per: StatsPer, order: StatsOrder) -> SortKey {
+fn sort_key(group: &StatsGroup, per: StatsUnit, order: StatsOrder) -> SortKey {
     let StatsNumbers { traces, spans, errors, p95_nanos, .. } = group.numbers;
-    let count = if per == StatsPer::Span { spans } else { traces };
+    let count = if per == StatsUnit::Span { spans } else { traces };
     let first = match order {
         StatsOrder::Count => count,
         StatsOrder::Errors => errors.unwrap(),

@@ -10,7 +10,7 @@ use tracewarden_model::{AccessModel, LogicalType, MarkedField};
 
 use super::{DataSet, MAX_TRACE_DURATION, Query, StoredSpan, field_value, random_text};
 use crate::filter_reference::strings;
-use crate::{MAX_VALUE_BYTES, SelectRequest, TraceStore, ValueCount, ValuesRequest};
+use crate::{ClickHouse, MAX_VALUE_BYTES, SelectRequest, ValueCount, ValuesRequest};
 
 /// What was listed, with a random generator of its own: the data sets then do not depend on these lists.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl ValuesCoverage {
 
 /// Lists the values of a few fields in the traces that a query selects.
 pub(super) async fn check_fields(
-    store: &TraceStore,
+    store: &ClickHouse,
     data_set: &DataSet,
     query: &Query<'_>,
     expected: &[String],

@@ -157,7 +157,7 @@ fn random_window(random: &mut ChaCha8Rng, data_set: &DataSet) -> Window {
 
 /// Reads the spans of a page's traces.
 async fn read(
-    store: &TraceStore,
+    store: &ClickHouse,
     binding: &Binding,
     page: &crate::Selection,
 ) -> BTreeMap<String, Vec<String>> {
@@ -184,7 +184,7 @@ fn ids_of(spans: &[StoredSpan], trace: &str) -> Vec<String> {
 /// Compares a caller's pages of a window with the spans that had been acknowledged when it sent the request, and those that
 /// had been sent when it got the answer.
 async fn check_pages(
-    store: &TraceStore,
+    store: &ClickHouse,
     data_set: &DataSet,
     arriving: &ArrivingSpans,
     query: &Query<'_>,
@@ -261,7 +261,7 @@ async fn check_pages(
 
 /// Requests windows of a data set until their number is reached.
 async fn check_windows(
-    store: &TraceStore,
+    store: &ClickHouse,
     data_set: &DataSet,
     arriving: &ArrivingSpans,
     random: &mut ChaCha8Rng,
@@ -308,7 +308,7 @@ impl Drop for StopOnPanic<'_> {
 }
 
 /// Tests the data set of this seed.
-async fn check_data_set(local: &LocalStore, store: &TraceStore, seed: u64) -> ReadCounts {
+async fn check_data_set(local: &LocalStore, store: &ClickHouse, seed: u64) -> ReadCounts {
     let (mut random, mut generator) = (ChaCha8Rng::seed_from_u64(seed), Generator::new(seed));
     let data_set = make_data_set(&mut random, &mut generator, &TABLE_COLUMNS);
     let insert_table = load(local, Storage::OneTable, &data_set).await;

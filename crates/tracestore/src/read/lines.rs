@@ -6,8 +6,8 @@ use bytes::{Bytes, BytesMut};
 use tracewarden_model::Binding;
 
 use super::SpanChunk;
-use crate::StoreError;
-use crate::client::answer_memory::AnswerMemory;
+use crate::ClickHouseError;
+use crate::client::response_memory::ResponseMemory;
 use crate::select::SelectedTrace;
 
 /// Maximum size of a span, in bytes of JSON. Larger than any span that a collector accepts.
@@ -24,7 +24,7 @@ pub(crate) struct LineChecker {
     current_spans: i128,
     /// The beginning of a line that is incomplete.
     partial: BytesMut,
-    memory: AnswerMemory,
+    memory: ResponseMemory,
 }
 
 impl LineChecker {
@@ -36,14 +36,17 @@ impl LineChecker {
             current: Vec::new(),
             current_spans: 0,
             partial: BytesMut::new(),
-            memory: AnswerMemory::default(),
+            memory: ResponseMemory::default(),
         }
     }
 
-    pub(crate) fn take(&mut self, bytes: Bytes) -> Result<Option<SpanChunk>, StoreError> {
+    pub(crate) fn take(&mut self, bytes: Bytes) -> Result<Option<SpanChunk>, ClickHouseError> {
         let Some(end) = memchr::memrchr(b'\n', &bytes) else {
             if self.partial.len() + bytes.len() > MAX_LINE_BYTES {
-                return Err(StoreError::Store { code: None, message: "a span is too large".to_owned() });
+                return Err(ClickHouseError::Exception {
+                    code: None,
+                    message: "a span is too large".to_owned(),
+                });
             }
             self.memory.reserve(self.partial.len() + bytes.len())?;
             self.partial.extend_from_slice(&bytes);
@@ -55,7 +58,7 @@ impl LineChecker {
             whole
         } else {
             self.partial.extend_from_slice(&whole);
-            self.memory = AnswerMemory::default();
+            self.memory = ResponseMemory::default();
             self.partial.split().freeze()
         };
         self.partial.extend_from_slice(&rest);
@@ -70,18 +73,18 @@ impl LineChecker {
     }
 
     /// A line that is not a span of a selected trace is the text of an exception, or a fault: either way the page fails.
-    fn check(&mut self, line: &[u8]) -> Result<(), StoreError> {
+    fn check(&mut self, line: &[u8]) -> Result<(), ClickHouseError> {
         let value = line.strip_prefix(self.prefix.as_slice()).filter(|_| line.ends_with(b"}"));
-        let Some(value) = value else { return Err(unexpected(line)) };
+        let Some(value) = value else { return Err(unexpected_line(line)) };
         if !self.current.is_empty() && value.starts_with(&self.current) {
             self.current_spans += 1;
             return Ok(());
         }
-        self.settle();
-        let quoted = quoted_string(value).ok_or_else(|| unexpected(line))?;
-        let id: String = serde_json::from_slice(quoted).map_err(|_| unexpected(line))?;
+        self.count_current_trace();
+        let quoted = quoted_string(value).ok_or_else(|| unexpected_line(line))?;
+        let id: String = serde_json::from_slice(quoted).map_err(|_| unexpected_line(line))?;
         if !self.missing.contains_key(&id) {
-            return Err(StoreError::Store {
+            return Err(ClickHouseError::Exception {
                 code: None,
                 message: "a span of another trace arrived".to_owned(),
             });
@@ -91,7 +94,7 @@ impl LineChecker {
         Ok(())
     }
 
-    fn settle(&mut self) {
+    fn count_current_trace(&mut self) {
         if let Ok(id) = serde_json::from_slice::<String>(&self.current)
             && let Some(missing) = self.missing.get_mut(&id)
         {
@@ -101,16 +104,16 @@ impl LineChecker {
         self.current_spans = 0;
     }
 
-    pub(crate) fn finish(&mut self) -> Result<(), StoreError> {
-        self.settle();
+    pub(crate) fn finish(&mut self) -> Result<(), ClickHouseError> {
+        self.count_current_trace();
         if !self.partial.is_empty() {
-            return Err(unexpected(&self.partial));
+            return Err(unexpected_line(&self.partial));
         }
         match self.missing.values().filter(|missing| **missing > 0).count() {
             0 => Ok(()),
-            short => {
-                Err(StoreError::Short(format!("{short} traces arrived with fewer spans than were counted")))
-            }
+            short => Err(ClickHouseError::IncompleteResponse(format!(
+                "{short} traces arrived with fewer spans than were counted"
+            ))),
         }
     }
 }
@@ -132,13 +135,13 @@ fn quoted_string(text: &[u8]) -> Option<&[u8]> {
     None
 }
 
-fn unexpected(line: &[u8]) -> StoreError {
-    StoreError::Store { code: None, message: format!("not a span: {}", quotable(line, b'{')) }
+fn unexpected_line(line: &[u8]) -> ClickHouseError {
+    ClickHouseError::Exception { code: None, message: format!("not a span: {}", loggable(line, b'{')) }
 }
 
 /// Returns the text of an unexpected line for the log. It is withheld when it begins like the requested rows, since those
 /// hold span data.
-fn quotable(line: &[u8], row_begin: u8) -> String {
+fn loggable(line: &[u8], row_begin: u8) -> String {
     if line.first() == Some(&row_begin) {
         return "(not shown, it may contain span data)".to_owned();
     }
@@ -166,7 +169,7 @@ mod tests {
         LineChecker::new(&binding, &traces)
     }
 
-    fn run(traces: &[(&str, u64)], body: &str, piece: usize) -> Result<u64, StoreError> {
+    fn run(traces: &[(&str, u64)], body: &str, piece: usize) -> Result<u64, ClickHouseError> {
         let mut checker = checker(traces);
         let mut spans = 0;
         for piece in body.as_bytes().chunks(piece) {
@@ -195,7 +198,7 @@ mod tests {
     #[test]
     fn truncated_and_foreign_answers_fail() {
         let line = "{\"Trace\\\"Id\":\"a\"}\n";
-        assert!(matches!(run(&[("a", 2)], line, 7), Err(StoreError::Short(_))));
+        assert!(matches!(run(&[("a", 2)], line, 7), Err(ClickHouseError::IncompleteResponse(_))));
         assert!(run(&[("a", 1)], line.trim_end(), 7).is_err());
         assert!(run(&[("b", 1)], line, 7).is_err());
         assert!(run(&[("a", 1)], &format!("{line}Code: 241. DB::Exception: Memory limit\n"), 5).is_err());

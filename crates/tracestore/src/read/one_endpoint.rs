@@ -7,43 +7,43 @@ use tracewarden_testkit::local_store::LocalStore;
 
 use super::tests::{fill, select, text};
 use super::*;
-use crate::cancellation::{binding, everything};
+use crate::cancellation::{binding, unrestricted_scope};
 use crate::differential::connect_at;
 use crate::{SpanIdentity, ValuesRequest};
 
-struct World {
+struct Fixture {
     first: ChaosProxy,
     second: ChaosProxy,
-    store: TraceStore,
+    store: ClickHouse,
     binding: Binding,
     _local: LocalStore,
 }
 
 /// Two endpoints, of which the first is preferred.
-async fn world() -> World {
+async fn fixture() -> Fixture {
     let local = LocalStore::start().unwrap();
     let address = local.url.trim_start_matches("http://").parse().unwrap();
     let [first, second] = [(), ()].map(|()| ChaosProxy::start(address).unwrap());
     let store = connect_at(&format!("{},{}", first.url(), second.url()), &local.password);
     fill(&local).await;
-    World { first, second, store, binding: binding("default", "mixed"), _local: local }
+    Fixture { first, second, store, binding: binding("default", "mixed"), _local: local }
 }
 
-impl World {
+impl Fixture {
     /// Asserts that only the first endpoint was used, and that it refused.
-    fn refused<T: std::fmt::Debug>(&self, what: &str, answer: Result<T, StoreError>) {
-        assert!(matches!(answer, Err(StoreError::Unavailable { .. })), "{what}: {answer:?}");
+    fn assert_unavailable<T: std::fmt::Debug>(&self, what: &str, answer: Result<T, ClickHouseError>) {
+        assert!(matches!(answer, Err(ClickHouseError::Unavailable { .. })), "{what}: {answer:?}");
         assert_eq!(self.second.passed(), 0, "{what}: the second endpoint was queried");
     }
 }
 
 #[tokio::test]
 async fn nothing_about_chosen_traces_comes_from_another_endpoint() {
-    let world = world().await;
-    let (store, binding) = (world.store.session(), &world.binding);
+    let fixture = fixture().await;
+    let (store, binding) = (fixture.store.session(), &fixture.binding);
     let (filter, selection) = (Filter::default(), select(&store, binding).await);
-    let found = store.find(binding, &everything(), "7").await.unwrap().unwrap();
-    world.first.set(Fault::Refuse);
+    let found = store.find(binding, &unrestricted_scope(), "7").await.unwrap().unwrap();
+    fixture.first.set(Fault::Refuse);
     let window = tracewarden_model::Window::new(
         tracewarden_model::Timestamp::from_nanos(1_789_999_000_000_000_000),
         tracewarden_model::Timestamp::from_nanos(1_790_001_000_000_000_000),
@@ -60,35 +60,41 @@ async fn nothing_about_chosen_traces_comes_from_another_endpoint() {
     };
     let ids = ["x".to_owned()];
     let page = async { text(&mut store.read(binding, &selection, None).await?).await };
-    world.refused("a page", page.await);
-    world.refused("given spans", store.read_spans(SPANS_MAX_BYTES, binding, &found, &ids, None).await);
+    fixture.assert_unavailable("a page", page.await);
+    fixture.assert_unavailable(
+        "given spans",
+        store.read_spans(MAX_SPANS_BYTES, binding, &found, &ids, None).await,
+    );
     let identity =
         SpanIdentity { span_id: "x".to_owned(), start: Timestamp::from_nanos(0), name: None, service: None };
-    let identified = store.read_identified(SPANS_MAX_BYTES, binding, &found, &[identity], None).await;
-    world.refused("identified spans", identified);
-    world.refused("summaries", store.summarise(binding, &selection, &filter).await);
-    world.refused("the earliest spans", store.brief(binding, &found, 3).await);
-    let predicates = [everything().predicate().clone()];
-    world.refused("which spans satisfy", store.satisfied(binding, &found, &predicates, &[]).await);
+    let identified = store.read_spans_by_identity(MAX_SPANS_BYTES, binding, &found, &[identity], None).await;
+    fixture.assert_unavailable("identified spans", identified);
+    fixture.assert_unavailable("summaries", store.summarise(binding, &selection, &filter).await);
+    fixture.assert_unavailable("the earliest spans", store.span_summaries(binding, &found, 3).await);
+    let predicates = [unrestricted_scope().predicate().clone()];
+    fixture.assert_unavailable(
+        "which spans satisfy",
+        store.matching_spans(binding, &found, &predicates, &[]).await,
+    );
     let values = ValuesRequest { field: &field, prefix: None, selection: &selection, window, limit: 3 };
-    world.refused("values", store.values(values).await.map(|_| ()));
+    fixture.assert_unavailable("values", store.values(values).await.map(|_| ()));
     // A new request uses the other endpoint from the beginning.
-    let again = world.store.session();
+    let again = fixture.store.session();
     let selection = select(&again, binding).await;
     let page = text(&mut again.read(binding, &selection, None).await.unwrap()).await.unwrap();
     assert_eq!(page.lines().count() as u64, selection.span_count());
-    assert!(world.second.passed() > 0);
+    assert!(fixture.second.passed() > 0);
 }
 
 #[tokio::test]
 async fn a_page_ends_when_its_endpoint_fails() {
-    let world = world().await;
-    let (store, binding) = (world.store.session(), &world.binding);
+    let fixture = fixture().await;
+    let (store, binding) = (fixture.store.session(), &fixture.binding);
     let selection = select(&store, binding).await;
     let sizes = PartSizes { first: 1, most: 1, ..PartSizes::default() };
-    let mut page = store.read_in(sizes, binding, &selection, None).await.unwrap();
+    let mut page = store.read_in_parts(sizes, binding, &selection, None).await.unwrap();
     page.next().await.unwrap().unwrap();
-    world.first.set(Fault::Refuse);
+    fixture.first.set(Fault::Refuse);
     let failure = loop {
         match page.next().await {
             Some(Ok(_)) => {}
@@ -96,8 +102,11 @@ async fn a_page_ends_when_its_endpoint_fails() {
         }
     };
     assert!(
-        matches!(failure, Some(Err(StoreError::Unavailable { .. } | StoreError::Short(_)))),
+        matches!(
+            failure,
+            Some(Err(ClickHouseError::Unavailable { .. } | ClickHouseError::IncompleteResponse(_)))
+        ),
         "{failure:?}"
     );
-    assert_eq!(world.second.passed(), 0);
+    assert_eq!(fixture.second.passed(), 0);
 }

@@ -15,9 +15,9 @@ use tracing::Instrument as _;
 use super::lines::LineChecker;
 use super::read_statement;
 use super::trace_sizes::TraceSizes;
-use crate::client::{Answer, Client};
+use crate::client::{Client, StreamedResponse};
 use crate::select::{SelectedTrace, Selection};
-use crate::{StoreError, TraceStore};
+use crate::{ClickHouse, ClickHouseError};
 
 /// Number of spans that one statement reads, unless a single trace has more.
 #[derive(Debug, Clone, Copy)]
@@ -28,7 +28,7 @@ pub(super) struct PartSizes {
     /// memory.
     pub(super) most: u64,
     /// How long a part may wait until the reader has taken the previous one. After that its statement is sent again.
-    pub(super) kept: Duration,
+    pub(super) max_wait: Duration,
 }
 
 /// Writing a part takes as long as sorting the next one. Compared with parts of one size, growth also means that traces with
@@ -37,26 +37,26 @@ const GROWTH: u64 = 4;
 
 /// ClickHouse aborts an answer of which the client takes nothing for `http_send_timeout`. That is 30 seconds by default, and
 /// ClickHouse uses the value of the server's own profile, whatever a statement sets (ClickHouse issue 64731).
-const KEPT: Duration = Duration::from_secs(20);
+const MAX_WAIT: Duration = Duration::from_secs(20);
 
 impl Default for PartSizes {
     fn default() -> Self {
-        Self { first: 25_000, most: 250_000, kept: KEPT }
+        Self { first: 25_000, most: 250_000, max_wait: MAX_WAIT }
     }
 }
 
-/// Divides traces in their order into parts. The count of a trace may cover only a few of its spans: `usual` is the usual
+/// Divides traces in their order into parts. The count of a trace may cover only a few of its spans: `mean_spans` is the usual
 /// number.
-fn divide(traces: &[SelectedTrace], usual: u64, sizes: PartSizes) -> VecDeque<Vec<SelectedTrace>> {
+fn divide(traces: &[SelectedTrace], mean_spans: u64, sizes: PartSizes) -> VecDeque<Vec<SelectedTrace>> {
     let (mut parts, mut part) = (VecDeque::new(), Vec::new());
     let (mut spans, mut most) = (0_u64, sizes.first);
     for trace in traces {
-        let of_trace = trace.spans.max(usual);
-        if !part.is_empty() && spans.saturating_add(of_trace) > most {
+        let trace_spans = trace.spans.max(mean_spans);
+        if !part.is_empty() && spans.saturating_add(trace_spans) > most {
             parts.push_back(std::mem::take(&mut part));
             (spans, most) = (0, most.saturating_mul(GROWTH).min(sizes.most));
         }
-        spans = spans.saturating_add(of_trace);
+        spans = spans.saturating_add(trace_spans);
         part.push(trace.clone());
     }
     if !part.is_empty() {
@@ -66,11 +66,11 @@ fn divide(traces: &[SelectedTrace], usual: u64, sizes: PartSizes) -> VecDeque<Ve
 }
 
 /// A part that arrives, and the checker of its lines.
-pub(super) type Part = (BoxStream<'static, Result<Bytes, StoreError>>, LineChecker);
+pub(super) type Part = (BoxStream<'static, Result<Bytes, ClickHouseError>>, LineChecker);
 
 /// A part whose first bytes have arrived, and when.
-struct Asked {
-    answer: Answer,
+struct ArrivedPart {
+    response: StreamedResponse,
     traces: Vec<SelectedTrace>,
     since: Instant,
 }
@@ -81,11 +81,11 @@ pub(super) struct Parts {
     binding: Binding,
     selection: Selection,
     projection: Vec<String>,
-    waiting: VecDeque<Vec<SelectedTrace>>,
+    remaining_parts: VecDeque<Vec<SelectedTrace>>,
     /// The part whose statement was sent. It has a task of its own, because the reader does not poll it before it has taken
     /// the previous part, while its time limit applies all the same.
-    asked: JoinSet<Result<Asked, StoreError>>,
-    kept: Duration,
+    in_flight: JoinSet<Result<ArrivedPart, ClickHouseError>>,
+    max_wait: Duration,
     /// When the reader must have the whole page.
     until: Option<Instant>,
     sizes: Arc<TraceSizes>,
@@ -94,80 +94,85 @@ pub(super) struct Parts {
 impl Parts {
     /// Sends the statement of the first part.
     pub(super) fn new(
-        store: &TraceStore,
+        store: &ClickHouse,
         binding: &Binding,
         selection: &Selection,
         projection: Vec<String>,
         sizes: PartSizes,
     ) -> Self {
-        let usual = store.trace_sizes.spans_of_a_trace(&selection.table.name).unwrap_or(0);
+        let mean_spans = store.trace_sizes.mean_spans_per_trace(&selection.table.name).unwrap_or(0);
         let mut parts = Self {
-            client: store.client.at(selection.endpoint),
+            client: store.client.pinned_to(selection.endpoint),
             binding: binding.clone(),
             selection: selection.clone(),
             projection,
-            waiting: divide(&selection.traces, usual, sizes),
-            asked: JoinSet::new(),
-            kept: sizes.kept,
+            remaining_parts: divide(&selection.traces, mean_spans, sizes),
+            in_flight: JoinSet::new(),
+            max_wait: sizes.max_wait,
             until: None,
             sizes: Arc::clone(&store.trace_sizes),
         };
-        parts.ask();
+        parts.request_next();
         parts
     }
 
-    fn ask(&mut self) {
-        if let Some(traces) = self.waiting.pop_front() {
-            self.ask_for(traces);
+    fn request_next(&mut self) {
+        if let Some(traces) = self.remaining_parts.pop_front() {
+            self.request_part(traces);
         }
     }
 
-    fn ask_for(&mut self, traces: Vec<SelectedTrace>) {
+    fn request_part(&mut self, traces: Vec<SelectedTrace>) {
         let statement = read_statement(&self.selection.table, &self.projection, &traces);
         let client = self.client.clone();
-        let asking = async move {
-            let answer = client.send(statement, "JSONEachRow").await?;
-            Ok(Asked { answer, traces, since: Instant::now() })
+        let part_request = async move {
+            let response = client.send(statement, "JSONEachRow").await?;
+            Ok(ArrivedPart { response, traces, since: Instant::now() })
         };
-        self.asked.spawn(asking.in_current_span());
+        self.in_flight.spawn(part_request.in_current_span());
     }
 
     /// Returns the next part when its first bytes have arrived, and sends the statement of the part after it.
-    pub(super) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Part, StoreError>>> {
+    pub(super) fn poll_next(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Part, ClickHouseError>>> {
         loop {
-            let Some(asked) = ready!(self.asked.poll_join_next(context)) else { return Poll::Ready(None) };
-            let asked =
-                asked.unwrap_or_else(|error| Err(StoreError::Internal(format!("a part of a page: {error}"))));
-            let Asked { mut answer, traces, since } = match asked {
-                Ok(asked) => asked,
+            let Some(arrived_part) = ready!(self.in_flight.poll_join_next(context)) else {
+                return Poll::Ready(None);
+            };
+            let arrived_part = arrived_part
+                .unwrap_or_else(|error| Err(ClickHouseError::Internal(format!("a part of a page: {error}"))));
+            let ArrivedPart { mut response, traces, since } = match arrived_part {
+                Ok(arrived_part) => arrived_part,
                 Err(error) => return Poll::Ready(Some(Err(error))),
             };
             // The first part does not wait for another one.
-            if self.until.is_some() && since.elapsed() > self.kept {
-                drop(answer);
-                self.ask_for(traces);
+            if self.until.is_some() && since.elapsed() > self.max_wait {
+                drop(response);
+                self.request_part(traces);
                 continue;
             }
-            answer.until = *self.until.get_or_insert(answer.until);
-            self.ask();
+            response.until = *self.until.get_or_insert(response.until);
+            self.request_next();
             let lines = LineChecker::new(&self.binding, &traces);
-            return Poll::Ready(Some(Ok((answer.into_stream().boxed(), lines))));
+            return Poll::Ready(Some(Ok((response.into_stream().boxed(), lines))));
         }
     }
 
     /// Records the size of the traces, when all have arrived.
-    pub(super) fn arrived(&mut self, spans: u64) {
+    pub(super) fn record_trace_sizes(&mut self, spans: u64) {
         let traces = std::mem::take(&mut self.selection.traces).len();
         if traces > 0 {
-            self.sizes.remember(&self.selection.table.name, spans, traces);
+            self.sizes.record(&self.selection.table.name, spans, traces);
         }
     }
 
     /// Drops the remaining parts.
-    pub(super) fn give_up(&mut self) {
-        self.waiting.clear();
+    pub(super) fn cancel(&mut self) {
+        self.remaining_parts.clear();
         self.selection.traces.clear();
-        self.asked = JoinSet::new();
+        self.in_flight = JoinSet::new();
     }
 }
 
@@ -175,13 +180,13 @@ impl Parts {
 mod tests {
     use super::*;
 
-    fn sizes(spans: &[u64], usual: u64) -> Vec<Vec<u64>> {
+    fn sizes(spans: &[u64], mean_spans: u64) -> Vec<Vec<u64>> {
         let traces: Vec<SelectedTrace> = spans
             .iter()
             .enumerate()
             .map(|(place, &spans)| SelectedTrace { id: place.to_string(), spans })
             .collect();
-        let parts = divide(&traces, usual, PartSizes { first: 10, most: 80, kept: KEPT });
+        let parts = divide(&traces, mean_spans, PartSizes { first: 10, most: 80, max_wait: MAX_WAIT });
         let ids = parts.iter().flatten().map(|trace| trace.id.clone());
         assert!(ids.eq(traces.iter().map(|trace| trace.id.clone())));
         parts.iter().map(|part| part.iter().map(|trace| trace.spans).collect()).collect()

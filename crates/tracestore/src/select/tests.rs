@@ -42,19 +42,22 @@ fn binding() -> Binding {
 }
 
 /// Returns the traces that the policy `m["k"] == "x"` grants access to, and the numbers of traces in the progress reports.
-async fn open(store: &TraceStore) -> (Result<Vec<String>, StoreError>, Vec<u32>) {
-    open_of(store, &Filter::default()).await
+async fn select_ids(store: &ClickHouse) -> (Result<Vec<String>, ClickHouseError>, Vec<u32>) {
+    select_ids_with(store, &Filter::default()).await
 }
 
-/// Like [`open`], with a filter.
-async fn open_of(store: &TraceStore, filter: &Filter) -> (Result<Vec<String>, StoreError>, Vec<u32>) {
+/// Like [`select_ids`], with a filter.
+async fn select_ids_with(
+    store: &ClickHouse,
+    filter: &Filter,
+) -> (Result<Vec<String>, ClickHouseError>, Vec<u32>) {
     let model = model();
     let expression = "m[\"k\"] == \"x\"".to_owned();
     let policy = RolePolicy { role: "r", title: "t", expression: &expression };
     let scope = authorise([policy], None, &Caller::default(), &model, &CompiledPolicies::new()).unwrap();
     let at = |seconds: i64| Timestamp::from_nanos((BEGIN + seconds) * 1_000_000_000);
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let teller = Arc::clone(&told);
+    let reports = Arc::new(Mutex::new(Vec::new()));
+    let sink = Arc::clone(&reports);
     let request = SelectRequest {
         binding: &binding(),
         scope: &scope,
@@ -62,11 +65,11 @@ async fn open_of(store: &TraceStore, filter: &Filter) -> (Result<Vec<String>, St
         window: Window::new(at(0), at(100)).unwrap(),
         limit: 10,
         after: None,
-        progress: Some(Arc::new(move |progress| teller.lock().unwrap().push(progress.traces))),
+        progress: Some(Arc::new(move |progress| sink.lock().unwrap().push(progress.traces))),
     };
     let found = store.select(request).await;
-    let told = told.lock().unwrap().clone();
-    (found.map(|found| found.trace_ids().map(str::to_owned).collect()), told)
+    let reports = reports.lock().unwrap().clone();
+    (found.map(|found| found.trace_ids().map(str::to_owned).collect()), reports)
 }
 
 #[tokio::test]
@@ -92,25 +95,25 @@ async fn searches_do_not_rely_on_the_cached_schema() {
     };
     run(&insert("a", "x")).await;
     for _ in 0..2 {
-        assert_eq!(open(&store).await.0, Ok(vec!["a".to_owned()]));
+        assert_eq!(select_ids(&store).await.0, Ok(vec!["a".to_owned()]));
     }
 
     // The key column now has the policy's value in every new span. A search that relied on it would find them.
     run("ALTER TABLE default.spans MODIFY COLUMN held LowCardinality(Nullable(String)) MATERIALIZED 'x'")
         .await;
     run(&insert("b", "y")).await;
-    let (found, told) = open(&store).await;
+    let (found, reports) = select_ids(&store).await;
     assert_eq!(found, Ok(vec!["a".to_owned()]));
-    assert!(told.iter().all(|told| *told <= 1), "{told:?}");
+    assert!(reports.iter().all(|count| *count <= 1), "{reports:?}");
     // The current tables are cached now, until they change as well.
-    assert_eq!(open(&store).await.0, Ok(vec!["a".to_owned()]));
+    assert_eq!(select_ids(&store).await.0, Ok(vec!["a".to_owned()]));
 
     // A failure of the search with cached tables does not fail the request.
     run("DROP TABLE default.ends").await;
     run("ALTER TABLE default.spans DROP COLUMN held").await;
-    assert_eq!(open(&store).await.0, Ok(vec!["a".to_owned()]));
+    assert_eq!(select_ids(&store).await.0, Ok(vec!["a".to_owned()]));
     run("DROP TABLE default.spans").await;
-    let gone = open(&store).await.0.unwrap_err();
+    let gone = select_ids(&store).await.0.unwrap_err();
     assert!(gone.to_string().contains("no longer exists"), "{gone}");
 }
 
@@ -137,5 +140,5 @@ async fn a_span_at_the_beginning_counts_where_the_index_is_finer_than_the_column
     let field = model().fields.remove(0);
     let condition = Condition { field, test: Test::StringEq("y".to_owned()) };
     let filter = Filter { conditions: vec![condition] };
-    assert_eq!(open_of(&store, &filter).await.0, Ok(vec!["t".to_owned()]));
+    assert_eq!(select_ids_with(&store, &filter).await.0, Ok(vec!["t".to_owned()]));
 }

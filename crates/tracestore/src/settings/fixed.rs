@@ -1,7 +1,7 @@
 //! Settings that are the same for every statement.
 
 /// Settings that every version has. A server without one of them gets no statements: answers depend on it.
-pub(crate) const NEEDED: &[(&str, &str)] = &[
+pub(crate) const REQUIRED_SETTINGS: &[(&str, &str)] = &[
     // Every limit is an error, never a shorter answer.
     ("timeout_overflow_mode", "throw"),
     ("read_overflow_mode", "throw"),
@@ -111,7 +111,7 @@ pub(crate) const NEEDED: &[(&str, &str)] = &[
 
 /// Settings that prevent a feature from changing answers, or that select the tested way to compute them. They are left out
 /// for a server that does not know them: a version without the setting lacks the feature.
-pub(crate) const NEUTRAL: &[(&str, &str)] = &[
+pub(crate) const OPTIONAL_SETTINGS: &[(&str, &str)] = &[
     // `compatibility` is not among them. Up to 26.3, a server discards settings of a statement that equal its current values,
     // and then lets `compatibility` change them (ClickHouse 99402): sent, it would undo some of these settings where a
     // profile has one.

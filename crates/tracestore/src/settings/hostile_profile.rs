@@ -6,10 +6,10 @@ use tracewarden_model::Window;
 use tracewarden_testkit::local_store::LocalStore;
 
 use super::*;
-use crate::cancellation::{binding, everything};
+use crate::cancellation::{binding, unrestricted_scope};
 use crate::differential::{connect, connect_at, execute};
 use crate::sql::Statement;
-use crate::{SPANS_MAX_BYTES, SelectRequest, StatsOrder, StatsPer, StatsRequest, TraceStore, ValuesRequest};
+use crate::{ClickHouse, MAX_SPANS_BYTES, SelectRequest, StatsOrder, StatsRequest, StatsUnit, ValuesRequest};
 use futures::StreamExt;
 use tracewarden_model::{ColumnType, FieldRef, FieldSource, Filter, LogicalType, MarkedField, Timestamp};
 use tracewarden_policy::Predicate;
@@ -17,7 +17,7 @@ use url::Url;
 
 /// Settings with which the engine does not begin a session, each with the reason. The test puts them into the URL instead,
 /// before the settings of this crate.
-const SPARED: [&str; 12] = [
+const URL_SETTINGS: [&str; 12] = [
     // They prevent reading settings, too.
     "max_temporary_columns",
     "max_temporary_non_const_columns",
@@ -38,7 +38,7 @@ const SPARED: [&str; 12] = [
 ];
 
 /// Returns a valid value of a setting that differs from the one that is sent.
-fn hostile(name: &str, ours: &str) -> String {
+fn hostile_value(name: &str, ours: &str) -> String {
     let other = match (name, ours) {
         ("load_balancing", _) => "random",
         ("distributed_product_mode", _) => "local",
@@ -80,8 +80,8 @@ fn hostile(name: &str, ours: &str) -> String {
 }
 
 /// Returns answers of each kind, as text.
-async fn answers(store: &TraceStore) -> BTreeMap<&'static str, String> {
-    let (binding, scope, filter) = (binding("otel", "otel_traces"), everything(), Filter::default());
+async fn answers(store: &ClickHouse) -> BTreeMap<&'static str, String> {
+    let (binding, scope, filter) = (binding("otel", "otel_traces"), unrestricted_scope(), Filter::default());
     let at = |seconds: i64| Timestamp::from_nanos(seconds * 1_000_000_000);
     let window = Window::new(at(1_789_999_000), at(1_790_001_000)).unwrap();
     let mut answers = BTreeMap::new();
@@ -112,10 +112,13 @@ async fn answers(store: &TraceStore) -> BTreeMap<&'static str, String> {
             let request =
                 ValuesRequest { field: &service, prefix: None, selection: &selection, window, limit: 10 };
             answers.insert("values", format!("{:?}", store.values(request).await.unwrap()));
-            answers.insert("brief", format!("{:?}", store.brief(&binding, &selection, 1_000).await.unwrap()));
+            answers.insert(
+                "brief",
+                format!("{:?}", store.span_summaries(&binding, &selection, 1_000).await.unwrap()),
+            );
             // Of the page's first trace, and not the one span that the hostile table filter leaves.
             let ids = ["0000000000000010".to_owned()];
-            let given = store.read_spans(SPANS_MAX_BYTES, &binding, &selection, &ids, None).await.unwrap();
+            let given = store.read_spans(MAX_SPANS_BYTES, &binding, &selection, &ids, None).await.unwrap();
             answers.insert("given spans", format!("{given:?}"));
         }
     }
@@ -125,14 +128,14 @@ async fn answers(store: &TraceStore) -> BTreeMap<&'static str, String> {
         filter: &filter,
         window,
         group: &[service()],
-        per: StatsPer::Span,
+        per: StatsUnit::Span,
         order: StatsOrder::Count,
         limit: 10,
-        most_traces: 1_000,
+        max_traces: 1_000,
     };
     answers.insert("statistics", format!("{:?}", store.stats(request).await.unwrap()));
     let trace = "00000000000000000000000000000002";
-    let satisfied = store.satisfied_counts(&binding, trace, &[Predicate::True], &[]).await.unwrap();
+    let satisfied = store.matching_span_counts(&binding, trace, &[Predicate::True], &[]).await.unwrap();
     answers.insert("satisfied", format!("{satisfied:?}"));
     let one = store.find(&binding, &scope, "00000000000000000000000000000002").await.unwrap().unwrap();
     answers.insert("one", format!("{} spans", one.span_count()));
@@ -182,15 +185,16 @@ async fn answers_do_not_depend_on_the_profile() {
     assert_ne!(before["given spans"], "[]");
 
     // The engine itself refuses to cut answers short and to cache them at the same time.
-    let (modes, others): (Vec<_>, Vec<_>) = NEEDED
+    let (modes, others): (Vec<_>, Vec<_>) = REQUIRED_SETTINGS
         .iter()
-        .chain(NEUTRAL)
-        .filter(|(name, _)| !SPARED.contains(name))
+        .chain(OPTIONAL_SETTINGS)
+        .filter(|(name, _)| !URL_SETTINGS.contains(name))
         .partition(|(_, ours)| *ours == "throw");
-    let spared = NEEDED.iter().chain(NEUTRAL).filter(|(name, _)| SPARED.contains(name));
+    let url_settings =
+        REQUIRED_SETTINGS.iter().chain(OPTIONAL_SETTINGS).filter(|(name, _)| URL_SETTINGS.contains(name));
     let mut address = Url::parse(&local.url).unwrap();
-    let otherwise = spared.map(|(name, ours)| (*name, hostile(name, ours)));
-    address.query_pairs_mut().extend_pairs(otherwise);
+    let hostile_values = url_settings.map(|(name, ours)| (*name, hostile_value(name, ours)));
+    address.query_pairs_mut().extend_pairs(hostile_values);
     let store = connect_at(address.as_str(), &local.password);
     assert_eq!(answers(&store).await, before);
     let bare: Result<Vec<(u8,)>, _> = store.client.rows_of_profile("SELECT 1").await;
@@ -198,9 +202,9 @@ async fn answers_do_not_depend_on_the_profile() {
 
     let mut local = local;
     for settings in [modes, others] {
-        local = local.restart_as(&users(&settings)).unwrap();
+        local = local.restart_as(&users_xml(&settings)).unwrap();
         let store = connect(&local);
-        assert_in_force(&store, &settings).await;
+        assert_profile_applied(&store, &settings).await;
         let after = answers(&store).await;
         for (name, answer) in &before {
             assert_eq!(answer, &after[name], "{name}");
@@ -212,13 +216,17 @@ async fn answers_do_not_depend_on_the_profile() {
 #[tokio::test]
 async fn sent_settings_override_compatibility() {
     let mut local = LocalStore::start().unwrap();
-    let names = NEEDED.iter().chain(NEUTRAL).map(|(name, _)| format!("'{name}'")).collect::<Vec<_>>();
+    let names = REQUIRED_SETTINGS
+        .iter()
+        .chain(OPTIONAL_SETTINGS)
+        .map(|(name, _)| format!("'{name}'"))
+        .collect::<Vec<_>>();
     let ask =
         format!("SELECT name, value FROM system.settings WHERE name IN ({}) ORDER BY name", names.join(", "));
     let ours: Vec<(String, String)> = connect(&local).client.rows(Statement::new(&ask)).await.unwrap();
     assert_eq!(ours.len(), names.len());
     for version in ["21.8", "23.8", "25.3", "25.8", "26.3"] {
-        local = local.restart_as(&profile(&format!("<compatibility>{version}</compatibility>"))).unwrap();
+        local = local.restart_as(&profile_xml(&format!("<compatibility>{version}</compatibility>"))).unwrap();
         let store = connect(&local);
         let bare: Vec<(String, String)> = store.client.rows_of_profile(&ask).await.unwrap();
         assert_ne!(bare, ours, "{version}");
@@ -231,7 +239,7 @@ async fn sent_settings_override_compatibility() {
 /// same time.
 #[tokio::test]
 async fn concurrent_statements_succeed_when_readonly_is_fixed() {
-    let local = LocalStore::start().unwrap().restart_as(&profile("<readonly>2</readonly>")).unwrap();
+    let local = LocalStore::start().unwrap().restart_as(&profile_xml("<readonly>2</readonly>")).unwrap();
     let store = connect(&local);
     let ask = || store.client.rows::<(u8,)>(Statement::new("SELECT 1"));
     for answer in futures::future::join_all((0..12).map(|_| ask())).await {
@@ -244,19 +252,19 @@ async fn concurrent_statements_succeed_when_readonly_is_fixed() {
 
 /// Returns a `users.xml` with one profile that changes these settings, and has an old `compatibility` for settings that are
 /// not sent.
-fn users(settings: &[&(&str, &str)]) -> String {
+fn users_xml(settings: &[&(&str, &str)]) -> String {
     let settings: String = settings
         .iter()
         .map(|(name, ours)| {
-            let value = hostile(name, ours);
+            let value = hostile_value(name, ours);
             assert_ne!(value, *ours, "{name}");
             format!("<{name}>{value}</{name}>")
         })
         .collect();
-    profile(&format!("<compatibility>22.3</compatibility>{settings}"))
+    profile_xml(&format!("<compatibility>22.3</compatibility>{settings}"))
 }
 
-fn profile(settings: &str) -> String {
+fn profile_xml(settings: &str) -> String {
     format!(
         "<clickhouse><profiles><default/><hostile>{settings}</hostile></profiles><quotas><default/></quotas><users><default>\
          <password/><networks><ip>::/0</ip></networks><profile>hostile</profile><quota>default</quota></default></users></clickhouse>"
@@ -264,10 +272,11 @@ fn profile(settings: &str) -> String {
 }
 
 /// Asserts that the profile is in effect. Otherwise the comparison would prove nothing.
-async fn assert_in_force(store: &TraceStore, settings: &[&(&str, &str)]) {
+async fn assert_profile_applied(store: &ClickHouse, settings: &[&(&str, &str)]) {
     // The engine is in no cluster and resets the first; the needed settings are sent with this statement itself.
     let is_shown = |name: &str| {
-        name != "enable_parallel_replicas" && !super::NEEDED.iter().any(|(needed, _)| *needed == name)
+        name != "enable_parallel_replicas"
+            && !super::REQUIRED_SETTINGS.iter().any(|(needed, _)| *needed == name)
     };
     for (name, ours) in settings.iter().filter(|(name, _)| is_shown(name)) {
         let statement = format!("SELECT value FROM system.settings WHERE name = '{name}'");

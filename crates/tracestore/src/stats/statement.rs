@@ -5,13 +5,13 @@
 
 use tracewarden_model::{LogicalType, MarkedField};
 
-use super::{Stats, StatsGroup, StatsNumbers, StatsOrder, StatsPer, StatsRequest};
-use crate::StoreError;
+use super::{Stats, StatsGroup, StatsNumbers, StatsOrder, StatsRequest, StatsUnit};
+use crate::ClickHouseError;
 use crate::display::DisplayExpressions;
 use crate::plan::{Aggregates, Search, TraceScan};
 use crate::predicate_sql::{render, string, strings};
 use crate::sql::Statement;
-use crate::values::{MAX_VALUE_BYTES, sought};
+use crate::values::{MAX_VALUE_BYTES, resolve_field_values};
 
 /// Maximum number of elements of one array that make a group each. No list shows as many, but clients that send spans decide
 /// how many elements there are, and each is another row to count.
@@ -23,7 +23,7 @@ const MAX_ELEMENTS_OF_TWO: u32 = 50;
 const TOTAL: u8 = 0;
 const LISTED: u8 = 1;
 /// Kind of a span that is in no group.
-const NONE: u8 = u8::MAX;
+const NO_GROUP: u8 = u8::MAX;
 
 /// Kind and values of the group; traces, spans, errors; percentiles and maximum of the duration, and whether one of the
 /// durations is invalid; number of groups.
@@ -32,12 +32,12 @@ pub(super) type Row = (u8, Vec<String>, u64, u64, u64, Vec<f64>, i64, u8, u64);
 /// Messages that the statement throws where there are more traces than are counted, and where a trace has spans that may not
 /// count. A column that reported it would need the traces a second time, and planning them twice takes longer than an
 /// exception that is rarely thrown.
-const MORE: &str = "tracewarden: more traces";
-const BEYOND: &str = "tracewarden: spans beyond bounds";
+const MORE_TRACES: &str = "tracewarden: more traces";
+const SPANS_BEYOND_BOUNDS: &str = "tracewarden: spans beyond bounds";
 
 /// Which traces are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Chosen {
+pub(super) enum ChosenTraces {
     /// All; the statement throws if there are more than requested.
     All,
     /// The newest. To find them, the statement reads the columns that their order depends on.
@@ -46,19 +46,19 @@ pub(super) enum Chosen {
 
 /// Why the statistics have to be computed in another way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Interrupted {
+pub(super) enum RetryReason {
     MoreTraces,
     SpansBeyondBounds,
 }
 
-impl Interrupted {
+impl RetryReason {
     /// Converts the exception of the statement.
-    pub(super) fn of(error: &StoreError) -> Option<Self> {
+    pub(super) fn from_error(error: &ClickHouseError) -> Option<Self> {
         // FUNCTION_THROW_IF_VALUE_IS_NON_ZERO
-        let StoreError::Store { code: Some(395), message } = error else { return None };
-        [(MORE, Self::MoreTraces), (BEYOND, Self::SpansBeyondBounds)]
+        let ClickHouseError::Exception { code: Some(395), message } = error else { return None };
+        [(MORE_TRACES, Self::MoreTraces), (SPANS_BEYOND_BOUNDS, Self::SpansBeyondBounds)]
             .into_iter()
-            .find_map(|(text, interrupted)| message.contains(text).then_some(interrupted))
+            .find_map(|(text, reason)| message.contains(text).then_some(reason))
     }
 }
 
@@ -76,18 +76,18 @@ struct Names {
 }
 
 impl Names {
-    fn of(statement: &Statement) -> Self {
-        let own = |name: &str| statement.own(name);
+    fn new(statement: &Statement) -> Self {
+        let alias = |name: &str| statement.alias(name);
         Self {
-            chosen: own("chosen"),
-            trace: own("trace"),
-            group: own("group"),
-            traces: own("traces"),
-            spans: own("spans"),
-            errors: own("errors"),
-            percentiles: own("percentiles"),
-            longest: own("longest"),
-            invalid: own("invalid"),
+            chosen: alias("chosen"),
+            trace: alias("trace"),
+            group: alias("group"),
+            traces: alias("traces"),
+            spans: alias("spans"),
+            errors: alias("errors"),
+            percentiles: alias("percentiles"),
+            longest: alias("longest"),
+            invalid: alias("invalid"),
         }
     }
 
@@ -107,15 +107,15 @@ pub(super) fn statement(
     scan: &TraceScan<'_>,
     display: &DisplayExpressions,
     request: StatsRequest<'_>,
-    chosen: Chosen,
-) -> Result<Statement, StoreError> {
-    let mut statement = search.table.statement().of_every_row();
-    let traces = traces(search, scan, request.most_traces, chosen, &mut statement)?;
-    let names = Names::of(&statement);
+    chosen: ChosenTraces,
+) -> Result<Statement, ClickHouseError> {
+    let mut statement = search.table.statement().evaluated_per_row();
+    let traces = traces(search, scan, request.max_traces, chosen, &mut statement)?;
+    let names = Names::new(&statement);
     let groups = groups(request.group, &search.table.columns, &mut statement)?;
     let counted = match request.per {
-        StatsPer::Span => per_span(search, display, &groups, &names, &mut statement),
-        StatsPer::Trace => per_trace(search, display, &groups, &names, &mut statement),
+        StatsUnit::Span => per_span(search, display, &groups, &names, &mut statement),
+        StatsUnit::Trace => per_trace(search, display, &groups, &names, &mut statement),
     };
     let listed = listed(&counted, request, &names);
     statement.push(&format!("WITH {} AS ({traces}) {listed}", names.chosen));
@@ -127,29 +127,31 @@ fn traces(
     search: &Search<'_>,
     scan: &TraceScan<'_>,
     most: u32,
-    chosen: Chosen,
+    chosen: ChosenTraces,
     statement: &mut Statement,
-) -> Result<String, StoreError> {
-    let [trace, id, tier, position, place, readable, beyond] =
-        ["trace", "id", "tier", "position", "place", "readable", "beyond"].map(|name| statement.own(name));
+) -> Result<String, ClickHouseError> {
+    let [trace, id, tier, position, rank, readable, beyond] =
+        ["trace", "id", "tier", "position", "place", "readable", "beyond"].map(|name| statement.alias(name));
     let columns = match chosen {
-        Chosen::All => String::new(),
-        Chosen::Newest => search.order(&tier, &position, statement)?,
+        ChosenTraces::All => String::new(),
+        ChosenTraces::Newest => search.order(&tier, &position, statement)?,
     };
-    let (names, order, enough) = match chosen {
-        Chosen::All => (String::new(), String::new(), format!("throwIf({place} > {most}, '{MORE}') = 0")),
-        Chosen::Newest => (
+    let (names, order, limit_condition) = match chosen {
+        ChosenTraces::All => {
+            (String::new(), String::new(), format!("throwIf({rank} > {most}, '{MORE_TRACES}') = 0"))
+        }
+        ChosenTraces::Newest => (
             format!("{tier}, {position}"),
             format!("ORDER BY {tier} DESC, {position} DESC, {trace} ASC"),
-            format!("{place} <= {most}"),
+            format!("{rank} <= {most}"),
         ),
     };
     let having = format!(" AND {readable}");
     let aggregates = Aggregates { columns: &columns, names: &names, having: &having };
     let traces = scan.traces(search, &aggregates, statement)?;
     Ok(format!(
-        "SELECT {id} AS {trace} FROM (SELECT {trace} AS {id}, {beyond}, row_number() OVER ({order}) AS {place} FROM ({traces})) \
-         WHERE throwIf({beyond}, '{BEYOND}') = 0 AND {enough}"
+        "SELECT {id} AS {trace} FROM (SELECT {trace} AS {id}, {beyond}, row_number() OVER ({order}) AS {rank} FROM ({traces})) \
+         WHERE throwIf({beyond}, '{SPANS_BEYOND_BOUNDS}') = 0 AND {limit_condition}"
     ))
 }
 
@@ -158,7 +160,7 @@ fn spans(search: &Search<'_>, names: &Names, statement: &mut Statement) -> Strin
     format!(
         "{name} WHERE {near} AND {column} GLOBAL IN (SELECT {trace} FROM {chosen})",
         name = search.table.name,
-        near = search.range(search.default, statement),
+        near = search.range(search.default_range, statement),
         column = search.table.trace_id_column,
         trace = names.trace,
         chosen = names.chosen,
@@ -184,8 +186,8 @@ fn per_span(
         "SELECT {of_span} AS {group}, uniqExact({id}) AS {traces}, count() AS {count}, \
          countIf({failed}) AS {errors}, {durations} FROM {spans} GROUP BY {by}",
         id = search.table.trace_id,
-        failed = display.failed(),
-        durations = names.durations(durations(display), display.is_invalid()),
+        failed = display.is_error(),
+        durations = names.durations(durations(display), display.is_duration_invalid()),
         spans = spans(search, names, statement),
     )
 }
@@ -199,22 +201,22 @@ fn per_trace(
     statement: &mut Statement,
 ) -> String {
     let Names { trace, group, traces, spans: count, errors, .. } = names;
-    let [of_trace, failed, nanos, odd, in_groups, group_of_span] =
-        ["of_trace", "failed", "nanos", "odd", "groups", "of_span"].map(|name| statement.own(name));
+    let [of_trace, failed, nanos, unlistable, in_groups, group_of_span] =
+        ["of_trace", "failed", "nanos", "odd", "groups", "of_span"].map(|name| statement.alias(name));
     format!(
         "SELECT arrayJoin({rows}) AS {group}, count() AS {traces}, sum({of_trace}) AS {count}, \
          countIf({failed}) AS {errors}, {durations} FROM (\
-         SELECT {id} AS {trace}, count() AS {of_trace}, countIf({is_failed}) > 0 AS {failed}, {duration} AS {nanos}, max({is_odd}) AS {odd}, \
+         SELECT {id} AS {trace}, count() AS {of_trace}, countIf({is_failed}) > 0 AS {failed}, {duration} AS {nanos}, max({is_odd}) AS {unlistable}, \
          {collected} AS {in_groups} FROM {spans} GROUP BY {trace}) GROUP BY {group}",
         rows = rows(&in_groups),
-        durations = names.durations(&nanos, &odd),
+        durations = names.durations(&nanos, &unlistable),
         id = search.table.trace_id,
-        is_failed = display.failed(),
-        duration = display.whole(search.table),
-        is_odd = display.is_invalid(),
+        is_failed = display.is_error(),
+        duration = display.trace_duration(search.table),
+        is_odd = display.is_duration_invalid(),
         collected = match groups {
             Groups::One(group) =>
-                format!("groupUniqArrayIf({group} AS {group_of_span}, {group_of_span}.1 != {NONE})"),
+                format!("groupUniqArrayIf({group} AS {group_of_span}, {group_of_span}.1 != {NO_GROUP})"),
             Groups::Many(groups) => format!("groupUniqArrayArray({groups})"),
         },
         spans = spans(search, names, statement),
@@ -223,7 +225,7 @@ fn per_trace(
 
 /// Writes the duration of a span, or zero without a duration column.
 fn durations(display: &DisplayExpressions) -> &str {
-    if display.has_durations() { display.nanos() } else { "toInt64(0)" }
+    if display.has_duration() { display.duration_nanos() } else { "toInt64(0)" }
 }
 
 /// Writes the rows of a span or a trace: one for the total, and one for each of its groups.
@@ -233,7 +235,7 @@ fn rows(groups: &str) -> String {
 
 /// The groups of a span as SQL, each as kind and values.
 enum Groups {
-    /// At most one group; its kind is [`NONE`] where a field is not defined.
+    /// At most one group; its kind is [`NO_GROUP`] where a field is not defined.
     One(String),
     /// An array of groups.
     Many(String),
@@ -243,21 +245,24 @@ fn groups(
     fields: &[MarkedField],
     columns: &[crate::Column],
     statement: &mut Statement,
-) -> Result<Groups, StoreError> {
+) -> Result<Groups, ClickHouseError> {
     let arrays = fields.iter().filter(|field| field.logical == LogicalType::StringArray).count();
     let most = if arrays > 1 { MAX_ELEMENTS_OF_TWO } else { MAX_ELEMENTS };
     let values = fields
         .iter()
         .map(|field| Values::of(field, most, columns, statement))
-        .collect::<Result<Vec<Values>, StoreError>>()?;
-    let [one, other] = ["one", "other"].map(|name| statement.own(name));
-    let of_element = |element: &str| Told { odd: format!("{element}.1"), display: format!("{element}.2") };
-    let none = format!("(toUInt8({NONE}), emptyArrayString())");
+        .collect::<Result<Vec<Values>, ClickHouseError>>()?;
+    let [one, other] = ["one", "other"].map(|name| statement.alias(name));
+    let of_element = |element: &str| ValueExpression {
+        unlistable: format!("{element}.1"),
+        display: format!("{element}.2"),
+    };
+    let none = format!("(toUInt8({NO_GROUP}), emptyArrayString())");
     Ok(match values.as_slice() {
         [] => Groups::Many("CAST([], 'Array(Tuple(UInt8, Array(String)))')".to_owned()),
         [Values::One { value, defined }] => Groups::One(if_defined(&[defined], &group(value, None), &none)),
-        [Values::One { value, defined }, Values::One { value: second, defined: also }] => {
-            Groups::One(if_defined(&[defined, also], &group(value, Some(second)), &none))
+        [Values::One { value, defined }, Values::One { value: second, defined: second_defined }] => {
+            Groups::One(if_defined(&[defined, second_defined], &group(value, Some(second)), &none))
         }
         [values] => {
             Groups::Many(format!("arrayMap({one} -> {}, {})", group(&of_element(&one), None), values.array()))
@@ -275,7 +280,7 @@ fn groups(
 /// hash and not kept: one of them can be as large as a span, and pairs hold many copies.
 enum Values {
     /// The value of a string field.
-    One { value: Told, defined: String },
+    One { value: ValueExpression, defined: String },
     /// The elements of an array field.
     Many(String),
 }
@@ -286,18 +291,18 @@ impl Values {
         most: u32,
         columns: &[crate::Column],
         statement: &mut Statement,
-    ) -> Result<Self, StoreError> {
-        let (field, defined) = sought(field, None, columns)?;
+    ) -> Result<Self, ClickHouseError> {
+        let (field, defined) = resolve_field_values(field, None, columns)?;
         let defined = render(&defined, statement);
         if field.logical != LogicalType::StringArray {
-            let value = Told::apart(&format!("toString({})", string(&field, statement)));
+            let value = ValueExpression::new(&format!("toString({})", string(&field, statement)));
             return Ok(Self::One { value, defined });
         }
-        let text = statement.own("text");
+        let text = statement.alias("text");
         let values = format!("arraySlice({}, 1, {most})", strings(&field, None, statement));
         let values = if_defined(&[&defined], &values, "[]");
         let values = format!("arrayMap({text} -> toString({text}), {values})");
-        Ok(Self::Many(format!("arrayMap({text} -> {}, {values})", Told::apart(&text).tuple())))
+        Ok(Self::Many(format!("arrayMap({text} -> {}, {values})", ValueExpression::new(&text).tuple())))
     }
 
     fn array(&self) -> String {
@@ -319,29 +324,29 @@ fn if_defined(defined: &[&String], then: &str, otherwise: &str) -> String {
 }
 
 /// A value as SQL: whether no list can show it, and the value or its hash.
-struct Told {
-    odd: String,
+struct ValueExpression {
+    unlistable: String,
     display: String,
 }
 
-impl Told {
-    fn apart(value: &str) -> Self {
-        let odd = format!("(length({value}) > {MAX_VALUE_BYTES} OR NOT isValidUTF8({value}))");
-        Self { display: format!("if({odd}, hex(sipHash128({value})), {value})"), odd }
+impl ValueExpression {
+    fn new(value: &str) -> Self {
+        let unlistable = format!("(length({value}) > {MAX_VALUE_BYTES} OR NOT isValidUTF8({value}))");
+        Self { display: format!("if({unlistable}, hex(sipHash128({value})), {value})"), unlistable }
     }
 
     fn tuple(&self) -> String {
-        format!("({}, {})", self.odd, self.display)
+        format!("({}, {})", self.unlistable, self.display)
     }
 }
 
 /// Writes the group of one value, or of two.
-fn group(value: &Told, second: Option<&Told>) -> String {
+fn group(value: &ValueExpression, second: Option<&ValueExpression>) -> String {
     match second {
-        None => format!("(toUInt8({LISTED} + {}), [{}])", value.odd, value.display),
+        None => format!("(toUInt8({LISTED} + {}), [{}])", value.unlistable, value.display),
         Some(second) => format!(
             "(toUInt8({LISTED} + {} + 2 * {}), [{}, {}])",
-            value.odd, second.odd, value.display, second.display
+            value.unlistable, second.unlistable, value.display, second.display
         ),
     }
 }
@@ -350,8 +355,8 @@ fn group(value: &Told, second: Option<&Told>) -> String {
 fn listed(counted: &str, request: StatsRequest<'_>, names: &Names) -> String {
     let Names { group, traces, spans, errors, percentiles, longest, invalid, .. } = names;
     let count = match request.per {
-        StatsPer::Span => spans,
-        StatsPer::Trace => traces,
+        StatsUnit::Span => spans,
+        StatsUnit::Trace => traces,
     };
     let first = match request.order {
         StatsOrder::Count => count.clone(),
@@ -361,7 +366,7 @@ fn listed(counted: &str, request: StatsRequest<'_>, names: &Names) -> String {
     };
     format!(
         "SELECT {group}.1, if({group}.1 = {LISTED}, {group}.2, []), {traces}, {spans}, {errors}, {percentiles}, {longest}, {invalid}, \
-         countIf({group}.1 NOT IN ({TOTAL}, {NONE})) OVER () FROM ({counted}) \
+         countIf({group}.1 NOT IN ({TOTAL}, {NO_GROUP})) OVER () FROM ({counted}) \
          ORDER BY {group}.1 != {TOTAL}, {group}.1 != {LISTED}, {first} DESC, {count} DESC, {group}.2 LIMIT {limit}",
         limit = u64::from(request.limit) + 1,
     )
@@ -372,34 +377,34 @@ pub(super) fn stats(
     rows: Vec<Row>,
     display: &DisplayExpressions,
     complete: bool,
-) -> Result<Stats, StoreError> {
+) -> Result<Stats, ClickHouseError> {
     let mut rows = rows.into_iter();
-    let Some(total) = rows.next() else { return Ok(nothing(display)) };
+    let Some(total) = rows.next() else { return Ok(empty_stats(display)) };
     let (kind, .., distinct) = &total;
     if *kind != TOTAL {
-        return Err(StoreError::Short("the total is missing".to_owned()));
+        return Err(ClickHouseError::IncompleteResponse("the total is missing".to_owned()));
     }
     let distinct = *distinct;
     let listed = rows.filter(|row| row.0 == LISTED);
     let groups = listed
         .map(|mut row| Ok(StatsGroup { values: std::mem::take(&mut row.1), numbers: numbers(row, display)? }))
-        .collect::<Result<Vec<StatsGroup>, StoreError>>()?;
+        .collect::<Result<Vec<StatsGroup>, ClickHouseError>>()?;
     Ok(Stats { total: numbers(total, display)?, groups, distinct, complete })
 }
 
 /// Returns the statistics of no traces.
-pub(super) fn nothing(display: &DisplayExpressions) -> Stats {
+pub(super) fn empty_stats(display: &DisplayExpressions) -> Stats {
     let total = StatsNumbers { errors: display.has_status().then_some(0), ..StatsNumbers::default() };
     Stats { total, groups: Vec::new(), distinct: 0, complete: true }
 }
 
-fn numbers(row: Row, display: &DisplayExpressions) -> Result<StatsNumbers, StoreError> {
+fn numbers(row: Row, display: &DisplayExpressions) -> Result<StatsNumbers, ClickHouseError> {
     let (_, _, traces, spans, errors, percentiles, longest, invalid, _) = row;
     let [p50, p95, p99] = percentiles.as_slice() else {
-        return Err(StoreError::Short("percentiles are missing".to_owned()));
+        return Err(ClickHouseError::IncompleteResponse("percentiles are missing".to_owned()));
     };
     // A value that is rounded to a float before it is truncated can become slightly larger than it was.
-    let nanos = |nanos: f64| display.has_durations().then_some((nanos as i64).min(longest));
+    let nanos = |nanos: f64| display.has_duration().then_some((nanos as i64).min(longest));
     Ok(StatsNumbers {
         traces,
         spans,
@@ -407,7 +412,7 @@ fn numbers(row: Row, display: &DisplayExpressions) -> Result<StatsNumbers, Store
         p50_nanos: nanos(*p50),
         p95_nanos: nanos(*p95),
         p99_nanos: nanos(*p99),
-        max_nanos: display.has_durations().then_some(longest),
+        max_nanos: display.has_duration().then_some(longest),
         duration_invalid: invalid == 1,
     })
 }

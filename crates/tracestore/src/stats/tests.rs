@@ -1,4 +1,4 @@
-//! Values that no group can show, hostile arrays, odd durations, and limits of statistics. `worlds/stats.rs` tests that the
+//! Values that no group can show, hostile arrays, odd durations, and limits of statistics. `randomized_tests/stats.rs` tests that the
 //! numbers are right.
 
 use tracewarden_model::{AccessModel, Caller, Display, FieldRef, Timestamp};
@@ -6,7 +6,7 @@ use tracewarden_policy::{CompiledPolicies, RolePolicy, authorise};
 use tracewarden_testkit::local_store::LocalStore;
 
 use super::*;
-use crate::cancellation::{binding, everything};
+use crate::cancellation::{binding, unrestricted_scope};
 use crate::differential::{connect, execute};
 use crate::{MAX_VALUE_BYTES, physical_field};
 
@@ -29,7 +29,7 @@ async fn insert(local: &LocalStore, columns: &str, select: &str) {
     execute(local, format!("INSERT INTO default.spans ({columns}) SELECT {select}")).await;
 }
 
-async fn fields(store: &TraceStore, names: &[&str], logical: LogicalType) -> Vec<MarkedField> {
+async fn fields(store: &ClickHouse, names: &[&str], logical: LogicalType) -> Vec<MarkedField> {
     let columns = store.columns("default", "spans").await.unwrap();
     let field = |name: &&str| {
         let field = FieldRef::column(*name);
@@ -45,30 +45,30 @@ fn window() -> Window {
     Window::new(at(-60), at(60)).unwrap()
 }
 
-async fn ask(
-    store: &TraceStore,
+async fn run_stats(
+    store: &ClickHouse,
     scope: &AccessScope,
     binding: &Binding,
     change: impl Fn(&mut StatsRequest<'_>),
     group: &[MarkedField],
-) -> Result<Stats, StoreError> {
+) -> Result<Stats, ClickHouseError> {
     let mut request = StatsRequest {
         binding,
         scope,
         filter: &Filter::default(),
         window: window(),
         group,
-        per: StatsPer::Span,
+        per: StatsUnit::Span,
         order: StatsOrder::Count,
         limit: 5_000,
-        most_traces: 1_000,
+        max_traces: 1_000,
     };
     change(&mut request);
     store.stats(request).await
 }
 
 /// Returns values, traces and spans of the groups.
-fn display(stats: &Stats) -> Vec<(Vec<&str>, u64, u64)> {
+fn listed_groups(stats: &Stats) -> Vec<(Vec<&str>, u64, u64)> {
     let groups = stats.groups.iter();
     let display = groups.map(|StatsGroup { values, numbers }| {
         (values.iter().map(String::as_str).collect(), numbers.traces, numbers.spans)
@@ -98,25 +98,25 @@ async fn values_that_cannot_be_grouped_are_only_counted() {
         )
         .await;
     }
-    let (store, scope, binding) = (connect(&local), everything(), binding("default", "spans"));
+    let (store, scope, binding) = (connect(&local), unrestricted_scope(), binding("default", "spans"));
     let name = fields(&store, &["Name"], LogicalType::String).await;
     let tags = fields(&store, &["Tags"], LogicalType::StringArray).await;
-    let found = ask(&store, &scope, &binding, |_| {}, &name).await.unwrap();
+    let found = run_stats(&store, &scope, &binding, |_| {}, &name).await.unwrap();
     assert_eq!((found.total.traces, found.total.spans, found.distinct), (2, 14, 7));
     let hash = found.groups.iter().find(|group| group.values[0].len() == 32).unwrap().values[0].clone();
     let mut expected = [("", 1), ("\0 \\ ' \n", 1), (hash.as_str(), 1), (longest.as_str(), 1)]
         .map(|(value, traces)| (vec![value], traces, 2));
     expected.sort();
-    assert_eq!(display(&found), expected);
+    assert_eq!(listed_groups(&found), expected);
 
     // Pairs with an odd value are kept apart, whichever of the two values is odd.
     let both = [name.clone(), tags.clone()].concat();
-    for per in [StatsPer::Span, StatsPer::Trace] {
-        let found = ask(&store, &scope, &binding, |request| request.per = per, &both).await.unwrap();
+    for per in [StatsUnit::Span, StatsUnit::Trace] {
+        let found = run_stats(&store, &scope, &binding, |request| request.per = per, &both).await.unwrap();
         let spans = |trace: &str, spans: u64| match (per, trace) {
-            (StatsPer::Span, _) => spans,
-            (StatsPer::Trace, "a") => 4,
-            (StatsPer::Trace, _) => 10,
+            (StatsUnit::Span, _) => spans,
+            (StatsUnit::Trace, "a") => 4,
+            (StatsUnit::Trace, _) => 10,
         };
         let mut expected = vec![
             (vec!["\0 \\ ' \n", "t"], 1, spans("b", 2)),
@@ -124,13 +124,13 @@ async fn values_that_cannot_be_grouped_are_only_counted() {
             (vec![longest.as_str(), "t"], 1, spans("a", 2)),
         ];
         expected.sort();
-        let mut listed = display(&found);
+        let mut listed = listed_groups(&found);
         listed.sort();
         assert_eq!(listed, expected);
         // The longest with an odd tag; two longer ones; one that is not UTF-8 with `t`, and with another such.
         assert_eq!(found.distinct, 3 + 1 + 2 + 2);
     }
-    let few = ask(&store, &scope, &binding, |request| request.limit = 1, &both).await.unwrap();
+    let few = run_stats(&store, &scope, &binding, |request| request.limit = 1, &both).await.unwrap();
     assert_eq!((few.groups.len(), few.distinct), (1, 8));
 }
 
@@ -151,14 +151,14 @@ async fn groups_of_a_span_are_limited() {
         &format!("'b', toString(number), {many}, {many} FROM numbers(3)"),
     )
     .await;
-    let (store, scope, binding) = (connect(&local), everything(), binding("default", "spans"));
-    for per in [StatsPer::Span, StatsPer::Trace] {
+    let (store, scope, binding) = (connect(&local), unrestricted_scope(), binding("default", "spans"));
+    for per in [StatsUnit::Span, StatsUnit::Trace] {
         let change = |request: &mut StatsRequest<'_>| request.per = per;
         let two = fields(&store, &["Few", "Many"], LogicalType::StringArray).await;
-        let found = ask(&store, &scope, &binding, change, &two[1..]).await.unwrap();
+        let found = run_stats(&store, &scope, &binding, change, &two[1..]).await.unwrap();
         assert_eq!((found.distinct, found.total.traces, found.total.spans), (1_000, 2, 6));
         assert!(found.groups.iter().all(|group| group.numbers == found.total), "{per:?}");
-        let found = ask(&store, &scope, &binding, change, &two).await.unwrap();
+        let found = run_stats(&store, &scope, &binding, change, &two).await.unwrap();
         assert_eq!((found.distinct, found.total.spans), (50 + 50 * 50, 6));
     }
 }
@@ -176,15 +176,15 @@ async fn only_the_newest_traces_are_counted_and_reported_as_such() {
     .await;
     // Spans without a trace: the marker for more traces looks like these.
     insert(&local, "TraceId, SpanId, Name", "'', 's', 'none' FROM numbers(5)").await;
-    let (store, scope, binding) = (connect(&local), everything(), binding("default", "spans"));
+    let (store, scope, binding) = (connect(&local), unrestricted_scope(), binding("default", "spans"));
     let name = fields(&store, &["Name"], LogicalType::String).await;
-    for per in [StatsPer::Span, StatsPer::Trace] {
+    for per in [StatsUnit::Span, StatsUnit::Trace] {
         for (most, traces) in [(0, 1), (1, 1), (9, 9), (10, 10), (11, 10), (u32::MAX, 10)] {
             let change = |request: &mut StatsRequest<'_>| {
                 request.per = per;
-                request.most_traces = most;
+                request.max_traces = most;
             };
-            let found = ask(&store, &scope, &binding, change, &name).await.unwrap();
+            let found = run_stats(&store, &scope, &binding, change, &name).await.unwrap();
             assert_eq!(
                 (found.total.traces, found.total.spans, found.distinct),
                 (traces, traces, traces),
@@ -210,7 +210,7 @@ async fn statistics_use_the_bound_display_columns() {
     ] {
         insert(&local, "TraceId, SpanId, Took, Status", &format!("'{took}', 's', {took}, {status}")).await;
     }
-    let (store, scope) = (connect(&local), everything());
+    let (store, scope) = (connect(&local), unrestricted_scope());
     let without = binding("default", "spans");
     let display = Display {
         duration: Some("Took".to_owned()),
@@ -219,11 +219,11 @@ async fn statistics_use_the_bound_display_columns() {
     };
     let with = Binding { display, ..without.clone() };
     // Repeated until ClickHouse compiles the statements.
-    for per in [StatsPer::Span, StatsPer::Trace].repeat(5) {
+    for per in [StatsUnit::Span, StatsUnit::Trace].repeat(5) {
         let change = |request: &mut StatsRequest<'_>| request.per = per;
-        let found = ask(&store, &scope, &without, change, &[]).await.unwrap().total;
+        let found = run_stats(&store, &scope, &without, change, &[]).await.unwrap().total;
         assert_eq!(found, StatsNumbers { traces: 5, spans: 5, ..StatsNumbers::default() });
-        let found = ask(&store, &scope, &with, change, &[]).await.unwrap().total;
+        let found = run_stats(&store, &scope, &with, change, &[]).await.unwrap().total;
         assert_eq!((found.errors, found.duration_invalid), (Some(3), true));
         assert_eq!((found.p50_nanos, found.p99_nanos, found.max_nanos), (Some(0), Some(2), Some(2)));
     }
@@ -240,15 +240,15 @@ async fn percentiles_of_many_are_nearly_exact() {
         "toString(intDiv(number, 10) + 1), toString(number), number * number, ['even', 'odd'][1 + number % 2] FROM numbers(200000)",
     )
     .await;
-    let (store, scope) = (connect(&local), everything());
+    let (store, scope) = (connect(&local), unrestricted_scope());
     let display = Display { duration: Some("Took".to_owned()), ..Display::default() };
     let binding = Binding { display, ..binding("default", "spans") };
     let name = fields(&store, &["Name"], LogicalType::String).await;
     let change = |request: &mut StatsRequest<'_>| {
-        request.most_traces = 100_000;
+        request.max_traces = 100_000;
         request.order = StatsOrder::Duration;
     };
-    let found = ask(&store, &scope, &binding, change, &name).await.unwrap();
+    let found = run_stats(&store, &scope, &binding, change, &name).await.unwrap();
     assert_eq!((found.total.traces, found.total.spans, found.complete), (20_000, 200_000, true));
     let numbers = found.groups.iter().map(|group| &group.numbers).chain([&found.total]);
     for StatsNumbers { p50_nanos, p95_nanos, p99_nanos, .. } in numbers {
@@ -257,7 +257,7 @@ async fn percentiles_of_many_are_nearly_exact() {
             assert!((0.992 * exact..1.000_1 * exact).contains(&found), "{found} for {exact}");
         }
     }
-    assert_eq!(ask(&store, &scope, &binding, change, &name).await.unwrap(), found);
+    assert_eq!(run_stats(&store, &scope, &binding, change, &name).await.unwrap(), found);
 }
 
 #[tokio::test]
@@ -278,12 +278,12 @@ async fn users_without_access_cause_no_reads() {
     let display = Display { status: Some("Status".to_owned()), ..Display::default() };
     let with = Binding { display, ..without.clone() };
     for (binding, errors) in [(&without, None), (&with, Some(0))] {
-        let found = ask(&store, &nothing, binding, |_| {}, &[]).await.unwrap();
+        let found = run_stats(&store, &nothing, binding, |_| {}, &[]).await.unwrap();
         let total = StatsNumbers { errors, ..StatsNumbers::default() };
         assert_eq!(found, Stats { total, groups: Vec::new(), distinct: 0, complete: true });
     }
     execute(&local, "DROP VIEW default.spans SYNC".to_owned()).await;
-    assert!(ask(&store, &nothing, &without, |_| {}, &[]).await.is_err());
+    assert!(run_stats(&store, &nothing, &without, |_| {}, &[]).await.is_err());
 }
 
 #[tokio::test]
@@ -291,22 +291,22 @@ async fn fields_are_those_of_the_current_table() {
     let local = LocalStore::start().unwrap();
     create(&local, "Name String, Size UInt64").await;
     insert(&local, "TraceId, SpanId, Name", "'a', 's', 'x'").await;
-    let (store, scope, binding) = (connect(&local), everything(), binding("default", "spans"));
+    let (store, scope, binding) = (connect(&local), unrestricted_scope(), binding("default", "spans"));
     let name = fields(&store, &["Name"], LogicalType::String).await;
     let size = fields(&store, &["Size"], LogicalType::Number).await;
     for group in [size, [name.clone(), name.clone(), name.clone()].concat()] {
-        let refused = ask(&store, &scope, &binding, |_| {}, &group).await;
-        assert!(matches!(refused, Err(StoreError::Internal(_))), "{refused:?}");
+        let refused = run_stats(&store, &scope, &binding, |_| {}, &group).await;
+        assert!(matches!(refused, Err(ClickHouseError::Internal(_))), "{refused:?}");
     }
-    let one = ask(&store, &scope, &binding, |_| {}, &name).await.unwrap();
-    assert_eq!(display(&one), [(vec!["x"], 1, 1)]);
+    let one = run_stats(&store, &scope, &binding, |_| {}, &name).await.unwrap();
+    assert_eq!(listed_groups(&one), [(vec!["x"], 1, 1)]);
     // A changed field is read with its new type where that makes no difference, and is an error where it does.
     execute(&local, "ALTER TABLE default.spans MODIFY COLUMN Name LowCardinality(String)".to_owned()).await;
-    assert_eq!(ask(&store, &scope, &binding, |_| {}, &name).await.unwrap(), one);
+    assert_eq!(run_stats(&store, &scope, &binding, |_| {}, &name).await.unwrap(), one);
     execute(&local, "ALTER TABLE default.spans DROP COLUMN Name, ADD COLUMN Name Array(String)".to_owned())
         .await;
-    let changed = ask(&store, &scope, &binding, |_| {}, &name).await;
-    assert!(matches!(changed, Err(StoreError::FieldsChanged(_))), "{changed:?}");
+    let changed = run_stats(&store, &scope, &binding, |_| {}, &name).await;
+    assert!(matches!(changed, Err(ClickHouseError::FieldsChanged(_))), "{changed:?}");
 }
 
 /// Bounds may be finer than timestamps: a trace whose entry begins after the end of the window, within the same second, is in
@@ -359,7 +359,8 @@ async fn a_trace_in_the_last_tick_of_the_window_is_counted_as_it_is_listed() {
         let listed = store.select(selecting).await.unwrap();
         let listed: Vec<&str> = listed.traces.iter().map(|trace| trace.id.as_str()).collect();
         assert_eq!(listed, ids);
-        let found = ask(&store, &scope, &binding, |request| request.window = window, &[]).await.unwrap();
+        let found =
+            run_stats(&store, &scope, &binding, |request| request.window = window, &[]).await.unwrap();
         assert_eq!(found.total.traces, ids.len() as u64, "{ids:?}");
     }
 }

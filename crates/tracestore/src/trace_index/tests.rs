@@ -12,8 +12,10 @@ use tracewarden_testkit::local_store::LocalStore;
 use super::*;
 use crate::cancellation::binding;
 use crate::differential::{connect, execute};
-use crate::plan::{IndexSize, Plan, PlanChoice, PlannerOptions, Rare, RequiredPredicate, StepOptions};
-use crate::{SelectRequest, TraceStore};
+use crate::plan::{
+    IndexSize, Plan, PlanChoice, PlannerOptions, RarePredicates, RequiredPredicate, StepOptions,
+};
+use crate::{ClickHouse, SelectRequest};
 
 const NOON: i64 = 1_790_000_000;
 const IN_2150: i64 = 5_680_281_600;
@@ -93,7 +95,7 @@ fn is_representable(millis: i64) -> bool {
 
 /// Returns the traces that a policy grants access to, found with one plan.
 async fn found(
-    store: &TraceStore,
+    store: &ClickHouse,
     binding: &Binding,
     policy: &str,
     window: Window,
@@ -150,11 +152,14 @@ async fn traces_beyond_the_index_are_found() {
     let step_options =
         |index_size| StepOptions { first: 1_000_000_000, statement: 0, use_trace_index: true, index_size };
     let plans = [
-        PlanChoice::Best,
-        PlanChoice::Only(Plan::Steps(step_options(IndexSize::Small))),
-        PlanChoice::Only(Plan::Steps(step_options(IndexSize::Large))),
-        PlanChoice::Only(Plan::Candidates(Rare { read: vec![RequiredPredicate::Granted], narrow: vec![] })),
-        PlanChoice::Only(Plan::Grouped),
+        PlanChoice::Auto,
+        PlanChoice::Fixed(Plan::Steps(step_options(IndexSize::Small))),
+        PlanChoice::Fixed(Plan::Steps(step_options(IndexSize::Large))),
+        PlanChoice::Fixed(Plan::RarePredicates(RarePredicates {
+            sources: vec![RequiredPredicate::Policies],
+            filters: vec![],
+        })),
+        PlanChoice::Fixed(Plan::GroupByTrace),
     ];
     for (timestamp, encoding) in [
         ("DateTime64(9)", EntryEncoding::ByView),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use tracewarden_model::Binding;
 use tracewarden_tracestore::{
-    EndpointInspection, Grant, PrivilegeKind, StoreError, TraceStore, UserInspection,
+    ClickHouse, ClickHouseError, EndpointInspection, Grant, PrivilegeKind, UserInspection,
 };
 use url::Url;
 
@@ -42,7 +42,7 @@ pub(super) async fn check(
 ) {
     let binding = trace_source.binding();
     let entropy = std::sync::Arc::new(ambient::SystemEntropy);
-    let store = match TraceStore::new(serve::store_config(configuration), entropy) {
+    let store = match ClickHouse::new(serve::store_config(configuration), entropy) {
         Ok(store) => store,
         Err(error) => {
             findings.push(Finding::error(format!("ClickHouse: {error}")));
@@ -71,7 +71,7 @@ pub(super) async fn check(
 struct EndpointCheck<'a> {
     endpoint: &'a EndpointInspection,
     configuration: &'a Configuration,
-    store: &'a TraceStore,
+    store: &'a ClickHouse,
 }
 
 impl EndpointCheck<'_> {
@@ -88,23 +88,25 @@ impl EndpointCheck<'_> {
         })
     }
 
-    fn user_error(&self, error: &StoreError) -> Finding {
+    fn user_error(&self, error: &ClickHouseError) -> Finding {
         let name = &self.configuration.clickhouse_user;
         match error {
-            StoreError::Unavailable { .. } | StoreError::Timeout(_) => {
+            ClickHouseError::Unavailable { .. } | ClickHouseError::Timeout(_) => {
                 Finding::warning(self.endpoint_message(format_args!(
                     "does not answer, so the user was not checked: {}",
                     truncated(error)
                 )))
             }
-            StoreError::Store { code: Some(code), .. } if AUTHENTICATION_ERRORS.contains(code) => {
+            ClickHouseError::Exception { code: Some(code), .. } if AUTHENTICATION_ERRORS.contains(code) => {
                 Finding::error(self.endpoint_message(format_args!(
                     "rejects the sign-in of `{name}`: correct `clickhouse_user` and `clickhouse_password`, \
                      or create the user ({GUIDE})"
                 )))
             }
-            StoreError::Store { code: Some(READONLY), .. } => Finding::error(self.settings_rejected()),
-            StoreError::Store { code: Some(SETTING_CONSTRAINT_VIOLATION), .. } => {
+            ClickHouseError::Exception { code: Some(READONLY), .. } => {
+                Finding::error(self.settings_rejected())
+            }
+            ClickHouseError::Exception { code: Some(SETTING_CONSTRAINT_VIOLATION), .. } => {
                 Finding::error(self.setting_rejected(error))
             }
             _ => Finding::error(self.endpoint_message(truncated(error))),
@@ -119,7 +121,7 @@ impl EndpointCheck<'_> {
         ))
     }
 
-    fn setting_rejected(&self, error: &StoreError) -> String {
+    fn setting_rejected(&self, error: &ClickHouseError) -> String {
         self.endpoint_message(format_args!(
             "the profile of `{}` has a constraint that rejects a setting that the service sends with each \
              statement: raise it, or lower `query_timeout`, `answer_timeout` or `query_memory`: {}",
@@ -137,11 +139,13 @@ impl EndpointCheck<'_> {
             Ok(()) => Finding::ok(
                 self.endpoint_message("accepts the settings that the service sends with each statement"),
             ),
-            Err(StoreError::Store { code: Some(READONLY), .. }) => Finding::error(self.settings_rejected()),
-            Err(error @ StoreError::Store { code: Some(SETTING_CONSTRAINT_VIOLATION), .. }) => {
+            Err(ClickHouseError::Exception { code: Some(READONLY), .. }) => {
+                Finding::error(self.settings_rejected())
+            }
+            Err(error @ ClickHouseError::Exception { code: Some(SETTING_CONSTRAINT_VIOLATION), .. }) => {
                 Finding::error(self.setting_rejected(error))
             }
-            Err(error @ StoreError::Store { code: Some(UNKNOWN_SETTING), .. }) => {
+            Err(error @ ClickHouseError::Exception { code: Some(UNKNOWN_SETTING), .. }) => {
                 Finding::error(self.endpoint_message(format_args!(
                     "does not know a setting that the service sends with each statement; the server may be \
                      too old: {}",
@@ -150,8 +154,10 @@ impl EndpointCheck<'_> {
             }
             Err(error) => Finding::error(self.endpoint_message(truncated(error))),
         });
-        if let (Ok(()), Err(error @ StoreError::Store { code: Some(SETTING_CONSTRAINT_VIOLATION), .. })) =
-            (&user.settings, &user.comparison_timeout)
+        if let (
+            Ok(()),
+            Err(error @ ClickHouseError::Exception { code: Some(SETTING_CONSTRAINT_VIOLATION), .. }),
+        ) = (&user.settings, &user.comparison_timeout)
         {
             findings.push(Finding::warning(self.endpoint_message(format_args!(
                 "key columns cannot be adopted: the profile of `{name}` rejects the time limit of a \
@@ -161,10 +167,13 @@ impl EndpointCheck<'_> {
             ))));
         }
         // If the server rejects the settings, every statement fails, and that finding has been reported already.
-        let all_settings_rejected = matches!(user.settings, Err(StoreError::Store { code: Some(_), .. }));
+        let all_settings_rejected =
+            matches!(user.settings, Err(ClickHouseError::Exception { code: Some(_), .. }));
         match &user.server_support {
             Ok(()) => {}
-            Err(StoreError::Unfit(message)) => findings.push(Finding::error(self.endpoint_message(message))),
+            Err(ClickHouseError::Unusable(message)) => {
+                findings.push(Finding::error(self.endpoint_message(message)))
+            }
             Err(_) if all_settings_rejected => {}
             Err(error) => findings.push(Finding::error(self.endpoint_message(format_args!(
                 "the servers of the bound table's cluster cannot be queried: {}",
@@ -296,7 +305,7 @@ fn list<'a>(names: impl Iterator<Item = &'a str>) -> Option<String> {
 }
 
 /// Returns the beginning of a message.
-fn truncated(error: &StoreError) -> String {
+fn truncated(error: &ClickHouseError) -> String {
     const MAX_CHARS: usize = 240;
     let text = error.to_string();
     match text.char_indices().nth(MAX_CHARS) {

@@ -8,7 +8,7 @@ use tracewarden_model::{AccessModel, Caller};
 use tracewarden_policy::{Checked, Diagnostic, check, role_warnings};
 use tracewarden_rest::policies::CheckResult;
 use tracewarden_rest::policy_file::FilePolicy;
-use tracewarden_tracestore::readable;
+use tracewarden_tracestore::display_sql;
 
 use super::files::{self, Origin, sanitize};
 use super::{EXIT_FAILED, ErrorReport};
@@ -137,7 +137,7 @@ fn add_role_warnings(policies: &[FilePolicy], found: &mut [CheckedPolicy]) {
 }
 
 fn predicate(checked: &Checked, user: &Caller) -> Option<String> {
-    checked.predicate(user).as_ref().map(readable)
+    checked.predicate(user).as_ref().map(display_sql)
 }
 
 fn show(found: &CheckedPolicy, options: &PolicyCheck, user: &Caller, output: &mut String) {

@@ -10,7 +10,7 @@ use super::data::{self, DATABASE, Size, TABLE};
 use crate::bench::numbers::grouped;
 use crate::bench::service::{Prepared, Source};
 use crate::bench::store::Store;
-use crate::bench::trace_store::{Kind, TraceStore};
+use crate::bench::trace_store::{ClickHouse, Kind};
 use crate::stack::interrupt::Interrupted;
 
 /// A data set in one kind of ClickHouse.
@@ -54,7 +54,7 @@ impl Plan<'_> {
         let mut versions = Vec::new();
         for kind in stores {
             let mut directory = tempfile::Builder::new().prefix("tracewarden-bench-").tempdir()?;
-            let mut store = TraceStore::start(*kind, self.programs, directory.path())?;
+            let mut store = ClickHouse::start(*kind, self.programs, directory.path())?;
             let outcome = self
                 .sizes
                 .iter()
@@ -77,7 +77,7 @@ impl Plan<'_> {
     fn data_set(
         &self,
         kind: Kind,
-        store: &TraceStore,
+        store: &ClickHouse,
         directory: &Path,
         spans: u64,
         measure: &mut impl FnMut(&Stage) -> Result<()>,
@@ -95,7 +95,7 @@ impl Plan<'_> {
 
     fn stage(
         &self,
-        store: &TraceStore,
+        store: &ClickHouse,
         directory: &Path,
         data: DataSet,
         measure: &mut impl FnMut(&Stage) -> Result<()>,

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use rmcp::model::CallToolResult;
-use tracewarden_service::{SpanBrief, SpanLine};
+use tracewarden_service::{SpanLine, SpanSummary};
 
 use super::super::span_values::{
     Columns, SpanValues, VALUE_LIMITS, ValueLimits, lines, omitted, omitted_text, read_all,
@@ -46,12 +46,12 @@ async fn page(
 ) -> Result<Vec<SpanValues>, Failure> {
     for wanted in READ_SIZES {
         let (before, spans) = opened.outline.tree.spans.split_at_checked(offset).unwrap_or_default();
-        let spans: Vec<SpanBrief> = spans.iter().take(wanted).cloned().collect();
+        let spans: Vec<SpanSummary> = spans.iter().take(wanted).cloned().collect();
         let Some(read) = opened.trace.spans_of(&spans, before).await? else { continue };
         let (found, read): (Vec<usize>, Vec<SpanLine>) = read.into_iter().unzip();
         let mut by_index: HashMap<usize, SpanValues> =
             found.into_iter().zip(read_all(read, columns).await).collect();
-        let at = |(index, span): (usize, &SpanBrief)| {
+        let at = |(index, span): (usize, &SpanSummary)| {
             by_index.remove(&index).unwrap_or_else(|| SpanValues::unread(columns, &span.span_id, INDISTINCT))
         };
         return Ok(spans.iter().enumerate().map(at).collect());

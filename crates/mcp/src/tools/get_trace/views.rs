@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use rmcp::model::CallToolResult;
 use serde_json::json;
-use tracewarden_service::{SpanBrief, SpanLine, Tool};
+use tracewarden_service::{SpanLine, SpanSummary, Tool};
 
 use super::super::span_values::{Columns, read_all};
 use super::super::{
@@ -200,7 +200,7 @@ async fn messages(
 ) -> Result<HashMap<usize, Option<String>>, Failure> {
     let indexes: Vec<usize> = origins.iter().take(MAX_MESSAGES).map(|origin| origin.span).collect();
     let spans = &opened.outline.tree.spans;
-    let spans: Vec<SpanBrief> = indexes.iter().filter_map(|index| spans.get(*index)).cloned().collect();
+    let spans: Vec<SpanSummary> = indexes.iter().filter_map(|index| spans.get(*index)).cloned().collect();
     let columns = Columns::new(&opened.trace.schema().binding);
     // If the spans are too large, the response still lists their ids.
     let (found, read): (Vec<usize>, Vec<SpanLine>) =
@@ -285,8 +285,9 @@ fn span_id(tree: &Tree, index: usize) -> String {
 
 /// Returns the outermost ancestor, and the innermost ones down to the span.
 fn path(tree: &Tree, index: usize, detail_level: DetailLevel) -> Vec<String> {
-    let name =
-        |span: &SpanBrief| service_and_name(span.service.as_deref(), span.name.as_deref(), detail_level.name);
+    let name = |span: &SpanSummary| {
+        service_and_name(span.service.as_deref(), span.name.as_deref(), detail_level.name)
+    };
     let (path, left_out) = tree.path(index, MAX_PATH);
     let mut names: Vec<String> =
         path.into_iter().filter_map(|index| tree.spans.get(index)).map(name).collect();

@@ -28,7 +28,7 @@ async fn many_comparisons_of_large_predicates_are_possible() {
     let (compared, _) = distinct(&comparisons);
     let asked = parts(&compared, Some(collateral), &predicates);
     assert!(asked.len() > 1 && asked.iter().filter(|part| part.collateral.is_some()).count() == 1);
-    let readable = everything();
+    let readable = unrestricted_scope();
     let test_request = TestRequest::unrestricted(&predicates, &comparisons, &readable);
     let found =
         test_request.impact(&store, "spans", SamplingPlan::within(Duration::from_secs(600))).await.unwrap();
@@ -43,13 +43,13 @@ async fn many_comparisons_of_large_predicates_are_possible() {
     let refused =
         TestRequest { predicates: &vec![Predicate::True; MAX_IMPACT_PREDICATES + 1], ..test_request };
     let refused = refused.impact(&store, "spans", sampling()).await;
-    assert!(matches!(refused, Err(StoreError::Internal(_))), "{refused:?}");
+    assert!(matches!(refused, Err(ClickHouseError::Internal(_))), "{refused:?}");
     let refused = TestRequest { predicates: &vec![Predicate::True; MAX_PREDICATE_SETS + 1], ..test_request };
     let refused = refused.collateral(&store, "spans", sampling()).await;
-    assert!(matches!(refused, Err(StoreError::Internal(_))), "{refused:?}");
+    assert!(matches!(refused, Err(ClickHouseError::Internal(_))), "{refused:?}");
     let refused = TestRequest { comparisons: &[comparison(&[], &[4])], ..test_request };
     let refused = refused.impact(&store, "spans", sampling()).await;
-    assert!(matches!(refused, Err(StoreError::Internal(_))), "{refused:?}");
+    assert!(matches!(refused, Err(ClickHouseError::Internal(_))), "{refused:?}");
     // The maximum number of predicate sets, which differ in the spans that they match.
     let services = ["web", "cart", "db", "none"];
     let expressions = (0..MAX_PREDICATE_SETS).map(|number| format!("Service == '{}'", services[number % 4]));
@@ -88,7 +88,7 @@ async fn hundreds_of_predicates_are_compared_at_once() {
     };
     let comparisons: Vec<Comparison> =
         (0..300).map(|_| Comparison { before: random_numbers(), after: random_numbers() }).collect();
-    let readable = everything();
+    let readable = unrestricted_scope();
     let test_request = TestRequest::unrestricted(&predicates, &comparisons, &readable);
     let found =
         test_request.impact(&store, "spans", SamplingPlan::within(Duration::from_secs(600))).await.unwrap();

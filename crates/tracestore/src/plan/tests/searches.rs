@@ -54,7 +54,7 @@ async fn plans_agree_on_a_real_server() {
 }
 
 /// Runs this number of searches, each with four plans, some concurrently.
-async fn agree(store: &TraceStore, searches: usize) {
+async fn agree(store: &ClickHouse, searches: usize) {
     let seed = seed();
     println!("TRACEWARDEN_TEST_SEED={seed}");
     let mut done = stream::iter(0..searches)
@@ -77,7 +77,7 @@ async fn agree(store: &TraceStore, searches: usize) {
 
 /// Generates a search with up to four conditions, and reads its first pages with four plans. Returns the number of traces,
 /// and the limit.
-async fn search(store: &TraceStore, mut random: ChaCha8Rng) -> (usize, usize) {
+async fn search(store: &ClickHouse, mut random: ChaCha8Rng) -> (usize, usize) {
     let value = |random: &mut ChaCha8Rng, column: &str| match column {
         "Service" => format!("s{}", random.random_range(0..12)),
         "User" => format!("u{}", random.random_range(0..400)),
@@ -99,20 +99,21 @@ async fn search(store: &TraceStore, mut random: ChaCha8Rng) -> (usize, usize) {
     let (filter, scope, binding) = (filter(&conditions), scope(policies), binding(random.random_bool(0.7)));
     let from = BEGIN + random.random_range(-1..60) * HOUR;
     let length = *[HOUR / 10, HOUR, 12 * HOUR, 24 * HOUR, 80 * HOUR].choose(&mut random).unwrap();
-    let asked = Asked {
+    let search_case = SearchCase {
         limit: *[1, 20, 20, 200].choose(&mut random).unwrap(),
         pages: 4,
-        ..Asked::new(store, &binding, &scope, &filter, window(from, from + length))
+        ..SearchCase::new(store, &binding, &scope, &filter, window(from, from + length))
     };
-    let demands = RequiredPredicates::new(&scope, &filter.conditions, &asked.table().await).unwrap().all();
-    let mut choices = vec![PlanChoice::Best];
-    let mut several = demands.sample(&mut random, 3).copied();
+    let required_predicates =
+        RequiredPredicates::new(&scope, &filter.conditions, &search_case.table().await).unwrap().all();
+    let mut choices = vec![PlanChoice::Auto];
+    let mut several = required_predicates.sample(&mut random, 3).copied();
     if let Some(first) = several.next() {
-        let rare = Rare { read: vec![first], narrow: several.collect() };
-        choices.push(PlanChoice::Only(Plan::Candidates(rare)));
+        let rare = RarePredicates { sources: vec![first], filters: several.collect() };
+        choices.push(PlanChoice::Fixed(Plan::RarePredicates(rare)));
     }
     let first = *[length / 64, length / 7, length].choose(&mut random).unwrap();
     let size = *[IndexSize::Small, IndexSize::Large].choose(&mut random).unwrap();
     choices.push(steps(first, random.random_bool(0.7), size));
-    (asked.same_by(&choices, PlannerOptions::default()).await, asked.limit as usize)
+    (search_case.assert_same_results(&choices, PlannerOptions::default()).await, search_case.limit as usize)
 }

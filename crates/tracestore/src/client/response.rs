@@ -15,12 +15,12 @@ use serde::de::DeserializeOwned;
 use tokio::task::JoinError;
 
 use super::Client;
-use super::answer_memory::AnswerMemory;
 use super::failure::{AttemptError, text};
 use super::quota::Quota;
-use crate::StoreError;
+use super::response_memory::ResponseMemory;
+use crate::ClickHouseError;
 use crate::cost::Cost;
-use crate::metrics::Measured;
+use crate::metrics::InFlightStatement;
 
 /// Maximum size of the kept text of an error.
 const MAX_ERROR_BYTES: usize = 16 * 1024;
@@ -32,11 +32,11 @@ const MAX_INLINE_BYTES: usize = 64 * 1024;
 /// After a pause of this length, a slow reader may be the reason why the server ended the answer.
 const SLOW_READER: Duration = Duration::from_secs(1);
 /// Upper bound of the bytes buffered between the server and the reader.
-const MAX_BYTES_ON_THE_WAY: usize = 16 * 1024 * 1024;
+const MAX_BUFFERED_BYTES: usize = 16 * 1024 * 1024;
 
 /// An answer that ends with the connection is refused: a truncated one would look complete. A trace that has grown since it
 /// was selected could then lose as many spans as were added, unnoticed.
-const NO_END: &str = "the response does not declare its length, so a truncated response could not be \
+const UNFRAMED_RESPONSE: &str = "the response does not declare its length, so a truncated response could not be \
                       detected; a proxy in front of ClickHouse must forward responses in HTTP/1.1 chunks or \
                       by HTTP/2";
 
@@ -51,7 +51,7 @@ pub(super) struct QueryResponse {
 
 impl QueryResponse {
     /// Reads up to the first bytes of rows, or all of an error.
-    pub(super) async fn of(mut response: reqwest::Response) -> Result<Self, AttemptError> {
+    pub(super) async fn from_http(mut response: reqwest::Response) -> Result<Self, AttemptError> {
         let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
         let code = header("X-ClickHouse-Exception-Code").and_then(|code| code.parse::<i32>().ok());
         if response.status().is_success() && code.is_none() {
@@ -61,12 +61,12 @@ impl QueryResponse {
                 None => header("Content-Length").is_some(),
             };
             if !is_framed && response.version() <= Version::HTTP_11 {
-                return Err(AttemptError::Final(StoreError::Store {
+                return Err(AttemptError::Final(ClickHouseError::Exception {
                     code: None,
-                    message: NO_END.to_owned(),
+                    message: UNFRAMED_RESPONSE.to_owned(),
                 }));
             }
-            let first = response.chunk().await.map_err(|error| AttemptError::of_transport(&error))?;
+            let first = response.chunk().await.map_err(|error| AttemptError::from_transport(&error))?;
             return Ok(Self { first, response, at: Instant::now() });
         }
         let status = response.status();
@@ -82,57 +82,62 @@ impl QueryResponse {
         }
         let message = format!("status {status}: {}", String::from_utf8_lossy(&message));
         let quota = Quota { date: date.as_deref(), timezone: timezone.as_deref() };
-        Err(AttemptError::of_answer(status.as_u16(), code, message, quota))
+        Err(AttemptError::from_response(status.as_u16(), code, message, quota))
     }
 
     /// Returns the cost of the statement when the answer began. It is the whole cost if the answer began only when it was
     /// complete.
     pub(super) fn cost(&self, waited: Duration) -> Option<Cost> {
         let summary = self.response.headers().get("X-ClickHouse-Summary")?;
-        Cost::of_summary(summary.to_str().ok()?, waited)
+        Cost::from_summary(summary.to_str().ok()?, waited)
     }
 
     /// Returns the next bytes. An aborted connection is an error: ClickHouse ends a failed answer without its final chunk.
-    async fn next(&mut self) -> Result<Option<Bytes>, StoreError> {
+    async fn next(&mut self) -> Result<Option<Bytes>, ClickHouseError> {
         match self.first.take() {
             Some(first) => Ok(Some(first)),
-            None => self.response.chunk().await.map_err(|error| StoreError::Short(text(&error))),
+            None => {
+                self.response.chunk().await.map_err(|error| ClickHouseError::IncompleteResponse(text(&error)))
+            }
         }
     }
 
-    /// Returns all rows of an answer in the format [`COLLECTED`](super::COLLECTED), of at most this number of bytes.
+    /// Returns all rows of an answer in the format [`COLLECTED_FORMAT`](super::COLLECTED_FORMAT), of at most this number of bytes.
     pub(super) async fn rows<T: DeserializeOwned + Send + 'static>(
         mut self,
-        most: usize,
-    ) -> Result<Vec<T>, StoreError> {
+        max_bytes: usize,
+    ) -> Result<Vec<T>, ClickHouseError> {
         let mut body = Vec::new();
-        let mut memory = AnswerMemory::default();
-        let cut = loop {
+        let mut memory = ResponseMemory::default();
+        let aborted = loop {
             match self.next().await {
                 Ok(Some(chunk)) => body.extend_from_slice(&chunk),
                 Ok(None) => break None,
-                Err(cut) => break Some(cut),
+                Err(aborted) => break Some(aborted),
             }
-            if body.len() > most {
-                return Err(StoreError::TooLarge(format!("the response has more than {most} bytes")));
+            if body.len() > max_bytes {
+                return Err(ClickHouseError::TooLarge(format!(
+                    "the response has more than {max_bytes} bytes"
+                )));
             }
             memory.reserve(body.len())?;
         };
         let rows = if body.len() <= MAX_INLINE_BYTES {
-            collected(&body)
+            parse_rows(&body)
         } else {
             let parse = move || {
-                let rows = collected(&body);
+                let rows = parse_rows(&body);
                 // Dropped here, because the blocking task goes on when its client disconnects.
                 drop((body, memory));
                 rows
             };
             // Without the error itself: it quotes the panic, which may quote the answer.
-            let died = |_: JoinError| StoreError::Internal("a thread that parsed a response died".to_owned());
+            let died =
+                |_: JoinError| ClickHouseError::Internal("a thread that parsed a response died".to_owned());
             tokio::task::spawn_blocking(parse).await.map_err(died).flatten()
         };
-        match (rows, cut) {
-            (Ok(_) | Err(StoreError::Short(_)), Some(cut)) => Err(cut),
+        match (rows, aborted) {
+            (Ok(_) | Err(ClickHouseError::IncompleteResponse(_)), Some(aborted)) => Err(aborted),
             (rows, _) => rows,
         }
     }
@@ -140,7 +145,7 @@ impl QueryResponse {
 
 /// A whole answer. The number of rows comes after them: a proxy that truncates the answer cannot make it look complete.
 #[derive(Deserialize)]
-struct Collected<T> {
+struct JsonCompactResponse<T> {
     data: Vec<T>,
     rows: u64,
     /// The error of a statement that failed, within an otherwise complete document. Versions from 23.9 write it, until
@@ -150,16 +155,18 @@ struct Collected<T> {
     exception: Option<String>,
 }
 
-pub(crate) fn collected<T: DeserializeOwned>(body: &[u8]) -> Result<Vec<T>, StoreError> {
-    let short = |cause: &str| StoreError::Short(format!("the response ended early: {cause}"));
-    match serde_json::from_slice::<Collected<T>>(body) {
-        Ok(Collected { exception: Some(exception), .. }) => {
-            let unnamed = || StoreError::Store { code: None, message: "the statement failed".to_owned() };
+pub(crate) fn parse_rows<T: DeserializeOwned>(body: &[u8]) -> Result<Vec<T>, ClickHouseError> {
+    let short =
+        |cause: &str| ClickHouseError::IncompleteResponse(format!("the response ended early: {cause}"));
+    match serde_json::from_slice::<JsonCompactResponse<T>>(body) {
+        Ok(JsonCompactResponse { exception: Some(exception), .. }) => {
+            let unnamed =
+                || ClickHouseError::Exception { code: None, message: "the statement failed".to_owned() };
             Err(late_exception(exception.as_bytes()).unwrap_or_else(unnamed))
         }
-        Ok(Collected { data, rows, .. }) if data.len() as u64 == rows => Ok(data),
-        Ok(Collected { data, rows, .. }) => Err(short(&format!("{} rows of {rows}", data.len()))),
-        Err(error) if error.is_data() => Err(unexpected(&error)),
+        Ok(JsonCompactResponse { data, rows, .. }) if data.len() as u64 == rows => Ok(data),
+        Ok(JsonCompactResponse { data, rows, .. }) => Err(short(&format!("{} rows of {rows}", data.len()))),
+        Err(error) if error.is_data() => Err(unexpected_format(&error)),
         Err(error) => {
             let rest = offset(body, error.line(), error.column());
             // Half a number is at the end, too, but does not parse.
@@ -168,15 +175,15 @@ pub(crate) fn collected<T: DeserializeOwned>(body: &[u8]) -> Result<Vec<T>, Stor
             }
             // Everything up to here is valid JSON, so span data cannot be mistaken for an error message.
             let rest = body.get(rest..).unwrap_or_default();
-            Err(late_exception(rest).unwrap_or_else(|| unexpected(&error)))
+            Err(late_exception(rest).unwrap_or_else(|| unexpected_format(&error)))
         }
     }
 }
 
 /// Without the error's own text: it quotes values.
-fn unexpected(error: &serde_json::Error) -> StoreError {
+fn unexpected_format(error: &serde_json::Error) -> ClickHouseError {
     let message = format!("an unexpected answer, at line {}, column {}", error.line(), error.column());
-    StoreError::Store { code: None, message }
+    ClickHouseError::Exception { code: None, message }
 }
 
 /// Returns the offset of a line and a column, which both count from 1.
@@ -190,45 +197,45 @@ fn offset(body: &[u8], line: usize, column: usize) -> usize {
 
 /// Returns the error of a statement that failed after its answer had begun. Servers write it after the rows: in a block of
 /// its own, or, in older versions, as plain text.
-fn late_exception(rest: &[u8]) -> Option<StoreError> {
+fn late_exception(rest: &[u8]) -> Option<ClickHouseError> {
     let at = memchr::memmem::find(rest, b"Code: ")?;
     let message: String =
         String::from_utf8_lossy(rest.get(at..)?).lines().next().unwrap_or_default().to_owned();
     let code = message.strip_prefix("Code: ")?.split('.').next()?.parse().ok()?;
-    Some(StoreError::from_exception(Some(code), message))
+    Some(ClickHouseError::from_exception(Some(code), message))
 }
 
 /// An answer to be streamed.
-pub(crate) struct Answer {
+pub(crate) struct StreamedResponse {
     pub(super) response: QueryResponse,
-    pub(super) measured: Measured,
+    pub(super) in_flight: InFlightStatement,
     pub(super) client: Client,
     /// The endpoint that answers.
     pub(super) endpoint: usize,
     /// How long the client may still wait for the server, in total.
-    pub(super) work: Duration,
+    pub(super) server_time_left: Duration,
     /// When the reader must have the whole answer.
     pub(crate) until: Instant,
 }
 
 /// The body, until its deadline.
-type Body = Pin<Box<dyn Stream<Item = Result<Bytes, StoreError>> + Send>>;
+type Body = Pin<Box<dyn Stream<Item = Result<Bytes, ClickHouseError>> + Send>>;
 
-impl Answer {
+impl StreamedResponse {
     /// Returns the body. The time limit counts while the client waits for the server, not while the client waits for the
     /// reader: a reader on a slow connection gets a page that the server finished in time. [`Self::until`] bounds how long a
     /// reader may keep the statement open.
     ///
     /// Dropping the stream ends the statement at once.
-    pub(crate) fn into_stream(self) -> impl Stream<Item = Result<Bytes, StoreError>> + Send + use<> {
-        let Self { response, measured, client, endpoint, work, until } = self;
+    pub(crate) fn into_stream(self) -> impl Stream<Item = Result<Bytes, ClickHouseError>> + Send + use<> {
+        let Self { response, in_flight, client, endpoint, server_time_left, until } = self;
         // The server has been waiting for the reader since then: the answer may be a part of a page that is read ahead.
-        let taken = response.at;
+        let last_read_at = response.at;
         let body: Body = Box::pin(stream::unfold(response, |mut response| async move {
             Some((response.next().await.transpose()?, response))
         }));
         let body = Arc::new(Mutex::new(Some(body)));
-        let arrival = Arc::<Arrival>::default();
+        let arrival = Arc::<ArrivalWaker>::default();
         let (watched, waiting) = (Arc::downgrade(&body), Arc::clone(&arrival));
         // A reader that is not ready does not poll, but its deadline must apply all the same.
         let watch = tokio::spawn(async move {
@@ -240,16 +247,16 @@ impl Answer {
         });
         let body_stream = BodyStream {
             body,
-            measured: Some(measured),
+            in_flight: Some(in_flight),
             client,
             endpoint,
-            work,
+            server_time_left,
             waiting: None,
-            taken,
-            waited_since: Duration::ZERO,
+            last_read_at,
+            server_wait: Duration::ZERO,
             slowest: (Duration::ZERO, 0),
             arrival,
-            timer: Box::pin(tokio::time::sleep(work)),
+            timer: Box::pin(tokio::time::sleep(server_time_left)),
             watch,
         };
         body_stream.fuse()
@@ -261,31 +268,31 @@ struct BodyStream {
     /// `None` when the body has ended, and when the deadline has passed.
     body: Arc<Mutex<Option<Body>>>,
     /// `None` when the body has ended.
-    measured: Option<Measured>,
+    in_flight: Option<InFlightStatement>,
     client: Client,
     endpoint: usize,
-    work: Duration,
+    server_time_left: Duration,
     /// Since when the stream has been waiting for the server.
     waiting: Option<Instant>,
     /// When the reader last took bytes, and how long the stream has waited for the server since.
-    taken: Instant,
-    waited_since: Duration,
+    last_read_at: Instant,
+    server_wait: Duration,
     /// The longest time in which the reader took no bytes although some were there, and the number of bytes that it took
     /// since.
     slowest: (Duration, usize),
-    arrival: Arc<Arrival>,
+    arrival: Arc<ArrivalWaker>,
     timer: Pin<Box<tokio::time::Sleep>>,
     watch: tokio::task::JoinHandle<()>,
 }
 
 /// When bytes arrived that the reader waits for. The reader may come for them later: the time in between is not the server's.
 #[derive(Default)]
-struct Arrival {
+struct ArrivalWaker {
     at: Mutex<Option<Instant>>,
     reader: AtomicWaker,
 }
 
-impl ArcWake for Arrival {
+impl ArcWake for ArrivalWaker {
     fn wake_by_ref(arrival: &Arc<Self>) {
         arrival.at.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(Instant::now);
         arrival.reader.wake();
@@ -295,63 +302,63 @@ impl ArcWake for Arrival {
 impl BodyStream {
     /// Returns how long the stream has waited for the server since the last poll.
     fn waited(&mut self) -> Duration {
-        let response = self.arrival.at.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let arrived_at = self.arrival.at.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(since) = self.waiting.take() else { return Duration::ZERO };
-        response.unwrap_or_else(Instant::now).saturating_duration_since(since)
+        arrived_at.unwrap_or_else(Instant::now).saturating_duration_since(since)
     }
 
-    fn end(&mut self, error: Option<&StoreError>) {
+    fn end(&mut self, error: Option<&ClickHouseError>) {
         self.body.lock().unwrap_or_else(PoisonError::into_inner).take();
         self.watch.abort();
-        match (self.measured.take(), error) {
-            (Some(mut measured), None) => measured.complete(),
-            (Some(mut measured), Some(error)) => measured.failed(error),
+        match (self.in_flight.take(), error) {
+            (Some(mut in_flight), None) => in_flight.record_complete(),
+            (Some(mut in_flight), Some(error)) => in_flight.record_failure(error),
             (None, _) => {}
         }
     }
 
-    fn fail(&mut self, error: StoreError) -> Poll<Option<Result<Bytes, StoreError>>> {
+    fn fail(&mut self, error: ClickHouseError) -> Poll<Option<Result<Bytes, ClickHouseError>>> {
         self.end(Some(&error));
         Poll::Ready(Some(Err(error)))
     }
 }
 
 impl Stream for BodyStream {
-    type Item = Result<Bytes, StoreError>;
+    type Item = Result<Bytes, ClickHouseError>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
-        if this.measured.is_none() {
+        if this.in_flight.is_none() {
             return Poll::Ready(None);
         }
         // The reader's pause, without the time spent waiting for the server.
         let waited = this.waited();
-        this.waited_since = this.waited_since.saturating_add(waited);
-        let pause = this.taken.elapsed().saturating_sub(this.waited_since);
-        this.work = this.work.saturating_sub(waited);
+        this.server_wait = this.server_wait.saturating_add(waited);
+        let pause = this.last_read_at.elapsed().saturating_sub(this.server_wait);
+        this.server_time_left = this.server_time_left.saturating_sub(waited);
         this.arrival.reader.register(context.waker());
         let waker = waker_ref(&this.arrival);
-        let mut heard = Context::from_waker(&waker);
+        let mut wake_context = Context::from_waker(&waker);
         let next = match this.body.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
-            Some(body) => body.as_mut().poll_next(&mut heard),
-            None => Poll::Ready(Some(Err(overdue()))),
+            Some(body) => body.as_mut().poll_next(&mut wake_context),
+            None => Poll::Ready(Some(Err(reader_deadline_error()))),
         };
         match next {
             Poll::Ready(Some(Ok(bytes))) => {
                 let (slowest, since) = (this.slowest.0, this.slowest.1.saturating_add(bytes.len()));
                 // After more bytes than can be buffered, the server has continued since that pause.
-                let is_over = pause >= slowest || since > MAX_BYTES_ON_THE_WAY;
+                let is_over = pause >= slowest || since > MAX_BUFFERED_BYTES;
                 this.slowest = if is_over { (pause, bytes.len()) } else { (slowest, since) };
-                (this.taken, this.waited_since) = (Instant::now(), Duration::ZERO);
+                (this.last_read_at, this.server_wait) = (Instant::now(), Duration::ZERO);
                 Poll::Ready(Some(Ok(bytes)))
             }
-            Poll::Ready(Some(Err(StoreError::Short(cause)))) => {
-                this.client.suspect(this.endpoint);
+            Poll::Ready(Some(Err(ClickHouseError::IncompleteResponse(cause)))) => {
+                this.client.check_endpoint_in_background(this.endpoint);
                 let slowest = this.slowest.0.max(pause);
                 this.fail(if slowest >= SLOW_READER {
-                    not_taken(slowest, &cause)
+                    slow_reader_error(slowest, &cause)
                 } else {
-                    StoreError::Short(cause)
+                    ClickHouseError::IncompleteResponse(cause)
                 })
             }
             Poll::Ready(Some(Err(error))) => this.fail(error),
@@ -361,15 +368,17 @@ impl Stream for BodyStream {
             }
             Poll::Pending => {
                 // Checked here and not left to the timer, which every poll resets.
-                if !this.work.is_zero() {
+                if !this.server_time_left.is_zero() {
                     let now = Instant::now();
                     this.waiting = Some(now);
-                    this.timer.as_mut().reset((now + this.work).into());
-                    if this.timer.as_mut().poll(&mut heard).is_pending() {
+                    this.timer.as_mut().reset((now + this.server_time_left).into());
+                    if this.timer.as_mut().poll(&mut wake_context).is_pending() {
                         return Poll::Pending;
                     }
                 }
-                this.fail(StoreError::Timeout("the rest of the response did not arrive in time".to_owned()))
+                this.fail(ClickHouseError::Timeout(
+                    "the rest of the response did not arrive in time".to_owned(),
+                ))
             }
         }
     }
@@ -383,16 +392,16 @@ impl Drop for BodyStream {
 
 /// The error for a reader that was too slow. ClickHouse ends an answer of which the client takes nothing for
 /// `http_send_timeout`. It uses the value of its own profile, not the one that is sent.
-fn not_taken(pause: Duration, cause: &str) -> StoreError {
-    StoreError::Timeout(format!(
+fn slow_reader_error(pause: Duration, cause: &str) -> ClickHouseError {
+    ClickHouseError::Timeout(format!(
         "the response ended early after its reader had read nothing for {:.1} s; ClickHouse ends a response \
          that waits longer than the `http_send_timeout` of its profile `default`: {cause}",
         pause.as_secs_f64()
     ))
 }
 
-fn overdue() -> StoreError {
-    StoreError::Timeout("the response was not read in time (`answer_timeout`)".to_owned())
+fn reader_deadline_error() -> ClickHouseError {
+    ClickHouseError::Timeout("the response was not read in time (`answer_timeout`)".to_owned())
 }
 
 #[cfg(test)]
@@ -403,8 +412,8 @@ mod tests {
     const WHOLE: &str = "{\n\t\"meta\":\n\t[\n\t\t{\n\t\t\t\"name\": \"n\",\n\t\t\t\"type\": \"UInt8\"\n\t\t}\n\t],\n\n\t\"data\":\n\t[\n\
         \t\t[1, \"Code: 159. DB::Exception: }\\n\"],\n\t\t[2, \"\"]\n\t],\n\n\t\"rows\": 2,\n\n\t\"statistics\":\n\t{\n\t\t\"elapsed\": 0.1\n\t}\n}\n";
 
-    fn rows(body: &str) -> Result<Vec<(u8, String)>, StoreError> {
-        collected(body.as_bytes())
+    fn rows(body: &str) -> Result<Vec<(u8, String)>, ClickHouseError> {
+        parse_rows(body.as_bytes())
     }
 
     #[test]
@@ -412,10 +421,10 @@ mod tests {
         assert_eq!(rows(WHOLE).unwrap().len(), 2);
         for end in 0..WHOLE.trim_end().len() {
             let rows = rows(&WHOLE[..end]);
-            assert!(matches!(rows, Err(StoreError::Short(_))), "{end}: {rows:?}");
+            assert!(matches!(rows, Err(ClickHouseError::IncompleteResponse(_))), "{end}: {rows:?}");
         }
         let fewer = WHOLE.replace(",\n\t\t[2, \"\"]", "");
-        assert!(matches!(rows(&fewer), Err(StoreError::Short(_))), "{fewer}");
+        assert!(matches!(rows(&fewer), Err(ClickHouseError::IncompleteResponse(_))), "{fewer}");
     }
 
     #[test]
@@ -431,13 +440,13 @@ mod tests {
         for at in behind {
             for block in [tagged, untagged] {
                 let body = format!("{}{block}", &WHOLE[..at]);
-                assert!(matches!(rows(&body), Err(StoreError::Timeout(_))), "{body}: {:?}", rows(&body));
+                assert!(matches!(rows(&body), Err(ClickHouseError::Timeout(_))), "{body}: {:?}", rows(&body));
             }
         }
         // Within a complete document.
         for (exception, expected) in [
-            ("Code: 159. DB::Exception: Timeout exceeded", StoreError::Timeout(String::new())),
-            ("not an exception", StoreError::Store { code: None, message: String::new() }),
+            ("Code: 159. DB::Exception: Timeout exceeded", ClickHouseError::Timeout(String::new())),
+            ("not an exception", ClickHouseError::Exception { code: None, message: String::new() }),
         ] {
             let body =
                 WHOLE.replace("\"rows\": 2", &format!("\"rows\": 2,\n\n\t\"exception\": \"{exception}\""));
@@ -457,7 +466,7 @@ mod tests {
     fn errors_about_unexpected_answers_hide_their_content() {
         let error = rows(&WHOLE.replace("[2, \"\"]", "[\"a secret\", \"\"]")).unwrap_err();
         assert!(
-            matches!(&error, StoreError::Store { message, .. } if !message.contains("secret")),
+            matches!(&error, ClickHouseError::Exception { message, .. } if !message.contains("secret")),
             "{error}"
         );
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tracewarden_model::{Condition, MarkedField};
 use tracewarden_policy::{AccessScope, Predicate};
 
-use crate::StoreError;
+use crate::ClickHouseError;
 use crate::sql::Statement;
 use crate::table::BoundTable;
 
@@ -13,9 +13,9 @@ use crate::table::BoundTable;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RequiredPredicate {
     /// Any policy of the caller.
-    Granted,
+    Policies,
     /// The constraint of the caller's API key.
-    Within,
+    KeyConstraint,
     /// The filter's condition at this index.
     Condition(usize),
 }
@@ -23,7 +23,7 @@ pub(crate) enum RequiredPredicate {
 /// All required predicates of a query.
 #[derive(Clone, Copy)]
 pub(crate) struct RequiredPredicates<'a> {
-    granted: &'a Predicate,
+    policies: &'a Predicate,
     key_constraint: Option<&'a Predicate>,
     conditions: &'a [Condition],
 }
@@ -37,11 +37,11 @@ impl<'a> RequiredPredicates<'a> {
         scope: &'a AccessScope,
         conditions: &'a [Condition],
         table: &BoundTable,
-    ) -> Result<Self, StoreError> {
+    ) -> Result<Self, ClickHouseError> {
         table.check_fields(scope.referenced_fields().iter().map(AsRef::as_ref))?;
         table.check_fields(conditions.iter().map(|condition| &condition.field))?;
-        let (granted, key_constraint) = (scope.predicate(), scope.key_constraint());
-        Ok(Self { granted, key_constraint, conditions })
+        let (policies, key_constraint) = (scope.predicate(), scope.key_constraint());
+        Ok(Self { policies, key_constraint, conditions })
     }
 
     /// Creates the required predicates of a predicate without an access scope. Nothing about the spans that it finds may be
@@ -50,22 +50,22 @@ impl<'a> RequiredPredicates<'a> {
     /// # Errors
     /// As for [`Self::new`].
     pub(crate) fn unscoped(
-        granted: &'a Predicate,
+        policies: &'a Predicate,
         referenced_fields: &[Arc<MarkedField>],
         table: &BoundTable,
-    ) -> Result<Self, StoreError> {
+    ) -> Result<Self, ClickHouseError> {
         table.check_fields(referenced_fields.iter().map(AsRef::as_ref))?;
-        Ok(Self { granted, key_constraint: None, conditions: &[] })
+        Ok(Self { policies, key_constraint: None, conditions: &[] })
     }
 
     /// All predicates, in one fixed order. A policy or key constraint that is always true adds none.
     pub(crate) fn all(&self) -> Vec<RequiredPredicate> {
-        let granted = (*self.granted != Predicate::True).then_some(RequiredPredicate::Granted);
+        let policies = (*self.policies != Predicate::True).then_some(RequiredPredicate::Policies);
         let within = self
             .key_constraint
             .filter(|within| **within != Predicate::True)
-            .map(|_| RequiredPredicate::Within);
-        granted
+            .map(|_| RequiredPredicate::KeyConstraint);
+        policies
             .into_iter()
             .chain(within)
             .chain((0..self.conditions.len()).map(RequiredPredicate::Condition))
@@ -75,7 +75,7 @@ impl<'a> RequiredPredicates<'a> {
     /// Returns the required predicate that every ordering span satisfies.
     pub(crate) fn implied(&self) -> Option<RequiredPredicate> {
         match self.conditions.len() {
-            0 => Some(RequiredPredicate::Granted),
+            0 => Some(RequiredPredicate::Policies),
             1 => Some(RequiredPredicate::Condition(0)),
             _ => None,
         }
@@ -83,25 +83,31 @@ impl<'a> RequiredPredicates<'a> {
 
     /// Writes which spans the order of traces depends on: those that match any condition; without conditions, those that
     /// grant access.
-    pub(crate) fn key(&self, table: &BoundTable, statement: &mut Statement) -> Result<String, StoreError> {
+    pub(crate) fn key(
+        &self,
+        table: &BoundTable,
+        statement: &mut Statement,
+    ) -> Result<String, ClickHouseError> {
         if self.conditions.is_empty() {
-            table.condition(self.granted, statement)
+            table.condition(self.policies, statement)
         } else {
             table.any_condition(self.conditions, statement)
         }
     }
 
     /// Writes whether a span satisfies a required predicate.
-    pub(crate) fn satisfied(
+    pub(crate) fn span_condition(
         &self,
-        demand: RequiredPredicate,
+        predicate: RequiredPredicate,
         table: &BoundTable,
         statement: &mut Statement,
-    ) -> Result<String, StoreError> {
-        match (demand, self.key_constraint) {
-            (RequiredPredicate::Granted, _) => table.condition(self.granted, statement),
-            (RequiredPredicate::Within, Some(key_constraint)) => table.condition(key_constraint, statement),
-            (RequiredPredicate::Within, None) => Ok("1".to_owned()),
+    ) -> Result<String, ClickHouseError> {
+        match (predicate, self.key_constraint) {
+            (RequiredPredicate::Policies, _) => table.condition(self.policies, statement),
+            (RequiredPredicate::KeyConstraint, Some(key_constraint)) => {
+                table.condition(key_constraint, statement)
+            }
+            (RequiredPredicate::KeyConstraint, None) => Ok("1".to_owned()),
             (RequiredPredicate::Condition(at), _) => {
                 // An index beyond the last would be a condition that no span satisfies.
                 let condition = self.conditions.get(at..at.saturating_add(1)).unwrap_or_default();
@@ -114,14 +120,16 @@ impl<'a> RequiredPredicates<'a> {
     /// decision in SQL.
     pub(crate) fn having_clause(
         &self,
-        demands: &[RequiredPredicate],
+        required_predicates: &[RequiredPredicate],
         table: &BoundTable,
         statement: &mut Statement,
-    ) -> Result<String, StoreError> {
-        let having_clause = demands
+    ) -> Result<String, ClickHouseError> {
+        let having_clause = required_predicates
             .iter()
-            .map(|demand| Ok(format!("countIf({}) > 0", self.satisfied(*demand, table, statement)?)))
-            .collect::<Result<Vec<String>, StoreError>>()?;
+            .map(|predicate| {
+                Ok(format!("countIf({}) > 0", self.span_condition(*predicate, table, statement)?))
+            })
+            .collect::<Result<Vec<String>, ClickHouseError>>()?;
         Ok(if having_clause.is_empty() { "1".to_owned() } else { having_clause.join(" AND ") })
     }
 }

@@ -25,12 +25,12 @@ pub(crate) struct Page {
     after: Option<Rank>,
     found: BTreeMap<Rank, u64>,
     /// The position of each trace, by id. Several statements read a trace, and spans that arrive between two of them move it.
-    places: HashMap<String, Rank>,
+    ranks: HashMap<String, Rank>,
 }
 
 impl Page {
     pub(crate) fn new(after: Option<&Position>) -> Self {
-        Self { after: after.map(rank), found: BTreeMap::new(), places: HashMap::new() }
+        Self { after: after.map(rank), found: BTreeMap::new(), ranks: HashMap::new() }
     }
 
     /// Adds a trace, unless it is on an earlier page. If it was found before, it keeps the earlier position: at the later
@@ -41,9 +41,9 @@ impl Page {
             return;
         }
         let mut spans = found.spans;
-        let known = self.places.get(&found.position.trace_id);
+        let known = self.ranks.get(&found.position.trace_id);
         let first = known.filter(|known| **known < rank).cloned().unwrap_or(rank);
-        if let Some(known) = self.places.insert(found.position.trace_id, first.clone()) {
+        if let Some(known) = self.ranks.insert(found.position.trace_id, first.clone()) {
             // Spans that were counted once must be read.
             spans = spans.max(self.found.remove(&known).unwrap_or_default());
         }
@@ -60,13 +60,13 @@ impl Page {
     }
 
     /// Whether the page has this trace.
-    pub(crate) fn holds(&self, trace: &str) -> bool {
-        self.places.contains_key(trace)
+    pub(crate) fn contains(&self, trace: &str) -> bool {
+        self.ranks.contains_key(trace)
     }
 
     /// Number of traces at or before this position.
-    pub(crate) fn len_through(&self, place: &Position) -> usize {
-        self.found.range(..=rank(place)).count()
+    pub(crate) fn count_up_to(&self, position: &Position) -> usize {
+        self.found.range(..=rank(position)).count()
     }
 
     /// Returns the first traces.
@@ -98,7 +98,7 @@ mod tests {
             page.insert(MatchingTrace { position, spans: 1 });
         }
         page.insert(MatchingTrace { position: at(1, 5, "a"), spans: 1 });
-        assert_eq!((page.len(), page.len_through(&at(1, 5, "a"))), (4, 2));
+        assert_eq!((page.len(), page.count_up_to(&at(1, 5, "a"))), (4, 2));
         let ids: Vec<String> = page.into_first(3).into_iter().map(|found| found.position.trace_id).collect();
         assert_eq!(ids, ["c", "a", "b"]);
     }
@@ -121,7 +121,7 @@ mod tests {
         ] {
             page.insert(MatchingTrace { position, spans });
         }
-        assert_eq!((page.len(), page.len_through(&at(1, 6, "backwards"))), (5, 2));
+        assert_eq!((page.len(), page.count_up_to(&at(1, 6, "backwards"))), (5, 2));
         let found = page.into_first(9).into_iter();
         let found: Vec<_> =
             found.map(|found| (found.position.trace_id, found.position.key, found.spans)).collect();

@@ -4,11 +4,11 @@
 use tracewarden_model::Timestamp;
 
 use super::decide::BoundedTraces;
-use super::found::{MatchingTrace, Page};
+use super::page::{MatchingTrace, Page};
 use super::sample::Sample;
-use super::search::{Search, Span};
+use super::search::{Search, TimeRange};
 use super::trace_bounds::TimeRanges;
-use crate::StoreError;
+use crate::ClickHouseError;
 use crate::select::Position;
 use crate::sql::Statement;
 
@@ -27,13 +27,13 @@ pub(crate) enum TraceSet<'a> {
 
 impl Search<'_> {
     /// Returns the traces after a position: of all traces as many as wanted, of given ones each that matches.
-    pub(crate) async fn grouped(
+    pub(crate) async fn group_by_trace(
         &self,
-        among: TraceSet<'_>,
+        trace_set: TraceSet<'_>,
         scan: &TimeRanges,
         after: Option<&Position>,
-    ) -> Result<Vec<MatchingTrace>, StoreError> {
-        let statement = self.grouped_statement(among, scan, after)?;
+    ) -> Result<Vec<MatchingTrace>, ClickHouseError> {
+        let statement = self.grouped_statement(trace_set, scan, after)?;
         let rows: Vec<(String, u8, i64, u64)> = self.rows(statement).await?;
         let found = rows.into_iter().map(|(trace_id, tier, key, spans)| MatchingTrace {
             position: Position { tier, key, trace_id },
@@ -43,29 +43,29 @@ impl Search<'_> {
     }
 
     /// Adds the traces after a position to the page.
-    pub(crate) async fn by_grouping(
+    pub(crate) async fn fill_by_grouping(
         &self,
-        place: Option<&Position>,
+        after: Option<&Position>,
         page: &mut Page,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), ClickHouseError> {
         let scan = self.scan(TraceSet::Window).await?;
-        page.extend(self.grouped(TraceSet::Window, &scan, place).await?);
+        page.extend(self.group_by_trace(TraceSet::Window, &scan, after).await?);
         Ok(())
     }
 
     /// Returns the time ranges to read, so that all considered spans of each trace are read.
-    pub(crate) async fn scan(&self, among: TraceSet<'_>) -> Result<TimeRanges, StoreError> {
-        let (Some(index), Some((low, high))) = (&self.index, self.default) else {
-            return Ok(self.default.into());
+    pub(crate) async fn scan(&self, trace_set: TraceSet<'_>) -> Result<TimeRanges, ClickHouseError> {
+        let (Some(index), Some((low, high))) = (&self.index, self.default_range) else {
+            return Ok(self.default_range.into());
         };
         let mut statement = Statement::default();
-        let traces = self.among(among, &mut statement);
+        let traces = self.trace_id_condition(trace_set, &mut statement);
         let bounds = self.bounds(index, &mut statement);
-        let ([from, to], open, index) = (bounds.nanos(), &bounds.open, &index.name);
+        let ([from, to], open, index) = (bounds.nanos(), &bounds.unusable, &index.name);
         statement
             .push(&format!("SELECT count(), {from}, {to}, {open} FROM {index} WHERE `TraceId` {traces}"));
         let rows: Vec<(u64, i64, i64, u8)> = self.rows(statement).await?;
-        let span: Span = match rows.as_slice() {
+        let range: TimeRange = match rows.as_slice() {
             [(count, .., 1)] if *count > 0 => None,
             [(count, start, end, _)] if *count > 0 => {
                 let start = Timestamp::from_nanos(self.table.whole_ticks(*start));
@@ -73,21 +73,22 @@ impl Search<'_> {
             }
             _ => Some((low, high)),
         };
-        Ok(span.into())
+        Ok(range.into())
     }
 
     /// Writes the condition after a trace id that it is in the set.
-    pub(super) fn among(&self, among: TraceSet<'_>, statement: &mut Statement) -> String {
-        match among {
+    pub(super) fn trace_id_condition(&self, trace_set: TraceSet<'_>, statement: &mut Statement) -> String {
+        match trace_set {
             TraceSet::Given(ids) | TraceSet::Bounded(BoundedTraces { traces: ids, .. }) => {
-                format!("IN {}", statement.strings(ids))
+                format!("IN {}", statement.string_array(ids))
             }
             TraceSet::Window => {
-                let inside = self.inside(statement);
+                let inside = self.window_condition(statement);
                 format!("GLOBAL IN (SELECT {} FROM {} WHERE {inside})", self.table.trace_id, self.table.name)
             }
             TraceSet::Sample(sample) => {
-                let (inside, sampled) = (self.inside(statement), sample.holds(&self.table.trace_id));
+                let (inside, sampled) =
+                    (self.window_condition(statement), sample.condition(&self.table.trace_id));
                 format!(
                     "GLOBAL IN (SELECT {} FROM {} WHERE {inside} AND {sampled})",
                     self.table.trace_id, self.table.name
@@ -98,33 +99,33 @@ impl Search<'_> {
 
     /// Writes the considered spans, from `FROM` on: those within the trace's bounds in the trace index, or else within the
     /// default bounds.
-    pub(crate) fn spans_that_count(
+    pub(crate) fn considered_spans(
         &self,
-        among: TraceSet<'_>,
+        trace_set: TraceSet<'_>,
         scan: &TimeRanges,
         statement: &mut Statement,
-    ) -> Result<String, StoreError> {
+    ) -> Result<String, ClickHouseError> {
         let table = self.table;
-        let scan = scan.holding(table, statement);
-        if let TraceSet::Bounded(traces) = among {
+        let scan = scan.time_condition(table, statement);
+        if let TraceSet::Bounded(traces) = trace_set {
             return self.spans_within_bounds(traces, &scan, statement);
         }
         let (id, name, timestamp) = (&table.trace_id, &table.name, &table.timestamp);
         let [bounds, indexed, start, end, open] =
-            ["bounds", "indexed", "start", "end", "open"].map(|name| statement.own(name));
+            ["bounds", "indexed", "start", "end", "open"].map(|name| statement.alias(name));
         let mut text = format!(" FROM {name}");
         if let Some(index) = &self.index {
-            let traces = match among {
+            let traces = match trace_set {
                 // Without reading the ids of the window once more.
                 TraceSet::Sample(sample) => {
-                    let near = index.entry_near(self.window, self.default, statement);
-                    let sampled = sample.holds("`TraceId`");
+                    let near = index.entry_overlaps(self.window, self.default_range, statement);
+                    let sampled = sample.condition("`TraceId`");
                     format!(
                         "`TraceId` GLOBAL IN (SELECT `TraceId` FROM {} WHERE {near} AND {sampled})",
                         index.name
                     )
                 }
-                _ => format!("`TraceId` {}", self.among(among, statement)),
+                _ => format!("`TraceId` {}", self.trace_id_condition(trace_set, statement)),
             };
             let entries = self.bounds(index, statement).with_precision(table.coarse_precision);
             // With join_use_nulls = 0, a trace without an entry has an empty id here.
@@ -134,28 +135,28 @@ impl Search<'_> {
                  ON {id} = {bounds}.{indexed}",
                 from = entries.from,
                 to = entries.to,
-                is_open = entries.open,
-                known = entries.known,
+                is_open = entries.unusable,
+                known = entries.is_indexed,
                 index = index.name,
             ));
         }
         text.push_str(&format!(" WHERE {scan}"));
-        match among {
+        match trace_set {
             TraceSet::Window | TraceSet::Bounded(_) => {}
             TraceSet::Given(ids) => {
-                let ids = statement.strings(ids);
+                let ids = statement.string_array(ids);
                 text.push_str(&format!(" AND {} IN {ids}", table.trace_id_column));
             }
             TraceSet::Sample(sample) => {
                 let column = &table.trace_id_column;
-                let (inside, sampled) = (self.inside(statement), sample.holds(&table.trace_id));
+                let (inside, sampled) = (self.window_condition(statement), sample.condition(&table.trace_id));
                 text.push_str(&format!(
                     " AND {column} GLOBAL IN (SELECT {column} FROM {name} WHERE {inside} AND {sampled})"
                 ));
             }
         }
         if self.index.is_some() {
-            let unindexed = self.range(self.default, statement);
+            let unindexed = self.range(self.default_range, statement);
             text.push_str(&format!(
                 " AND if({bounds}.{indexed} = '', {unindexed}, {bounds}.{open} OR ({timestamp} >= {bounds}.{start} \
                  AND {timestamp} < {bounds}.{end}))"
@@ -170,9 +171,9 @@ impl Search<'_> {
         tier: &str,
         position: &str,
         statement: &mut Statement,
-    ) -> Result<String, StoreError> {
-        let key = self.demands.key(self.table, statement)?;
-        let (inside, ticks) = (self.inside(statement), &self.table.ticks);
+    ) -> Result<String, ClickHouseError> {
+        let key = self.required_predicates.key(self.table, statement)?;
+        let (inside, ticks) = (self.window_condition(statement), &self.table.ticks);
         Ok(format!(
             "countIf({inside} AND {key}) > 0 AS {tier}, \
              if({tier} = 1, maxIf({ticks}, {inside} AND {key}), maxIf({ticks}, {inside})) AS {position}"
@@ -181,21 +182,21 @@ impl Search<'_> {
 
     pub(crate) fn grouped_statement(
         &self,
-        among: TraceSet<'_>,
+        trace_set: TraceSet<'_>,
         scan: &TimeRanges,
         after: Option<&Position>,
-    ) -> Result<Statement, StoreError> {
+    ) -> Result<Statement, ClickHouseError> {
         let table = self.table;
-        let mut statement = table.statement().of_every_row();
-        let [trace, tier, position] = ["trace", "tier", "position"].map(|name| statement.own(name));
+        let mut statement = table.statement().evaluated_per_row();
+        let [trace, tier, position] = ["trace", "tier", "position"].map(|name| statement.alias(name));
         let order = self.order(&tier, &position, &mut statement)?;
-        let inside = self.inside(&mut statement);
-        let spans = self.spans_that_count(among, scan, &mut statement)?;
+        let inside = self.window_condition(&mut statement);
+        let spans = self.considered_spans(trace_set, scan, &mut statement)?;
         let id = &table.trace_id;
         let mut text = format!("SELECT {id} AS {trace}, {order}, count(){spans}");
         let mut wanted = format!(
             "countIf({inside}) > 0 AND {}",
-            self.demands.having_clause(&self.demands.all(), table, &mut statement)?
+            self.required_predicates.having_clause(&self.required_predicates.all(), table, &mut statement)?
         );
         if let Some(after) = after {
             let (last, key) = (after.tier.min(1), statement.int(after.key));
@@ -204,8 +205,8 @@ impl Search<'_> {
                 " AND ({tier} < {last} OR ({tier} = {last} AND ({position} < {key} OR ({position} = {key} AND {trace} > {id}))))"
             ));
         }
-        text.push_str(&format!(" GROUP BY {trace} HAVING {}", Self::is_trace_with(&trace, &wanted)));
-        let most = match among {
+        text.push_str(&format!(" GROUP BY {trace} HAVING {}", Self::with_valid_trace_id(&trace, &wanted)));
+        let most = match trace_set {
             TraceSet::Window | TraceSet::Sample(_) => self.wanted,
             TraceSet::Given(ids) | TraceSet::Bounded(BoundedTraces { traces: ids, .. }) => ids.len(),
         };

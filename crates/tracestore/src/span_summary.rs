@@ -4,7 +4,7 @@ use tracewarden_model::{Binding, Timestamp};
 
 use crate::display::DisplayExpressions;
 use crate::select::Selection;
-use crate::{StoreError, TraceStore};
+use crate::{ClickHouse, ClickHouseError};
 
 /// Maximum length of a span's text, in characters: clients that send spans choose the length of names.
 pub(crate) const MAX_TEXT: u32 = 100;
@@ -14,7 +14,7 @@ const MAX_ID: u32 = 128;
 
 /// A brief form of a span. Texts whose display column is not bound are absent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SpanBrief {
+pub struct SpanSummary {
     /// The span id, cut to 128 characters. A cut id matches no span in ClickHouse.
     pub span_id: String,
     /// Span id of the parent, cut likewise. Empty for a span without a parent, which includes the zeros that some exporters
@@ -39,11 +39,11 @@ pub struct SpanBrief {
 type Row = (String, String, i64, Option<i64>, u8, String, String, String, u8);
 
 /// Cuts a text to its first characters.
-pub(crate) fn cut(text: &str, most: u32) -> String {
+pub(crate) fn truncate_text(text: &str, most: u32) -> String {
     format!("substringUTF8({text}, 1, {most})")
 }
 
-impl TraceStore {
+impl ClickHouse {
     /// Returns the earliest spans of a selected trace, at most this number, sorted by start and then by span id. If several
     /// traces are selected, it reads the first; if none is, the result is empty.
     ///
@@ -53,47 +53,47 @@ impl TraceStore {
     ///
     /// # Errors
     /// When ClickHouse fails, returns fewer spans than were counted and requested, or more than 256 MiB.
-    pub async fn brief(
+    pub async fn span_summaries(
         &self,
         binding: &Binding,
         selection: &Selection,
         most: u32,
-    ) -> Result<Vec<SpanBrief>, StoreError> {
+    ) -> Result<Vec<SpanSummary>, ClickHouseError> {
         let Some(trace) = selection.traces.first() else { return Ok(Vec::new()) };
         let table = selection.table.as_ref();
-        let display = DisplayExpressions::of(table, &binding.display);
+        let display = DisplayExpressions::new(table, &binding.display);
         let text = |column: &Option<String>| match column {
-            Some(column) => cut(column, MAX_TEXT),
+            Some(column) => truncate_text(column, MAX_TEXT),
             None => "''".to_owned(),
         };
         let mut statement = table.statement();
         let id = statement.string(&trace.id);
-        statement.by_id = true;
+        statement.filters_by_trace_id = true;
         statement.push(&format!(
             "SELECT {span_id}, if(match({parent}, '^0*$'), '', {parent_id}), {ticks}, {duration}, {invalid}, {name}, {service}, {kind}, {failed} \
              FROM {table} WHERE {column} = {id} ORDER BY {timestamp}, {span} LIMIT {most}",
             span = table.span_id,
-            span_id = cut(&table.span_id, MAX_ID),
+            span_id = truncate_text(&table.span_id, MAX_ID),
             parent = table.parent_span_id,
-            parent_id = cut(&table.parent_span_id, MAX_ID),
+            parent_id = truncate_text(&table.parent_span_id, MAX_ID),
             ticks = table.ticks,
-            duration = display.nanos(),
-            invalid = display.is_invalid(),
+            duration = display.duration_nanos(),
+            invalid = display.is_duration_invalid(),
             name = text(&display.name),
             service = text(&display.service),
             kind = text(&display.kind),
-            failed = display.failed(),
+            failed = display.is_error(),
             table = table.name,
             column = table.trace_id_column,
             timestamp = table.timestamp,
         ));
-        let rows: Vec<Row> = self.client.at(selection.endpoint).rows(statement).await?;
+        let rows: Vec<Row> = self.client.pinned_to(selection.endpoint).rows(statement).await?;
         if (rows.len() as u64) < trace.spans.min(u64::from(most)) {
-            return Err(StoreError::Short("spans of a trace have disappeared".to_owned()));
+            return Err(ClickHouseError::IncompleteResponse("spans of a trace have disappeared".to_owned()));
         }
-        let brief = |row: Row| {
+        let to_summary = |row: Row| {
             let (span_id, parent_span_id, ticks, duration_nanos, invalid, name, service, kind, failed) = row;
-            SpanBrief {
+            SpanSummary {
                 span_id,
                 parent_span_id,
                 start: Timestamp::from_nanos(ticks.saturating_mul(table.nanos_per_tick)),
@@ -105,7 +105,7 @@ impl TraceStore {
                 error: failed == 1,
             }
         };
-        Ok(rows.into_iter().map(brief).collect())
+        Ok(rows.into_iter().map(to_summary).collect())
     }
 }
 
@@ -115,11 +115,11 @@ mod tests {
     use tracewarden_testkit::local_store::LocalStore;
 
     use super::*;
-    use crate::cancellation::{binding, everything};
+    use crate::cancellation::{binding, unrestricted_scope};
     use crate::differential::{connect, execute};
 
     /// Creates a table with one trace, and selects it.
-    async fn chosen(local: &LocalStore, columns: &str, rows: &str) -> (TraceStore, Selection) {
+    async fn chosen(local: &LocalStore, columns: &str, rows: &str) -> (ClickHouse, Selection) {
         let store = connect(local);
         let definitions =
             format!("Timestamp DateTime64(3), TraceId String, SpanId Nullable(String), {columns}");
@@ -127,7 +127,8 @@ mod tests {
             format!("CREATE TABLE default.spans ({definitions}) ENGINE = MergeTree ORDER BY TraceId");
         execute(local, create).await;
         execute(local, format!("INSERT INTO default.spans VALUES {rows}")).await;
-        let selection = store.find(&binding("default", "spans"), &everything(), "a").await.unwrap().unwrap();
+        let selection =
+            store.find(&binding("default", "spans"), &unrestricted_scope(), "a").await.unwrap().unwrap();
         (store, selection)
     }
 
@@ -155,7 +156,7 @@ mod tests {
             service: Some("Service".to_owned()),
         };
         let with = Binding { display, ..without.clone() };
-        let brief = |id: &str, parent: &str, millis: i64, took: i64, name: &str, error: bool| SpanBrief {
+        let summary = |id: &str, parent: &str, millis: i64, took: i64, name: &str, error: bool| SpanSummary {
             span_id: id.to_owned(),
             parent_span_id: parent.to_owned(),
             start: Timestamp::from_nanos(millis * 1_000_000),
@@ -167,24 +168,24 @@ mod tests {
             error,
         };
         let expected = [
-            brief("", "", 2_000_250, -1, "", false),
-            brief("b", "", 2_000_500, -3, "\u{fffd}", false),
-            brief("c", "b", 2_000_500, 7, &"é".repeat(100), true),
+            summary("", "", 2_000_250, -1, "", false),
+            summary("b", "", 2_000_500, -3, "\u{fffd}", false),
+            summary("c", "b", 2_000_500, 7, &"é".repeat(100), true),
         ];
         // Repeated until ClickHouse compiles the statement.
         for most in [0_u32, 2, 3, 4, 5, 6] {
-            let found = store.brief(&with, &selection, most).await.unwrap();
+            let found = store.span_summaries(&with, &selection, most).await.unwrap();
             assert_eq!(found, expected[..expected.len().min(most as usize)]);
         }
-        let plain = expected.map(|brief| SpanBrief {
+        let plain = expected.map(|summary| SpanSummary {
             duration_nanos: None,
             duration_invalid: false,
             name: None,
             kind: None,
             error: false,
-            ..brief
+            ..summary
         });
-        assert_eq!(store.brief(&without, &selection, 10).await.unwrap(), plain);
+        assert_eq!(store.span_summaries(&without, &selection, 10).await.unwrap(), plain);
     }
 
     #[tokio::test]
@@ -194,7 +195,7 @@ mod tests {
         // Equal except for the part that is cut off; a parent of zeros and one that begins with zeros.
         let rows = format!("(1, 'a', '{long}2', '{zeros}'), (1, 'a', '{long}1', '{zeros}x')");
         let (store, selection) = chosen(&local, "ParentSpanId String", &rows).await;
-        let found = store.brief(&binding("default", "spans"), &selection, 5).await.unwrap();
+        let found = store.span_summaries(&binding("default", "spans"), &selection, 5).await.unwrap();
         let ids: Vec<_> = found.into_iter().map(|span| (span.span_id, span.parent_span_id)).collect();
         let id = "é".repeat(128);
         assert_eq!(ids, [(id.clone(), "0".repeat(128)), (id, String::new())]);
@@ -207,15 +208,15 @@ mod tests {
         let (store, selection) = chosen(&local, "ParentSpanId String", rows).await;
         let binding = binding("default", "spans");
         execute(&local, "DELETE FROM default.spans WHERE SpanId = 'y'".to_owned()).await;
-        assert_eq!(store.brief(&binding, &selection, 2).await.map(|spans| spans.len()), Ok(2));
-        let short = store.brief(&binding, &selection, 3).await;
-        assert!(matches!(short, Err(StoreError::Short(_))), "{short:?}");
+        assert_eq!(store.span_summaries(&binding, &selection, 2).await.map(|spans| spans.len()), Ok(2));
+        let short = store.span_summaries(&binding, &selection, 3).await;
+        assert!(matches!(short, Err(ClickHouseError::IncompleteResponse(_))), "{short:?}");
         // More spans may have arrived since they were counted.
         execute(
             &local,
             "INSERT INTO default.spans SELECT 4, 'a', toString(number), '' FROM numbers(5)".to_owned(),
         )
         .await;
-        assert_eq!(store.brief(&binding, &selection, 100).await.map(|spans| spans.len()), Ok(7));
+        assert_eq!(store.span_summaries(&binding, &selection, 100).await.map(|spans| spans.len()), Ok(7));
     }
 }

@@ -2,32 +2,32 @@
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use crate::StoreError;
+use crate::ClickHouseError;
 
 /// An answer up to this size needs no permit: the number of running statements bounds how many of them there are.
 const FREE_BYTES: usize = 1024 * 1024;
 /// Memory for all larger answers of the process together: two of maximum size.
-const MAX_ANSWERS_MIB: usize = 512;
+const MAX_RESPONSES_MIB: usize = 512;
 
-static ANSWERS: Semaphore = Semaphore::const_new(MAX_ANSWERS_MIB);
+static RESPONSES: Semaphore = Semaphore::const_new(MAX_RESPONSES_MIB);
 
 /// The memory that one answer holds.
 #[derive(Debug, Default)]
-pub(crate) struct AnswerMemory {
+pub(crate) struct ResponseMemory {
     permit: Option<SemaphorePermit<'static>>,
 }
 
-impl AnswerMemory {
+impl ResponseMemory {
     /// Reserves memory for an answer of this size. It does not wait: answers that each hold a part and wait for the
     /// rest would deadlock.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`] when other answers hold the memory.
-    pub(crate) fn reserve(&mut self, bytes: usize) -> Result<(), StoreError> {
-        self.reserve_of(&ANSWERS, bytes)
+    /// [`ClickHouseError::Unavailable`] when other answers hold the memory.
+    pub(crate) fn reserve(&mut self, bytes: usize) -> Result<(), ClickHouseError> {
+        self.reserve_from(&RESPONSES, bytes)
     }
 
-    fn reserve_of(&mut self, answers: &'static Semaphore, bytes: usize) -> Result<(), StoreError> {
+    fn reserve_from(&mut self, responses: &'static Semaphore, bytes: usize) -> Result<(), ClickHouseError> {
         if bytes <= FREE_BYTES {
             return Ok(());
         }
@@ -36,9 +36,9 @@ impl AnswerMemory {
         if missing == 0 {
             return Ok(());
         }
-        let more = answers.try_acquire_many(u32::try_from(missing).unwrap_or(u32::MAX)).map_err(|_| {
+        let more = responses.try_acquire_many(u32::try_from(missing).unwrap_or(u32::MAX)).map_err(|_| {
             let message = "the memory for large responses is in use".to_owned();
-            StoreError::Unavailable { message, retry_after_seconds: 1 }
+            ClickHouseError::Unavailable { message, retry_after_seconds: 1 }
         })?;
         match &mut self.permit {
             Some(permit) => permit.merge(more),
@@ -56,19 +56,19 @@ mod tests {
     fn large_answers_share_one_bound() {
         static FEW: Semaphore = Semaphore::const_new(3);
         const MIB: usize = 1024 * 1024;
-        let (mut one, mut other) = (AnswerMemory::default(), AnswerMemory::default());
+        let (mut one, mut other) = (ResponseMemory::default(), ResponseMemory::default());
         for bytes in [1, MIB, MIB + 1, 2 * MIB] {
-            one.reserve_of(&FEW, bytes).unwrap();
+            one.reserve_from(&FEW, bytes).unwrap();
         }
         assert_eq!(FEW.available_permits(), 1);
-        other.reserve_of(&FEW, MIB).unwrap();
-        let refused = other.reserve_of(&FEW, 2 * MIB);
+        other.reserve_from(&FEW, MIB).unwrap();
+        let refused = other.reserve_from(&FEW, 2 * MIB);
         assert!(
-            matches!(refused, Err(StoreError::Unavailable { retry_after_seconds: 1, .. })),
+            matches!(refused, Err(ClickHouseError::Unavailable { retry_after_seconds: 1, .. })),
             "{refused:?}"
         );
         drop(one);
-        other.reserve_of(&FEW, 3 * MIB).unwrap();
+        other.reserve_from(&FEW, 3 * MIB).unwrap();
         drop(other);
         assert_eq!(FEW.available_permits(), 3);
     }
