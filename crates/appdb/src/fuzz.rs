@@ -3,7 +3,7 @@
 #[path = "../../testkit/src/fuzzing.rs"]
 mod fuzzing;
 
-use fuzzing::{soon, target, texts};
+use fuzzing::{target, texts, within_time_limit};
 
 use crate::documents::{
     read_attributes, read_model, read_preview, read_pruned, read_tools, write_attributes, write_model,
@@ -13,7 +13,7 @@ use crate::{DbError, postgres, sqlite};
 
 /// Runs a decoder whose only permitted error is [`DbError::Corrupt`].
 fn read<T>(read: impl FnOnce() -> Result<T, DbError>) -> Option<T> {
-    match soon(read) {
+    match within_time_limit(read) {
         Ok(value) => Some(value),
         Err(DbError::Corrupt(reason)) => {
             assert!(!reason.is_empty());
@@ -81,14 +81,14 @@ fn addresses() {
             format!("postgres://u:{PASSWORD}@{text}"),
             format!("postgres://u@h/d?password={PASSWORD}&{text}"),
         ] {
-            match soon(|| postgres::address(&url)) {
+            match within_time_limit(|| postgres::address(&url)) {
                 Ok(address) => assert_eq!(postgres::address(&address).unwrap(), address),
                 Err(error) => {
                     assert!(text.contains(PASSWORD) || !error.to_string().contains(PASSWORD), "{error}")
                 }
             }
         }
-        if let Ok(path) = soon(|| sqlite::path(text)) {
+        if let Ok(path) = within_time_limit(|| sqlite::path(text)) {
             assert!(path.is_absolute() && !text.contains('?'), "{}", path.display());
         }
     };

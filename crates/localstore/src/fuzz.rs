@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
 use bytes::Bytes;
 use cityhash_rs::cityhash_102_128;
-use fuzzing::{parts, soon, target, texts};
+use fuzzing::{parts, target, texts, within_time_limit};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::{
     AnyValue, ArrayValue, InstrumentationScope, KeyValue, any_value,
@@ -37,11 +37,11 @@ const MAX_UNPACKED: u64 = 8 << 20;
 fn statements() {
     let check = |text: &[u8]| {
         let mut end = 0;
-        for token in soon(|| Lexer::new(text).collect::<Vec<_>>()) {
+        for token in within_time_limit(|| Lexer::new(text).collect::<Vec<_>>()) {
             assert!(end <= token.start && token.start < token.end && token.end <= text.len(), "{token:?}");
             end = token.end;
         }
-        let analysis = soon(|| analyse(text));
+        let analysis = within_time_limit(|| analyse(text));
         if let StatementKind::InsertData(header) = &analysis.statement_kind {
             assert!(
                 header.header_length < header.data_start && header.data_start <= text.len(),
@@ -52,12 +52,12 @@ fn statements() {
             let StatementKind::InsertData(same) = &again.statement_kind else { panic!("{again:?}") };
             assert_eq!((same.header_length, again.file_clause), (header.header_length, analysis.file_clause));
         }
-        let out = soon(|| with_outfile(text, "/dev/null", "CSV"));
+        let out = within_time_limit(|| with_outfile(text, "/dev/null", "CSV"));
         assert!(out.windows(13).any(|part| part == b" INTO OUTFILE"));
-        if let Some((condition, _)) = soon(|| kill_condition(text)) {
+        if let Some((condition, _)) = within_time_limit(|| kill_condition(text)) {
             assert!(condition.is_empty() || text.windows(condition.len()).any(|part| part == condition));
         }
-        if let Some(replaced) = soon(|| replace_processes_table(text, "numbers")) {
+        if let Some(replaced) = within_time_limit(|| replace_processes_table(text, "numbers")) {
             // Nothing is left to replace.
             assert_eq!(replace_processes_table(&replaced, "numbers"), None);
         }
@@ -94,7 +94,7 @@ fn requests() {
             (header::ACCEPT_ENCODING, one),
             (header::CONTENT_ENCODING, other),
         ]);
-        let parameters = soon(|| url_parameters(&uri));
+        let parameters = within_time_limit(|| url_parameters(&uri));
         let credentials = Credentials { user: "u".to_owned(), password: "secret".to_owned() };
         if credentials.check(&sent, &parameters).is_ok() {
             assert!(
@@ -102,7 +102,7 @@ fn requests() {
                     || parameters.iter().any(|(_, value)| value == b"secret")
             );
         }
-        if let Ok(request) = soon(|| Request::read(&Method::GET, &sent, parameters)) {
+        if let Ok(request) = within_time_limit(|| Request::read(&Method::GET, &sent, parameters)) {
             let plain = |byte: u8| byte == b'_' || byte.is_ascii_alphanumeric();
             assert!(request.settings.iter().all(|(name, _)| !name.is_empty() && name.bytes().all(plain)));
             assert!(request.default_format.is_none_or(|format| format.bytes().all(plain)));
@@ -155,7 +155,7 @@ fn bodies() {
     ];
     fn unpacked(encoding: Encoding, body: &[u8]) -> std::io::Result<Vec<u8>> {
         let mut out = Vec::new();
-        soon(|| encoding.decode(body)?.take(MAX_UNPACKED).read_to_end(&mut out))?;
+        within_time_limit(|| encoding.decode(body)?.take(MAX_UNPACKED).read_to_end(&mut out))?;
         Ok(out)
     }
     let check = |body: &[u8]| {
@@ -236,11 +236,11 @@ fn export() -> ExportTraceServiceRequest {
 fn exports() {
     let check = |body: &[u8]| {
         let sent = Bytes::copy_from_slice(body);
-        let _ = soon(|| decode(OtlpEncoding::Protobuf, true, sent.clone()));
+        let _ = within_time_limit(|| decode(OtlpEncoding::Protobuf, true, sent.clone()));
         for encoding in [OtlpEncoding::Protobuf, OtlpEncoding::Json] {
-            let Ok(batch) = soon(|| decode(encoding, false, sent.clone())) else { continue };
+            let Ok(batch) = within_time_limit(|| decode(encoding, false, sent.clone())) else { continue };
             assert!(batch.rejected.spans == 0 || batch.rejected.reason.is_some());
-            let rows = soon(|| write(&batch));
+            let rows = within_time_limit(|| write(&batch));
             let spans =
                 batch.resources.iter().flat_map(|resource| &resource.scopes).flat_map(|scope| &scope.spans);
             assert_eq!(rows.count, spans.clone().count() as u64);

@@ -61,7 +61,7 @@ impl Condition {
     fn raw_condition(&self, at: usize) -> Result<RawCondition, Failure> {
         let path = |member: &str| format!("conditions[{at}].{member}");
         let named = named_field(self.reference.as_deref(), self.map.as_deref(), self.name.as_deref());
-        let (field, named_by) =
+        let (field, field_notation) =
             named.map_err(|error| Failure::argument(&path(error.member()), error.to_string()))?;
         let value = self.value.as_ref().map(|value| scalar(value, || path("value"))).transpose()?;
         let many = |values: &Vec<Value>| {
@@ -69,7 +69,7 @@ impl Condition {
             values.map(|(index, value)| scalar(value, || path(&format!("values[{index}]")))).collect()
         };
         let values = self.values.as_ref().map(many).transpose()?;
-        Ok(RawCondition { field, named_by, op: self.op.clone(), value, values })
+        Ok(RawCondition { field, field_notation, op: self.op.clone(), value, values })
     }
 }
 

@@ -3,7 +3,7 @@
 #[path = "../../testkit/src/fuzzing.rs"]
 mod fuzzing;
 
-use fuzzing::{soon, target, texts};
+use fuzzing::{target, texts, within_time_limit};
 use http::HeaderValue;
 use rmcp::model::ClientJsonRpcMessage;
 use schemars::JsonSchema;
@@ -57,7 +57,7 @@ const INTERNAL_TERMS: [&str; 13] = [
 /// Arguments that a schema accepts are parsed; others are rejected with a message for a model.
 fn sent<T: DeserializeOwned + JsonSchema>(arguments: &Json) -> Option<T> {
     let schema = schemas::arguments_schema::<T>();
-    let read = soon(|| coerce(&schema, arguments.clone())).inspect_err(check_failure).ok()?;
+    let read = within_time_limit(|| coerce(&schema, arguments.clone())).inspect_err(check_failure).ok()?;
     Some(parse_arguments(&Value::Object(read)).unwrap())
 }
 
@@ -71,7 +71,7 @@ fn are_conditions(arguments: &Json) -> bool {
         conditions: Vec<Condition>,
     }
     let Some(ConditionArguments { conditions }) = sent::<ConditionArguments>(arguments) else { return false };
-    let read = soon(|| raw_conditions(&conditions)).inspect_err(check_failure);
+    let read = within_time_limit(|| raw_conditions(&conditions)).inspect_err(check_failure);
     read.is_ok_and(|read| {
         assert_eq!(read.len(), conditions.len());
         true
@@ -106,7 +106,7 @@ const TOOLS: [Reader; 10] = [
 fn arguments() {
     let check = |input: &[u8]| {
         let Ok(input) = std::str::from_utf8(input) else { return };
-        let Some(arguments) = soon(|| Json::read(input, Bounds::NONE)) else { return };
+        let Some(arguments) = within_time_limit(|| Json::read(input, Bounds::NONE)) else { return };
         for (is_read, _) in TOOLS {
             is_read(&arguments);
         }
@@ -196,18 +196,20 @@ fn words() {
         let text = String::from_utf8_lossy(input).into_owned();
         // A field can be found by its name, whatever its key contains.
         let field = FieldRef::key("SpanAttributes", text.as_str());
-        assert_eq!(soon(|| FieldRef::parse(&field.to_string())), field);
-        let _ = soon(|| FieldRef::parse(&text));
+        assert_eq!(within_time_limit(|| FieldRef::parse(&field.to_string())), field);
+        let _ = within_time_limit(|| FieldRef::parse(&text));
         let (none, some) = (None, Some(text));
-        match soon(|| WindowArguments { from: &none, to: &none, last: &some }.bounds(now)) {
+        match within_time_limit(|| WindowArguments { from: &none, to: &none, last: &some }.bounds(now)) {
             Ok(bounds) => assert!(bounds.from < bounds.to && bounds.to >= Some(now), "{bounds:?}"),
             Err(failure) => check_failure(&failure),
         }
-        if let Err(failure) = soon(|| WindowArguments { from: &some, to: &none, last: &none }.bounds(now)) {
+        if let Err(failure) =
+            within_time_limit(|| WindowArguments { from: &some, to: &none, last: &none }.bounds(now))
+        {
             check_failure(&failure);
         }
         if let Ok(id) = HeaderValue::from_bytes(input)
-            && let Some(name) = soon(|| client_name_from_id(&id))
+            && let Some(name) = within_time_limit(|| client_name_from_id(&id))
         {
             assert!(name.chars().count() <= 100, "{name}");
         }
@@ -251,7 +253,7 @@ fn span_texts() {
     let check = |input: &[u8]| {
         let text = &*String::from_utf8_lossy(input);
         for most in [0, 1, 20, 4_000] {
-            let line = soon(|| one_line(text, most));
+            let line = within_time_limit(|| one_line(text, most));
             is_harmless(&line);
             assert!(line.chars().count() <= most + 40, "{line:?}");
         }
@@ -260,16 +262,16 @@ fn span_texts() {
             fence.strip_prefix(FENCE).and_then(|rest| rest.trim_end().strip_suffix(FENCE_END)).unwrap();
         assert!(inside.lines().filter(|line| !line.is_empty()).all(|line| line.starts_with("| ")), "{fence}");
         let Ok(value) = serde_json::from_str::<Value>(text) else { return };
-        let shown = soon(|| visible_json(&value));
+        let shown = within_time_limit(|| visible_json(&value));
         is_harmless(&shown);
         assert_eq!(exact(serde_json::from_str(&shown).unwrap()), exact(value));
-        let read = soon(|| Json::read(text, Bounds::NONE)).unwrap().into_value(|_| Value::Null);
+        let read = within_time_limit(|| Json::read(text, Bounds::NONE)).unwrap().into_value(|_| Value::Null);
         assert_eq!(exact(read), exact(serde_json::from_str(text).unwrap()));
         let columns = Columns::exporter_default();
-        let span = soon(|| SpanValues::read(text, &columns));
-        let _ = soon(|| span.message());
+        let span = within_time_limit(|| SpanValues::read(text, &columns));
+        let _ = within_time_limit(|| span.message());
         for detail in VALUE_LIMITS {
-            let shown = soon(|| span.shown(detail, &Meter::unlimited())).values;
+            let shown = within_time_limit(|| span.shown(detail, &Meter::unlimited())).values;
             lines(&shown).iter().for_each(|line| is_harmless(line));
             // A value that is already truncated fits.
             assert!(shown.values().all(|value| !value.is_null()), "{shown:?}");
@@ -288,7 +290,9 @@ fn span_texts() {
 #[test]
 fn messages() {
     let check = |input: &[u8]| {
-        let Ok(message) = soon(|| serde_json::from_slice::<ClientJsonRpcMessage>(input)) else { return };
+        let Ok(message) = within_time_limit(|| serde_json::from_slice::<ClientJsonRpcMessage>(input)) else {
+            return;
+        };
         // Method and id are the same after another round trip. Other members may differ: a method whose parameters do
         // not fit is kept unchanged, and may fit after its duplicate members were removed.
         let sent = serde_json::to_value(&message).unwrap();

@@ -28,7 +28,7 @@ pub struct Binding {
 
 impl Binding {
     /// The four structural columns: trace id, span id, timestamp, parent span id.
-    pub fn structural(&self) -> [&str; 4] {
+    pub fn structural_columns(&self) -> [&str; 4] {
         [&self.trace_id, &self.span_id, &self.timestamp, &self.parent_span_id]
     }
 }
@@ -118,10 +118,14 @@ impl AccessModel {
 
     /// Returns at most three fields for which `visible` holds and that `wanted` names in another form than theirs: a
     /// key without its map, a reference given as the name of a column or key, or a key after its map and a dot.
-    pub fn meant(&self, wanted: &FieldRef, visible: impl Fn(&MarkedField) -> bool) -> Vec<FieldRef> {
+    pub fn intended_fields(
+        &self,
+        wanted: &FieldRef,
+        visible: impl Fn(&MarkedField) -> bool,
+    ) -> Vec<FieldRef> {
         let read = FieldRef::parse(&wanted.name);
         let in_map = |field: &FieldRef| wanted.map.is_none() || wanted.map == field.map;
-        let is_meant = |field: &&FieldRef| {
+        let is_intended = |field: &&FieldRef| {
             **field == read
                 || in_map(field) && field.map.is_some() && field.name == wanted.name
                 || field.map.as_ref().is_some_and(|map| {
@@ -130,7 +134,7 @@ impl AccessModel {
                 })
         };
         let known = self.fields.iter().filter(|field| visible(field)).map(|field| &field.field);
-        known.filter(|field| *field != wanted).filter(is_meant).take(3).cloned().collect()
+        known.filter(|field| *field != wanted).filter(is_intended).take(3).cloned().collect()
     }
 
     /// Returns names of marked fields for which `visible` holds and that resemble `wanted`: keys of the same map if it
@@ -142,8 +146,8 @@ impl AccessModel {
             let siblings = || known.iter().filter(|field| field.map == wanted.map);
             let keys = nearest(&wanted.name, siblings().map(|field| field.name.as_str()));
             if !keys.is_empty() || siblings().next().is_some() {
-                let named = |name| FieldRef { map: wanted.map.clone(), name };
-                return keys.into_iter().map(|key| named(key).to_string()).collect();
+                let with_map = |name| FieldRef { map: wanted.map.clone(), name };
+                return keys.into_iter().map(|key| with_map(key).to_string()).collect();
             }
         }
         let names: Vec<String> = known.iter().map(ToString::to_string).collect();

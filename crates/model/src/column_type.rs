@@ -74,7 +74,7 @@ pub enum ColumnType {
     Other(String),
 }
 
-const FOR_STRING_VALUES: [LogicalType; 4] =
+const STRING_VALUE_TYPES: [LogicalType; 4] =
     [LogicalType::String, LogicalType::Number, LogicalType::Boolean, LogicalType::StringArray];
 
 impl ColumnType {
@@ -134,7 +134,7 @@ impl ColumnType {
         match self {
             Self::Map(key, value) if key.is_string() && !key.is_nullable() => {
                 if value.is_text() {
-                    &FOR_STRING_VALUES
+                    &STRING_VALUE_TYPES
                 } else {
                     value.logical_types()
                 }
@@ -147,7 +147,7 @@ impl ColumnType {
     /// string keys, or a path of a JSON column.
     pub fn key_logical_types(&self) -> &'static [LogicalType] {
         match self {
-            Self::Json { .. } => &FOR_STRING_VALUES,
+            Self::Json { .. } => &STRING_VALUE_TYPES,
             other => other.map_key_logical_types(),
         }
     }
@@ -225,7 +225,7 @@ fn json_path(
     if let Some((known, declared)) = typed.iter().find(|(known, _)| above(known)) {
         return Err(format!("`{known}` is declared as {declared}, which has no paths below it"));
     }
-    Ok((ColumnType::Dynamic, &FOR_STRING_VALUES))
+    Ok((ColumnType::Dynamic, &STRING_VALUE_TYPES))
 }
 
 impl fmt::Display for ColumnType {
@@ -364,7 +364,7 @@ mod tests {
         let within = |column: &str, name: &str| ColumnType::parse(column).within(name);
         let map = within("Map(LowCardinality(String), Array(String))", "k").unwrap();
         assert_eq!(map, (FieldSource::MapKey, ColumnType::parse("Array(String)"), &[StringArray][..]));
-        assert_eq!(within("Map(String, Nullable(UUID))", "k").unwrap().2, &FOR_STRING_VALUES);
+        assert_eq!(within("Map(String, Nullable(UUID))", "k").unwrap().2, &STRING_VALUE_TYPES);
         assert_eq!(within("Map(String, Nullable(Float32))", "k").unwrap().2, &[Number]);
         assert_eq!(within("Map(String, Bool)", "k").unwrap().2, &[Boolean]);
         for column in ["String", "Map(UInt8, String)", "Map(String, Map(String, String))", "Tuple(a String)"]

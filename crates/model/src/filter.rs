@@ -25,7 +25,7 @@ pub struct RawCondition {
     /// The field.
     pub field: FieldRef,
     /// The member that named the field: `ref`, or `name` with or without `map`.
-    pub named_by: NamedBy,
+    pub field_notation: FieldNotation,
     /// The operator in its wire spelling.
     pub op: String,
     /// `value`, if present.
@@ -36,14 +36,14 @@ pub struct RawCondition {
 
 /// How a condition names its field. Both ways can name every field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NamedBy {
+pub enum FieldNotation {
     /// `ref`.
     Ref,
     /// `name`, and `map` for a key.
     Name,
 }
 
-impl NamedBy {
+impl FieldNotation {
     /// Returns the member of the condition.
     pub fn member(self) -> &'static str {
         match self {
@@ -55,16 +55,16 @@ impl NamedBy {
 
 /// Reason why the members of a condition do not name a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum UnnamedField {
+pub enum FieldNameError {
     /// Neither `ref` nor `name` is present.
     #[error("name the field: `ref` as the filter schema shows it, or `name`, with `map` for a key of a map")]
     Missing,
     /// `ref` is combined with `name` or `map`.
     #[error("name the field once: `ref` alone, or `name` with `map`")]
-    Twice,
+    Ambiguous,
 }
 
-impl UnnamedField {
+impl FieldNameError {
     /// Returns the missing or superfluous member.
     pub fn member(self) -> &'static str {
         "ref"
@@ -80,15 +80,15 @@ pub fn named_field(
     reference: Option<&str>,
     map: Option<&str>,
     name: Option<&str>,
-) -> Result<(FieldRef, NamedBy), UnnamedField> {
+) -> Result<(FieldRef, FieldNotation), FieldNameError> {
     let map = map.filter(|map| !map.is_empty());
     match (reference, map, name) {
-        (Some(reference), None, None) => Ok((FieldRef::parse(reference), NamedBy::Ref)),
+        (Some(reference), None, None) => Ok((FieldRef::parse(reference), FieldNotation::Ref)),
         (None, map, Some(name)) => {
-            Ok((FieldRef { map: map.map(str::to_owned), name: name.to_owned() }, NamedBy::Name))
+            Ok((FieldRef { map: map.map(str::to_owned), name: name.to_owned() }, FieldNotation::Name))
         }
-        (None, _, None) => Err(UnnamedField::Missing),
-        (Some(_), _, _) => Err(UnnamedField::Twice),
+        (None, _, None) => Err(FieldNameError::Missing),
+        (Some(_), _, _) => Err(FieldNameError::Ambiguous),
     }
 }
 
@@ -192,7 +192,7 @@ impl Filter {
         let mut checked = Vec::with_capacity(conditions.len());
         let mut errors = Vec::new();
         for (index, raw) in conditions.iter().enumerate() {
-            let suggested: usize = errors.iter().map(has_looked_for_names).map(usize::from).sum();
+            let suggested: usize = errors.iter().map(is_name_error).map(usize::from).sum();
             let suggest = suggested < SUGGESTED_MAX;
             match check_condition(raw, model, knows_policy_fields, suggest, max_values) {
                 Ok(condition) => checked.push(condition),
@@ -209,11 +209,11 @@ impl Filter {
 /// field.
 const SUGGESTED_MAX: usize = 3;
 
-fn has_looked_for_names(error: &ConditionError) -> bool {
+fn is_name_error(error: &ConditionError) -> bool {
     matches!(error.kind, ConditionErrorKind::UnknownField(_) | ConditionErrorKind::NotFilterable(_))
 }
 
-type Refusal = ((&'static str, Option<usize>), ConditionErrorKind);
+type Rejection = ((&'static str, Option<usize>), ConditionErrorKind);
 
 fn check_condition(
     raw: &RawCondition,
@@ -221,23 +221,23 @@ fn check_condition(
     knows_policy_fields: bool,
     suggest: bool,
     max_values: usize,
-) -> Result<Condition, Refusal> {
+) -> Result<Condition, Rejection> {
     let suggestions =
         || if suggest { model.suggest(&raw.field, |field| field.filterable) } else { Vec::new() };
-    let member = (raw.named_by.member(), None);
+    let member = (raw.field_notation.member(), None);
     let field = match model.field(&raw.field) {
         Some(field) if field.filterable => field,
         Some(_) if knows_policy_fields => {
             return Err((member, ConditionErrorKind::NotFilterable(suggestions())));
         }
         _ => {
-            let meant = model.meant(&raw.field, |field| field.filterable);
+            let intended_fields = model.intended_fields(&raw.field, |field| field.filterable);
             return Err((
                 member,
-                if meant.is_empty() {
+                if intended_fields.is_empty() {
                     ConditionErrorKind::UnknownField(suggestions())
                 } else {
-                    ConditionErrorKind::MisnamedField(meant)
+                    ConditionErrorKind::MisnamedField(intended_fields)
                 },
             ));
         }
@@ -276,7 +276,7 @@ struct Operands<'a> {
 }
 
 impl Operands<'_> {
-    fn none(&self) -> Result<(), Refusal> {
+    fn none(&self) -> Result<(), Rejection> {
         let count = |member, message| Err(((member, None), ConditionErrorKind::ValueCount(message)));
         match self.raw {
             RawCondition { value: Some(_), .. } => {
@@ -289,7 +289,7 @@ impl Operands<'_> {
         }
     }
 
-    fn one(&self) -> Result<&Scalar, Refusal> {
+    fn one(&self) -> Result<&Scalar, Rejection> {
         let count = |member, message| ((member, None), ConditionErrorKind::ValueCount(message));
         if self.raw.values.is_some() {
             return Err(count("values", "the operator takes one `value`, not `values`"));
@@ -297,7 +297,7 @@ impl Operands<'_> {
         self.raw.value.as_ref().ok_or_else(|| count("value", "the operator takes one `value`"))
     }
 
-    fn many(&self) -> Result<&[Scalar], Refusal> {
+    fn many(&self) -> Result<&[Scalar], Rejection> {
         let count = |member, message| ((member, None), ConditionErrorKind::ValueCount(message));
         if self.raw.value.is_some() {
             return Err(count("value", "the operator takes `values`, not `value`"));
@@ -312,25 +312,25 @@ impl Operands<'_> {
         Ok(values)
     }
 
-    fn string(&self) -> Result<String, Refusal> {
+    fn string(&self) -> Result<String, Rejection> {
         match self.one()? {
             Scalar::String(text) | Scalar::Digits(text, _) => Ok(text.clone()),
             _ => Err((("value", None), ConditionErrorKind::ValueType("a string"))),
         }
     }
 
-    fn boolean(&self) -> Result<bool, Refusal> {
+    fn boolean(&self) -> Result<bool, Rejection> {
         match self.one()? {
             Scalar::Bool(value) => Ok(*value),
             _ => Err((("value", None), ConditionErrorKind::ValueType("`true` or `false`"))),
         }
     }
 
-    fn number(&self) -> Result<Decimal, Refusal> {
+    fn number(&self) -> Result<Decimal, Rejection> {
         number(self.one()?).map_err(|kind| (("value", None), kind))
     }
 
-    fn strings(&self) -> Result<Vec<String>, Refusal> {
+    fn strings(&self) -> Result<Vec<String>, Rejection> {
         self.many()?
             .iter()
             .enumerate()
@@ -341,7 +341,7 @@ impl Operands<'_> {
             .collect()
     }
 
-    fn range(&self) -> Result<(Decimal, Decimal), Refusal> {
+    fn range(&self) -> Result<(Decimal, Decimal), Rejection> {
         let number = |at: usize, value: &Scalar| number(value).map_err(|kind| (("values", Some(at)), kind));
         match self.many()? {
             [low, high] => Ok((number(0, low)?, number(1, high)?)),
@@ -377,21 +377,21 @@ mod tests {
             column: None,
         };
         let model = AccessModel { version: 1, binding: None, fields: vec![field] };
-        let of = |name: &str, op: &str| RawCondition {
+        let raw_condition = |name: &str, op: &str| RawCondition {
             field: FieldRef::column(name),
-            named_by: NamedBy::Name,
+            field_notation: FieldNotation::Name,
             op: op.to_owned(),
             value: Some(Scalar::String("a".to_owned())),
             values: None,
         };
-        let mut conditions = vec![of("ServiceName", "gt")];
-        conditions.extend((0..SUGGESTED_MAX + 2).map(|_| of("ServiceNam", "eq")));
+        let mut conditions = vec![raw_condition("ServiceName", "gt")];
+        conditions.extend((0..SUGGESTED_MAX + 2).map(|_| raw_condition("ServiceNam", "eq")));
         let errors = Filter::check(&conditions, &model, false, 10).unwrap_err();
         assert_eq!(errors.len(), conditions.len());
-        let near = |error: &ConditionError| match &error.kind {
-            ConditionErrorKind::UnknownField(near) => near.len(),
+        let names = |error: &ConditionError| match &error.kind {
+            ConditionErrorKind::UnknownField(names) => names.len(),
             _ => 0,
         };
-        assert_eq!(errors.iter().map(near).collect::<Vec<_>>(), [0, 1, 1, 1, 0, 0]);
+        assert_eq!(errors.iter().map(names).collect::<Vec<_>>(), [0, 1, 1, 1, 0, 0]);
     }
 }

@@ -2,11 +2,11 @@
 
 /// Maximum characters of a name for which, or as which, suggestions are made. A comparison takes time proportional to
 /// the product of both lengths, for each known name, and the wanted name comes from the request.
-const LONGEST: usize = 128;
+const MAX_NAME_CHARS: usize = 128;
 
 /// Returns at most three names of `known` that resemble `wanted`, best first.
 pub fn nearest<'a>(wanted: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<String> {
-    let is_short = |name: &str| name.chars().nth(LONGEST).is_none();
+    let is_short = |name: &str| name.chars().nth(MAX_NAME_CHARS).is_none();
     if !is_short(wanted) {
         return Vec::new();
     }
@@ -33,7 +33,7 @@ mod tests {
 
     #[test]
     fn very_long_names_are_not_compared() {
-        let (long, longest) = ("n".repeat(super::LONGEST), "n".repeat(super::LONGEST + 1));
+        let (long, longest) = ("n".repeat(super::MAX_NAME_CHARS), "n".repeat(super::MAX_NAME_CHARS + 1));
         let known = [long.as_str(), longest.as_str()];
         assert_eq!(super::nearest(&long, known), [long.as_str()]);
         assert!(super::nearest(&longest, known).is_empty());

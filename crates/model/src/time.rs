@@ -11,7 +11,7 @@ pub struct Timestamp(i64);
 pub enum InvalidTimestamp {
     /// Not in the form of RFC 3339, or not a valid date and time.
     #[error("not an RFC 3339 time such as `2026-01-31T13:45:00Z`")]
-    Form,
+    Format,
     /// The offset from UTC is invalid.
     #[error(
         "not an RFC 3339 time: it ends with `Z`, or with an offset from `-23:59` to `+23:59` such as `+02:00`"
@@ -19,7 +19,7 @@ pub enum InvalidTimestamp {
     Offset,
     /// More precise than a nanosecond.
     #[error("times have at most nine digits after the second, nanoseconds; further digits must be zeros")]
-    TooFine,
+    TooPrecise,
 }
 
 impl Timestamp {
@@ -62,14 +62,14 @@ impl Timestamp {
     /// When the text is not such a time.
     pub fn parse(text: &str) -> Result<Self, InvalidTimestamp> {
         // The library accepts several variants of ISO 8601; the wire format is RFC 3339 only.
-        let (clock, offset) = text.split_at_checked(19).ok_or(InvalidTimestamp::Form)?;
-        let shaped = clock.bytes().zip(SHAPE).all(|(byte, shape)| match shape {
+        let (clock, offset) = text.split_at_checked(19).ok_or(InvalidTimestamp::Format)?;
+        let has_format = clock.bytes().zip(DATE_TIME_FORMAT).all(|(byte, shape)| match shape {
             b'0' => byte.is_ascii_digit(),
             b'T' => matches!(byte, b'T' | b't'),
             other => byte == *other,
         });
-        if !shaped {
-            return Err(InvalidTimestamp::Form);
+        if !has_format {
+            return Err(InvalidTimestamp::Format);
         }
         let (fraction, offset) = match offset.strip_prefix('.') {
             None => ("", offset),
@@ -77,7 +77,7 @@ impl Timestamp {
                 let end = rest.find(|other: char| !other.is_ascii_digit()).unwrap_or(rest.len());
                 rest.split_at_checked(end)
                     .filter(|(digits, _)| !digits.is_empty())
-                    .ok_or(InvalidTimestamp::Form)?
+                    .ok_or(InvalidTimestamp::Format)?
             }
         };
         if !is_offset(offset) {
@@ -85,7 +85,7 @@ impl Timestamp {
         }
         let (fraction, rest) = fraction.split_at_checked(9).unwrap_or((fraction, ""));
         if rest.bytes().any(|digit| digit != b'0') {
-            return Err(InvalidTimestamp::TooFine);
+            return Err(InvalidTimestamp::TooPrecise);
         }
         let point = if fraction.is_empty() { "" } else { "." };
         let text = &format!("{clock}{point}{fraction}{offset}");
@@ -93,20 +93,20 @@ impl Timestamp {
         if let Some(rest) = text.strip_prefix("9999") {
             return Self::parse(&format!("2261{rest}")).map(|_| Self::MAX);
         }
-        let parsed: jiff::Timestamp = text.parse().map_err(|_| InvalidTimestamp::Form)?;
+        let parsed: jiff::Timestamp = text.parse().map_err(|_| InvalidTimestamp::Format)?;
         let nanos = parsed.as_nanosecond().clamp(i128::from(i64::MIN), i128::from(i64::MAX));
-        i64::try_from(nanos).map(Self).map_err(|_| InvalidTimestamp::Form)
+        i64::try_from(nanos).map(Self).map_err(|_| InvalidTimestamp::Format)
     }
 }
 
 /// Shape of an RFC 3339 date and time up to the fraction.
-const SHAPE: &[u8] = b"0000-00-00T00:00:00";
+const DATE_TIME_FORMAT: &[u8] = b"0000-00-00T00:00:00";
 
 /// Whether this is `Z`, or an offset from UTC in hours and minutes.
 fn is_offset(text: &str) -> bool {
-    let digits = |from: usize, most: u8| {
+    let digits = |from: usize, max: u8| {
         let part = text.get(from..from + 2).filter(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
-        part.and_then(|part| part.parse::<u8>().ok()).is_some_and(|number| number <= most)
+        part.and_then(|part| part.parse::<u8>().ok()).is_some_and(|number| number <= max)
     };
     match text.as_bytes() {
         [b'Z' | b'z'] => true,
@@ -170,21 +170,21 @@ mod tests {
         assert_eq!(time.as_nanos(), 1_795_246_406_123_456_789);
         assert_eq!(time.to_string(), "2026-11-21T07:33:26.123456789Z");
         assert_eq!(Timestamp::parse("2026-11-21T08:33:26.123456789+01:00").unwrap(), time);
-        use InvalidTimestamp::{Form, Offset, TooFine};
+        use InvalidTimestamp::{Format, Offset, TooPrecise};
         for (wrong, why) in [
-            ("", Form),
-            ("now", Form),
-            ("2026-11-21", Form),
-            ("2026-11-21 07:33:26Z", Form),
-            ("2026-11-21T07:33Z", Form),
-            ("20261121T073326Z", Form),
-            ("2026-13-01T00:00:00Z", Form),
-            ("2026-02-29T00:00:00Z", Form),
-            ("9999-02-30T00:00:00Z", Form),
-            ("2026-11-21T24:00:00Z", Form),
-            ("2026-11-21T07:33:26.Z", Form),
+            ("", Format),
+            ("now", Format),
+            ("2026-11-21", Format),
+            ("2026-11-21 07:33:26Z", Format),
+            ("2026-11-21T07:33Z", Format),
+            ("20261121T073326Z", Format),
+            ("2026-13-01T00:00:00Z", Format),
+            ("2026-02-29T00:00:00Z", Format),
+            ("9999-02-30T00:00:00Z", Format),
+            ("2026-11-21T24:00:00Z", Format),
+            ("2026-11-21T07:33:26.Z", Format),
             ("2026-11-21T07:33:26,5Z", Offset),
-            ("2026-11-21T07:33:2\u{e9}Z", Form),
+            ("2026-11-21T07:33:2\u{e9}Z", Format),
             ("2026-11-21T07:33:26", Offset),
             ("2026-11-21T07:33:26Z[UTC]", Offset),
             ("2026-11-21T07:33:26+0200", Offset),
@@ -196,8 +196,8 @@ mod tests {
             ("2026-11-21T07:33:26+02:60", Offset),
             ("2026-11-21T07:33:26.5+2:00", Offset),
             ("2026-11-21T07:33:26ZZ", Offset),
-            ("2026-11-21T07:33:26.1234567891Z", TooFine),
-            ("2026-11-21T07:33:26.000000000000001+02:00", TooFine),
+            ("2026-11-21T07:33:26.1234567891Z", TooPrecise),
+            ("2026-11-21T07:33:26.000000000000001+02:00", TooPrecise),
         ] {
             assert_eq!(Timestamp::parse(wrong), Err(why), "{wrong}");
         }

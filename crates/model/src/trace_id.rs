@@ -31,7 +31,7 @@ impl TraceIdNotations {
         notations.add(text.to_owned());
         let trimmed = text.trim();
         notations.add(trimmed.to_owned());
-        let id = of_traceparent(trimmed).unwrap_or(trimmed);
+        let id = id_of_traceparent(trimmed).unwrap_or(trimmed);
         let digits = id.replace('-', "").to_ascii_lowercase();
         let number = digits.trim_start_matches('0');
         if number.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
@@ -75,8 +75,8 @@ impl TraceIdNotations {
     /// notations.
     pub fn best<'a>(&self, found: impl IntoIterator<Item = &'a str>) -> Option<usize> {
         let rank = |id: &str| self.0.iter().position(|known| known == id);
-        let ranked = found.into_iter().enumerate().filter_map(|(place, id)| Some((rank(id)?, place)));
-        ranked.min().map(|(_, place)| place)
+        let ranked = found.into_iter().enumerate().filter_map(|(index, id)| Some((rank(id)?, index)));
+        ranked.min().map(|(_, index)| index)
     }
 }
 
@@ -86,7 +86,7 @@ fn is_trace_id(text: &str) -> bool {
 }
 
 /// Returns the trace id within a `traceparent` of this or a later version, with or without the header's name.
-fn of_traceparent(text: &str) -> Option<&str> {
+fn id_of_traceparent(text: &str) -> Option<&str> {
     const NAME: &str = "traceparent";
     let value = match text.split_at_checked(NAME.len()) {
         Some((name, rest)) if name.eq_ignore_ascii_case(NAME) => rest.trim_start().strip_prefix(':')?.trim(),
@@ -102,8 +102,8 @@ fn of_traceparent(text: &str) -> Option<&str> {
 
 fn as_uuid(digits: &str) -> String {
     let mut uuid = String::with_capacity(digits.len() + UUID_HYPHENS.len());
-    for (place, digit) in digits.chars().enumerate() {
-        if UUID_HYPHENS.contains(&place) {
+    for (index, digit) in digits.chars().enumerate() {
+        if UUID_HYPHENS.contains(&index) {
             uuid.push('-');
         }
         uuid.push(digit);

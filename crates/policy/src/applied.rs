@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tracewarden_model::{AccessModel, Caller, MarkedField};
 
 use crate::authorise::{BrokenPolicy, BrokenReason, KeyConstraint, PolicySource, RolePolicy, authorise};
-use crate::compiled::{CompiledPolicies, Compiling};
+use crate::compiled::{CompiledPolicies, PolicyCompiler};
 use crate::diagnostics::{Diagnostic, Span};
 use crate::lower;
 use crate::parse::on_deep_stack;
@@ -28,7 +28,7 @@ pub struct AppliedPolicy {
 
 impl AppliedPolicy {
     /// Whether the policy names only filterable fields, which all users may know of.
-    pub fn is_of_filterable_fields(&self) -> bool {
+    pub fn has_only_filterable_fields(&self) -> bool {
         self.fields.iter().all(|field| field.filterable)
     }
 }
@@ -51,7 +51,7 @@ impl AppliedPolicies {
     /// Returns the predicates that grant this caller access to traces, one per policy. Empty if reads are rejected. A
     /// policy that matches no span is left out; if one policy matches every span, only that one is returned. Ignores
     /// the key constraint.
-    pub fn opening(&self) -> Vec<&Predicate> {
+    pub fn granting_predicates(&self) -> Vec<&Predicate> {
         if self.refused.is_some() {
             return Vec::new();
         }
@@ -78,13 +78,14 @@ pub fn apply<'a>(
             Err(broken) => (Some(broken), Vec::new()),
         };
     let work = || {
-        let granting = compiled.under(model, true);
-        let each = policies.iter().map(|policy| one(&granting, policy.expression, policy.source(), caller));
+        let granting = compiled.compiler(model, true);
+        let results =
+            policies.iter().map(|policy| apply_policy(&granting, policy.expression, policy.source(), caller));
         let restricting = key_constraint.map(|key_constraint| {
-            let under = compiled.under(model, key_constraint.knows_policy_fields);
-            one(&under, key_constraint.expression, PolicySource::KeyConstraint, caller)
+            let compiler = compiled.compiler(model, key_constraint.knows_policy_fields);
+            apply_policy(&compiler, key_constraint.expression, PolicySource::KeyConstraint, caller)
         });
-        (each.collect(), restricting)
+        (results.collect(), restricting)
     };
     let (policies, key_constraint) = on_deep_stack(work).unwrap_or_else(|| {
         let failed = |source| {
@@ -92,19 +93,19 @@ pub fn apply<'a>(
             let diagnostics = vec![Diagnostic::new("", Span::default(), "unavailable", message)];
             Err(BrokenPolicy { source, reason: BrokenReason::Unavailable, diagnostics })
         };
-        let each = policies.iter().map(|policy| failed(policy.source())).collect();
-        (each, key_constraint.map(|_| failed(PolicySource::KeyConstraint)))
+        let results = policies.iter().map(|policy| failed(policy.source())).collect();
+        (results, key_constraint.map(|_| failed(PolicySource::KeyConstraint)))
     });
     AppliedPolicies { policies, key_constraint, refused, referenced_fields }
 }
 
-fn one(
-    compiling: &Compiling<'_>,
+fn apply_policy(
+    compiler: &PolicyCompiler<'_>,
     expression: &str,
     source: PolicySource,
     caller: &Caller,
 ) -> Result<AppliedPolicy, BrokenPolicy> {
-    let checked = match compiling.policy(expression) {
+    let checked = match compiler.policy(expression) {
         Ok(checked) => checked,
         Err(diagnostics) => {
             return Err(BrokenPolicy { source, reason: BrokenReason::of(&diagnostics), diagnostics });
@@ -157,17 +158,20 @@ mod tests {
     #[test]
     fn each_policy_is_reported_separately() {
         let found = applied(&["ServiceName == 'a'", "Secret == 'b' || false", "false"], None);
-        let filterable: Vec<bool> =
-            found.policies.iter().map(|policy| policy.as_ref().unwrap().is_of_filterable_fields()).collect();
+        let filterable: Vec<bool> = found
+            .policies
+            .iter()
+            .map(|policy| policy.as_ref().unwrap().has_only_filterable_fields())
+            .collect();
         assert_eq!(filterable, [true, false, true]);
-        assert_eq!(found.opening().len(), 2);
+        assert_eq!(found.granting_predicates().len(), 2);
         assert!(found.refused.is_none() && found.referenced_fields.len() == 2, "{found:?}");
     }
 
     #[test]
     fn a_policy_that_grants_everything_replaces_the_others() {
         let found = applied(&["ServiceName == 'a'", "true"], None);
-        assert_eq!(found.opening(), [&Predicate::True]);
+        assert_eq!(found.granting_predicates(), [&Predicate::True]);
     }
 
     #[test]
@@ -180,7 +184,7 @@ mod tests {
             broken.source,
             PolicySource::Role { role: "r".to_owned(), title: "Gone == 'b'".to_owned() }
         );
-        assert!(found.opening().is_empty() && found.referenced_fields.is_empty());
+        assert!(found.granting_predicates().is_empty() && found.referenced_fields.is_empty());
     }
 
     #[test]

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use tracewarden_model::{AccessModel, Caller, FieldRef, MarkedField};
 
-use crate::check::{Checked, check};
-use crate::compiled::{CompiledPolicies, Compiling, known};
+use crate::check::{CheckedPolicy, check};
+use crate::compiled::{CompiledPolicies, PolicyCompiler, known};
 use crate::diagnostics::{Diagnostic, Span};
 use crate::lower;
 use crate::parse::on_deep_stack;
@@ -161,7 +161,7 @@ impl KeyConstraint<'_> {
     ///
     /// # Errors
     /// The errors of [`check`](crate::check()).
-    pub fn check(&self, model: &AccessModel) -> Result<Checked, Vec<Diagnostic>> {
+    pub fn check(&self, model: &AccessModel) -> Result<CheckedPolicy, Vec<Diagnostic>> {
         check(self.expression, &known(model, self.knows_policy_fields))
     }
 }
@@ -193,21 +193,22 @@ pub fn authorise<'a>(
     let work = || {
         // Compile all policies before lowering any: whether a policy is broken must not depend on the access that
         // others grant.
-        let granting = compiled.under(model, true);
-        let granting: Vec<Stored<'_>> = policies
+        let granting = compiled.compiler(model, true);
+        let granting: Vec<CompiledPolicy<'_>> = policies
             .iter()
-            .map(|policy| Stored::compile(&granting, policy.expression, policy.source()))
+            .map(|policy| CompiledPolicy::compile(&granting, policy.expression, policy.source()))
             .collect::<Result<_, _>>()?;
         let restricting = key_constraint
             .map(|key_constraint| {
-                let under = compiled.under(model, key_constraint.knows_policy_fields);
-                Stored::compile(&under, key_constraint.expression, PolicySource::KeyConstraint)
+                let compiler = compiled.compiler(model, key_constraint.knows_policy_fields);
+                CompiledPolicy::compile(&compiler, key_constraint.expression, PolicySource::KeyConstraint)
             })
             .transpose()?;
         let work = Budget::of(MAX_SCOPE_WORK);
         let (granted, mut referenced_fields) = union(&granting, caller, &work)?;
-        referenced_fields.extend(restricting.iter().flat_map(Stored::fields));
-        let key_constraint = restricting.map(|stored| stored.lower(caller, &work)).transpose()?;
+        referenced_fields.extend(restricting.iter().flat_map(CompiledPolicy::fields));
+        let key_constraint =
+            restricting.map(|compiled_policy| compiled_policy.lower(caller, &work)).transpose()?;
         Ok(AccessScope::new(granted, key_constraint, referenced_fields))
     };
     let scope = on_deep_stack(work).unwrap_or_else(|| {
@@ -223,7 +224,7 @@ pub fn authorise<'a>(
 
 /// Returns the union of the policies and the fields named by those that can match a span.
 fn union(
-    policies: &[Stored<'_>],
+    policies: &[CompiledPolicy<'_>],
     caller: &Caller,
     work: &Budget,
 ) -> Result<(Predicate, Vec<Arc<MarkedField>>), BrokenPolicy> {
@@ -232,7 +233,7 @@ fn union(
     let mut too_large = None;
     // Fields of the policy that matches every span. If several do, take the one with the fewest fields, regardless of
     // order. With another one, a changed column could deny access that this policy still grants.
-    let mut opening: Option<Vec<Arc<MarkedField>>> = None;
+    let mut unconditional_fields: Option<Vec<Arc<MarkedField>>> = None;
     for policy in policies {
         match policy.lower(caller, work) {
             Ok(Predicate::True) => {
@@ -240,8 +241,8 @@ fn union(
                 if fields.is_empty() {
                     return Ok((Predicate::True, fields));
                 }
-                if opening.as_ref().is_none_or(|known| rank(&fields) < rank(known)) {
-                    opening = Some(fields);
+                if unconditional_fields.as_ref().is_none_or(|known| sort_key(&fields) < sort_key(known)) {
+                    unconditional_fields = Some(fields);
                 }
             }
             Ok(Predicate::False) => {}
@@ -252,7 +253,7 @@ fn union(
             Err(broken) => too_large = too_large.or(Some(broken)),
         }
     }
-    match (opening, too_large) {
+    match (unconditional_fields, too_large) {
         (Some(fields), _) => Ok((Predicate::True, fields)),
         (None, Some(broken)) => Err(broken),
         // Simplification removes parts that several roles have in common.
@@ -261,7 +262,7 @@ fn union(
 }
 
 /// Returns a sort key for lists of fields that does not depend on the order within the list.
-fn rank(fields: &[Arc<MarkedField>]) -> (usize, Vec<&FieldRef>) {
+fn sort_key(fields: &[Arc<MarkedField>]) -> (usize, Vec<&FieldRef>) {
     let mut names: Vec<&FieldRef> = fields.iter().map(|field| &field.field).collect();
     names.sort();
     (names.len(), names)
@@ -274,19 +275,19 @@ impl RolePolicy<'_> {
 }
 
 /// A stored policy that compiles.
-struct Stored<'a> {
+struct CompiledPolicy<'a> {
     expression: &'a str,
     source: PolicySource,
-    checked: Arc<Checked>,
+    checked: Arc<CheckedPolicy>,
 }
 
-impl<'a> Stored<'a> {
+impl<'a> CompiledPolicy<'a> {
     fn compile(
-        compiling: &Compiling<'_>,
+        compiler: &PolicyCompiler<'_>,
         expression: &'a str,
         source: PolicySource,
     ) -> Result<Self, BrokenPolicy> {
-        match compiling.policy(expression) {
+        match compiler.policy(expression) {
             Ok(checked) => Ok(Self { expression, source, checked }),
             Err(diagnostics) => {
                 Err(BrokenPolicy { source, reason: BrokenReason::of(&diagnostics), diagnostics })
@@ -301,8 +302,8 @@ impl<'a> Stored<'a> {
     fn lower(&self, caller: &Caller, work: &Budget) -> Result<Predicate, BrokenPolicy> {
         lower::lower(&self.checked.root, caller, &work.at_most(lower::MAX_WORK)).map_err(|_| {
             let message = "the policy is too large for this caller's roles and attributes";
-            let place = self.checked.root.span;
-            let diagnostics = vec![Diagnostic::new(self.expression, place, "too_large", message)];
+            let span = self.checked.root.span;
+            let diagnostics = vec![Diagnostic::new(self.expression, span, "too_large", message)];
             BrokenPolicy { source: self.source.clone(), reason: BrokenReason::TooLargeForCaller, diagnostics }
         })
     }

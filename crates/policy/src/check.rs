@@ -6,7 +6,7 @@ mod comparisons;
 mod functions;
 mod libraries;
 mod names;
-mod wording;
+mod suggestions;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -16,24 +16,24 @@ use cel::common::ast::{Expr, LiteralValue, operators};
 use tracewarden_model::{AccessModel, AttributeValue, Caller};
 
 use crate::diagnostics::{Diagnostic, Span};
-use crate::expression::{Kind, Known, Node, Type};
+use crate::expression::{Constant, Kind, Node, Type};
 use crate::lint;
 use crate::lower::{self, TooLarge};
 use crate::parse::{Parsed, on_deep_stack, parse};
 use crate::predicate::work::Budget;
 use crate::predicate::{Predicate, Relation};
-use crate::syntax_errors::Advice;
+use crate::syntax_errors::SuggestionCheck;
 
 /// A policy that is valid under one access model.
 #[derive(Debug, Clone)]
-pub struct Checked {
+pub struct CheckedPolicy {
     pub(crate) text: Arc<str>,
     pub(crate) root: Node,
     /// Computed on first use, because access decisions need no advice.
     warnings: OnceLock<Vec<Diagnostic>>,
 }
 
-impl Checked {
+impl CheckedPolicy {
     /// Returns the names of the marked fields that the policy uses, as users write them, sorted.
     pub fn fields(&self) -> Vec<String> {
         let mut names: Vec<String> = self.root.fields().iter().map(|field| field.field.to_string()).collect();
@@ -57,27 +57,34 @@ impl Checked {
 ///
 /// # Errors
 /// All errors found, each with its position in the text; never empty.
-pub fn check(expression: &str, model: &AccessModel) -> Result<Checked, Vec<Diagnostic>> {
-    on_deep_stack(|| check_here(expression, model)).unwrap_or_else(|| {
+pub fn check(expression: &str, model: &AccessModel) -> Result<CheckedPolicy, Vec<Diagnostic>> {
+    on_deep_stack(|| check_on_current_stack(expression, model)).unwrap_or_else(|| {
         let message = "the policy could not be checked: no thread could be started";
         Err(vec![Diagnostic::new(expression, Span::new(0, 0), "unavailable", message)])
     })
 }
 
 /// Runs [`check`] on the current stack.
-pub(crate) fn check_here(expression: &str, model: &AccessModel) -> Result<Checked, Vec<Diagnostic>> {
-    let advice = |text: &str| match checked(text, model, &|_| Err(None)) {
+pub(crate) fn check_on_current_stack(
+    expression: &str,
+    model: &AccessModel,
+) -> Result<CheckedPolicy, Vec<Diagnostic>> {
+    let check_suggestion = |text: &str| match checked(text, model, &|_| Err(None)) {
         Ok(_) => Ok(()),
         Err(errors) => {
             let first = errors.into_iter().next().filter(|error| error.code == "type_mismatch");
             Err(first.and_then(|error| error.hint))
         }
     };
-    checked(expression, model, &advice)
+    checked(expression, model, &check_suggestion)
 }
 
-fn checked(expression: &str, model: &AccessModel, advice: &Advice<'_>) -> Result<Checked, Vec<Diagnostic>> {
-    let parsed = parse(expression, advice)?;
+fn checked(
+    expression: &str,
+    model: &AccessModel,
+    check_suggestion: &SuggestionCheck<'_>,
+) -> Result<CheckedPolicy, Vec<Diagnostic>> {
+    let parsed = parse(expression, check_suggestion)?;
     let mut checker = Checker { parsed: &parsed, model, errors: Vec::new(), scope: Vec::new(), variables: 0 };
     let root = checker.condition(&parsed.root, "a policy");
     let Some(root) = root.filter(|_| checker.errors.is_empty()) else {
@@ -91,7 +98,7 @@ fn checked(expression: &str, model: &AccessModel, advice: &Advice<'_>) -> Result
                 .with_hint("nest fewer conditionals and macros, or split the policy in several"),
         ]);
     }
-    Ok(Checked { text: expression.into(), root, warnings: OnceLock::new() })
+    Ok(CheckedPolicy { text: expression.into(), root, warnings: OnceLock::new() })
 }
 
 /// Lowers the policy for synthetic callers, because the attributes of real callers are known only at request time. A
@@ -150,13 +157,13 @@ impl Checker<'_> {
     }
 
     /// Checks an expression that must be a boolean.
-    fn condition(&mut self, node: &IdedExpr, place: &str) -> Option<Node> {
+    fn condition(&mut self, node: &IdedExpr, subject_name: &str) -> Option<Node> {
         let checked = self.expression(node)?;
         if checked.ty.may_be(Type::Bool) {
             return Some(checked);
         }
-        let hint = self.as_condition(node, &checked);
-        let message = format!("{place} must be a boolean, this is {}", checked.ty.name());
+        let hint = self.suggest_condition(node, &checked);
+        let message = format!("{subject_name} must be a boolean, this is {}", checked.ty.name());
         self.refuse(node, "type_mismatch", message, &hint)
     }
 
@@ -183,11 +190,11 @@ impl Checker<'_> {
 
     fn literal(&mut self, node: &IdedExpr, literal: &LiteralValue) -> Option<Node> {
         let (ty, known) = match literal {
-            LiteralValue::Boolean(value) => (Type::Bool, Known::Bool(*value.inner())),
-            LiteralValue::String(text) => (Type::Text, Known::Text(text.inner().to_owned())),
-            LiteralValue::Int(value) => (Type::Int, Known::Int(*value.inner())),
+            LiteralValue::Boolean(value) => (Type::Bool, Constant::Bool(*value.inner())),
+            LiteralValue::String(text) => (Type::Text, Constant::Text(text.inner().to_owned())),
+            LiteralValue::Int(value) => (Type::Int, Constant::Int(*value.inner())),
             LiteralValue::Null => {
-                let hint = self.asking_for_a_key();
+                let hint = self.suggest_key_test();
                 return self.refuse(node, "unsupported", "`null` is not supported in a policy", &hint);
             }
             LiteralValue::Bytes(_) => {
@@ -207,7 +214,7 @@ impl Checker<'_> {
                 return self.refuse(node, "unsupported", message, &hint);
             }
         };
-        Some(self.typed(node, ty, Kind::Known(known)))
+        Some(self.typed(node, ty, Kind::Constant(known)))
     }
 
     fn call(&mut self, node: &IdedExpr, call: &cel::common::ast::CallExpr) -> Option<Node> {
@@ -225,7 +232,9 @@ impl Checker<'_> {
             }
             (operators::NEGATE, None, [inner]) => match &inner.expr {
                 Expr::Literal(LiteralValue::Int(value)) => match value.inner().checked_neg() {
-                    Some(negated) => Some(self.typed(node, Type::Int, Kind::Known(Known::Int(negated)))),
+                    Some(negated) => {
+                        Some(self.typed(node, Type::Int, Kind::Constant(Constant::Int(negated))))
+                    }
                     // An integer overflow is an error in CEL, so such a policy would never match.
                     None => {
                         let message = format!("{} with its sign changed is not an integer", value.inner());

@@ -12,9 +12,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use tracewarden_model::AccessModel;
 
-use crate::check::{Checked, check_here};
+use crate::check::{CheckedPolicy, check_on_current_stack};
 use crate::diagnostics::Diagnostic;
-use crate::expression::{Kind, Known, Node};
+use crate::expression::{Constant, Kind, Node};
 
 /// Maximum number of cached models: the current one in its two forms, and the two forms of the previous one while
 /// requests that started before a change still run.
@@ -28,14 +28,14 @@ const MAX_BYTES: usize = 8 * 1024 * 1024;
 #[derive(Debug, Default)]
 pub struct CompiledPolicies {
     /// Most recently added first.
-    models: RwLock<Vec<Arc<UnderModel>>>,
+    models: RwLock<Vec<Arc<ModelCache>>>,
     found: AtomicU64,
     compiled: AtomicU64,
 }
 
 /// Cache hits and misses since the process started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reuse {
+pub struct PolicyCacheStats {
     /// Number of policies found in the cache.
     pub found: u64,
     /// Number of policies that had to be compiled, successfully or not.
@@ -49,19 +49,22 @@ impl CompiledPolicies {
     }
 
     /// Returns the cache hits and misses.
-    pub fn reuse(&self) -> Reuse {
-        Reuse { found: self.found.load(Ordering::Relaxed), compiled: self.compiled.load(Ordering::Relaxed) }
+    pub fn cache_stats(&self) -> PolicyCacheStats {
+        PolicyCacheStats {
+            found: self.found.load(Ordering::Relaxed),
+            compiled: self.compiled.load(Ordering::Relaxed),
+        }
     }
 
     /// Returns the policies of this model. `knows_policy_fields` says whether their author may know of policy-only
     /// fields.
-    pub(crate) fn under(&self, model: &AccessModel, knows_policy_fields: bool) -> Compiling<'_> {
-        Compiling { counts: self, policies: self.under_model(model, knows_policy_fields) }
+    pub(crate) fn compiler(&self, model: &AccessModel, knows_policy_fields: bool) -> PolicyCompiler<'_> {
+        PolicyCompiler { cache: self, policies: self.model_cache(model, knows_policy_fields) }
     }
 
-    fn under_model(&self, model: &AccessModel, knows_policy_fields: bool) -> Arc<UnderModel> {
-        let find = |models: &[Arc<UnderModel>]| {
-            models.iter().find(|kept| kept.is_for(model, knows_policy_fields)).cloned()
+    fn model_cache(&self, model: &AccessModel, knows_policy_fields: bool) -> Arc<ModelCache> {
+        let find = |models: &[Arc<ModelCache>]| {
+            models.iter().find(|cached| cached.matches_model(model, knows_policy_fields)).cloned()
         };
         // A thread that panicked while it held the lock left no partial state: entries are inserted as a whole.
         if let Some(found) = find(&self.models.read().unwrap_or_else(PoisonError::into_inner)) {
@@ -71,7 +74,7 @@ impl CompiledPolicies {
         if let Some(found) = find(&models) {
             return found;
         }
-        let new = Arc::new(UnderModel {
+        let new = Arc::new(ModelCache {
             model: model.clone(),
             knows_policy_fields,
             known: known(model, knows_policy_fields).into_owned(),
@@ -84,25 +87,25 @@ impl CompiledPolicies {
 }
 
 /// The policies of one model, for one request.
-pub(crate) struct Compiling<'a> {
-    counts: &'a CompiledPolicies,
-    policies: Arc<UnderModel>,
+pub(crate) struct PolicyCompiler<'a> {
+    cache: &'a CompiledPolicies,
+    policies: Arc<ModelCache>,
 }
 
-impl Compiling<'_> {
+impl PolicyCompiler<'_> {
     /// Compiles the text under the model, or returns it from the cache. Call it inside
     /// [`on_deep_stack`](crate::parse::on_deep_stack).
     ///
     /// # Errors
     /// The errors of [`check`](crate::check()). They are not cached.
-    pub(crate) fn policy(&self, text: &str) -> Result<Arc<Checked>, Vec<Diagnostic>> {
+    pub(crate) fn policy(&self, text: &str) -> Result<Arc<CheckedPolicy>, Vec<Diagnostic>> {
         if let Some(found) = self.policies.find(text) {
-            self.counts.found.fetch_add(1, Ordering::Relaxed);
+            self.cache.found.fetch_add(1, Ordering::Relaxed);
             return Ok(found);
         }
-        self.counts.compiled.fetch_add(1, Ordering::Relaxed);
-        let checked = Arc::new(check_here(text, &self.policies.known)?);
-        self.policies.keep(text, &checked);
+        self.cache.compiled.fetch_add(1, Ordering::Relaxed);
+        let checked = Arc::new(check_on_current_stack(text, &self.policies.known)?);
+        self.policies.store(text, &checked);
         Ok(checked)
     }
 }
@@ -117,7 +120,7 @@ pub(crate) fn known(model: &AccessModel, knows_policy_fields: bool) -> Cow<'_, A
 }
 
 #[derive(Debug)]
-struct UnderModel {
+struct ModelCache {
     model: AccessModel,
     knows_policy_fields: bool,
     /// The model without the fields that the authors of these policies must not know of.
@@ -129,28 +132,28 @@ struct UnderModel {
 /// the entries of the previous old generation are dropped.
 #[derive(Debug, Default)]
 struct Generations {
-    young: HashMap<String, Arc<Checked>>,
+    young: HashMap<String, Arc<CheckedPolicy>>,
     young_bytes: usize,
-    old: HashMap<String, Arc<Checked>>,
+    old: HashMap<String, Arc<CheckedPolicy>>,
 }
 
-impl UnderModel {
-    fn is_for(&self, model: &AccessModel, knows_policy_fields: bool) -> bool {
+impl ModelCache {
+    fn matches_model(&self, model: &AccessModel, knows_policy_fields: bool) -> bool {
         self.knows_policy_fields == knows_policy_fields && self.model == *model
     }
 
-    fn find(&self, text: &str) -> Option<Arc<Checked>> {
+    fn find(&self, text: &str) -> Option<Arc<CheckedPolicy>> {
         let generations = self.generations.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = generations.young.get(text) {
             return Some(Arc::clone(found));
         }
         let found = generations.old.get(text).cloned()?;
         drop(generations);
-        self.keep(text, &found);
+        self.store(text, &found);
         Some(found)
     }
 
-    fn keep(&self, text: &str, checked: &Arc<Checked>) {
+    fn store(&self, text: &str, checked: &Arc<CheckedPolicy>) {
         let bytes = text.len() + checked.weight();
         if bytes > MAX_BYTES {
             return;
@@ -171,11 +174,13 @@ impl UnderModel {
 /// Approximate memory of a node without its text: the node itself, and unused capacity of its vectors and boxes.
 const NODE_BYTES: usize = 2 * size_of::<Node>();
 
-impl Checked {
+impl CheckedPolicy {
     /// Returns the approximate size in bytes.
     fn weight(&self) -> usize {
         let own = |node: &Node| match &node.kind {
-            Kind::Known(Known::Text(text)) | Kind::Attribute(text) | Kind::HasAttribute(text) => text.len(),
+            Kind::Constant(Constant::Text(text)) | Kind::Attribute(text) | Kind::HasAttribute(text) => {
+                text.len()
+            }
             Kind::Matches(_, pattern) => {
                 let prefix = pattern.prefix.as_ref().map_or(0, String::len);
                 pattern.re2.len() + pattern.reference.len() + prefix
@@ -211,13 +216,13 @@ mod tests {
         AccessModel { version: 1, binding: None, fields: vec![field] }
     }
 
-    fn checked(expression: &str) -> Arc<Checked> {
+    fn checked(expression: &str) -> Arc<CheckedPolicy> {
         Arc::new(check(expression, &model()).unwrap())
     }
 
-    fn kept() -> UnderModel {
+    fn cached() -> ModelCache {
         let generations = RwLock::default();
-        UnderModel { model: model(), knows_policy_fields: true, known: model(), generations }
+        ModelCache { model: model(), knows_policy_fields: true, known: model(), generations }
     }
 
     #[test]
@@ -245,15 +250,15 @@ mod tests {
         let (text, checked) = ("true", checked("true"));
         let bytes = text.len() + checked.weight();
         for (filled, is_full) in [(ROOM - bytes, false), (ROOM - bytes + 1, true)] {
-            let policies = kept();
+            let policies = cached();
             policies.generations.write().unwrap().young_bytes = filled;
-            policies.keep(text, &checked);
+            policies.store(text, &checked);
             let young_bytes = policies.generations.read().unwrap().young_bytes;
             assert_eq!(young_bytes, if is_full { bytes } else { ROOM });
         }
         for (longer, is_kept) in [(0, true), (1, false)] {
-            let (policies, text) = (kept(), "a".repeat(ROOM - checked.weight() + longer));
-            policies.keep(&text, &checked);
+            let (policies, text) = (cached(), "a".repeat(ROOM - checked.weight() + longer));
+            policies.store(&text, &checked);
             assert_eq!(policies.find(&text).is_some(), is_kept);
         }
     }

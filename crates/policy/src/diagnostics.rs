@@ -35,7 +35,7 @@ impl Span {
     }
 
     /// Returns line and column of the start, in code points from 1, and the length in code points, at least 1.
-    pub(crate) fn place(self, text: &str) -> (u32, u32, u32) {
+    pub(crate) fn position(self, text: &str) -> (u32, u32, u32) {
         #[cfg(test)]
         assert!(text.get(self.start..self.end).is_some(), "{self:?} is no part of {text:?}");
         let before = text.get(..self.start).unwrap_or(text);
@@ -49,7 +49,7 @@ impl Span {
 
 impl Diagnostic {
     pub(crate) fn new(text: &str, span: Span, code: &'static str, message: impl Into<String>) -> Self {
-        let (line, column, length) = span.place(text);
+        let (line, column, length) = span.position(text);
         Self { line, column, length, code, message: message.into(), hint: None }
     }
 

@@ -21,21 +21,21 @@ use cel::common::ast::{CallExpr, Expr, LiteralValue, operators};
 use cel::{Context, Env, ExecutionError, IdedExpr, Value};
 use tracewarden_model::{AccessModel, AttributeValue, Caller};
 
-use crate::check::{Checked, check_here};
-use crate::diagnostics::{Diagnostic, Span as Place};
+use crate::check::{CheckedPolicy, check_on_current_stack};
+use crate::diagnostics::{Diagnostic, Span as SourceSpan};
 use crate::parse::{on_deep_stack, parse_expanded};
 use crate::pattern::Pattern;
 
 pub use field_value::FieldValue;
-use patterns::{Compiled, Patterns};
+use patterns::{CompiledPatterns, Patterns};
 use span_values::SpanValues;
 #[cfg(test)]
 pub(crate) use span_values::string_array;
 
-pub use decision::{Decision, Reading, Verdict, explain};
+pub use decision::{Decision, ReadValue, Verdict, explain};
 
 /// Environment of every context, the same for all spans.
-static STANDARD: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib()));
+static STANDARD_ENV: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib()));
 
 /// Result of an expression on one span. Only `True` satisfies a policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,60 +61,64 @@ pub fn evaluate(
     caller: &Caller,
     spans: &[Span],
 ) -> Result<Vec<Outcome>, Vec<Diagnostic>> {
-    on_deep_stack(|| evaluate_here(expression, model, caller, spans)).unwrap_or_else(|| {
+    on_deep_stack(|| evaluate_on_current_stack(expression, model, caller, spans)).unwrap_or_else(|| {
         let message = "the policy could not be evaluated: no thread could be started";
-        Err(vec![Diagnostic::new(expression, Place::default(), "unavailable", message)])
+        Err(vec![Diagnostic::new(expression, SourceSpan::default(), "unavailable", message)])
     })
 }
 
-fn evaluate_here(
+fn evaluate_on_current_stack(
     expression: &str,
     model: &AccessModel,
     caller: &Caller,
     spans: &[Span],
 ) -> Result<Vec<Outcome>, Vec<Diagnostic>> {
-    let prepared = Prepared::new(expression, model, caller, |_, _| Ok(()))?;
-    let outcome = |span| prepared.on(span, |root, context, _| outcome(root, context));
+    let prepared = PreparedPolicy::new(expression, model, caller, |_, _| Ok(()))?;
+    let outcome = |span| prepared.with_span(span, |root, context, _| outcome(root, context));
     Ok(spans.iter().map(outcome).collect())
 }
 
 /// A policy as the library represents it, with the data that is the same for all spans.
-struct Prepared<'a> {
+struct PreparedPolicy<'a> {
     expression: &'a str,
     caller: &'a Caller,
-    checked: Checked,
+    checked: CheckedPolicy,
     root: IdedExpr,
     user: HashMap<String, Value>,
-    patterns: Compiled,
+    patterns: CompiledPatterns,
 }
 
-impl<'a> Prepared<'a> {
-    /// `afford` may reject the policy for its cost, before any pattern is compiled.
+impl<'a> PreparedPolicy<'a> {
+    /// `check_cost` may reject the policy for its cost, before any pattern is compiled.
     fn new(
         expression: &'a str,
         model: &AccessModel,
         caller: &'a Caller,
-        afford: impl FnOnce(&Checked, &Patterns) -> Result<(), Vec<Diagnostic>>,
+        check_cost: impl FnOnce(&CheckedPolicy, &Patterns) -> Result<(), Vec<Diagnostic>>,
     ) -> Result<Self, Vec<Diagnostic>> {
-        let checked = check_here(expression, model)?;
+        let checked = check_on_current_stack(expression, model)?;
         let root = parse_expanded(expression)?;
         let patterns = Patterns::of(&checked.root);
-        afford(&checked, &patterns)?;
+        check_cost(&checked, &patterns)?;
         Ok(Self { expression, caller, checked, root, user: user_value(caller), patterns: patterns.compile() })
     }
 
     /// Calls `work` with the policy and the variables of one span.
-    fn on<T>(&self, span: &Span, work: impl FnOnce(&IdedExpr, &Context<'_, '_>, &SpanValues) -> T) -> T {
+    fn with_span<T>(
+        &self,
+        span: &Span,
+        work: impl FnOnce(&IdedExpr, &Context<'_, '_>, &SpanValues) -> T,
+    ) -> T {
         let fields: Vec<_> = self.checked.root.fields().into_iter().map(AsRef::as_ref).collect();
         let values = SpanValues::new(self.expression, self.caller, &fields, span);
         let mut root = self.root.clone();
         rewrite(&mut root, &values, &self.patterns);
-        let mut context = Context::with_env(Arc::clone(&STANDARD));
+        let mut context = Context::with_env(Arc::clone(&STANDARD_ENV));
         context.add_variable_from_value("user", self.user.clone());
         for (name, value) in values.variables() {
             context.add_variable_from_value(name, value);
         }
-        let invalid = values.invalid_block();
+        let invalid = values.invalid_code_points();
         // If registration fails, calls of the function are errors, and an error grants no access.
         let block = invalid.clone();
         let _ = context.add_function(UTF8_ONLY, move |value: Value| utf8_only(value, invalid.clone()));
@@ -197,7 +201,7 @@ fn user_value(caller: &Caller) -> HashMap<String, Value> {
 
 /// Replaces expressions that the library does not support: values that are errors, RE2 patterns, and ordering of
 /// strings that are not UTF-8.
-fn rewrite(node: &mut IdedExpr, values: &SpanValues, patterns: &Compiled) {
+fn rewrite(node: &mut IdedExpr, values: &SpanValues, patterns: &CompiledPatterns) {
     if references::rewrite(node, values) {
         return;
     }
@@ -219,7 +223,7 @@ fn rewrite(node: &mut IdedExpr, values: &SpanValues, patterns: &Compiled) {
     }
 }
 
-fn rewrite_call(call: &mut CallExpr, values: &SpanValues, patterns: &Compiled) {
+fn rewrite_call(call: &mut CallExpr, values: &SpanValues, patterns: &CompiledPatterns) {
     let name = call.func_name.clone();
     let name = name.as_str();
     if name == "matches"
@@ -243,7 +247,7 @@ fn rewrite_call(call: &mut CallExpr, values: &SpanValues, patterns: &Compiled) {
             | operators::GREATER_EQUALS
     );
     let by_bytes = matches!(name, "startsWith" | "endsWith" | "contains");
-    if (needs_utf8 || by_bytes) && values.invalid_block().is_some() {
+    if (needs_utf8 || by_bytes) && values.invalid_code_points().is_some() {
         let wrapper = if needs_utf8 { UTF8_ONLY } else { BYTES };
         let operands = call.target.iter_mut().map(|target| &mut **target).chain(call.args.iter_mut());
         for operand in operands {

@@ -10,12 +10,12 @@ use crate::predicate::{Quantifier, Relation, TextFunction};
 
 /// A value that does not depend on the span.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Known {
+pub(crate) enum Constant {
     Bool(bool),
     Text(String),
     Int(i64),
     /// Shared, because a caller's list can be long.
-    List(Arc<Vec<Known>>),
+    List(Arc<Vec<Constant>>),
 }
 
 /// The static type of an expression.
@@ -57,7 +57,7 @@ pub(crate) struct Node {
 
 #[derive(Debug, Clone)]
 pub(crate) enum Kind {
-    Known(Known),
+    Constant(Constant),
     List(Vec<Node>),
     Username,
     Roles,

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::sync::atomic::AtomicBool;
 
-use fuzzing::{soon, target, texts};
+use fuzzing::{target, texts, within_time_limit};
 use tracewarden_model::{
     AccessModel, AttributeValue, Caller, ColumnType, FieldRef, FieldSource, LogicalType, MarkedField,
 };
@@ -79,7 +79,7 @@ fn span() -> crate::Span {
 }
 
 /// Returns the policy texts of the diagnostics tests.
-fn written() -> Vec<Vec<u8>> {
+fn diagnostics_inputs() -> Vec<Vec<u8>> {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/diagnostics");
     let mut seeds = Vec::new();
     for file in fs::read_dir(directory).unwrap() {
@@ -92,7 +92,7 @@ fn written() -> Vec<Vec<u8>> {
 
 /// Asserts that an error has a documented code and a position within the text, and that it can be rendered. A panic on
 /// the worker thread would be reported as `unavailable`.
-fn is_told(text: &str, error: &Diagnostic) {
+fn check_diagnostic(text: &str, error: &Diagnostic) {
     assert!(error.code != "unavailable" && CODES.iter().any(|code| code.code == error.code), "{error:?}");
     let line = text.split('\n').nth(error.line as usize - 1).unwrap_or_else(|| panic!("{error:?}"));
     assert!(error.column as usize <= line.chars().count() + 1, "{error:?}");
@@ -102,7 +102,7 @@ fn is_told(text: &str, error: &Diagnostic) {
 
 fn policy(input: &[u8]) {
     let text = &*String::from_utf8_lossy(input);
-    if let Ok(tokens) = soon(|| tokens(text)) {
+    if let Ok(tokens) = within_time_limit(|| tokens(text)) {
         let mut end = 0;
         for token in tokens {
             assert!(end <= token.start && token.start < token.end, "{token:?} after {end}");
@@ -111,19 +111,22 @@ fn policy(input: &[u8]) {
         }
     }
     let model = model();
-    let checked = match soon(|| check(text, &model)) {
+    let checked = match within_time_limit(|| check(text, &model)) {
         Ok(checked) => checked,
         Err(errors) => {
             assert!(!errors.is_empty());
-            return errors.iter().take(20).for_each(|error| is_told(text, error));
+            return errors.iter().take(20).for_each(|error| check_diagnostic(text, error));
         }
     };
-    soon(|| checked.warnings().iter().for_each(|warning| is_told(text, warning)));
-    assert!(soon(|| checked.predicate(&caller())).is_none_or(|predicate| !in_words(&predicate).is_empty()));
+    within_time_limit(|| checked.warnings().iter().for_each(|warning| check_diagnostic(text, warning)));
+    assert!(
+        within_time_limit(|| checked.predicate(&caller()))
+            .is_none_or(|predicate| !in_words(&predicate).is_empty())
+    );
     let spans = [BTreeMap::new(), span()];
-    let outcomes = soon(|| evaluate(text, &model, &caller(), &spans)).unwrap();
+    let outcomes = within_time_limit(|| evaluate(text, &model, &caller(), &spans)).unwrap();
     assert_eq!(outcomes.len(), spans.len());
-    match soon(|| explain(text, &model, &caller(), &spans, &AtomicBool::new(false))) {
+    match within_time_limit(|| explain(text, &model, &caller(), &spans, &AtomicBool::new(false))) {
         Ok(verdicts) => assert_eq!(verdicts.len(), spans.len()),
         Err(errors) => assert!(errors.iter().all(|error| error.code == "too_large"), "{errors:?}"),
     }
@@ -131,14 +134,14 @@ fn policy(input: &[u8]) {
 
 #[test]
 fn policies() {
-    target!(written(), policy, 300);
+    target!(diagnostics_inputs(), policy, 300);
 }
 
 fn pattern(input: &[u8]) {
     let text = &*String::from_utf8_lossy(input);
-    match soon(|| Pattern::parse(text)) {
+    match within_time_limit(|| Pattern::parse(text)) {
         Ok(pattern) => {
-            soon(|| regex::Regex::new(&pattern.reference)).unwrap();
+            within_time_limit(|| regex::Regex::new(&pattern.reference)).unwrap();
             // The readable form is the same pattern.
             let shown = readable(&pattern.re2);
             let again = Pattern::parse(&shown).unwrap_or_else(|error| panic!("{shown:?}: {error:?}"));
@@ -173,7 +176,7 @@ fn patterns() {
         "[\\]\\[^-]",
         "`\\`",
     ]);
-    let quoted = written().into_iter().filter_map(|text| {
+    let quoted = diagnostics_inputs().into_iter().filter_map(|text| {
         let text = String::from_utf8(text).ok()?;
         Some(text.split_once(".matches(")?.1.trim_matches(['r', '"', '\'', ')']).as_bytes().to_vec())
     });
@@ -185,7 +188,7 @@ fn patterns() {
 fn string_arrays() {
     let read = |input: &[u8]| {
         let text = &*String::from_utf8_lossy(input);
-        if let Some(list) = soon(|| string_array(text)) {
+        if let Some(list) = within_time_limit(|| string_array(text)) {
             assert_eq!(string_array(&serde_json::to_string(&list).unwrap()), Some(list));
         }
     };

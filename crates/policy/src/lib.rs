@@ -8,9 +8,11 @@
 
 mod applied;
 mod authorise;
+mod caller_references;
 mod check;
 mod compiled;
 mod condition;
+mod description;
 mod diagnostics;
 mod evaluate;
 mod expression;
@@ -18,7 +20,6 @@ mod expression;
 mod fuzz;
 mod lint;
 mod lower;
-mod mentions;
 mod parse;
 mod pattern;
 pub mod predicate;
@@ -27,21 +28,20 @@ mod syntax_errors;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod tokens;
-mod words;
 
 pub use applied::{AppliedPolicies, AppliedPolicy, apply};
 pub use authorise::{
     AccessScope, BrokenPolicy, BrokenReason, KeyConstraint, PolicySource, RolePolicy, authorise,
 };
-pub use check::{Checked, check};
-pub use compiled::{CompiledPolicies, Reuse};
+pub use caller_references::{AttributeUse, RoleUse};
+pub use check::{CheckedPolicy, check};
+pub use compiled::{CompiledPolicies, PolicyCacheStats};
 pub use condition::lower_condition;
+pub use description::in_words;
 pub use diagnostics::{CODES, Code, Diagnostic, Severity};
-pub use evaluate::{Decision, FieldValue, Outcome, Reading, Span, Verdict, evaluate, explain};
+pub use evaluate::{Decision, FieldValue, Outcome, ReadValue, Span, Verdict, evaluate, explain};
 pub use lint::role_warnings;
-pub use lower::fields::can_stand_in;
-pub use mentions::{AttributeUse, RoleUse};
+pub use lower::fields::is_compatible_field;
 pub use pattern::{Pattern, PatternError};
 pub use predicate::Predicate;
 pub use tokens::{MAX_BYTES, MAX_DEPTH, MAX_TOKENS};
-pub use words::in_words;

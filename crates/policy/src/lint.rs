@@ -2,27 +2,27 @@
 //!
 //! A warning is only given if it is certainly correct: users stop reading advice that was wrong once.
 
-mod absent;
 mod canonical;
 mod constant;
 mod facts;
+mod negations;
 mod normal_form;
 mod patterns;
 
-use crate::check::Checked;
+use crate::check::CheckedPolicy;
 use crate::diagnostics::Diagnostic;
-use normal_form::{Effort, Sides, sides};
+use normal_form::{AnalysisBudget, NormalForms, normal_forms};
 
 /// Returns the warnings for the policies of one role, given with their titles. For each policy: its own warnings, and
 /// those that depend on the other policies, for example that another policy makes it unnecessary.
-pub fn role_warnings(policies: &[(&str, &Checked)]) -> Vec<Vec<Diagnostic>> {
-    let effort = Effort::new();
-    let sides: Vec<Option<Sides>> =
-        policies.iter().map(|(_, checked)| sides(&checked.root, &effort)).collect();
+pub fn role_warnings(policies: &[(&str, &CheckedPolicy)]) -> Vec<Vec<Diagnostic>> {
+    let budget = AnalysisBudget::new();
+    let normal_forms: Vec<Option<NormalForms>> =
+        policies.iter().map(|(_, checked)| normal_forms(&checked.root, &budget)).collect();
     let mut warnings = Vec::with_capacity(policies.len());
     for (at, (_, checked)) in policies.iter().enumerate() {
         let mut found = checked.warnings().to_vec();
-        found.extend(unnecessary(policies, &sides, at, &effort));
+        found.extend(unnecessary(policies, &normal_forms, at, &budget));
         found.sort_by_key(|warning| (warning.line, warning.column));
         warnings.push(found);
     }
@@ -31,19 +31,19 @@ pub fn role_warnings(policies: &[(&str, &Checked)]) -> Vec<Vec<Diagnostic>> {
 
 /// Warns if another policy of the role matches every span that this policy matches.
 fn unnecessary(
-    policies: &[(&str, &Checked)],
-    sides: &[Option<Sides>],
+    policies: &[(&str, &CheckedPolicy)],
+    normal_forms: &[Option<NormalForms>],
     at: usize,
-    effort: &Effort,
+    budget: &AnalysisBudget,
 ) -> Option<Diagnostic> {
     let (_, checked) = policies.get(at)?;
     let implies = |first: usize, second: usize| {
-        let first = sides.get(first).and_then(Option::as_ref);
-        let second = sides.get(second).and_then(Option::as_ref);
-        first.zip(second).is_some_and(|(first, second)| first.is_true.implies(&second.is_true, effort))
+        let first = normal_forms.get(first).and_then(Option::as_ref);
+        let second = normal_forms.get(second).and_then(Option::as_ref);
+        first.zip(second).is_some_and(|(first, second)| first.is_true.implies(&second.is_true, budget))
     };
     // A policy that matches no span has warnings of its own.
-    if sides.get(at)?.as_ref()?.is_true.is_never() {
+    if normal_forms.get(at)?.as_ref()?.is_true.is_never() {
         return None;
     }
     let warning = |code, message| Diagnostic::new(&checked.text, checked.root.span, code, message);
@@ -51,7 +51,7 @@ fn unnecessary(
         if other == at || !implies(at, other) {
             continue;
         }
-        let title = crate::syntax_errors::visible(title);
+        let title = crate::syntax_errors::escape_invisible(title);
         if !implies(other, at) {
             let message = format!("`{title}` grants access to every trace that this policy grants");
             return Some(
@@ -68,12 +68,12 @@ fn unnecessary(
 }
 
 /// Returns all warnings for one policy.
-pub(crate) fn warnings(checked: &Checked) -> Vec<Diagnostic> {
+pub(crate) fn warnings(checked: &CheckedPolicy) -> Vec<Diagnostic> {
     let (text, root) = (&*checked.text, &checked.root);
-    let effort = Effort::new();
-    let whole = sides(root, &effort);
-    let mut found = constant::constants(text, root, whole.as_ref(), &effort);
-    found.extend(absent::negations(text, root, &effort));
+    let budget = AnalysisBudget::new();
+    let whole = normal_forms(root, &budget);
+    let mut found = constant::constants(text, root, whole.as_ref(), &budget);
+    found.extend(negations::negations(text, root, &budget));
     found.extend(patterns::slow_patterns(text, root));
     found.sort_by_key(|warning| (warning.line, warning.column));
     found

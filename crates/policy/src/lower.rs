@@ -5,9 +5,9 @@
 //! are defined. CEL's `&&` and `||` absorb errors: `error || true` is true and `error && false` is false. The rules
 //! below give the same result, because for an error neither predicate holds.
 
-#[cfg(feature = "testing")]
-pub(crate) mod alterations;
 pub(crate) mod fields;
+#[cfg(feature = "testing")]
+pub(crate) mod rule_mutations;
 pub(crate) mod rules;
 mod truth;
 mod values;
@@ -17,15 +17,15 @@ use std::collections::HashMap;
 
 use tracewarden_model::{AttributeValue, Caller};
 
-use crate::expression::{Kind, Known, Node};
+use crate::expression::{Constant, Kind, Node};
 use crate::predicate::work::Budget;
 use crate::predicate::{Predicate, Quantifier, Text};
 
 use fields::field_value;
 use rules::{Elements, RULES, Rules};
 pub(crate) use truth::Truth;
-pub(crate) use values::Lowered;
-use work::Work;
+pub(crate) use values::LoweredValue;
+use work::LoweringContext;
 
 /// Maximum size of one policy's predicate, in nodes as written. An ordinary policy has fewer than 50.
 pub(crate) const MAX_PREDICATE_SIZE: u64 = 10_000;
@@ -44,91 +44,100 @@ pub(crate) struct TooLarge;
 
 /// Returns the predicate "the policy is true" for this caller.
 pub(crate) fn lower(node: &Node, caller: &Caller, budget: &Budget) -> Result<Predicate, TooLarge> {
-    let truth = lower_within(budget, &RULES, node, caller)?;
-    sized(&truth.is_true, budget)
+    let truth = lower_with_budget(budget, &RULES, node, caller)?;
+    simplify_bounded(&truth.is_true, budget)
 }
 
 /// Returns the simplified predicate, unless it is too large.
-pub(crate) fn sized(predicate: &Predicate, budget: &Budget) -> Result<Predicate, TooLarge> {
+pub(crate) fn simplify_bounded(predicate: &Predicate, budget: &Budget) -> Result<Predicate, TooLarge> {
     let simple = predicate.simplified_within(budget);
     if budget.is_spent() || simple.size() > MAX_PREDICATE_SIZE { Err(TooLarge) } else { Ok(simple) }
 }
 
 /// Returns where the expression is true and where it is false, under these rules and before simplification.
-pub(crate) fn lower_by(rules: &Rules, node: &Node, caller: &Caller) -> Result<Truth, TooLarge> {
-    lower_within(&Budget::of(MAX_WORK), rules, node, caller)
+pub(crate) fn lower_with_rules(rules: &Rules, node: &Node, caller: &Caller) -> Result<Truth, TooLarge> {
+    lower_with_budget(&Budget::of(MAX_WORK), rules, node, caller)
 }
 
-fn lower_within(budget: &Budget, rules: &Rules, node: &Node, caller: &Caller) -> Result<Truth, TooLarge> {
-    let work = Work::new(rules, budget);
-    let mut lowering = Lowering { work: &work, caller, attributes: HashMap::new(), bound: Vec::new() };
+fn lower_with_budget(
+    budget: &Budget,
+    rules: &Rules,
+    node: &Node,
+    caller: &Caller,
+) -> Result<Truth, TooLarge> {
+    let work = LoweringContext::new(rules, budget);
+    let mut lowering = Lowering { work: &work, caller, attributes: HashMap::new(), variables: Vec::new() };
     let truth = lowering.node(node)?.truth(&work);
     work.check()?;
     Ok(truth)
 }
 
 struct Lowering<'a> {
-    work: &'a Work<'a>,
+    work: &'a LoweringContext<'a>,
     caller: &'a Caller,
     /// Cache of the caller's attributes that were lowered: a macro may use a long list for each element of another
     /// list.
-    attributes: HashMap<&'a str, Lowered>,
+    attributes: HashMap<&'a str, LoweredValue>,
     /// Variables of the macros around the current expression, innermost last.
-    bound: Vec<(u32, Lowered)>,
+    variables: Vec<(u32, LoweredValue)>,
 }
 
 impl<'a> Lowering<'a> {
-    fn node(&mut self, node: &'a Node) -> Result<Lowered, TooLarge> {
+    fn node(&mut self, node: &'a Node) -> Result<LoweredValue, TooLarge> {
         self.work.steps(1)?;
         let rules = self.work;
         let lowered = match &node.kind {
-            Kind::Known(known) => {
-                let known = Lowered::Known(known.clone());
+            Kind::Constant(known) => {
+                let known = LoweredValue::Constant(known.clone());
                 self.work.steps(known.weight())?;
                 known
             }
             Kind::List(elements) => {
                 let elements = elements.iter().map(|element| self.node(element)).collect::<Result<_, _>>()?;
-                Lowered::list(elements)
+                LoweredValue::list(elements)
             }
-            Kind::Username => Lowered::known_text(&self.caller.username),
-            Kind::Roles => Lowered::known_texts(self.caller.roles.iter()),
+            Kind::Username => LoweredValue::constant_text(&self.caller.username),
+            Kind::Roles => LoweredValue::constant_texts(self.caller.roles.iter()),
             Kind::Attribute(name) => self.attribute(name),
             Kind::HasAttribute(name) => {
-                Lowered::Known(Known::Bool(self.caller.attributes.contains_key(name)))
+                LoweredValue::Constant(Constant::Bool(self.caller.attributes.contains_key(name)))
             }
             Kind::Field(field) => field_value(rules, field),
-            Kind::HasKey(field) => Lowered::from((rules.has_key)((rules.field_present)(field))),
-            Kind::Variable(variable) => match self.bound.iter().rev().find(|(name, _)| name == variable) {
-                Some((_, value)) => {
-                    self.work.steps(value.weight())?;
-                    value.clone()
+            Kind::HasKey(field) => LoweredValue::from((rules.has_key)((rules.field_present)(field))),
+            Kind::Variable(variable) => {
+                match self.variables.iter().rev().find(|(name, _)| name == variable) {
+                    Some((_, value)) => {
+                        self.work.steps(value.weight())?;
+                        value.clone()
+                    }
+                    None => LoweredValue::Error,
                 }
-                None => Lowered::Error,
-            },
-            Kind::Not(inner) => Lowered::from((rules.not)(self.truth(inner)?)),
-            Kind::And(left, right) => Lowered::from((rules.and)(self.truth(left)?, self.truth(right)?)),
-            Kind::Or(left, right) => Lowered::from((rules.or)(self.truth(left)?, self.truth(right)?)),
+            }
+            Kind::Not(inner) => LoweredValue::from((rules.not)(self.truth(inner)?)),
+            Kind::And(left, right) => LoweredValue::from((rules.and)(self.truth(left)?, self.truth(right)?)),
+            Kind::Or(left, right) => LoweredValue::from((rules.or)(self.truth(left)?, self.truth(right)?)),
             Kind::Conditional(condition, yes, no) => {
                 let condition = self.truth(condition)?;
                 let (yes, no) = (self.node(yes)?, self.node(no)?);
-                Lowered::choice(condition, yes, no)
+                LoweredValue::choice(condition, yes, no)
             }
             Kind::Compare(relation, left, right) => {
                 let (left, right) = (self.node(left)?, self.node(right)?);
-                self.comparable(&left, &right)?;
-                Lowered::from(left.compare(rules, *relation, &right))
+                self.check_comparable(&left, &right)?;
+                LoweredValue::from(left.compare(rules, *relation, &right))
             }
             Kind::In(needle, haystack) => {
                 let (needle, haystack) = (self.node(needle)?, self.node(haystack)?);
-                self.comparable(&needle, &haystack)?;
-                Lowered::from(needle.is_in(rules, &haystack))
+                self.check_comparable(&needle, &haystack)?;
+                LoweredValue::from(needle.is_in(rules, &haystack))
             }
             Kind::TextCall(function, subject, argument) => {
                 let (subject, argument) = (self.node(subject)?, self.node(argument)?);
-                Lowered::from(subject.text_call(rules, *function, &argument))
+                LoweredValue::from(subject.text_call(rules, *function, &argument))
             }
-            Kind::Matches(subject, pattern) => Lowered::from(self.node(subject)?.matches(rules, pattern)),
+            Kind::Matches(subject, pattern) => {
+                LoweredValue::from(self.node(subject)?.matches(rules, pattern))
+            }
             Kind::Size(inner) => self.node(inner)?.size(rules),
             Kind::Macro { quantifier, range, variable, body } => {
                 let range = self.node(range)?;
@@ -136,7 +145,7 @@ impl<'a> Lowering<'a> {
             }
         };
         self.work.check()?;
-        if let Lowered::Bool(truth) = &lowered
+        if let LoweredValue::Bool(truth) = &lowered
             && truth.is_true.size().saturating_add(truth.is_false.size()) > MAX_INTERMEDIATE_SIZE
         {
             return Err(TooLarge);
@@ -149,20 +158,20 @@ impl<'a> Lowering<'a> {
     }
 
     /// Rejects early a comparison that would expand to too many combinations.
-    fn comparable(&self, left: &Lowered, right: &Lowered) -> Result<(), TooLarge> {
-        if left.holds_array() || right.holds_array() {
+    fn check_comparable(&self, left: &LoweredValue, right: &LoweredValue) -> Result<(), TooLarge> {
+        if left.contains_array() || right.contains_array() {
             self.work.allows(left.combinations().saturating_mul(right.combinations()))?;
         }
         Ok(())
     }
 
-    fn attribute(&mut self, name: &'a str) -> Lowered {
+    fn attribute(&mut self, name: &'a str) -> LoweredValue {
         let (attributes, rules) = (&self.caller.attributes, self.work);
         let value = self.attributes.entry(name).or_insert_with(|| match attributes.get(name) {
             None => (rules.absent_attribute)(),
-            Some(AttributeValue::String(text)) => Lowered::known_text(text),
-            Some(AttributeValue::Bool(value)) => Lowered::Known(Known::Bool(*value)),
-            Some(AttributeValue::Strings(list)) => Lowered::known_texts(list.iter()),
+            Some(AttributeValue::String(text)) => LoweredValue::constant_text(text),
+            Some(AttributeValue::Bool(value)) => LoweredValue::Constant(Constant::Bool(*value)),
+            Some(AttributeValue::Strings(list)) => LoweredValue::constant_texts(list.iter()),
         });
         value.clone()
     }
@@ -170,23 +179,23 @@ impl<'a> Lowering<'a> {
     fn quantified(
         &mut self,
         quantifier: Quantifier,
-        range: Lowered,
+        range: LoweredValue,
         variable: u32,
         body: &'a Node,
-    ) -> Result<Lowered, TooLarge> {
+    ) -> Result<LoweredValue, TooLarge> {
         let rules = self.work;
         self.work.steps(range.weight())?;
         match range {
-            Lowered::Known(Known::List(known)) => {
-                let elements = known.iter().cloned().map(Lowered::Known);
-                self.written_out(quantifier, Predicate::True, elements, variable, body)
+            LoweredValue::Constant(Constant::List(known)) => {
+                let elements = known.iter().cloned().map(LoweredValue::Constant);
+                self.expand_macro(quantifier, Predicate::True, elements, variable, body)
             }
-            Lowered::List(ref elements) => {
+            LoweredValue::List(ref elements) => {
                 let defined = range.defined(rules);
-                self.written_out(quantifier, defined, elements.iter().cloned(), variable, body)
+                self.expand_macro(quantifier, defined, elements.iter().cloned(), variable, body)
             }
-            Lowered::Array { defined, array } => {
-                let element = Lowered::Text { defined: Predicate::True, text: Text::Element(variable) };
+            LoweredValue::Array { defined, array } => {
+                let element = LoweredValue::Text { defined: Predicate::True, text: Text::Element(variable) };
                 let truth = self.with_bound(variable, element, body)?;
                 let elements = Elements { array, variable };
                 let rule = match quantifier {
@@ -194,26 +203,26 @@ impl<'a> Lowering<'a> {
                     Quantifier::All => rules.all,
                     Quantifier::ExistsOne => rules.exists_one,
                 };
-                Ok(Lowered::from(rule(defined, &elements, truth)))
+                Ok(LoweredValue::from(rule(defined, &elements, truth)))
             }
-            Lowered::Choice { condition, yes, no } => {
+            LoweredValue::Choice { condition, yes, no } => {
                 let yes = self.quantified(quantifier, *yes, variable, body)?;
                 let no = self.quantified(quantifier, *no, variable, body)?;
-                Ok(Lowered::choice(condition, yes, no))
+                Ok(LoweredValue::choice(condition, yes, no))
             }
-            _ => Ok(Lowered::Error),
+            _ => Ok(LoweredValue::Error),
         }
     }
 
     /// Expands a macro over a list with known elements: lowers its body once for each element.
-    fn written_out(
+    fn expand_macro(
         &mut self,
         quantifier: Quantifier,
         defined: Predicate,
-        elements: impl ExactSizeIterator<Item = Lowered>,
+        elements: impl ExactSizeIterator<Item = LoweredValue>,
         variable: u32,
         body: &'a Node,
-    ) -> Result<Lowered, TooLarge> {
+    ) -> Result<LoweredValue, TooLarge> {
         let mut truths = Vec::with_capacity(elements.len());
         for element in elements {
             truths.push(self.with_bound(variable, element, body)?);
@@ -223,13 +232,13 @@ impl<'a> Lowering<'a> {
             Quantifier::All => self.work.list_all,
             Quantifier::ExistsOne => self.work.list_exists_one,
         };
-        Ok(Lowered::from(rule(defined, truths)))
+        Ok(LoweredValue::from(rule(defined, truths)))
     }
 
-    fn with_bound(&mut self, variable: u32, value: Lowered, body: &'a Node) -> Result<Truth, TooLarge> {
-        self.bound.push((variable, value));
+    fn with_bound(&mut self, variable: u32, value: LoweredValue, body: &'a Node) -> Result<Truth, TooLarge> {
+        self.variables.push((variable, value));
         let truth = self.truth(body);
-        self.bound.pop();
+        self.variables.pop();
         truth
     }
 }

@@ -6,7 +6,7 @@ use cel::common::ast::{EntryExpr, Expr, SourceInfo};
 use cel::{Env, IdedExpr};
 
 use crate::diagnostics::{Diagnostic, Span};
-use crate::syntax_errors::{Advice, syntax_errors};
+use crate::syntax_errors::{SuggestionCheck, syntax_errors};
 use crate::tokens::{MAX_DEPTH, tokens, too_deep};
 
 /// Enough stack for the parser's recursion on the deepest text within the limits, in a debug build. The operating
@@ -37,11 +37,14 @@ pub(crate) struct Parsed<'a> {
     tokens: Vec<Span>,
 }
 
-/// Parses a policy within the limits. `advice` checks suggested corrections. Call it inside [`on_deep_stack`].
+/// Parses a policy within the limits. `check_suggestion` checks suggested corrections. Call it inside [`on_deep_stack`].
 ///
 /// # Errors
 /// If the text is not valid CEL, or exceeds a limit.
-pub(crate) fn parse<'a>(text: &'a str, advice: &Advice<'_>) -> Result<Parsed<'a>, Vec<Diagnostic>> {
+pub(crate) fn parse<'a>(
+    text: &'a str,
+    check_suggestion: &SuggestionCheck<'_>,
+) -> Result<Parsed<'a>, Vec<Diagnostic>> {
     let tokens = tokens(text).map_err(|error| vec![error])?;
     if tokens.is_empty() {
         return Err(vec![
@@ -50,13 +53,13 @@ pub(crate) fn parse<'a>(text: &'a str, advice: &Advice<'_>) -> Result<Parsed<'a>
         ]);
     }
     let (root, source) = UNEXPANDED.parser().parse_with_source_info(text).map_err(|errors| {
-        let told = errors.errors.iter().filter(|error| !error.msg.starts_with("Incomplete"));
-        let first = told.min_by_key(|error| error.pos);
-        let (place, message) = first.map_or(((1, 1), ""), |error| (error.pos, error.msg.as_str()));
+        let reported = errors.errors.iter().filter(|error| !error.msg.starts_with("Incomplete"));
+        let first = reported.min_by_key(|error| error.pos);
+        let (position, message) = first.map_or(((1, 1), ""), |error| (error.pos, error.msg.as_str()));
         let parses = |text: &str| {
             crate::tokens::tokens(text).is_ok() && UNEXPANDED.parser().parse_with_source_info(text).is_ok()
         };
-        syntax_errors(text, &tokens, place, message, parses, advice)
+        syntax_errors(text, &tokens, position, message, parses, check_suggestion)
     })?;
     let parsed = Parsed { text, root, source, tokens };
     parsed.refuse_deep_trees()?;
@@ -82,7 +85,7 @@ impl Parsed<'_> {
         let mut stack = vec![node];
         while let Some(node) = stack.pop() {
             if let Some((start, stop)) = self.source.offset_for(node.id) {
-                let own = self.widened(node, self.token_at(start as usize, stop as usize));
+                let own = self.widen_span(node, self.token_at(start as usize, stop as usize));
                 low = low.min(own.start);
                 high = high.max(own.end);
             }
@@ -104,7 +107,7 @@ impl Parsed<'_> {
 
     /// Extends a span by a name: the parser places a call at its bracket and a selection at its dot, so the name
     /// before or after them is added.
-    fn widened(&self, node: &IdedExpr, own: Span) -> Span {
+    fn widen_span(&self, node: &IdedExpr, own: Span) -> Span {
         let at = self.tokens.iter().position(|token| token.start == own.start);
         let neighbour = |at: Option<usize>| at.and_then(|at| self.tokens.get(at)).copied();
         match (&node.expr, self.text.as_bytes().get(own.start)) {

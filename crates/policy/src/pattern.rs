@@ -65,7 +65,7 @@ impl Pattern {
     }
 
     /// Whether every text that matches begins with the same characters, in the same letter case.
-    pub(crate) fn begins_with_text(&self) -> bool {
+    pub(crate) fn has_prefix(&self) -> bool {
         self.prefix.is_some()
     }
 }

@@ -176,19 +176,19 @@ pub enum Atom {
 
 impl Atom {
     /// Returns the test and its list of values, if the order of the values does not matter.
-    fn listed(&self) -> Option<(Listed<'_>, &[String])> {
+    fn list_test(&self) -> Option<(ListTest<'_>, &[String])> {
         Some(match self {
-            Self::TextIn(text, values, none) => (Listed::In(text, *none), values),
-            Self::TextCallAny(function, text, values) => (Listed::Call(*function, text), values),
-            Self::ArrayHasAny(array, values) => (Listed::Has(array, false), values),
-            Self::ArrayHasAll(array, values) => (Listed::Has(array, true), values),
+            Self::TextIn(text, values, none) => (ListTest::In(text, *none), values),
+            Self::TextCallAny(function, text, values) => (ListTest::Call(*function, text), values),
+            Self::ArrayHasAny(array, values) => (ListTest::Has(array, false), values),
+            Self::ArrayHasAll(array, values) => (ListTest::Has(array, true), values),
             _ => return None,
         })
     }
 
     /// Returns a hash that does not depend on the order of listed values.
     fn fingerprint(&self) -> u64 {
-        match self.listed() {
+        match self.list_test() {
             Some((test, values)) => hash(&(test, values.iter().map(hash).fold(0, u64::wrapping_add))),
             None => hash(self),
         }
@@ -196,7 +196,7 @@ impl Atom {
 
     /// Whether both are the same test, ignoring the order of listed values.
     fn is_same(&self, other: &Self) -> bool {
-        match (self.listed(), other.listed()) {
+        match (self.list_test(), other.list_test()) {
             (Some((test, values)), Some((other_test, other_values))) => {
                 test == other_test && (values == other_values || sorted(values) == sorted(other_values))
             }
@@ -207,7 +207,7 @@ impl Atom {
 
 /// A test of listed values, without the values.
 #[derive(PartialEq, Hash)]
-enum Listed<'a> {
+enum ListTest<'a> {
     In(&'a Text, bool),
     Call(TextFunction, &'a Text),
     Has(&'a Array, bool),
@@ -310,20 +310,20 @@ impl Predicate {
 
     /// Returns the predicate "exactly one of `parts` holds", simplified.
     pub fn exactly_one(parts: impl IntoIterator<Item = Self>) -> Self {
-        let mut holding = 0_u32;
-        let mut open = Vec::new();
+        let mut true_parts = 0_u32;
+        let mut undecided = Vec::new();
         for part in parts {
             match part {
-                Self::True => holding += 1,
+                Self::True => true_parts += 1,
                 Self::False => {}
-                other => open.push(other),
+                other => undecided.push(other),
             }
         }
-        match (holding, open.len()) {
+        match (true_parts, undecided.len()) {
             (0, 0) | (2.., _) => Self::False,
-            (0, 1) => open.pop().unwrap_or(Self::False),
-            (0, _) => Self::atom(Atom::ExactlyOne(open)),
-            (1, _) => Self::all(open.into_iter().map(Self::negate)),
+            (0, 1) => undecided.pop().unwrap_or(Self::False),
+            (0, _) => Self::atom(Atom::ExactlyOne(undecided)),
+            (1, _) => Self::all(undecided.into_iter().map(Self::negate)),
         }
     }
 
@@ -463,10 +463,12 @@ fn weight(text: &str) -> u64 {
 
 /// Weight of a list of strings. Short lists are expanded; a list of thousands is one value that is looked up in a set.
 fn list_weight(lengths: impl ExactSizeIterator<Item = usize>) -> u64 {
-    const WRITTEN_OUT: usize = 16;
+    const MAX_EXPANDED_VALUES: usize = 16;
     let count = lengths.len();
     let bytes = lengths.fold(0_u64, |bytes, length| bytes.saturating_add(length as u64));
-    1 + count.min(WRITTEN_OUT) as u64 + count.saturating_sub(WRITTEN_OUT) as u64 / 8 + bytes / 32
+    1 + count.min(MAX_EXPANDED_VALUES) as u64
+        + count.saturating_sub(MAX_EXPANDED_VALUES) as u64 / 8
+        + bytes / 32
 }
 
 impl Text {

@@ -5,12 +5,12 @@ use std::sync::atomic::AtomicBool;
 
 use tracewarden_model::{AccessModel, Caller};
 
-use crate::check::Checked;
+use crate::check::CheckedPolicy;
 use crate::diagnostics::Diagnostic;
 use crate::evaluate::{Outcome, Span, Verdict, explain};
 
 /// Number of spans listed for each policy when a trace is hidden although the test expects it to be visible.
-const SHOWN_SPANS: usize = 3;
+const MAX_LISTED_SPANS: usize = 3;
 
 /// Policies and their tests, under one access model.
 #[derive(Debug)]
@@ -37,18 +37,18 @@ pub struct SuitePolicy {
     /// Text of the policy.
     pub expression: String,
     /// The text, checked under the suite's model.
-    pub checked: Checked,
+    pub checked: CheckedPolicy,
 }
 
 impl SuitePolicy {
-    fn is_held_by(&self, user: &Caller) -> bool {
+    fn applies_to(&self, user: &Caller) -> bool {
         self.role.as_ref().is_some_and(|role| user.roles.contains(role))
     }
 }
 
 /// Expected outcome of a policy on a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Expected {
+pub enum ExpectedOutcome {
     /// The span satisfies the policy.
     True,
     /// The span does not satisfy the policy.
@@ -57,7 +57,7 @@ pub enum Expected {
     Error,
 }
 
-impl Expected {
+impl ExpectedOutcome {
     /// All variants.
     pub const ALL: [Self; 3] = [Self::True, Self::False, Self::Error];
 
@@ -91,7 +91,7 @@ pub struct Test {
     /// Whether the user is expected to see the trace.
     pub visible: Option<bool>,
     /// Policies with their expected outcome on each span.
-    pub outcomes: Vec<(Rc<SuitePolicy>, Vec<Expected>)>,
+    pub outcomes: Vec<(Rc<SuitePolicy>, Vec<ExpectedOutcome>)>,
 }
 
 /// A difference between the expected and the actual result.
@@ -104,12 +104,12 @@ pub struct Failure {
     /// Actual result.
     pub got: String,
     /// Reasons for the actual result.
-    pub shown: Vec<Shown>,
+    pub evidence: Vec<Evidence>,
 }
 
 /// A reason for an actual result.
 #[derive(Debug)]
-pub enum Shown {
+pub enum Evidence {
     /// Outcome of a policy on a span.
     Verdict {
         /// The policy.
@@ -120,12 +120,12 @@ pub enum Shown {
         verdict: Verdict,
     },
     /// Plain text.
-    Words(String),
+    Note(String),
 }
 
 /// A test that could not be run: it takes too long, or was stopped.
 #[derive(Debug)]
-pub struct Stuck {
+pub struct TestError {
     /// The policy that could not be evaluated.
     pub policy: Rc<SuitePolicy>,
     /// Diagnostics of that policy.
@@ -137,8 +137,8 @@ impl Suite {
     /// error.
     ///
     /// # Errors
-    /// [`Stuck`], if a policy cannot be evaluated.
-    pub fn run(&self, test: &Test, stopped: &AtomicBool) -> Result<Vec<Failure>, Stuck> {
+    /// [`TestError`], if a policy cannot be evaluated.
+    pub fn run(&self, test: &Test, stopped: &AtomicBool) -> Result<Vec<Failure>, TestError> {
         let mut failures = Vec::new();
         if let Some(visible) = test.visible {
             failures.extend(self.visibility(test, visible, stopped)?);
@@ -151,7 +151,7 @@ impl Suite {
                         about: format!("policy `{}` on span {}", policy.label, index + 1),
                         expected: expected.as_str(),
                         got: verdict.outcome.as_str().to_owned(),
-                        shown: vec![shown(policy, index, verdict)],
+                        evidence: vec![evidence(policy, index, verdict)],
                     });
                 }
             }
@@ -166,49 +166,50 @@ impl Suite {
         test: &Test,
         expected: bool,
         stopped: &AtomicBool,
-    ) -> Result<Option<Failure>, Stuck> {
+    ) -> Result<Option<Failure>, TestError> {
         let word = |visible| if visible { "visible" } else { "hidden" };
-        let failure = |got: String, shown| Failure {
+        let failure = |got: String, evidence| Failure {
             about: format!("the trace, for `{}`", test.user.username),
             expected: word(expected),
             got,
-            shown,
+            evidence,
         };
-        let held: Vec<&Rc<SuitePolicy>> =
-            self.policies.iter().filter(|policy| policy.is_held_by(&test.user)).collect();
-        if let Some(policy) = held.iter().find(|policy| policy.checked.predicate(&test.user).is_none()) {
+        let applicable: Vec<&Rc<SuitePolicy>> =
+            self.policies.iter().filter(|policy| policy.applies_to(&test.user)).collect();
+        if let Some(policy) = applicable.iter().find(|policy| policy.checked.predicate(&test.user).is_none())
+        {
             let label = &policy.label;
             let got = format!("refused: policy `{label}` is too large for this user's roles and attributes");
             return Ok(Some(failure(got, Vec::new())));
         }
-        let mut opened = Vec::new();
-        let mut closed = Vec::new();
-        if held.is_empty() {
-            closed.push(Shown::Words(holds_none(&test.user)));
+        let mut granting = Vec::new();
+        let mut denying = Vec::new();
+        if applicable.is_empty() {
+            denying.push(Evidence::Note(explain_no_policy(&test.user)));
         }
-        for policy in held {
+        for policy in applicable {
             let verdicts = self.verdicts(policy, test, stopped)?;
             let spans = verdicts.len();
             for (index, verdict) in verdicts.into_iter().enumerate() {
                 match verdict.outcome {
-                    Outcome::True => opened.push(shown(policy, index, verdict)),
-                    _ if index < SHOWN_SPANS => closed.push(shown(policy, index, verdict)),
-                    _ if index == SHOWN_SPANS => {
-                        let more = spans - SHOWN_SPANS;
+                    Outcome::True => granting.push(evidence(policy, index, verdict)),
+                    _ if index < MAX_LISTED_SPANS => denying.push(evidence(policy, index, verdict)),
+                    _ if index == MAX_LISTED_SPANS => {
+                        let more = spans - MAX_LISTED_SPANS;
                         let spans = if more == 1 { "span" } else { "spans" };
                         let words = format!("and {more} more {spans} for policy `{}`", policy.label);
-                        closed.push(Shown::Words(words));
+                        denying.push(Evidence::Note(words));
                     }
                     _ => {}
                 }
             }
         }
-        let visible = !opened.is_empty();
+        let visible = !granting.is_empty();
         if visible == expected {
             return Ok(None);
         }
-        opened.truncate(SHOWN_SPANS);
-        Ok(Some(failure(word(visible).to_owned(), if visible { opened } else { closed })))
+        granting.truncate(MAX_LISTED_SPANS);
+        Ok(Some(failure(word(visible).to_owned(), if visible { granting } else { denying })))
     }
 
     fn verdicts(
@@ -216,18 +217,18 @@ impl Suite {
         policy: &Rc<SuitePolicy>,
         test: &Test,
         stopped: &AtomicBool,
-    ) -> Result<Vec<Verdict>, Stuck> {
+    ) -> Result<Vec<Verdict>, TestError> {
         explain(&policy.expression, &self.model, &test.user, &test.spans, stopped)
-            .map_err(|diagnostics| Stuck { policy: Rc::clone(policy), diagnostics })
+            .map_err(|diagnostics| TestError { policy: Rc::clone(policy), diagnostics })
     }
 }
 
-fn shown(policy: &Rc<SuitePolicy>, index: usize, verdict: Verdict) -> Shown {
-    Shown::Verdict { policy: Rc::clone(policy), span: index + 1, verdict }
+fn evidence(policy: &Rc<SuitePolicy>, index: usize, verdict: Verdict) -> Evidence {
+    Evidence::Verdict { policy: Rc::clone(policy), span: index + 1, verdict }
 }
 
 /// Explains why a user without policies sees no traces.
-fn holds_none(user: &Caller) -> String {
+fn explain_no_policy(user: &Caller) -> String {
     let username = &user.username;
     if user.roles.is_empty() {
         return format!("`{username}` has no roles, and so no policy");

@@ -8,58 +8,58 @@ use crate::diagnostics::{Diagnostic, Span};
 
 /// Checks whether a text would be accepted as a policy. If it has type errors only, returns the hint to show instead.
 /// A suggestion is only offered if it would be accepted when pasted.
-pub(crate) type Advice<'a> = dyn Fn(&str) -> Result<(), Option<String>> + 'a;
+pub(crate) type SuggestionCheck<'a> = dyn Fn(&str) -> Result<(), Option<String>> + 'a;
 
-/// Returns the errors of text that the parser rejected at `place`: line and column in code points, counted from one.
+/// Returns the errors of text that the parser rejected at `position`: line and column in code points, counted from one.
 /// Returns all errors that are common mistakes from other languages. Otherwise returns the first error only, since
-/// later ones are mostly its consequence. `parses` tells whether a text is CEL, `advice` returns the checker's result.
+/// later ones are mostly its consequence. `parses` tells whether a text is CEL, `check_suggestion` returns the checker's result.
 pub(crate) fn syntax_errors(
     text: &str,
     tokens: &[Span],
-    place: (isize, isize),
+    position: (isize, isize),
     message: &str,
     parses: impl Fn(&str) -> bool,
-    advice: &Advice<'_>,
+    check_suggestion: &SuggestionCheck<'_>,
 ) -> Vec<Diagnostic> {
-    common_mistakes::common_mistakes(text, tokens, parses, advice)
-        .unwrap_or_else(|| vec![syntax_error(text, tokens, place, message)])
+    common_mistakes::common_mistakes(text, tokens, parses, check_suggestion)
+        .unwrap_or_else(|| vec![syntax_error(text, tokens, position, message)])
 }
 
 /// Returns the error at a place that the parser gave, as line and column in code points, both from 1.
-fn syntax_error(text: &str, tokens: &[Span], place: (isize, isize), message: &str) -> Diagnostic {
-    let at = offset(text, place);
+fn syntax_error(text: &str, tokens: &[Span], position: (isize, isize), message: &str) -> Diagnostic {
+    let at = offset(text, position);
     let Some(token) = tokens.iter().find(|token| token.end > at).copied() else {
-        return early_end(text, tokens);
+        return unexpected_end(text, tokens);
     };
     let written = text.get(token.start..token.end).unwrap_or_default();
     let previous = tokens.iter().rev().find(|other| other.end <= token.start);
     let previous = previous.and_then(|token| text.get(token.start..token.end)).unwrap_or_default();
     let error = |message: String| Diagnostic::new(text, token, "syntax", message);
-    let shown = visible(written);
-    let stray = || error(format!("`{shown}` is not allowed here"));
+    let shown = escape_invisible(written);
+    let not_allowed = || error(format!("`{shown}` is not allowed here"));
     match written {
-        "=" => stray().with_hint("write `==` to compare"),
-        "&" | "|" => stray().with_hint("write `&&` for and, `||` for or"),
-        "and" | "AND" => stray().with_hint("write `&&`"),
-        "or" | "OR" => stray().with_hint("write `||`"),
+        "=" => not_allowed().with_hint("write `==` to compare"),
+        "&" | "|" => not_allowed().with_hint("write `&&` for and, `||` for or"),
+        "and" | "AND" => not_allowed().with_hint("write `&&`"),
+        "or" | "OR" => not_allowed().with_hint("write `||`"),
         "\u{201c}" | "\u{201d}" | "\u{201e}" | "\u{2018}" | "\u{2019}" | "\u{ab}" | "\u{bb}" => {
-            stray().with_hint("put strings in straight quotes: `\"text\"`")
+            not_allowed().with_hint("put strings in straight quotes: `\"text\"`")
         }
-        ">" if previous == "<" => stray().with_hint("write `!=` for unequal"),
+        ">" if previous == "<" => not_allowed().with_hint("write `!=` for unequal"),
         "," if !message.contains("']'") => {
-            stray().with_hint("write a list in square brackets: `[\"a\", \"b\"]`")
+            not_allowed().with_hint("write a list in square brackets: `[\"a\", \"b\"]`")
         }
         ")" | "]" | "}" => closing_bracket(text, tokens, token),
-        "#" => stray().with_hint("a comment begins with `//`"),
-        _ if written.chars().all(|character| hidden(character).is_some()) => {
+        "#" => not_allowed().with_hint("a comment begins with `//`"),
+        _ if written.chars().all(|character| invisible_replacement(character).is_some()) => {
             error(format!("`{shown}` is not allowed here, and is invisible"))
                 .with_hint("delete it, or write an ordinary space")
         }
-        "if" | "IF" => stray().with_hint("write a choice as `condition ? one : other`"),
-        "?" if previous == "?" => stray()
+        "if" | "IF" => not_allowed().with_hint("write a choice as `condition ? one : other`"),
+        "?" if previous == "?" => not_allowed()
             .with_hint("there are no default values: where a key is absent, the condition is not satisfied"),
         "in" | "IN" if token.start == 0 => {
-            stray().with_hint("write `in` between a value and a list: `x in [\"a\", \"b\"]`")
+            not_allowed().with_hint("write `in` between a value and a list: `x in [\"a\", \"b\"]`")
         }
         _ if RESERVED.contains(&written) && previous == "." => {
             error(format!("`{shown}` is a reserved word of CEL"))
@@ -70,7 +70,7 @@ fn syntax_error(text: &str, tokens: &[Span], place: (isize, isize), message: &st
         "==" | "!=" | "<" | "<=" | ">" | ">=" | "&&" | "||" | "in" | "+" | "*" | "/" | "%" | "?" | ":" => {
             error(format!("something is missing before `{shown}`")).with_hint("write its left operand")
         }
-        _ if matches!(previous, "not" | "NOT") => stray().with_hint("write `!` for not"),
+        _ if matches!(previous, "not" | "NOT") => not_allowed().with_hint("write `!` for not"),
         _ if written.starts_with(['"', '\'']) && message.contains("token recognition") => {
             let quote = written.chars().next().unwrap_or('"');
             let inner = written.get(1..).unwrap_or_default();
@@ -83,11 +83,11 @@ fn syntax_error(text: &str, tokens: &[Span], place: (isize, isize), message: &st
             }
         }
         _ if written.starts_with(['"', '\'']) && (is_name(previous) || previous == "]") => {
-            stray().with_hint(format!("compare it with the value before it: `… == {shown}`"))
+            not_allowed().with_hint(format!("compare it with the value before it: `… == {shown}`"))
         }
         _ if message.contains("token recognition") => error(format!("`{shown}` is not part of the language"))
             .with_hint("names have letters of ASCII, digits and `_`; put other text in quotes"),
-        _ => stray().with_hint("join conditions with `&&` and `||`, and put text in quotes"),
+        _ => not_allowed().with_hint("join conditions with `&&` and `||`, and put text in quotes"),
     }
 }
 
@@ -118,14 +118,14 @@ fn is_name(token: &str) -> bool {
 
 /// Replaces invisible characters and characters that change the text direction by CEL escapes, so that suggestions can
 /// still be pasted. Characters of ordinary scripts stay as they are.
-pub(crate) fn visible(text: &str) -> String {
+pub(crate) fn escape_invisible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for character in text.chars() {
         match character {
             '\n' => shown.push_str("\\n"),
             '\r' => shown.push_str("\\r"),
             '\t' => shown.push_str("\\t"),
-            other if hidden(other).is_none() => shown.push(other),
+            other if invisible_replacement(other).is_none() => shown.push(other),
             other if u32::from(other) <= 0xffff => shown.push_str(&format!("\\u{:04x}", u32::from(other))),
             other => shown.push_str(&format!("\\U{:08x}", u32::from(other))),
         }
@@ -134,7 +134,7 @@ pub(crate) fn visible(text: &str) -> String {
 }
 
 /// For a character that is invisible or looks like a space, returns the text that it looks like.
-pub(crate) fn hidden(character: char) -> Option<&'static str> {
+pub(crate) fn invisible_replacement(character: char) -> Option<&'static str> {
     match character {
         '\u{a0}'
         | '\u{1680}'
@@ -205,7 +205,7 @@ fn closing_bracket(text: &str, tokens: &[Span], token: Span) -> Diagnostic {
     }
 }
 
-fn early_end(text: &str, tokens: &[Span]) -> Diagnostic {
+fn unexpected_end(text: &str, tokens: &[Span]) -> Diagnostic {
     let last = tokens.last().copied().unwrap_or_default();
     let written = text.get(last.start..last.end).unwrap_or_default();
     let mut open = Vec::new();

@@ -3,37 +3,41 @@
 
 use tracewarden_model::Caller;
 
-use crate::check::Checked;
+use crate::check::CheckedPolicy;
 use crate::lower::rules::{RULES, Rules};
-use crate::lower::{MAX_WORK, lower_by, sized};
+use crate::lower::{MAX_WORK, lower_with_rules, simplify_bounded};
 use crate::predicate::Predicate;
 use crate::predicate::work::Budget;
 
-pub use crate::lower::alterations::Alteration;
+pub use crate::lower::rule_mutations::RuleMutation;
 
 /// Returns where the policy is true and where it is false, simplified as it would be sent; `None` if that is too
 /// large.
-pub fn truth(checked: &Checked, caller: &Caller) -> Option<(Predicate, Predicate)> {
-    by(&RULES, checked, caller)
+pub fn truth(checked: &CheckedPolicy, caller: &Caller) -> Option<(Predicate, Predicate)> {
+    truth_with_rules(&RULES, checked, caller)
 }
 
 /// Returns [`truth`] with one rule altered.
-pub fn truth_altered(
-    checked: &Checked,
+pub fn mutated_truth(
+    checked: &CheckedPolicy,
     caller: &Caller,
-    alteration: Alteration,
+    mutation: RuleMutation,
 ) -> Option<(Predicate, Predicate)> {
-    by(&alteration.rules(), checked, caller)
+    truth_with_rules(&mutation.rules(), checked, caller)
 }
 
 /// Returns [`truth`] before simplification.
-pub fn truth_unsimplified(checked: &Checked, caller: &Caller) -> Option<(Predicate, Predicate)> {
-    let truth = lower_by(&RULES, &checked.root, caller).ok()?;
+pub fn truth_unsimplified(checked: &CheckedPolicy, caller: &Caller) -> Option<(Predicate, Predicate)> {
+    let truth = lower_with_rules(&RULES, &checked.root, caller).ok()?;
     Some((truth.is_true, truth.is_false))
 }
 
-fn by(rules: &Rules, checked: &Checked, caller: &Caller) -> Option<(Predicate, Predicate)> {
-    let truth = lower_by(rules, &checked.root, caller).ok()?;
-    let side = |side: &Predicate| sized(side, &Budget::of(MAX_WORK)).ok();
+fn truth_with_rules(
+    rules: &Rules,
+    checked: &CheckedPolicy,
+    caller: &Caller,
+) -> Option<(Predicate, Predicate)> {
+    let truth = lower_with_rules(rules, &checked.root, caller).ok()?;
+    let side = |side: &Predicate| simplify_bounded(side, &Budget::of(MAX_WORK)).ok();
     Some((side(&truth.is_true)?, side(&truth.is_false)?))
 }

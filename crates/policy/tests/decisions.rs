@@ -31,7 +31,7 @@ fn span() -> Span {
 
 /// Each line of `expected` is a decisive part: its text, its outcome, and the values that it read.
 #[track_caller]
-fn is(expression: &str, expected: &str) {
+fn assert_decision(expression: &str, expected: &str) {
     let verdict =
         explain(expression, &model(), &caller(), &[span()], &AtomicBool::new(false)).unwrap().remove(0);
     let outcome = evaluate(expression, &model(), &caller(), &[span()]).unwrap().remove(0);
@@ -58,7 +58,7 @@ fn is(expression: &str, expected: &str) {
 
 #[test]
 fn the_alternative_that_is_true() {
-    is(
+    assert_decision(
         "ServiceName == \"cart\" || ServiceName == \"checkout\"",
         "ServiceName == \"checkout\" is true; ServiceName = \"checkout\"",
     );
@@ -66,17 +66,20 @@ fn the_alternative_that_is_true() {
 
 #[test]
 fn the_condition_that_is_false() {
-    is("ServiceName == \"checkout\" && Sampled", "Sampled is false; Sampled = false");
-    is("!(ServiceName == \"checkout\")", "ServiceName == \"checkout\" is true; ServiceName = \"checkout\"");
+    assert_decision("ServiceName == \"checkout\" && Sampled", "Sampled is false; Sampled = false");
+    assert_decision(
+        "!(ServiceName == \"checkout\")",
+        "ServiceName == \"checkout\" is true; ServiceName = \"checkout\"",
+    );
 }
 
 #[test]
 fn both_sides_where_both_are_needed() {
-    is(
+    assert_decision(
         "Sampled || ServiceName == \"cart\"",
         "Sampled is false; Sampled = false\nServiceName == \"cart\" is false; ServiceName = \"checkout\"",
     );
-    is(
+    assert_decision(
         "\"flag\" in SpanAttributes && \"dev\" in user.roles",
         "\"flag\" in SpanAttributes is true\n\"dev\" in user.roles is true; user.roles = [\"dev\", \"oncall\"]",
     );
@@ -84,27 +87,27 @@ fn both_sides_where_both_are_needed() {
 
 #[test]
 fn the_innermost_error_with_its_reason() {
-    is(
+    assert_decision(
         "user.attributes.missing == ServiceName",
         "user.attributes.missing is error, the caller has no attribute `missing`; user.attributes[\"missing\"] = absent",
     );
-    is(
+    assert_decision(
         "!(ServiceName == \"cart\" || SpanAttributes[\"flag\"])",
         "SpanAttributes[\"flag\"] is error, the value of `SpanAttributes[\"flag\"]` is neither `true` nor `false`; \
          SpanAttributes[\"flag\"] = \"yes\"",
     );
-    is("Nick.startsWith(\"a\")", "Nick is error, `Nick` is NULL on this span; Nick = NULL");
-    is(
+    assert_decision("Nick.startsWith(\"a\")", "Nick is error, `Nick` is NULL on this span; Nick = NULL");
+    assert_decision(
         "ServiceName in user.attributes.team",
         "ServiceName in user.attributes.team is error, the right side of `in` must be a list, this is a string; \
          ServiceName = \"checkout\", user.attributes[\"team\"] = \"payments\"",
     );
-    is(
+    assert_decision(
         "user.attributes.team || Sampled",
         "user.attributes.team is error, a condition must be a boolean, this is a string; \
          user.attributes[\"team\"] = \"payments\"",
     );
-    is(
+    assert_decision(
         "size(SpanAttributes[\"env\"]) > 3",
         "SpanAttributes[\"env\"] is error, the string is not UTF-8; SpanAttributes[\"env\"] = \"\\xff\"",
     );
@@ -112,13 +115,16 @@ fn the_innermost_error_with_its_reason() {
 
 #[test]
 fn the_element_that_decides() {
-    is("Events.Name.exists(n, n == \"exception\")", "n == \"exception\" is true; n = \"exception\"");
-    is("Events.Name.all(n, n.startsWith(\"e\"))", "n.startsWith(\"e\") is false; n = \"start\"");
-    is(
+    assert_decision(
+        "Events.Name.exists(n, n == \"exception\")",
+        "n == \"exception\" is true; n = \"exception\"",
+    );
+    assert_decision("Events.Name.all(n, n.startsWith(\"e\"))", "n.startsWith(\"e\") is false; n = \"start\"");
+    assert_decision(
         "Events.Name.exists(n, n == \"end\")",
         "Events.Name.exists(n, n == \"end\") is false; Events.Name = [\"start\", \"exception\"]",
     );
-    is(
+    assert_decision(
         "user.attributes.tenants.exists(t, SpanAttributes[\"tags\"].exists(s, s == t))",
         "user.attributes.tenants.exists(t, SpanAttributes[\"tags\"].exists(s, s == t)) is false; \
          user.attributes[\"tenants\"] = [\"t1\", \"t2\"], SpanAttributes[\"tags\"] = \"[\\\"a\\\",\\\"b\\\"]\"",
@@ -127,11 +133,14 @@ fn the_element_that_decides() {
 
 #[test]
 fn the_condition_and_the_branch() {
-    is(
+    assert_decision(
         "Sampled ? true : ServiceName == \"checkout\"",
         "Sampled is false; Sampled = false\nServiceName == \"checkout\" is true; ServiceName = \"checkout\"",
     );
-    is("(Sampled ? ServiceName : Nick) == \"x\"", "Nick is error, `Nick` is NULL on this span; Nick = NULL");
+    assert_decision(
+        "(Sampled ? ServiceName : Nick) == \"x\"",
+        "Nick is error, `Nick` is NULL on this span; Nick = NULL",
+    );
 }
 
 #[test]

@@ -68,7 +68,7 @@ fn cases(text: &str) -> Vec<Vec<String>> {
     cases
 }
 
-fn answered(cases: &[Vec<String>], model: &AccessModel) -> String {
+fn render_results(cases: &[Vec<String>], model: &AccessModel) -> String {
     let mut written = String::new();
     for case in cases {
         for (number, expression) in case.iter().enumerate() {
@@ -107,25 +107,27 @@ fn diagnostics_match_the_files() {
     let model = wide_model();
     let mut all = 0;
     for file in files() {
-        let held = fs::read_to_string(&file).unwrap();
-        let cases = cases(&held);
+        let expected = fs::read_to_string(&file).unwrap();
+        let cases = cases(&expected);
         all += cases.len();
-        let current = answered(&cases, &model);
+        let current = render_results(&cases, &model);
         if std::env::var_os("UPDATE_DOCS").is_some() {
             fs::write(&file, current).unwrap();
             continue;
         }
-        let differing = held.lines().zip(current.lines()).position(|(held, current)| held != current);
-        let from =
-            differing.unwrap_or_else(|| held.lines().count().min(current.lines().count())).saturating_sub(6);
+        let differing =
+            expected.lines().zip(current.lines()).position(|(expected, current)| expected != current);
+        let from = differing
+            .unwrap_or_else(|| expected.lines().count().min(current.lines().count()))
+            .saturating_sub(6);
         let part = |text: &str| text.lines().skip(from).take(18).collect::<Vec<_>>().join("\n");
         assert!(
-            held == current,
+            expected == current,
             "{}, from line {}: run `UPDATE_DOCS=1 cargo test -p tracewarden-policy --test diagnostics`\n\
              ── the file ──\n{}\n── now ──\n{}\n",
             file.display(),
             from + 1,
-            part(&held),
+            part(&expected),
             part(&current),
         );
     }
@@ -134,18 +136,18 @@ fn diagnostics_match_the_files() {
 }
 
 /// Returns the suggestions in backticks in a hint.
-fn offered(hint: &str) -> Vec<&str> {
+fn suggestions(hint: &str) -> Vec<&str> {
     hint.split('`').skip(1).step_by(2).collect()
 }
 
 /// Tokens that replace a single token, not an expression.
-const SIGNS: [&str; 27] = [
+const TOKENS: [&str; 27] = [
     "==", "!=", ">=", "&&", "||", "!", "!(…)", "in", ".", "=", ",", "-", ")", "]", "}", "(", "\"", "'",
     "\\\\", "//", "^", "$", "\\", "has", "size", "policy", "_",
 ];
 
 /// Whether the text only shows a form, such as `list.exists(v, …)`.
-fn is_form(written: &str) -> bool {
+fn is_placeholder(written: &str) -> bool {
     let quoted = written.replace("\"…\"", "");
     quoted.contains('…')
         || quoted.contains("condition ?")
@@ -175,7 +177,7 @@ fn is_value(written: &str, model: &AccessModel) -> bool {
 }
 
 /// Returns the text with the range of a diagnostic replaced.
-fn replaced(text: &str, line: u32, column: u32, length: u32, by: &str) -> String {
+fn replace_range(text: &str, line: u32, column: u32, length: u32, by: &str) -> String {
     let lines: usize =
         text.split_inclusive('\n').take(line as usize - 1).map(|line| line.chars().count()).sum();
     let at = lines + column as usize - 1;
@@ -205,8 +207,8 @@ fn suggestions_in_hints_are_accepted() {
                 if diagnostic.code == "invalid_pattern" || hint.starts_with("policies can name") {
                     continue;
                 }
-                for written in offered(&hint) {
-                    if SIGNS.contains(&written) || is_form(written) {
+                for written in suggestions(&hint) {
+                    if TOKENS.contains(&written) || is_placeholder(written) {
                         continue;
                     }
                     if is_function(written) || is_value(written, &model) {
@@ -219,7 +221,7 @@ fn suggestions_in_hints_are_accepted() {
                     }
                     tried += 1;
                     let (line, column, length) = (diagnostic.line, diagnostic.column, diagnostic.length);
-                    let there = errors(&replaced(&expression, line, column, length, written));
+                    let there = errors(&replace_range(&expression, line, column, length, written));
                     if errors(written) > 0 && there > before.saturating_sub(1) {
                         refused.push(format!(
                             "{expression}\n    {}\n    {hint}\n    {written}",

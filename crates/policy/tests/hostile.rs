@@ -29,7 +29,7 @@ const GENERATED: usize = 10_000;
 const MAX_SECONDS: f64 = 1.0;
 const MAX_MEMORY_BYTES: u64 = 100 * 1024 * 1024;
 /// Tells a process of this test that it is the worker.
-const ANSWERING: &str = "HOSTILE_ANSWERING";
+const WORKER: &str = "HOSTILE_ANSWERING";
 const SEED: &str = "TRACEWARDEN_TEST_SEED";
 
 fn number(name: &str) -> Option<u64> {
@@ -39,8 +39,8 @@ fn number(name: &str) -> Option<u64> {
 #[test]
 fn hostile_text_is_answered() {
     let seed = number(SEED).unwrap_or(20_250_601);
-    if std::env::var_os(ANSWERING).is_some() {
-        return answer_all(seed);
+    if std::env::var_os(WORKER).is_some() {
+        return check_all(seed);
     }
     let wanted = number("TRACEWARDEN_TEST_TEXTS").unwrap_or(GENERATED as u64);
     for seed in (seed..).take(wanted.div_ceil(GENERATED as u64) as usize) {
@@ -52,7 +52,7 @@ fn hostile_text_is_answered() {
 fn texts_of_a_seed_are_answered(seed: u64) {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "hostile_text_is_answered", "--nocapture", "--test-threads", "1"])
-        .env(ANSWERING, "1")
+        .env(WORKER, "1")
         .env(SEED, seed.to_string())
         .stdout(Stdio::piped())
         .spawn()
@@ -77,7 +77,7 @@ fn texts_of_a_seed_are_answered(seed: u64) {
 }
 
 /// Processes the texts on a thread with the default stack size.
-fn answer_all(seed: u64) {
+fn check_all(seed: u64) {
     let worker = std::thread::spawn(move || {
         let mut out = std::io::stdout().lock();
         let (mut accepted, mut slowest, mut slowest_at) = (0, 0.0_f64, 0);
@@ -86,7 +86,7 @@ fn answer_all(seed: u64) {
         for (at, text) in texts.iter().enumerate() {
             writeln!(out, "\nat {at}").unwrap();
             let mut took = 0.0_f64;
-            accepted += usize::from(answer(text, at, &mut took));
+            accepted += usize::from(check_text(text, at, &mut took));
             assert!(took < MAX_SECONDS, "{took} s at text {at}: {text:.300}");
             if took > slowest {
                 (slowest, slowest_at) = (took, at);
@@ -110,16 +110,16 @@ fn answer_all(seed: u64) {
 }
 
 /// Runs all operations on a text; returns whether it was accepted. `longest` is updated with the longest time taken.
-fn answer(text: &str, at: usize, longest: &mut f64) -> bool {
+fn check_text(text: &str, at: usize, longest: &mut f64) -> bool {
     let mut since = processor_seconds();
-    let mut answered = || {
+    let mut measure = || {
         let now = processor_seconds();
         *longest = longest.max(now - since);
         since = now;
     };
     let model = model();
     let checked = check(text, &model);
-    answered();
+    measure();
     let checked = match checked {
         Ok(checked) => checked,
         Err(errors) => {
@@ -127,12 +127,12 @@ fn answer(text: &str, at: usize, longest: &mut f64) -> bool {
             for error in errors.iter().take(20) {
                 assert!(!error.message.is_empty() && error.render(text, Some("policy")).contains(error.code));
             }
-            answered();
+            measure();
             return false;
         }
     };
     role_warnings(&[("one", &checked), ("other", &checked)]);
-    answered();
+    measure();
     // Long lists multiply, and each rejection then takes the maximum time, so use them only sometimes.
     let length = if at.is_multiple_of(50) { 60 } else { 4 };
     let list = (0..length).map(|number| format!("value {number}")).collect();
@@ -144,13 +144,13 @@ fn answer(text: &str, at: usize, longest: &mut f64) -> bool {
     };
     for caller in [caller(), with_lists] {
         checked.predicate(&caller);
-        answered();
+        measure();
         let spans = [BTreeMap::new(), span()];
         // Rejected if lists of this length multiply.
         if let Err(errors) = explain(text, &model, &caller, &spans, &AtomicBool::new(false)) {
             assert!(errors.iter().all(|error| error.code == "too_large"), "{errors:?}");
         }
-        answered();
+        measure();
     }
     true
 }
@@ -188,7 +188,7 @@ fn peak_memory_bytes() -> u64 {
 
 fn texts(seed: u64) -> Vec<String> {
     let mut random = Random(seed);
-    let mut texts = made_by_hand();
+    let mut texts = handwritten_texts();
     let seeds: Vec<String> = fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/diagnostics"))
         .unwrap()
         .flat_map(|file| {
@@ -221,7 +221,7 @@ fn texts(seed: u64) -> Vec<String> {
 
 struct Random(u64);
 
-const ODD: [&str; 28] = [
+const UNUSUAL_TEXTS: [&str; 28] = [
     "\u{202e}",
     "\u{2066}",
     "\u{feff}",
@@ -444,7 +444,7 @@ impl Random {
                     let times = self.below(30);
                     characters.splice(at..at, part.repeat(times));
                 }
-                2 => drop(characters.splice(at..at, self.pick(&ODD).chars())),
+                2 => drop(characters.splice(at..at, self.pick(&UNUSUAL_TEXTS).chars())),
                 3 => drop(characters.splice(at..end, self.pick(&PIECES).chars())),
                 4 => drop(characters.splice(at..at, char::from_u32(self.next() as u32 % 0x11_0000))),
                 _ => characters[at..end].reverse(),
@@ -463,7 +463,7 @@ impl Random {
     }
 }
 
-fn made_by_hand() -> Vec<String> {
+fn handwritten_texts() -> Vec<String> {
     let around = |open: &str, inner: &str, close: &str, times: usize| {
         format!("{}{inner}{}", open.repeat(times), close.repeat(times))
     };
@@ -552,8 +552,8 @@ fn made_by_hand() -> Vec<String> {
             "ServiceName.matches(\"{pattern}\") || SpanAttributes[\"env\"].matches(r'{pattern}')"
         ));
     }
-    texts.extend(ODD.iter().map(|odd| format!("ServiceName == \"{odd}\"")));
-    texts.extend(ODD.iter().map(|odd| format!("Service{odd}Name == {odd}")));
+    texts.extend(UNUSUAL_TEXTS.iter().map(|odd| format!("ServiceName == \"{odd}\"")));
+    texts.extend(UNUSUAL_TEXTS.iter().map(|odd| format!("Service{odd}Name == {odd}")));
     texts.extend(["", " ", "\0", "\u{feff}Sampled"].map(str::to_owned));
     texts
 }

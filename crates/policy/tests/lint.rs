@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use support::{caller, model};
 use tracewarden_model::{AttributeValue, Caller};
-use tracewarden_policy::{Checked, FieldValue, Outcome, Span, check, evaluate, role_warnings};
+use tracewarden_policy::{CheckedPolicy, FieldValue, Outcome, Span, check, evaluate, role_warnings};
 
 #[test]
 fn good_policies_get_no_warning() {
@@ -120,7 +120,7 @@ fn conditions() -> impl Strategy<Value = String> {
     let call =
         (value.clone(), prop::sample::select(vec!["startsWith", "endsWith", "contains"]), text.clone())
             .prop_map(|(value, function, text)| format!("{value}.{function}({text})"));
-    let among = (value.clone(), prop::collection::vec(text, 0..3))
+    let membership = (value.clone(), prop::collection::vec(text, 0..3))
         .prop_map(|(value, texts)| format!("{value} in [{}]", texts.join(", ")));
     let patterns = prop::sample::select(vec!["", ".*", "^", "a*$", "^.*$", "^a", "b|"]);
     let matches =
@@ -156,7 +156,7 @@ fn conditions() -> impl Strategy<Value = String> {
         "true",
         "false",
     ]);
-    let leaf = prop_oneof![3 => compare, 2 => call, 2 => among, 1 => pair, 2 => plain.prop_map(str::to_owned), 1 => matches, 1 => size, 1 => of_elements];
+    let leaf = prop_oneof![3 => compare, 2 => call, 2 => membership, 1 => pair, 2 => plain.prop_map(str::to_owned), 1 => matches, 1 => size, 1 => of_elements];
     leaf.prop_recursive(4, 12, 3, |inner| {
         prop_oneof![
             (inner.clone(), inner.clone()).prop_map(|(left, right)| format!("({left} && {right})")),
@@ -171,7 +171,7 @@ fn conditions() -> impl Strategy<Value = String> {
 }
 
 /// Returns the text that a warning refers to.
-fn covered(expression: &str, column: u32, length: u32) -> &str {
+fn underlined(expression: &str, column: u32, length: u32) -> &str {
     let start = expression.char_indices().nth(column as usize - 1).unwrap().0;
     &expression[start..start + length as usize]
 }
@@ -198,44 +198,44 @@ fn conclusions_from_facts_are_correct() {
     };
     let truths: Vec<Vec<bool>> = facts.iter().map(holds).collect();
     let checked = |text: &str| check(text, &model()).unwrap();
-    let single: Vec<Checked> = facts.iter().map(|fact| checked(fact)).collect();
-    let mut said = [0; 2];
+    let single: Vec<CheckedPolicy> = facts.iter().map(|fact| checked(fact)).collect();
+    let mut reported = [0; 2];
     for (one, first) in facts.iter().enumerate() {
         for (two, second) in facts.iter().enumerate().take(one + 1) {
             let both = checked(&format!("{first} && {second}"));
             let both_hold: Vec<bool> =
                 truths[one].iter().zip(&truths[two]).map(|(one, two)| *one && *two).collect();
             if both.warnings().iter().any(|warning| warning.message.contains("access to no trace")) {
-                said[0] += 1;
+                reported[0] += 1;
                 assert!(!both_hold.contains(&true), "{first} && {second} is never true");
             }
             for (three, third) in single.iter().enumerate() {
                 let warnings = role_warnings(&[("both", &both), ("third", third)]);
                 let shadowed = warnings[0].iter().any(|warning| warning.code == "shadowed");
-                said[1] += u32::from(shadowed);
+                reported[1] += u32::from(shadowed);
                 let follows = both_hold.iter().zip(&truths[three]).all(|(both, third)| !both || *third);
                 assert!(!shadowed || follows, "{first} && {second} implies {}", facts[three]);
             }
         }
     }
-    assert!(said[0] > 30 && said[1] > 500, "{said:?}");
+    assert!(reported[0] > 30 && reported[1] > 500, "{reported:?}");
 }
 
 /// Checks warnings about spans without a field: the statement is true, and each suggestion has the effect that it
 /// names.
-fn negations_are_as_told(expression: &str, spans: &[Span]) -> u32 {
+fn check_negation_warnings(expression: &str, spans: &[Span]) -> u32 {
     let checked = check(expression, &model()).unwrap();
-    let about = |checked: &Checked, field: &str| {
+    let warnings_about = |checked: &CheckedPolicy, field: &str| {
         let warnings = checked.warnings().iter().filter(|warning| warning.code == "negated_absent_key");
         warnings.filter(|warning| warning.message.contains(field)).count()
     };
-    let mut told = 0;
+    let mut checked_count = 0;
     for warning in checked.warnings().iter().filter(|warning| warning.code == "negated_absent_key") {
-        let part = covered(expression, warning.column, warning.length);
+        let part = underlined(expression, warning.column, warning.length);
         if check(part, &model()).is_err() {
             continue;
         }
-        told += 1;
+        checked_count += 1;
         let field = format!("`{}`", warning.message.split('`').nth(1).unwrap());
         let without: Vec<Span> = spans
             .iter()
@@ -278,15 +278,18 @@ fn negations_are_as_told(expression: &str, spans: &[Span]) -> u32 {
             let pasted = format!("{}{offer}{}", &expression[..start], &expression[end..]);
             let checked_again =
                 check(&pasted, &model()).unwrap_or_else(|errors| panic!("{pasted}: {errors:?}"));
-            assert!(about(&checked_again, &field) < about(&checked, &field), "{pasted} for {expression}");
+            assert!(
+                warnings_about(&checked_again, &field) < warnings_about(&checked, &field),
+                "{pasted} for {expression}"
+            );
         }
     }
-    told
+    checked_count
 }
 
 #[test]
 fn warnings_about_negations_are_correct_and_fixes_compile() {
-    let told = |expression: &str| negations_are_as_told(expression, &spans());
+    let checked_count = |expression: &str| check_negation_warnings(expression, &spans());
     let env = "SpanAttributes[\"env\"]";
     for (expression, expected) in [
         // If one part is false, the negation is true, with or without the key.
@@ -308,7 +311,7 @@ fn warnings_about_negations_are_correct_and_fixes_compile() {
         ("(\"env\" in SpanAttributes) == false".to_owned(), 0),
         (format!("(\"env\" in SpanAttributes) == false || {env} != \"a\""), 0),
     ] {
-        assert_eq!(told(&expression), expected, "{expression}");
+        assert_eq!(checked_count(&expression), expected, "{expression}");
     }
 }
 
@@ -364,20 +367,20 @@ proptest! {
             1 => format!("{first} && {second}"),
             _ => format!("{second} || {first}"),
         };
-        let checked = |text: &str| -> Checked { check(text, &model()).unwrap() };
-        negations_are_as_told(&second, &spans());
+        let checked = |text: &str| -> CheckedPolicy { check(text, &model()).unwrap() };
+        check_negation_warnings(&second, &spans());
         let (one, other) = (checked(&first), checked(&second));
         let spans = spans();
         for expression in [&first, &second] {
             for warning in checked(expression).warnings().iter().filter(|warning| warning.code == "constant") {
-                let part = covered(expression, warning.column, warning.length);
+                let part = underlined(expression, warning.column, warning.length);
                 // A statement about the whole policy applies to it regardless of the part.
                 let consequences = [("access to no trace", false), ("access to every trace", true)];
                 for (consequence, outcome) in consequences {
                     let message = &warning.message;
-                    let said = message.contains(consequence) && !message.contains("or to none");
+                    let reported = message.contains(consequence) && !message.contains("or to none");
                     let so = |of: &Outcome| (*of == Outcome::True) == outcome;
-                    prop_assert!(!said || outcomes(expression, &spans).iter().all(so), "{expression}");
+                    prop_assert!(!reported || outcomes(expression, &spans).iter().all(so), "{expression}");
                 }
                 // The body of a macro has no meaning without the macro.
                 if check(part, &model()).is_err() {
@@ -399,12 +402,12 @@ proptest! {
         }
         let warnings = role_warnings(&[("one", &one), ("other", &other)]);
         let (firsts, seconds) = (outcomes(&first, &spans), outcomes(&second, &spans));
-        let said = |at: usize, code: &str| warnings[at].iter().any(|warning| warning.code == code);
+        let reported = |at: usize, code: &str| warnings[at].iter().any(|warning| warning.code == code);
         for (first, second) in firsts.iter().zip(&seconds) {
             let (first, second) = (*first == Outcome::True, *second == Outcome::True);
-            prop_assert!(!said(0, "shadowed") || !first || second);
-            prop_assert!(!said(1, "shadowed") || !second || first);
-            prop_assert!(!said(1, "repeated") || first == second);
+            prop_assert!(!reported(0, "shadowed") || !first || second);
+            prop_assert!(!reported(1, "shadowed") || !second || first);
+            prop_assert!(!reported(1, "repeated") || first == second);
         }
     }
 }

@@ -9,7 +9,7 @@ mod support;
 
 use std::collections::{BTreeMap, HashMap};
 
-use support::predicates::{Held, Spans, holds};
+use support::predicates::{FieldValues, Spans, holds};
 use support::{caller, field};
 use tracewarden_model::{AccessModel, FieldRef, FieldSource, LogicalType, MarkedField};
 use tracewarden_policy::{FieldValue, Outcome, Span, check, evaluate};
@@ -86,7 +86,9 @@ fn model() -> AccessModel {
 
 fn map(entries: &[(&str, &[u8])]) -> FieldValue {
     let value = |bytes: &[u8]| FieldValue::String(bytes.to_vec());
-    FieldValue::Map(entries.iter().map(|(key, held)| (key.as_bytes().to_vec(), value(held))).collect())
+    FieldValue::Map(
+        entries.iter().map(|(key, stored_value)| (key.as_bytes().to_vec(), value(stored_value))).collect(),
+    )
 }
 
 fn span(
@@ -156,11 +158,11 @@ fn spans() -> Vec<Span> {
 }
 
 /// Returns the value of a field as ClickHouse stores it, in the form that the predicate tests use.
-fn held(field: &MarkedField, span: &Span) -> Held {
+fn stored_value(field: &MarkedField, span: &Span) -> FieldValues {
     let FieldRef { map, name } = &field.field;
     let value = match map {
         None => span.get(name),
-        Some(map) => span.get(map).and_then(|map| map.under(name.as_bytes())),
+        Some(map) => span.get(map).and_then(|map| map.value_of_key(name.as_bytes())),
     };
     let value = value.filter(|value| **value != FieldValue::Null);
     let bytes = |value: &FieldValue| match value {
@@ -168,44 +170,54 @@ fn held(field: &MarkedField, span: &Span) -> Held {
         other => panic!("a string was expected in place of {other:?}"),
     };
     let parsed = field.source == FieldSource::MapKey;
-    let held = Held { present: value.is_some(), ..Held::default() };
+    let stored_value = FieldValues { present: value.is_some(), ..FieldValues::default() };
     match (field.logical, value) {
-        (_, None) | (LogicalType::Number, _) => held,
-        (LogicalType::String, Some(value)) => Held { defined: true, text: bytes(value), ..held },
-        (LogicalType::Boolean, Some(FieldValue::Bool(flag))) => Held { defined: true, flag: *flag, ..held },
+        (_, None) | (LogicalType::Number, _) => stored_value,
+        (LogicalType::String, Some(value)) => {
+            FieldValues { defined: true, text: bytes(value), ..stored_value }
+        }
+        (LogicalType::Boolean, Some(FieldValue::Bool(flag))) => {
+            FieldValues { defined: true, flag: *flag, ..stored_value }
+        }
         (LogicalType::Boolean, Some(value)) => {
             let text = bytes(value);
-            Held { defined: text == b"true" || text == b"false", flag: text == b"true", ..held }
+            FieldValues {
+                defined: text == b"true" || text == b"false",
+                flag: text == b"true",
+                ..stored_value
+            }
         }
         (LogicalType::StringArray, Some(value)) if parsed => {
             match serde_json::from_slice::<Vec<String>>(&bytes(value)) {
-                Ok(list) => {
-                    Held { defined: true, list: list.into_iter().map(String::into_bytes).collect(), ..held }
-                }
-                Err(_) => held,
+                Ok(list) => FieldValues {
+                    defined: true,
+                    list: list.into_iter().map(String::into_bytes).collect(),
+                    ..stored_value
+                },
+                Err(_) => stored_value,
             }
         }
         // Only the elements before a NULL, so that a test that reads them although the array is undefined is detected.
         (LogicalType::StringArray, Some(FieldValue::Array(elements))) => {
             let list: Vec<Vec<u8>> =
                 elements.iter().take_while(|element| **element != FieldValue::Null).map(bytes).collect();
-            Held { defined: list.len() == elements.len(), list, ..held }
+            FieldValues { defined: list.len() == elements.len(), list, ..stored_value }
         }
         (LogicalType::StringArray, Some(other)) => panic!("an array was expected in place of {other:?}"),
     }
 }
 
 fn stored(model: &AccessModel, span: &Span) -> Spans {
-    model.fields.iter().map(|field| (field.field.name.clone(), held(field, span))).collect()
+    model.fields.iter().map(|field| (field.field.name.clone(), stored_value(field, span))).collect()
 }
 
 /// Compares each expression that the checker accepts, and its negation, which must hold where the reference is false.
 /// At least `least` expressions must be accepted.
 #[track_caller]
-fn agree(expressions: impl IntoIterator<Item = String>, least: usize) {
+fn assert_agreement(expressions: impl IntoIterator<Item = String>, least: usize) {
     let (model, caller, spans) = (model(), caller(), spans());
     let stored: Vec<Spans> = spans.iter().map(|span| stored(&model, span)).collect();
-    let opened = |expression: &str| {
+    let lower_and_evaluate = |expression: &str| {
         let checked = check(expression, &model).unwrap();
         let predicate = checked.predicate(&caller).unwrap_or_else(|| panic!("{expression} is too large"));
         let holds = |stored| holds(&predicate, stored, &HashMap::new());
@@ -215,13 +227,13 @@ fn agree(expressions: impl IntoIterator<Item = String>, least: usize) {
     for expression in expressions {
         let Ok(outcomes) = evaluate(&expression, &model, &caller, &spans) else { continue };
         accepted += 1;
-        let where_it_is = |wanted: &Outcome| outcomes.iter().map(|outcome| outcome == wanted).collect();
+        let positions_of = |wanted: &Outcome| outcomes.iter().map(|outcome| outcome == wanted).collect();
         let sides: [(String, Vec<bool>); 2] = [
-            (expression.clone(), where_it_is(&Outcome::True)),
-            (format!("!({expression})"), where_it_is(&Outcome::False)),
+            (expression.clone(), positions_of(&Outcome::True)),
+            (format!("!({expression})"), positions_of(&Outcome::False)),
         ];
         for (side, expected) in sides {
-            let (found, predicate) = opened(&side);
+            let (found, predicate) = lower_and_evaluate(&side);
             assert_eq!(found, expected, "{side}, of {outcomes:?}, became {predicate:?}");
         }
         for outcome in outcomes {
@@ -252,17 +264,17 @@ fn relations() -> Vec<String> {
 }
 
 #[test]
-fn of_two_strings() {
+fn string_operators() {
     let mut forms = relations();
     forms.extend(["startsWith", "endsWith", "contains"].map(|function| format!("$a.{function}($b)")));
     let forms: Vec<&str> = forms.iter().map(String::as_str).collect();
-    agree(pairs(&TEXTS, &TEXTS, &forms), 720);
+    assert_agreement(pairs(&TEXTS, &TEXTS, &forms), 720);
 }
 
 #[test]
-fn of_a_string_and_a_pattern() {
+fn matches_operator() {
     let patterns = ["\"^check\"", "\"t[12]$\"", "\"\"", "\"^[^c]*$\"", "\"(?i)ADA\""];
-    agree(pairs(&TEXTS, &patterns, &["$a.matches($b)"]), 45);
+    assert_agreement(pairs(&TEXTS, &patterns, &["$a.matches($b)"]), 45);
 }
 
 /// ClickHouse can use the table's key for it: see the index tests of the ClickHouse crate.
@@ -278,34 +290,34 @@ fn a_pattern_with_a_fixed_prefix_adds_a_prefix_test() {
 }
 
 #[test]
-fn of_integers() {
+fn integer_operators() {
     let relations = relations();
     let forms: Vec<&str> = relations.iter().map(String::as_str).collect();
-    agree(pairs(&INTEGERS, &INTEGERS, &forms), 480);
-    agree(pairs(&TEXTS, &["0", "3", "8"], &["size($a) == $b", "size($a) > $b"]), 54);
-    agree(pairs(&LISTS, &["0", "1", "2"], &["size($a) == $b", "size($a) > $b"]), 114);
+    assert_agreement(pairs(&INTEGERS, &INTEGERS, &forms), 480);
+    assert_agreement(pairs(&TEXTS, &["0", "3", "8"], &["size($a) == $b", "size($a) > $b"]), 54);
+    assert_agreement(pairs(&LISTS, &["0", "1", "2"], &["size($a) == $b", "size($a) > $b"]), 114);
 }
 
 #[test]
-fn of_booleans() {
+fn boolean_operators() {
     let mut forms = relations();
     forms
         .extend(["$a && $b", "$a || $b", "($a ? $b : $a)", "(Nick == \"ada\" ? $a : $b)"].map(str::to_owned));
     forms.push("Sampled && ($a || $b)".to_owned());
     forms.push("[$a, $b] == [true, Sampled]".to_owned());
     let forms: Vec<&str> = forms.iter().map(String::as_str).collect();
-    agree(pairs(&BOOLEANS, &BOOLEANS, &forms), 640);
+    assert_agreement(pairs(&BOOLEANS, &BOOLEANS, &forms), 640);
 }
 
 #[test]
-fn of_lists() {
-    agree(pairs(&LISTS, &LISTS, &["$a == $b", "$a != $b", "$a in [$b]"]), 1_000);
-    agree(pairs(&TEXTS, &LISTS, &["$a in $b", "$a == $b", "[$a] == $b", "[$a, Nick] == $b"]), 550);
-    agree(pairs(&BOOLEANS, &LISTS, &["$a in $b"]), 87);
+fn list_operators() {
+    assert_agreement(pairs(&LISTS, &LISTS, &["$a == $b", "$a != $b", "$a in [$b]"]), 1_000);
+    assert_agreement(pairs(&TEXTS, &LISTS, &["$a in $b", "$a == $b", "[$a] == $b", "[$a, Nick] == $b"]), 550);
+    assert_agreement(pairs(&BOOLEANS, &LISTS, &["$a in $b"]), 87);
 }
 
 #[test]
-fn of_macros() {
+fn macros() {
     let bodies = [
         "x == \"checkout\"",
         "x == $b",
@@ -323,5 +335,5 @@ fn of_macros() {
         .collect();
     let forms: Vec<&str> = forms.iter().map(String::as_str).collect();
     let texts = ["Nick", "SpanAttributes.env", "user.attributes.missing"];
-    agree(pairs(&LISTS, &texts, &forms), 1_530);
+    assert_agreement(pairs(&LISTS, &texts, &forms), 1_530);
 }

@@ -10,7 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use axum::extract::{ConnectInfo, FromRequestParts};
 use futures::FutureExt as _;
-use fuzzing::{parts, soon, target, texts};
+use fuzzing::{parts, target, texts, within_time_limit};
 use http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, Request, header};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -40,7 +40,7 @@ fn check_problem(problem: Problem, body: Option<&Value>) {
 }
 
 fn body<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
-    match soon(|| parse::<T>(bytes)) {
+    match within_time_limit(|| parse::<T>(bytes)) {
         Ok(read) => Some(read),
         Err(problem) => {
             check_problem(problem, serde_json::from_slice(bytes).ok().as_ref());
@@ -129,7 +129,7 @@ fn values() {
         if let Some(attributes) = body::<Attributes>(bytes) {
             assert_eq!(body::<Attributes>(&serde_json::to_vec(&attributes).unwrap()), Some(attributes));
         }
-        let json = soon(|| serde_json::from_slice::<Json>(bytes));
+        let json = within_time_limit(|| serde_json::from_slice::<Json>(bytes));
         assert_eq!(json.is_ok(), serde_json::from_slice::<Value>(bytes).is_ok());
         if let Ok(json) = json {
             let again: Json = serde_json::from_slice(&serde_json::to_vec(&json).unwrap()).unwrap();
@@ -201,7 +201,7 @@ fn model() -> AccessModel {
 fn spans() {
     let check = |bytes: &[u8]| {
         let Ok(sent) = serde_json::from_slice::<Vec<Json>>(bytes) else { return };
-        match soon(|| crate::spans(&sent, &model(), "")) {
+        match within_time_limit(|| crate::spans(&sent, &model(), "")) {
             Ok(read) => assert_eq!(read.len(), sent.len()),
             Err(errors) => {
                 let whole: Value = serde_json::from_slice(bytes).unwrap();
@@ -243,7 +243,7 @@ fn header_values() {
         let text = String::from_utf8_lossy(input);
         let offered = [Representation::Json, Representation::Ndjson, Representation::Yaml];
         let accept = headers(header::ACCEPT, &sent);
-        if let Ok(chosen) = soon(|| negotiate(&accept, &offered)) {
+        if let Ok(chosen) = within_time_limit(|| negotiate(&accept, &offered)) {
             assert!(offered.contains(&chosen));
             // A list may be one header or several.
             let joined = headers(header::ACCEPT, &[&sent.join(&b","[..])]);
@@ -252,7 +252,7 @@ fn header_values() {
             }
         }
         let mut parts = request(&headers(header::IF_MATCH, &sent), "/").unwrap();
-        match soon(|| IfMatch::from_request_parts(&mut parts, &()).now_or_never()).unwrap() {
+        match within_time_limit(|| IfMatch::from_request_parts(&mut parts, &()).now_or_never()).unwrap() {
             Ok(IfMatch(Some(tracewarden_service::IfMatch::Versions(versions)))) => {
                 assert!(!versions.is_empty());
                 for version in versions {
@@ -266,7 +266,7 @@ fn header_values() {
         for secure in [false, true] {
             let cookie = SessionCookie::new(secure);
             let mut cookies = headers(header::COOKIE, &sent);
-            if let Some(token) = soon(|| cookie.read(&cookies)) {
+            if let Some(token) = within_time_limit(|| cookie.read(&cookies)) {
                 assert!(!token.is_empty() && text.contains(&format!("{}={token}", cookie.name())));
                 // A second cookie of the same name was set by another site.
                 let planted = HeaderValue::from_str(&format!("a=b; {}=x", cookie.name())).unwrap();
@@ -275,11 +275,11 @@ fn header_values() {
             }
         }
         let if_none_match = headers(header::IF_NONE_MATCH, &sent);
-        if soon(|| web::matches_etag(&if_none_match, "\"0af7\"")) {
+        if within_time_limit(|| web::matches_etag(&if_none_match, "\"0af7\"")) {
             assert!(text.contains("\"0af7\"") || text.contains('*'));
         }
         let encodings = headers(header::ACCEPT_ENCODING, &sent);
-        if soon(|| web::accepts_encoding(&encodings, "br")) {
+        if within_time_limit(|| web::accepts_encoding(&encodings, "br")) {
             assert!(text.to_ascii_lowercase().contains("br") || text.contains('*'));
         }
         let agent = user_agent(&headers(header::USER_AGENT, &sent));
@@ -312,7 +312,7 @@ fn client(forwarded: &[&[u8]]) {
         let mut extensions = Extensions::new();
         extensions.insert(ConnectInfo(SocketAddr::from((peer, 1))));
         let headers = headers(HeaderName::from_static("x-forwarded-for"), forwarded);
-        soon(|| trusted.client(&extensions, &headers)).unwrap()
+        within_time_limit(|| trusted.client(&extensions, &headers)).unwrap()
     };
     assert_eq!(found([203, 0, 113, 9]), IpAddr::from([203, 0, 113, 9]));
     let client = found([10, 0, 0, 1]);
@@ -332,7 +332,7 @@ fn client(forwarded: &[&[u8]]) {
 fn is_query<T: DeserializeOwned>(input: &[u8]) -> bool {
     let uri = format!("/x?{}", String::from_utf8_lossy(input));
     let Some(mut parts) = request(&HeaderMap::new(), &uri) else { return false };
-    let read = soon(|| Query::<T>::from_request_parts(&mut parts, &()).now_or_never()).unwrap();
+    let read = within_time_limit(|| Query::<T>::from_request_parts(&mut parts, &()).now_or_never()).unwrap();
     if read.is_ok() {
         assert!(!parts.uri.query().unwrap_or_default().contains("%00"));
     }

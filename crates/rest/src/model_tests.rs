@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
 
 use tracewarden_model::Caller;
-use tracewarden_service::suite::{Failure, Stuck, Suite};
+use tracewarden_service::suite::{Failure, Suite, TestError};
 use tracewarden_service::{FailedTest, FieldError, ModelState, TestRun};
 
 use crate::code::Code;
@@ -141,7 +141,7 @@ fn run_suite(
                 let message = message(&failures);
                 run.failed.push(FailedTest { pointer, name: test.name.clone(), message });
             }
-            Err(Stuck { policy, diagnostics }) => {
+            Err(TestError { policy, diagnostics }) => {
                 let reason = diagnostics.into_iter().next().map(|found| found.message).unwrap_or_default();
                 let message = format!("policy `{}`: {reason}", policy.label);
                 return Err(vec![error(&pointer, message)]);

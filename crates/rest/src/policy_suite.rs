@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use tracewarden_model::nearest::nearest;
 use tracewarden_model::{AccessModel, Caller};
-use tracewarden_service::suite::{Expected, Suite, SuitePolicy, Test};
+use tracewarden_service::suite::{ExpectedOutcome, Suite, SuitePolicy, Test};
 use tracewarden_service::{Diagnostic, Span, check_expression};
 
 use crate::json::Json;
@@ -229,7 +229,7 @@ impl Reader<'_> {
         pointer: &str,
         spans: usize,
         policies: &[Rc<SuitePolicy>],
-    ) -> Vec<(Rc<SuitePolicy>, Vec<Expected>)> {
+    ) -> Vec<(Rc<SuitePolicy>, Vec<ExpectedOutcome>)> {
         let Json::Object(members) = wanted else {
             self.fault(
                 pointer,
@@ -265,11 +265,11 @@ impl Reader<'_> {
         outcomes
     }
 
-    fn expected(&mut self, wanted: &Json, pointer: &str, spans: usize) -> Option<Vec<Expected>> {
+    fn expected(&mut self, wanted: &Json, pointer: &str, spans: usize) -> Option<Vec<ExpectedOutcome>> {
         let one = |json: &Json| match json {
-            Json::Bool(true) => Some(Expected::True),
-            Json::Bool(false) => Some(Expected::False),
-            Json::Text(text) => Expected::ALL.into_iter().find(|known| known.as_str() == text),
+            Json::Bool(true) => Some(ExpectedOutcome::True),
+            Json::Bool(false) => Some(ExpectedOutcome::False),
+            Json::Text(text) => ExpectedOutcome::ALL.into_iter().find(|known| known.as_str() == text),
             _ => None,
         };
         let expected = match wanted {

@@ -280,7 +280,7 @@ mod tests {
         let read = read.map_err(|errors| format!("{} {}", errors[0].pointer, errors[0].detail))?;
         Ok(match map {
             None => read[0].get(&name).cloned(),
-            Some(map) => read[0].get(&map).and_then(|map| map.under(name.as_bytes())).cloned(),
+            Some(map) => read[0].get(&map).and_then(|map| map.value_of_key(name.as_bytes())).cloned(),
         })
     }
 

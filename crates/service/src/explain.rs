@@ -345,7 +345,7 @@ impl Service {
             .collect();
         if let Some(selection) = selection {
             let trace = details::Trace { access, selection, caller: &applied.to.caller, admin, read };
-            let knows = |policy: &AppliedPolicy| admin || policy.is_of_filterable_fields();
+            let knows = |policy: &AppliedPolicy| admin || policy.has_only_filterable_fields();
             let nearest = all.iter().map(|policy| policy.as_ref().is_ok_and(knows)).collect();
             trace.tell(&mut told, &found, nearest).await.map_err(|error| asked.error(error))?;
         }

@@ -205,11 +205,11 @@ pub(crate) fn listable<'a>(
             return refused("not_filterable", detail);
         }
         _ => {
-            let meant = model.meant(&wanted, |field| field.filterable);
-            let detail = if meant.is_empty() {
+            let intended_fields = model.intended_fields(&wanted, |field| field.filterable);
+            let detail = if intended_fields.is_empty() {
                 unknown("field", reference, &model.suggest(&wanted, |field| field.filterable))
             } else {
-                let ways: Vec<String> = meant.iter().map(|field| format!("`{field}`")).collect();
+                let ways: Vec<String> = intended_fields.iter().map(|field| format!("`{field}`")).collect();
                 format!("no field `{reference}`; write {}", ways.join(", or "))
             };
             return refused("unknown_field", detail);

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use fuzzing::{parts, soon, target, texts};
+use fuzzing::{parts, target, texts, within_time_limit};
 use secrecy::ExposeSecret as _;
 use tracewarden_model::Entropy;
 use tracewarden_model::ambient::EntropyError;
@@ -51,7 +51,7 @@ fn cursors() {
     let known = sealed.clone();
     let check = move |input: &[u8]| {
         // Decrypted content, which only holders of the key can create.
-        if let Some(cursor) = soon(|| decode(input)) {
+        if let Some(cursor) = within_time_limit(|| decode(input)) {
             assert_eq!(encode(&cursor), input);
             assert!(cursor.window.from() < cursor.window.to());
             let text = key().seal(&cursor, &Chosen::new(input)).unwrap();
@@ -62,7 +62,7 @@ fn cursors() {
         }
         // A cursor that was not encrypted with the key is rejected.
         let text = &*String::from_utf8_lossy(input);
-        if let Ok(cursor) = soon(|| key().open(text)) {
+        if let Ok(cursor) = within_time_limit(|| key().open(text)) {
             assert_eq!((text, encode(&cursor)), (&*known, plain.clone()));
         }
     };
@@ -83,10 +83,10 @@ fn decode_base64(text: &str) -> Vec<u8> {
 fn keys() {
     let check = |input: &[u8]| {
         let text = &*String::from_utf8_lossy(input);
-        if soon(|| tokens::is_api_key(text)) {
+        if within_time_limit(|| tokens::is_api_key(text)) {
             assert!([40, 53].contains(&text.len()) && text.is_ascii() && text.starts_with("twk_"), "{text}");
         }
-        if soon(|| tokens::is_generated_password(text)) {
+        if within_time_limit(|| tokens::is_generated_password(text)) {
             assert!(text.len() == 24 && !text.contains(['i', 'l', 'o', '0', '1']), "{text}");
         }
         assert!(tokens::hint(text).chars().count() <= 8);
@@ -111,7 +111,7 @@ fn keys() {
 fn hashes() {
     let check = |input: &[u8]| {
         let text = &*String::from_utf8_lossy(input);
-        if let Ok(cost) = soon(|| phc_cost(text)) {
+        if let Ok(cost) = within_time_limit(|| phc_cost(text)) {
             assert!(
                 cost.memory_kib <= 1 << 20 && cost.iterations <= 100 && cost.parallelism <= 64,
                 "{cost:?}"
@@ -141,7 +141,7 @@ fn names() {
         let text = String::from_utf8_lossy(input);
         let text = &*text;
         let mut errors = Vec::new();
-        soon(|| validate::username(text, &mut errors));
+        within_time_limit(|| validate::username(text, &mut errors));
         if errors.is_empty() {
             assert_eq!(text.trim(), text);
             assert!(
@@ -155,13 +155,13 @@ fn names() {
             assert!(text.chars().all(|character| character == ' ' || !character.is_whitespace()), "{text:?}");
         }
         let mut errors = Vec::new();
-        soon(|| validate::title(text, "/title", 100, &mut errors));
+        within_time_limit(|| validate::title(text, "/title", 100, &mut errors));
         assert!(
             !errors.is_empty()
                 || (!text.trim().is_empty() && !text.chars().any(is_invisible_or_bidi_control)),
             "{text:?}"
         );
-        if soon(|| validate::is_role_name(text)) {
+        if within_time_limit(|| validate::is_role_name(text)) {
             assert!(
                 (1..=64).contains(&text.len()) && text.is_ascii() && !text.contains(char::is_whitespace),
                 "{text}"
@@ -173,7 +173,7 @@ fn names() {
             );
         }
         let [password, name] = parts::<2>(input).map(|part| String::from_utf8_lossy(part).into_owned());
-        if soon(|| check_strength(&password, &name, "tracewarden", "")).is_ok() {
+        if within_time_limit(|| check_strength(&password, &name, "tracewarden", "")).is_ok() {
             // Checked in the normal form, as the comparison does; it may have fewer characters.
             let [password, name] = [&password, &name].map(|text| normal_form(text));
             let (password, name) = (password.expose_secret(), name.expose_secret());

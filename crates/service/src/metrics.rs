@@ -151,10 +151,18 @@ pub(crate) struct PolicyReuse(pub(crate) Arc<CompiledPolicies>);
 
 impl Collector for PolicyReuse {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
-        let reuse = self.0.reuse();
+        let cache_stats = self.0.cache_stats();
         let counts = [
-            ("tracewarden_policies_reused", "Stored policies whose compiled form was reused", reuse.found),
-            ("tracewarden_policies_compiled", "Stored policies that had to be compiled", reuse.compiled),
+            (
+                "tracewarden_policies_reused",
+                "Stored policies whose compiled form was reused",
+                cache_stats.found,
+            ),
+            (
+                "tracewarden_policies_compiled",
+                "Stored policies that had to be compiled",
+                cache_stats.compiled,
+            ),
         ];
         for (name, help, count) in counts {
             let counter = ConstCounter::new(count);

@@ -169,7 +169,7 @@ pub(crate) fn change_detail(version: u64, current: &AccessModel, next: &AccessMo
 }
 
 fn binding_detail(binding: &Binding) -> Value {
-    let [trace_id, span_id, timestamp, parent_span_id] = binding.structural();
+    let [trace_id, span_id, timestamp, parent_span_id] = binding.structural_columns();
     let display = &binding.display;
     json!({
         "database": binding.database,

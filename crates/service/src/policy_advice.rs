@@ -16,7 +16,7 @@ use serde_json::json;
 use tokio::time::{Instant, timeout_at};
 use tracewarden_appdb::User;
 use tracewarden_model::AccessModel;
-use tracewarden_policy::{Checked, Diagnostic, Predicate};
+use tracewarden_policy::{CheckedPolicy, Diagnostic, Predicate};
 use tracewarden_tracestore::{PolicyCoverage, PolicyCoverageRequest};
 
 use crate::error::ServiceError;
@@ -39,7 +39,7 @@ const MAX_HOLDERS: usize = 10;
 pub(crate) struct Subject {
     /// Role that contains the policies, if they are stored.
     pub(crate) role: Option<String>,
-    pub(crate) policies: Vec<Checked>,
+    pub(crate) policies: Vec<CheckedPolicy>,
     pub(crate) model: AccessModel,
     /// Whether recent traces are sampled, if the operator permits it.
     pub(crate) recent_traces: bool,
@@ -120,7 +120,7 @@ impl Service {
 
     /// Reads the data about users that the advice needs, and releases the connection.
     async fn known(&self, subject: Subject) -> Result<Known, ServiceError> {
-        let any = |test: fn(&Checked) -> bool| subject.policies.iter().any(test);
+        let any = |test: fn(&CheckedPolicy) -> bool| subject.policies.iter().any(test);
         let mut tx = self.db().begin_read().await?;
         let attributes = if any(|policy| !policy.attributes().is_empty()) {
             // No role has an empty name.
@@ -131,7 +131,7 @@ impl Service {
         let roles =
             if any(|policy| !policy.roles().is_empty()) { Some(tx.role_names().await?) } else { None };
         let holders: Vec<User> = match &subject.role {
-            Some(role) if any(Checked::depends_on_caller) => {
+            Some(role) if any(CheckedPolicy::depends_on_caller) => {
                 // One more than the limit shows whether there are further users.
                 let limit = u32::try_from(MAX_HOLDERS).unwrap_or(u32::MAX).saturating_add(1);
                 tx.users_with_role(role, limit).await?

@@ -79,7 +79,9 @@ fn condition_error(error: ConditionError) -> FieldError {
     let field = error.field.to_string();
     let (code, detail) = match error.kind {
         ConditionErrorKind::UnknownField(near) => ("unknown_field", unknown("field", &field, &near)),
-        ConditionErrorKind::MisnamedField(meant) => ("unknown_field", misnamed(&error.field, &meant)),
+        ConditionErrorKind::MisnamedField(intended_fields) => {
+            ("unknown_field", misnamed(&error.field, &intended_fields))
+        }
         ConditionErrorKind::NotFilterable(near) => {
             let detail = format!("`{field}` is usable in policies only; it is not searchable");
             let names: Vec<String> = near.iter().map(|name| format!("`{name}`")).collect();
@@ -100,8 +102,8 @@ fn condition_error(error: ConditionError) -> FieldError {
 }
 
 /// Message for a field that was named in another form.
-fn misnamed(wanted: &FieldRef, meant: &[FieldRef]) -> String {
-    let ways = meant.iter().map(|field| {
+fn misnamed(wanted: &FieldRef, intended_fields: &[FieldRef]) -> String {
+    let ways = intended_fields.iter().map(|field| {
         let reference = json!({ "ref": field.to_string() });
         match &field.map {
             Some(map) => format!("{reference} or {}", json!({ "map": map, "name": field.name })),

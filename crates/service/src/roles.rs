@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tracewarden_appdb::{ADMIN_ROLE, Policy, Role, WriteTx};
 use tracewarden_model::{AccessModel, Caller};
-use tracewarden_policy::{self as policy, Checked, Diagnostic, role_warnings};
+use tracewarden_policy::{self as policy, CheckedPolicy, Diagnostic, role_warnings};
 use tracewarden_tracestore::display_sql;
 
 use crate::error::{FieldError, ServiceError};
@@ -326,7 +326,7 @@ pub(crate) struct Checks {
     pub(crate) policies: Vec<Policy>,
     pub(crate) model: AccessModel,
     /// The checked policies with their warnings, or the errors of all.
-    pub(crate) checked: Result<(Vec<Checked>, Vec<Vec<Diagnostic>>), ServiceError>,
+    pub(crate) checked: Result<(Vec<CheckedPolicy>, Vec<Vec<Diagnostic>>), ServiceError>,
 }
 
 impl Checks {
@@ -340,7 +340,7 @@ impl Checks {
 pub(crate) fn check_each(
     policies: &[Policy],
     model: &AccessModel,
-) -> Result<(Vec<Checked>, Vec<Vec<Diagnostic>>), ServiceError> {
+) -> Result<(Vec<CheckedPolicy>, Vec<Vec<Diagnostic>>), ServiceError> {
     let mut checked = Vec::with_capacity(policies.len());
     let mut errors = Vec::new();
     for (index, stored) in policies.iter().enumerate() {
@@ -357,7 +357,7 @@ pub(crate) fn check_each(
     if !errors.is_empty() {
         return Err(ServiceError::Refused(errors));
     }
-    let titled: Vec<(&str, &Checked)> =
+    let titled: Vec<(&str, &CheckedPolicy)> =
         policies.iter().map(|policy| policy.title.as_str()).zip(&checked).collect();
     let warnings = role_warnings(&titled);
     Ok((checked, warnings))

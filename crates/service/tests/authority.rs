@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use secrecy::ExposeSecret as _;
 use support::*;
-use tracewarden_model::{Decimal, FieldRef, NamedBy, RawCondition, Scalar};
+use tracewarden_model::{Decimal, FieldNotation, FieldRef, RawCondition, Scalar};
 use tracewarden_service::*;
 use tracewarden_testkit::wait::until;
 
@@ -337,7 +337,7 @@ async fn a_change_during_preparation_is_applied(own: Own) {
     };
     let slow = RawCondition {
         field: FieldRef::column("Duration"),
-        named_by: NamedBy::Name,
+        field_notation: FieldNotation::Name,
         op: "gte".to_owned(),
         value: Some(Scalar::Number(Decimal::from(5_u64))),
         values: None,

@@ -1,6 +1,6 @@
 //! A TCP proxy for fault injection: it forwards responses up to the configured fault.
 
-mod remembering;
+mod replaying;
 mod rewriting;
 
 use std::io::{Read, Write};
@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use remembering::Memory;
-pub use rewriting::{End, Rewriting, TAG};
+use replaying::RecordedResponses;
+pub use rewriting::{BodyEnd, ResponseRewrite, TAG};
 
 /// The fault to inject into responses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub enum Fault {
     /// After this number of bytes, counted over all connections, all connections are closed.
     CutAfter(u64),
     /// As [`Self::CutAfter`], but health checks pass: the server is healthy, and only its responses are cut off.
-    CutAnswersAfter(u64),
+    CutResponsesAfter(u64),
     /// As [`Self::CutAfter`], with connections reset instead of closed.
     ResetAfter(u64),
     /// After this number of bytes, counted over all connections, there is one pause of this duration.
@@ -36,14 +36,14 @@ pub enum Fault {
     /// Every request gets this response: head and body.
     Answer(&'static str),
     /// Responses to statements are read completely and then rewritten like this.
-    Rewritten(Rewriting),
+    Rewrite(ResponseRewrite),
 }
 
 struct State {
     fault: Fault,
     /// Bytes of responses to statements that were forwarded since the fault was set. Health checks are not counted, because they
     /// occur at any time.
-    passed: u64,
+    forwarded_bytes: u64,
     /// Whether any of these bytes were held back.
     held_back: bool,
     /// Whether the pause of this fault is over.
@@ -61,7 +61,7 @@ struct State {
 pub struct ChaosProxy {
     address: SocketAddr,
     state: Arc<Mutex<State>>,
-    memory: Arc<Mutex<Memory>>,
+    recorded: Arc<Mutex<RecordedResponses>>,
 }
 
 impl ChaosProxy {
@@ -73,12 +73,12 @@ impl ChaosProxy {
         Self::start_with(upstream, Arc::default())
     }
 
-    fn start_with(upstream: SocketAddr, memory: Arc<Mutex<Memory>>) -> std::io::Result<Self> {
+    fn start_with(upstream: SocketAddr, recorded: Arc<Mutex<RecordedResponses>>) -> std::io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0))?;
         let address = listener.local_addr()?;
         let state = Arc::new(Mutex::new(State {
             fault: Fault::None,
-            passed: 0,
+            forwarded_bytes: 0,
             held_back: false,
             paused: false,
             bodies: Vec::new(),
@@ -94,32 +94,32 @@ impl ChaosProxy {
                 match fault {
                     Fault::Refuse => continue,
                     Fault::Answer(text) => {
-                        std::thread::spawn(move || answer(client, text));
+                        std::thread::spawn(move || respond(client, text));
                         continue;
                     }
                     _ => {}
                 }
                 if let Ok(server) = TcpStream::connect(upstream) {
-                    pass(client, server, &state);
+                    forward(client, server, &state);
                 }
             }
         });
-        Ok(Self { address, state, memory })
+        Ok(Self { address, state, recorded })
     }
 
     /// Starts a proxy that also repeats the first response to a statement whenever the statement is sent again.
     ///
     /// # Errors
     /// When no port is available.
-    pub fn remembering(upstream: SocketAddr) -> std::io::Result<Self> {
-        let memory = Arc::default();
-        let relay = remembering::start(upstream, Arc::clone(&memory))?;
-        Self::start_with(relay, memory)
+    pub fn replaying(upstream: SocketAddr) -> std::io::Result<Self> {
+        let recorded = Arc::default();
+        let relay = replaying::start(upstream, Arc::clone(&recorded))?;
+        Self::start_with(relay, recorded)
     }
 
     /// Returns the number of statements that got a repeated response.
     pub fn repeated(&self) -> usize {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner).repeated
+        self.recorded.lock().unwrap_or_else(PoisonError::into_inner).repeated
     }
 
     /// Returns the URL to use instead of the upstream's.
@@ -131,7 +131,7 @@ impl ChaosProxy {
     pub fn set(&self, fault: Fault) {
         let mut state = lock(&self.state);
         state.fault = fault;
-        state.passed = 0;
+        state.forwarded_bytes = 0;
         state.held_back = false;
         state.paused = false;
         state.bodies.clear();
@@ -142,8 +142,8 @@ impl ChaosProxy {
 
     /// Returns the number of bytes of responses to statements that were forwarded since the fault was set. Health checks are not
     /// counted.
-    pub fn passed(&self) -> u64 {
-        lock(&self.state).passed
+    pub fn forwarded_bytes(&self) -> u64 {
+        lock(&self.state).forwarded_bytes
     }
 
     /// Whether the fault held back any bytes of a response to a statement.
@@ -151,7 +151,7 @@ impl ChaosProxy {
         lock(&self.state).held_back
     }
 
-    /// Returns the bodies of the responses to statements since [`Fault::Rewritten`] was set, as ClickHouse sent them.
+    /// Returns the bodies of the responses to statements since [`Fault::Rewrite`] was set, as ClickHouse sent them.
     pub fn bodies(&self) -> Vec<Vec<u8>> {
         lock(&self.state).bodies.clone()
     }
@@ -174,7 +174,7 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn pass(client: TcpStream, server: TcpStream, state: &Arc<Mutex<State>>) {
+fn forward(client: TcpStream, server: TcpStream, state: &Arc<Mutex<State>>) {
     let (Ok(mut requests), Ok(mut to_server)) = (client.try_clone(), server.try_clone()) else { return };
     let generation = {
         let mut state = lock(state);
@@ -182,13 +182,13 @@ fn pass(client: TcpStream, server: TcpStream, state: &Arc<Mutex<State>>) {
         state.generation
     };
     // A response is complete before the next request is sent.
-    let sign_of_life = Arc::new(AtomicBool::new(false));
-    let asked = Arc::clone(&sign_of_life);
+    let health_check = Arc::new(AtomicBool::new(false));
+    let is_ping = Arc::clone(&health_check);
     std::thread::spawn(move || {
         let mut buffer = [0_u8; 16 * 1024];
         while let Ok(length @ 1..) = requests.read(&mut buffer) {
             let part = buffer.get(..length).unwrap_or_default();
-            asked.store(
+            is_ping.store(
                 part.starts_with(b"GET ") && part.windows(6).any(|part| part == b"/ping "),
                 Ordering::SeqCst,
             );
@@ -200,18 +200,23 @@ fn pass(client: TcpStream, server: TcpStream, state: &Arc<Mutex<State>>) {
     });
     let state = Arc::clone(state);
     std::thread::spawn(move || {
-        let ending =
-            answers(server.try_clone().ok(), client.try_clone().ok(), &state, generation, &sign_of_life);
-        match ending {
-            Ending::Closed => drop(client.shutdown(Shutdown::Both)),
-            Ending::Reset => reset(&client, &state),
+        let connection_end = forward_responses(
+            server.try_clone().ok(),
+            client.try_clone().ok(),
+            &state,
+            generation,
+            &health_check,
+        );
+        match connection_end {
+            ConnectionEnd::Closed => drop(client.shutdown(Shutdown::Both)),
+            ConnectionEnd::Reset => reset(&client, &state),
         }
         let _ = server.shutdown(Shutdown::Both);
     });
 }
 
 /// How a connection to a client ends.
-enum Ending {
+enum ConnectionEnd {
     Closed,
     Reset,
 }
@@ -226,7 +231,7 @@ fn reset(client: &TcpStream, state: &Mutex<State>) {
 
 /// Sends the response once no more bytes of the request arrive: closing a connection with unread bytes would discard the
 /// response.
-fn answer(mut client: TcpStream, text: &str) {
+fn respond(mut client: TcpStream, text: &str) {
     const QUIET: Duration = Duration::from_millis(30);
     if client.set_read_timeout(Some(Duration::from_secs(5))).is_err() {
         return;
@@ -244,50 +249,50 @@ fn answer(mut client: TcpStream, text: &str) {
     while let Ok(1..) = client.read(&mut buffer) {}
 }
 
-fn answers(
+fn forward_responses(
     server: Option<TcpStream>,
     client: Option<TcpStream>,
     state: &Mutex<State>,
     generation: u64,
-    sign_of_life: &AtomicBool,
-) -> Ending {
-    let (Some(mut server), Some(mut client)) = (server, client) else { return Ending::Closed };
+    health_check: &AtomicBool,
+) -> ConnectionEnd {
+    let (Some(mut server), Some(mut client)) = (server, client) else { return ConnectionEnd::Closed };
     // The fault does not change during the connection: setting another one closes it.
     let fault = lock(state).fault;
     let limit = match fault {
         Fault::CutAfter(limit)
-        | Fault::CutAnswersAfter(limit)
+        | Fault::CutResponsesAfter(limit)
         | Fault::ResetAfter(limit)
         | Fault::SilenceAfter(limit) => limit,
         Fault::Silence => 0,
-        Fault::Rewritten(rewriting) => {
-            rewriting::answers(server, client, state, generation, sign_of_life, rewriting);
-            return Ending::Closed;
+        Fault::Rewrite(rewriting) => {
+            rewriting::forward_responses(server, client, state, generation, health_check, rewriting);
+            return ConnectionEnd::Closed;
         }
         _ => u64::MAX,
     };
     let mut buffer = [0_u8; 16 * 1024];
     while let Ok(length @ 1..) = server.read(&mut buffer) {
-        let up_to = |limit: u64, passed: u64| {
-            length.min(usize::try_from(limit.saturating_sub(passed)).unwrap_or(length))
+        let up_to = |limit: u64, forwarded_bytes: u64| {
+            length.min(usize::try_from(limit.saturating_sub(forwarded_bytes)).unwrap_or(length))
         };
         let (allowed, before_pause) = {
             let mut state = lock(state);
             if state.generation != generation {
-                return Ending::Closed;
+                return ConnectionEnd::Closed;
             }
-            let is_sign_of_life = sign_of_life.load(Ordering::SeqCst);
-            let spared = is_sign_of_life && matches!(fault, Fault::CutAnswersAfter(_));
-            let passed = state.passed;
-            let allowed = if spared { length } else { up_to(limit, passed) };
+            let is_health_check = health_check.load(Ordering::SeqCst);
+            let exempt = is_health_check && matches!(fault, Fault::CutResponsesAfter(_));
+            let forwarded_bytes = state.forwarded_bytes;
+            let allowed = if exempt { length } else { up_to(limit, forwarded_bytes) };
             let mut before_pause = length;
-            if !is_sign_of_life {
-                state.passed += allowed as u64;
+            if !is_health_check {
+                state.forwarded_bytes += allowed as u64;
                 state.held_back |= allowed < length;
                 if let Fault::PauseAfter(at, _) = fault
                     && !state.paused
                 {
-                    before_pause = up_to(at, passed);
+                    before_pause = up_to(at, forwarded_bytes);
                     state.paused = before_pause < length;
                 }
             }
@@ -300,10 +305,10 @@ fn answers(
                 client.write_all(std::slice::from_ref(byte))
             }),
             Fault::PauseAfter(_, pause) if before_pause < length => {
-                let (before, behind) = part.split_at(before_pause);
+                let (before, after) = part.split_at(before_pause);
                 client.write_all(before).and_then(|()| {
                     std::thread::sleep(pause);
-                    client.write_all(behind)
+                    client.write_all(after)
                 })
             }
             _ => client.write_all(part),
@@ -313,8 +318,12 @@ fn answers(
             continue;
         }
         if sent.is_err() || allowed < length {
-            return if matches!(fault, Fault::ResetAfter(_)) { Ending::Reset } else { Ending::Closed };
+            return if matches!(fault, Fault::ResetAfter(_)) {
+                ConnectionEnd::Reset
+            } else {
+                ConnectionEnd::Closed
+            };
         }
     }
-    Ending::Closed
+    ConnectionEnd::Closed
 }

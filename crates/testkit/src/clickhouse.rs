@@ -15,8 +15,8 @@ use std::time::Duration;
 pub use cluster::{Cluster, REPLICAS, SHARDS};
 pub use zookeeper::{JAR, ZooKeeper};
 
-use crate::kept_process::{KeptProcess, last_lines, new_directory};
 use crate::ports::ReservedPorts;
+use crate::supervised_process::{SupervisedProcess, last_lines, new_directory};
 
 /// Environment variable with the path of the shared library that contains the server, instead of the one in the user's cache.
 pub const LIBRARY: &str = "TRACEWARDEN_CLICKHOUSE_SERVER";
@@ -38,10 +38,10 @@ arguments = [b"clickhouse-server"] + [argument.encode() for argument in sys.argv
 sys.exit(entry(len(arguments), (ctypes.c_char_p * (len(arguments) + 1))(*arguments, None)))
 "#;
 
-const STARTS_WITHIN: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Small pools and caches, because several servers run at once on a small machine.
-const SMALL: &str = "<mark_cache_size>67108864</mark_cache_size><uncompressed_cache_size>0</uncompressed_cache_size>\
+const SMALL_SIZES: &str = "<mark_cache_size>67108864</mark_cache_size><uncompressed_cache_size>0</uncompressed_cache_size>\
     <index_mark_cache_size>16777216</index_mark_cache_size><primary_index_cache_size>16777216</primary_index_cache_size>\
     <max_server_memory_usage>2000000000</max_server_memory_usage>\
     <background_pool_size>2</background_pool_size><background_move_pool_size>1</background_move_pool_size>\
@@ -110,7 +110,7 @@ pub struct Server {
     /// `None` for the servers of a cluster, which holds the ports of all its servers.
     #[allow(dead_code, reason = "held for its locks")]
     reserved: Option<ReservedPorts<3>>,
-    process: Mutex<Option<KeptProcess>>,
+    process: Mutex<Option<SupervisedProcess>>,
     /// Sections of its `config.xml`.
     sections: String,
     /// Base URL of ClickHouse's HTTP interface.
@@ -142,7 +142,7 @@ impl Server {
         let library = library()?;
         let directory = new_directory("clickhouse")?;
         let url = format!("http://127.0.0.1:{}", ports.http);
-        let sizes = if options.default_sizes { "" } else { SMALL };
+        let sizes = if options.default_sizes { "" } else { SMALL_SIZES };
         let sections = format!("{sizes}{}", options.sections);
         let server =
             Self { directory, library, ports, reserved: None, process: Mutex::new(None), sections, url };
@@ -195,8 +195,8 @@ impl Server {
         let config = format!("--config-file={}", self.directory.join("config.xml").display());
         let program: [&OsStr; 5] =
             ["python3".as_ref(), "-c".as_ref(), LAUNCH.as_ref(), self.library.as_ref(), config.as_ref()];
-        let mut process = KeptProcess::start(shell, &self.directory, "KILL", &program)?;
-        if process.wait_until(STARTS_WITHIN, || http::ping(self.ports.http)) {
+        let mut process = SupervisedProcess::start(shell, &self.directory, "KILL", &program)?;
+        if process.wait_until(START_TIMEOUT, || http::ping(self.ports.http)) {
             *running = Some(process);
             return Ok(());
         }
@@ -215,11 +215,11 @@ impl Server {
         }
     }
 
-    /// Suspends the server process: connections stay open and get no response until [`Server::thaw`].
+    /// Suspends the server process: connections stay open and get no response until [`Server::unpause`].
     ///
     /// # Errors
     /// When the server is not running.
-    pub fn freeze(&self) -> Result<(), String> {
+    pub fn pause(&self) -> Result<(), String> {
         self.signal("STOP")
     }
 
@@ -227,13 +227,14 @@ impl Server {
     ///
     /// # Errors
     /// When the server is not running.
-    pub fn thaw(&self) -> Result<(), String> {
+    pub fn unpause(&self) -> Result<(), String> {
         self.signal("CONT")
     }
 
     fn signal(&self, signal: &str) -> Result<(), String> {
         let process = self.process();
-        let number = process.as_ref().and_then(KeptProcess::process).ok_or("the server does not run")?;
+        let number =
+            process.as_ref().and_then(SupervisedProcess::process).ok_or("the server does not run")?;
         let status = Command::new("kill").arg(format!("-{signal}")).arg(number.to_string()).status();
         match status {
             Ok(status) if status.success() => Ok(()),
@@ -267,7 +268,7 @@ impl Server {
         self.ports.tcp
     }
 
-    fn process(&self) -> std::sync::MutexGuard<'_, Option<KeptProcess>> {
+    fn process(&self) -> std::sync::MutexGuard<'_, Option<SupervisedProcess>> {
         self.process.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }

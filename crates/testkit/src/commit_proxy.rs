@@ -11,7 +11,7 @@ use crate::postgres::Database;
 
 /// The message that is lost together with the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lost {
+pub enum LostMessage {
     /// The `COMMIT`: the server rolls back.
     Commit,
     /// The response to the `COMMIT`: the server has committed.
@@ -20,44 +20,44 @@ pub enum Lost {
 
 /// The condition for losing a connection.
 #[derive(Debug, Default)]
-enum Trap {
+enum LossTrigger {
     #[default]
-    Nothing,
+    Never,
     /// The `COMMIT` of a transaction with this text in its messages.
-    Commit(Vec<u8>, Lost),
+    Commit(Vec<u8>, LostMessage),
     /// The message after `left` more, counted over all connections. Then one connection is lost, or every connection that sends.
-    Sending { left: u64, once: bool },
-    /// The first message with this text starts the count of [`Self::Sending`].
-    From { text: Vec<u8>, left: u64, once: bool },
+    AfterMessages { left: u64, once: bool },
+    /// The first message with this text starts the count of [`Self::AfterMessages`].
+    AfterText { text: Vec<u8>, left: u64, once: bool },
     /// Every connection that sends is lost.
-    Everything,
+    Always,
 }
 
-impl Trap {
+impl LossTrigger {
     /// Decides whether to lose the connection of a message.
-    fn catch(&mut self, sent: &[u8], transaction: &[u8]) -> Option<Lost> {
+    fn check(&mut self, sent: &[u8], transaction: &[u8]) -> Option<LostMessage> {
         match self {
             // The client sends `COMMIT` alone and waits for the response, so it arrives in one piece.
             Self::Commit(text, lost) if contains(sent, COMMIT) && contains(transaction, text) => {
                 let lost = *lost;
-                *self = Self::Nothing;
+                *self = Self::Never;
                 Some(lost)
             }
-            Self::From { text, left, once } if contains(sent, text) => {
+            Self::AfterText { text, left, once } if contains(sent, text) => {
                 let (left, once) = (*left, *once);
-                *self = Self::Sending { left, once };
-                self.catch(sent, transaction)
+                *self = Self::AfterMessages { left, once };
+                self.check(sent, transaction)
             }
-            Self::Nothing | Self::Commit(..) | Self::From { .. } => None,
-            Self::Sending { left: 0, once } => {
-                *self = if *once { Self::Nothing } else { Self::Everything };
-                Some(Lost::Commit)
+            Self::Never | Self::Commit(..) | Self::AfterText { .. } => None,
+            Self::AfterMessages { left: 0, once } => {
+                *self = if *once { Self::Never } else { Self::Always };
+                Some(LostMessage::Commit)
             }
-            Self::Sending { left, .. } => {
+            Self::AfterMessages { left, .. } => {
                 *left -= 1;
                 None
             }
-            Self::Everything => Some(Lost::Commit),
+            Self::Always => Some(LostMessage::Commit),
         }
     }
 }
@@ -69,7 +69,7 @@ const COMMIT: &[u8] = b"Q\0\0\0\x0bCOMMIT\0";
 pub struct CommitProxy {
     address: SocketAddr,
     url: String,
-    trap: Arc<Mutex<Trap>>,
+    trigger: Arc<Mutex<LossTrigger>>,
 }
 
 impl CommitProxy {
@@ -85,17 +85,17 @@ impl CommitProxy {
         let address = listener.local_addr().map_err(|error| error.to_string())?;
         let url = url.replace(upstream, &address.to_string());
         let upstream: SocketAddr = upstream.parse().map_err(|error| format!("`{upstream}`: {error}"))?;
-        let trap = Arc::new(Mutex::new(Trap::default()));
-        let shared = Arc::downgrade(&trap);
+        let trigger = Arc::new(Mutex::new(LossTrigger::default()));
+        let shared = Arc::downgrade(&trigger);
         std::thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
-                let Some(trap) = shared.upgrade() else { return };
+                let Some(trigger) = shared.upgrade() else { return };
                 if let Ok(server) = TcpStream::connect(upstream) {
-                    pass(client, server, trap);
+                    forward(client, server, trigger);
                 }
             }
         });
-        Ok(Self { address, url, trap })
+        Ok(Self { address, url, trigger })
     }
 
     /// Returns the URL to use instead of the database's.
@@ -104,60 +104,65 @@ impl CommitProxy {
     }
 
     /// Loses the connection of the next transaction that commits with this text in its messages.
-    pub fn lose(&self, text: &str, lost: Lost) {
-        *lock(&self.trap) = Trap::Commit(text.as_bytes().to_vec(), lost);
+    pub fn lose_commit(&self, text: &str, lost: LostMessage) {
+        *lock(&self.trigger) = LossTrigger::Commit(text.as_bytes().to_vec(), lost);
     }
 
     /// Loses the connection of the `number`-th message from now on, counted from 1, before the message arrives. With `once`, only
     /// that connection is lost; otherwise every connection that sends from then on.
-    pub fn lose_sending(&self, number: u64, once: bool) {
-        *lock(&self.trap) = Trap::Sending { left: number.saturating_sub(1), once };
+    pub fn lose_message(&self, number: u64, once: bool) {
+        *lock(&self.trigger) = LossTrigger::AfterMessages { left: number.saturating_sub(1), once };
     }
 
-    /// As [`Self::lose_sending`], counted from the next message with this text, which is the first.
-    pub fn lose_sending_from(&self, text: &str, number: u64, once: bool) {
+    /// As [`Self::lose_message`], counted from the next message with this text, which is the first.
+    pub fn lose_message_after(&self, text: &str, number: u64, once: bool) {
         let text = text.as_bytes().to_vec();
-        *lock(&self.trap) = Trap::From { text, left: number.saturating_sub(1), once };
+        *lock(&self.trigger) = LossTrigger::AfterText { text, left: number.saturating_sub(1), once };
     }
 
     /// Whether a connection was lost.
     pub fn has_lost(&self) -> bool {
-        matches!(*lock(&self.trap), Trap::Nothing | Trap::Everything)
+        matches!(*lock(&self.trigger), LossTrigger::Never | LossTrigger::Always)
     }
 }
 
 impl Drop for CommitProxy {
     fn drop(&mut self) {
-        self.trap = Arc::default();
+        self.trigger = Arc::default();
         // The listener's thread notices that the proxy was dropped when it accepts the next connection.
         let _ = TcpStream::connect(self.address);
     }
 }
 
-fn lock(trap: &Mutex<Trap>) -> MutexGuard<'_, Trap> {
-    trap.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(trigger: &Mutex<LossTrigger>) -> MutexGuard<'_, LossTrigger> {
+    trigger.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn contains(bytes: &[u8], part: &[u8]) -> bool {
     bytes.windows(part.len()).any(|window| window == part)
 }
 
-fn pass(client: TcpStream, server: TcpStream, trap: Arc<Mutex<Trap>>) {
+fn forward(client: TcpStream, server: TcpStream, trigger: Arc<Mutex<LossTrigger>>) {
     let (Ok(from_client), Ok(to_client)) = (client.try_clone(), client.try_clone()) else { return };
     let (Ok(from_server), Ok(to_server)) = (server.try_clone(), server.try_clone()) else { return };
     let silent = Arc::new(AtomicBool::new(false));
     let silenced = Arc::clone(&silent);
     std::thread::spawn(move || {
-        pass_statements(from_client, to_server, &trap, &silent);
+        forward_statements(from_client, to_server, &trigger, &silent);
         if !silent.load(Ordering::SeqCst) {
             let _ = client.shutdown(Shutdown::Both);
             let _ = server.shutdown(Shutdown::Both);
         }
     });
-    std::thread::spawn(move || pass_answers(from_server, to_client, &silenced));
+    std::thread::spawn(move || forward_responses(from_server, to_client, &silenced));
 }
 
-fn pass_statements(mut client: TcpStream, mut server: TcpStream, trap: &Mutex<Trap>, silent: &AtomicBool) {
+fn forward_statements(
+    mut client: TcpStream,
+    mut server: TcpStream,
+    trigger: &Mutex<LossTrigger>,
+    silent: &AtomicBool,
+) {
     let mut transaction = Vec::new();
     let mut buffer = [0_u8; 16 * 1024];
     while let Ok(length @ 1..) = client.read(&mut buffer) {
@@ -166,19 +171,19 @@ fn pass_statements(mut client: TcpStream, mut server: TcpStream, trap: &Mutex<Tr
             transaction.clear();
         }
         transaction.extend_from_slice(sent);
-        let caught = lock(trap).catch(sent, &transaction);
-        match caught {
-            Some(Lost::Commit) => return,
-            Some(Lost::Answer) => silent.store(true, Ordering::SeqCst),
+        let loss = lock(trigger).check(sent, &transaction);
+        match loss {
+            Some(LostMessage::Commit) => return,
+            Some(LostMessage::Answer) => silent.store(true, Ordering::SeqCst),
             None => {}
         }
-        if server.write_all(sent).is_err() || caught.is_some() {
+        if server.write_all(sent).is_err() || loss.is_some() {
             return;
         }
     }
 }
 
-fn pass_answers(mut server: TcpStream, mut client: TcpStream, silent: &AtomicBool) {
+fn forward_responses(mut server: TcpStream, mut client: TcpStream, silent: &AtomicBool) {
     let mut buffer = [0_u8; 16 * 1024];
     while let Ok(length @ 1..) = server.read(&mut buffer) {
         // The server responds to a `COMMIT` once it is durable.

@@ -19,13 +19,13 @@ use bolero::{Driver, ValueGenerator};
 pub(crate) const ITERATIONS: usize = 1_000;
 
 /// Environment variable with the folder into which a guided run writes its seeds.
-const SEEDS: &str = "TRACEWARDEN_FUZZ_SEEDS";
+const SEED_DIRECTORY: &str = "TRACEWARDEN_FUZZ_SEEDS";
 
 /// Maximum time for an input of a few kilobytes, in a build without optimisation.
 const MAX_SECONDS: f64 = 2.0;
 
 /// Fragments that are difficult for parsers.
-const PIECES: [&[u8]; 34] = [
+const FRAGMENTS: [&[u8]; 34] = [
     b"\0",
     b"\"",
     b"'",
@@ -63,9 +63,9 @@ const PIECES: [&[u8]; 34] = [
 ];
 
 /// Prints the seed when the test panics.
-struct Tried<'a>(&'a [u8]);
+struct SeedGuard<'a>(&'a [u8]);
 
-impl Drop for Tried<'_> {
+impl Drop for SeedGuard<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("failed on a seed: b\"{}\"", self.0.escape_ascii());
@@ -84,30 +84,30 @@ impl fmt::Debug for Input {
 
 /// Seeds, to which a few mutations are applied.
 #[derive(Debug)]
-pub(crate) struct Edited(Vec<Vec<u8>>);
+pub(crate) struct MutatedSeeds(Vec<Vec<u8>>);
 
-impl Edited {
+impl MutatedSeeds {
     /// Creates the list from these seeds and from the inputs below `fuzz/TARGET` of the crate, which once failed. Tests each of
     /// them unchanged.
     pub(crate) fn new(manifest: &str, test: &str, seeds: Vec<Vec<u8>>, property: impl Fn(&[u8])) -> Self {
         // The name of the test ends with the name of a function inside it.
         let target = test.rsplit("::").nth(1).unwrap_or(test);
-        let mut all = kept(&Path::new(manifest).join("fuzz").join(target));
+        let mut all = stored_failures(&Path::new(manifest).join("fuzz").join(target));
         all.extend(seeds);
         assert!(!all.is_empty(), "`{test}` has no seeds");
         if !is_guided() {
             for seed in &all {
-                let tried = Tried(seed);
+                let guard = SeedGuard(seed);
                 property(seed);
-                drop(tried);
+                drop(guard);
             }
         }
         Self(all)
     }
 
     /// Writes the seeds to the folder where the fuzzer expects them.
-    pub(crate) fn keep(&self) {
-        let Some(directory) = std::env::var_os(SEEDS).map(PathBuf::from) else { return };
+    pub(crate) fn write_seeds(&self) {
+        let Some(directory) = std::env::var_os(SEED_DIRECTORY).map(PathBuf::from) else { return };
         for (at, seed) in self.0.iter().enumerate() {
             fs::write(directory.join(format!("seed-{at}")), seed).unwrap();
         }
@@ -118,7 +118,7 @@ impl Edited {
     }
 }
 
-fn kept(directory: &Path) -> Vec<Vec<u8>> {
+fn stored_failures(directory: &Path) -> Vec<Vec<u8>> {
     let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
     paths.sort();
@@ -131,7 +131,7 @@ pub(crate) fn is_guided() -> bool {
     *GUIDED.get_or_init(|| std::env::var_os("BOLERO_LIBFUZZER_ARGS").is_some())
 }
 
-impl ValueGenerator for Edited {
+impl ValueGenerator for MutatedSeeds {
     type Output = Input;
 
     fn generate<D: Driver>(&self, driver: &mut D) -> Option<Input> {
@@ -164,7 +164,7 @@ impl ValueGenerator for Edited {
                     text.splice(part, other[from..to].iter().copied());
                 }
                 _ => {
-                    let piece = PIECES[(0..PIECES.len()).generate(driver)?];
+                    let piece = FRAGMENTS[(0..FRAGMENTS.len()).generate(driver)?];
                     text.splice(part, piece.iter().copied());
                 }
             }
@@ -175,7 +175,7 @@ impl ValueGenerator for Edited {
 
 /// Runs `work` and fails if it took too long. The limit applies to the smaller of elapsed time and processor time, so a busy
 /// machine does not matter. The fuzzer has its own limit.
-pub(crate) fn soon<T>(work: impl FnOnce() -> T) -> T {
+pub(crate) fn within_time_limit<T>(work: impl FnOnce() -> T) -> T {
     if is_guided() {
         return work();
     }
@@ -212,10 +212,14 @@ macro_rules! target {
     };
     ($seeds:expr, $property:expr, $iterations:expr) => {{
         let property = $property;
-        let seeds =
-            fuzzing::Edited::new(env!("CARGO_MANIFEST_DIR"), bolero::__item_path__!(), $seeds, property);
+        let seeds = fuzzing::MutatedSeeds::new(
+            env!("CARGO_MANIFEST_DIR"),
+            bolero::__item_path__!(),
+            $seeds,
+            property,
+        );
         if fuzzing::is_guided() {
-            seeds.keep();
+            seeds.write_seeds();
             bolero::check!().for_each(move |input: &[u8]| property(input));
         } else {
             let target = bolero::check!().with_generator(seeds).with_iterations($iterations);

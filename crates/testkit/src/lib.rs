@@ -4,7 +4,6 @@ pub mod chaos_proxy;
 pub mod clickhouse;
 pub mod commit_proxy;
 pub mod incidents;
-mod kept_process;
 pub mod local_store;
 pub mod memory;
 pub mod node;
@@ -15,6 +14,7 @@ pub mod postgres;
 pub mod progress;
 pub mod python;
 pub mod shop;
+mod supervised_process;
 #[cfg(feature = "wait")]
 pub mod wait;
 pub mod write_errors;

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use crate::kept_process::{KeptProcess, last_lines, new_directory};
 use crate::ports::ReservedPorts;
+use crate::supervised_process::{SupervisedProcess, last_lines, new_directory};
 
 /// Environment variable with the superuser's URL of the server that `cargo xtask test` started for all tests of a run.
 pub const SERVER_URL: &str = "TRACEWARDEN_TEST_POSTGRES_URL";
@@ -23,7 +23,7 @@ pub const ROLE: &str = "tracewarden";
 pub const PASSWORD: &str = "canary-of-the-postgres-password";
 
 const SUPERUSER: &str = "postgres";
-const STARTS_WITHIN: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Programs that an installation must have.
 const PROGRAMS: &[&str] = &["initdb", "postgres", "psql"];
@@ -118,7 +118,7 @@ pub struct Server {
     programs: Programs,
     directory: PathBuf,
     port: ReservedPorts<1>,
-    process: Option<KeptProcess>,
+    process: Option<SupervisedProcess>,
 }
 
 impl Server {
@@ -179,10 +179,10 @@ impl Server {
         let mut program: Vec<&OsStr> = vec![postgres.as_ref(), "-D".as_ref(), data.as_ref()];
         program.extend(["-p".as_ref(), OsStr::new(&port)]);
         program.extend(SETTINGS.iter().flat_map(|setting| ["-c", setting].map(OsStr::new)));
-        let mut process = KeptProcess::start(self.command("sh")?, &self.directory, "QUIT", &program)?;
+        let mut process = SupervisedProcess::start(self.command("sh")?, &self.directory, "QUIT", &program)?;
         // `pg_ctl` waits for the eighth line of this file too.
         let state = |text: String| text.lines().nth(7).map(|line| line.trim().to_owned());
-        let ready = process.wait_until(STARTS_WITHIN, || {
+        let ready = process.wait_until(START_TIMEOUT, || {
             fs::read_to_string(&lock).ok().and_then(state).as_deref() == Some("ready")
         });
         self.process = Some(process);
@@ -274,7 +274,7 @@ impl Database {
     }
 
     /// Refers to another database on the same server, which a test creates with its own statements; it is dropped like this one.
-    pub fn made_beside(&self, name: &str) -> Self {
+    pub fn sibling(&self, name: &str) -> Self {
         Self {
             programs: self.programs.clone(),
             server_url: self.server_url.clone(),
@@ -285,8 +285,8 @@ impl Database {
 
     /// Returns the URL for [`ROLE`], the owner.
     pub fn url(&self) -> String {
-        let (_, place) = self.server_url.rsplit_once('@').unwrap_or_default();
-        let host = place.split('/').next().unwrap_or_default();
+        let (_, host_and_path) = self.server_url.rsplit_once('@').unwrap_or_default();
+        let host = host_and_path.split('/').next().unwrap_or_default();
         format!("postgres://{ROLE}:{PASSWORD}@{host}/{}", self.name)
     }
 

@@ -4,49 +4,49 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Interval of the output.
-const EVERY: Duration = Duration::from_secs(10);
+const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Prints the progress every ten seconds, with an estimate of the total time, for tests that run for hours. A shorter test prints
 /// nothing.
 #[derive(Debug)]
 pub struct Progress {
-    what: String,
-    all: Option<u64>,
-    begun: Instant,
-    told: Mutex<Instant>,
+    items: String,
+    total: Option<u64>,
+    started: Instant,
+    last_report: Mutex<Instant>,
 }
 
 impl Progress {
     /// Creates a progress with a known total, of items such as `kills on SQLite`.
-    pub fn of(all: impl TryInto<u64>, what: impl Into<String>) -> Self {
-        Self { all: all.try_into().ok(), ..Self::endless(what) }
+    pub fn of(total: impl TryInto<u64>, items: impl Into<String>) -> Self {
+        Self { total: total.try_into().ok(), ..Self::endless(items) }
     }
 
     /// Creates a progress with an unknown total.
-    pub fn endless(what: impl Into<String>) -> Self {
+    pub fn endless(items: impl Into<String>) -> Self {
         let now = Instant::now();
-        Self { what: what.into(), all: None, begun: now, told: Mutex::new(now) }
+        Self { items: items.into(), total: None, started: now, last_report: Mutex::new(now) }
     }
 
     /// Reports the number of completed items.
     pub fn at(&self, done: impl TryInto<u64>) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.elapsed() < EVERY {
+        let mut last_report = self.last_report.lock().unwrap_or_else(PoisonError::into_inner);
+        if last_report.elapsed() < REPORT_INTERVAL {
             return;
         }
-        *told = Instant::now();
-        println!("{}", self.line(done.try_into().unwrap_or_default(), self.begun.elapsed()));
+        *last_report = Instant::now();
+        println!("{}", self.line(done.try_into().unwrap_or_default(), self.started.elapsed()));
     }
 
     fn line(&self, done: u64, since: Duration) -> String {
-        let (what, seconds) = (&self.what, since.as_secs_f64());
-        match self.all {
-            Some(all) if done > 0 => {
-                let in_all = seconds * all as f64 / done as f64;
-                format!("{done} of {all} {what}, {seconds:.0} s of some {in_all:.0} s")
+        let (items, seconds) = (&self.items, since.as_secs_f64());
+        match self.total {
+            Some(total) if done > 0 => {
+                let estimated_total = seconds * total as f64 / done as f64;
+                format!("{done} of {total} {items}, {seconds:.0} s of some {estimated_total:.0} s")
             }
-            Some(all) => format!("{done} of {all} {what}, {seconds:.0} s"),
-            None => format!("{done} {what}, {seconds:.0} s"),
+            Some(total) => format!("{done} of {total} {items}, {seconds:.0} s"),
+            None => format!("{done} {items}, {seconds:.0} s"),
         }
     }
 }

@@ -5,20 +5,20 @@ use std::panic::Location;
 use std::time::{Duration, Instant};
 
 /// Time-out for a condition that is certain to occur. Only a program that hangs takes this long.
-pub const LIMIT: Duration = Duration::from_secs(60);
+pub const TIMEOUT: Duration = Duration::from_secs(60);
 
-const PAUSE: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Calls `ask` repeatedly, for at most [`LIMIT`], until `done` accepts the result, and returns that result.
+/// Calls `poll` repeatedly, for at most [`TIMEOUT`], until `done` accepts the result, and returns that result.
 ///
 /// # Panics
 /// After the time-out, with the last result.
 #[track_caller]
-pub fn until<T: Debug, Asked: Future<Output = T>>(
-    ask: impl FnMut() -> Asked,
+pub fn until<T: Debug, Fut: Future<Output = T>>(
+    poll: impl FnMut() -> Fut,
     done: impl Fn(&T) -> bool,
 ) -> impl Future<Output = T> {
-    until_within(LIMIT, ask, done)
+    until_within(TIMEOUT, poll, done)
 }
 
 /// As [`until`], for tests in which the time limit matters.
@@ -26,23 +26,23 @@ pub fn until<T: Debug, Asked: Future<Output = T>>(
 /// # Panics
 /// After the time-out, with the last result.
 #[track_caller]
-pub fn until_within<T: Debug, Asked: Future<Output = T>>(
-    limit: Duration,
-    mut ask: impl FnMut() -> Asked,
+pub fn until_within<T: Debug, Fut: Future<Output = T>>(
+    timeout: Duration,
+    mut poll: impl FnMut() -> Fut,
     done: impl Fn(&T) -> bool,
 ) -> impl Future<Output = T> {
     let caller = Location::caller();
     async move {
-        let begun = Instant::now();
+        let started = Instant::now();
         loop {
             // Evaluated before asking: after a slow answer that exceeds the limit there is one more attempt.
-            let last = begun.elapsed() >= limit;
-            let answer = ask().await;
+            let last = started.elapsed() >= timeout;
+            let answer = poll().await;
             if done(&answer) {
                 return answer;
             }
-            assert!(!last, "{caller}: after {limit:?} still {answer:#?}");
-            tokio::time::sleep(PAUSE).await;
+            assert!(!last, "{caller}: after {timeout:?} still {answer:#?}");
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 }
@@ -55,12 +55,12 @@ mod tests {
 
     #[tokio::test]
     async fn returns_the_answer_that_was_waited_for() {
-        let asked = Cell::new(0);
-        let ask = async || {
-            asked.set(asked.get() + 1);
-            asked.get()
+        let polled = Cell::new(0);
+        let poll = async || {
+            polled.set(polled.get() + 1);
+            polled.get()
         };
-        assert_eq!(until(ask, |asked| *asked == 3).await, 3);
+        assert_eq!(until(poll, |polled| *polled == 3).await, 3);
     }
 
     #[tokio::test]

@@ -22,7 +22,7 @@ pub enum Disk {
 }
 
 /// Text that a process prints on standard error when its first write or sync fails.
-pub const TOLD: &str = "of the database fails on purpose";
+pub const FAILURE_MESSAGE: &str = "of the database fails on purpose";
 
 /// A library that is preloaded to intercept system calls. It is written in C, because it would require `unsafe` in Rust.
 pub struct WriteErrors {

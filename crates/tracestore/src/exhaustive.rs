@@ -12,7 +12,7 @@ use tracewarden_model::{
 };
 use tracewarden_policy::{FieldValue, Span, check, lower_condition};
 use tracewarden_testkit::local_store::LocalStore;
-use tracewarden_testkit::policies::{COLUMNS, Generator, Written, literals};
+use tracewarden_testkit::policies::{COLUMNS, GeneratedPolicy, Generator, literals};
 
 use crate::differential::{LoweredPolicy, Verdict, connect, evaluate_both, execute, load};
 use crate::fields::resolve_fields;
@@ -291,7 +291,7 @@ pub(crate) fn caller() -> Caller {
 pub(crate) fn stored_value(field: &MarkedField, span: &Span) -> Option<FieldValue> {
     let found = match &field.field.map {
         None => span.get(&field.field.name),
-        Some(map) => span.get(map).and_then(|map| map.under(field.field.name.as_bytes())),
+        Some(map) => span.get(map).and_then(|map| map.value_of_key(field.field.name.as_bytes())),
     };
     let declared = field.source == FieldSource::JsonPath && !field.column_type.is_nullable();
     let value = match found.cloned() {
@@ -355,7 +355,7 @@ async fn every_operator_on_every_hostile_value() {
     let mut results: BTreeMap<Verdict, usize> = BTreeMap::new();
     let mut verdict_counts: BTreeMap<(String, Verdict), usize> = BTreeMap::new();
     let written = |(field, text): &(String, String)| {
-        let written = Written { text: text.clone(), operations: Vec::new(), alone: true };
+        let written = GeneratedPolicy { text: text.clone(), operations: Vec::new(), standalone: true };
         let lowered =
             LoweredPolicy::new(written, caller.clone()).unwrap_or_else(|| panic!("refused: {text}"));
         (field.clone(), lowered)

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use tracewarden_model::{ColumnType, FieldRef, FieldSource, LogicalType, MarkedField, nearest::nearest};
-use tracewarden_policy::{Predicate, can_stand_in};
+use tracewarden_policy::{Predicate, is_compatible_field};
 
 use crate::ClickHouseError;
 use crate::key_columns::{Purpose, with_column};
@@ -283,7 +283,7 @@ fn current_field(field: &MarkedField, columns: &[Column]) -> Result<MarkedField,
     })?;
     let PhysicalField { source, column_type, logical_types } = physical;
     let now = MarkedField { source, column_type, ..field.clone() };
-    if logical_types.contains(&field.logical) && can_stand_in(&now, field) {
+    if logical_types.contains(&field.logical) && is_compatible_field(&now, field) {
         Ok(now)
     } else {
         Err(format!("{} instead of {}", now.column_type, field.column_type))

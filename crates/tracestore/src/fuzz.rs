@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use fuzzing::{parts, soon, target, texts};
+use fuzzing::{parts, target, texts, within_time_limit};
 use serde_json::Value;
 use tracewarden_model::{Binding, Display};
 
@@ -69,9 +69,13 @@ fn span_counts(body: &[u8]) -> Option<HashMap<String, u64>> {
 #[test]
 fn lines() {
     let check = |body: &[u8]| {
-        let whole = soon(|| read(body, std::iter::once(body.len())));
+        let whole = within_time_limit(|| read(body, std::iter::once(body.len())));
         for size in [1, 2, 3, 7, 16, 61] {
-            assert_eq!(soon(|| read(body, std::iter::repeat(size))), whole, "in pieces of {size}");
+            assert_eq!(
+                within_time_limit(|| read(body, std::iter::repeat(size))),
+                whole,
+                "in pieces of {size}"
+            );
         }
         // Pieces whose sizes come from the bytes themselves.
         assert_eq!(read(body, body.iter().map(|byte| usize::from(*byte) + 1).cycle()), whole);
@@ -163,7 +167,7 @@ fn answers() -> Vec<Vec<u8>> {
 
 #[test]
 fn collected_answers() {
-    let check = |body: &[u8]| match soon(|| parse_rows::<Vec<Value>>(body)) {
+    let check = |body: &[u8]| match within_time_limit(|| parse_rows::<Vec<Value>>(body)) {
         Ok(rows) => {
             // Ignored members may hold values that are not text.
             if let Ok(whole) = serde_json::from_slice::<Value>(body) {
@@ -185,7 +189,7 @@ fn collected_answers() {
 fn summaries() {
     let check = |input: &[u8]| {
         let text = &*String::from_utf8_lossy(input);
-        if let Some(cost) = soon(|| Cost::from_summary(text, Duration::from_secs(1))) {
+        if let Some(cost) = within_time_limit(|| Cost::from_summary(text, Duration::from_secs(1))) {
             let written = format!(
                 "{{\"read_rows\":\"{}\",\"read_bytes\":\"{}\",\"elapsed_ns\":\"{}\"}}",
                 cost.rows,
@@ -208,7 +212,7 @@ fn summaries() {
 fn grants() {
     let check = |input: &[u8]| {
         let text = &*String::from_utf8_lossy(input);
-        if let Some(grant) = soon(|| Grant::parse(text)) {
+        if let Some(grant) = within_time_limit(|| Grant::parse(text)) {
             // Every privilege has a power, and none is lost.
             let count_of = |kind| grant.privileges_of(kind).count();
             let all = count_of(PrivilegeKind::Read)
@@ -238,13 +242,13 @@ fn definitions() {
     let check = |input: &[u8]| {
         let text = String::from_utf8_lossy(input);
         let text = &*text;
-        if let Some(name) = soon(|| only_name(text)) {
+        if let Some(name) = within_time_limit(|| only_name(text)) {
             assert_eq!(only_name(&quote(&name)), Some(name));
         }
-        if let Some(MapKey { map, key }) = soon(|| parse_key_expression(text)) {
+        if let Some(MapKey { map, key }) = within_time_limit(|| parse_key_expression(text)) {
             assert!(text.contains("mapContains"), "{map:?} {key:?}");
         }
-        let _ = soon(|| TableEngine::from_system_table("Distributed", text));
+        let _ = within_time_limit(|| TableEngine::from_system_table("Distributed", text));
         let [one, other, third] = parts::<3>(input).map(|part| String::from_utf8_lossy(part).into_owned());
         // Written definitions parse again, whatever the names hold.
         assert_eq!(only_name(&quote(text)).as_deref(), Some(text));

@@ -100,10 +100,10 @@ pub(crate) fn projection(
     match wanted {
         None => {
             table.columns.iter().filter(|column| !column.omitted).for_each(|column| add(&column.name));
-            binding.structural().into_iter().for_each(add);
+            binding.structural_columns().into_iter().for_each(add);
         }
         Some(wanted) => {
-            binding.structural().into_iter().for_each(&mut add);
+            binding.structural_columns().into_iter().for_each(&mut add);
             for name in wanted {
                 if !table.columns.iter().any(|column| column.name == *name) {
                     let known = table.columns.iter().map(|column| column.name.as_str());
@@ -125,8 +125,8 @@ pub(crate) fn omitted_columns<'a>(
     binding: &Binding,
     columns: impl IntoIterator<Item = &'a Column>,
 ) -> Vec<String> {
-    let structural = binding.structural();
-    let omitted = |column: &&Column| column.omitted && !structural.contains(&column.name.as_str());
+    let structural_columns = binding.structural_columns();
+    let omitted = |column: &&Column| column.omitted && !structural_columns.contains(&column.name.as_str());
     columns.into_iter().filter(omitted).map(|column| column.name.clone()).collect()
 }
 

@@ -3,7 +3,7 @@
 #[path = "../../testkit/src/fuzzing.rs"]
 mod fuzzing;
 
-use fuzzing::{soon, target, texts};
+use fuzzing::{target, texts, within_time_limit};
 
 use crate::command_line::NotedHead;
 use crate::configuration::sources::Sources;
@@ -18,28 +18,28 @@ const SECRET: &str = "kqzj8vxw";
 fn values_of_settings() {
     let check = |input: &[u8]| {
         let text = &*String::from_utf8_lossy(input);
-        if let Ok(Some(duration)) = soon(|| values::duration(text)) {
+        if let Ok(Some(duration)) = within_time_limit(|| values::duration(text)) {
             assert_eq!(values::duration(&format!("{}s", duration.as_secs())), Ok(Some(duration)));
             // It fits nanoseconds in an `i64`.
             assert!(duration.as_nanos() < i64::MAX as u128, "{text}");
         }
-        if let Ok(bytes) = soon(|| values::bytes(text)) {
+        if let Ok(bytes) = within_time_limit(|| values::bytes(text)) {
             assert_eq!(values::bytes(&format!("{}KiB", bytes >> 10)), Ok(bytes));
         }
-        if let Ok(address) = soon(|| values::address(text)) {
+        if let Ok(address) = within_time_limit(|| values::address(text)) {
             assert_eq!(values::address(&address.to_string()), Ok(address));
         }
-        if let Ok(networks) = soon(|| values::networks(text)) {
+        if let Ok(networks) = within_time_limit(|| values::networks(text)) {
             let written: Vec<String> = networks.iter().map(ToString::to_string).collect();
             assert_eq!(values::networks(&written.join(",")), Ok(networks));
         }
-        if let Ok(hosts) = soon(|| values::hosts(text)) {
+        if let Ok(hosts) = within_time_limit(|| values::hosts(text)) {
             assert!(!hosts.iter().any(|host| host.contains(['@', '/', ' '])), "{hosts:?}");
         }
-        if let Ok(endpoints) = soon(|| values::endpoints(text)) {
+        if let Ok(endpoints) = within_time_limit(|| values::endpoints(text)) {
             assert!(!endpoints.is_empty());
         }
-        if let Ok(origin) = soon(|| values::origin(text)) {
+        if let Ok(origin) = within_time_limit(|| values::origin(text)) {
             assert_eq!(values::origin(&origin), Ok(origin.clone()));
             assert!(
                 origin.starts_with("https://") || (origin.starts_with("http://") && !origin.ends_with('/')),
@@ -52,7 +52,7 @@ fn values_of_settings() {
             let refusals = [values::endpoints(&url).err(), values::origin(&url).err()];
             assert!(refusals.iter().flatten().all(|refusal| !refusal.contains(SECRET)), "{refusals:?}");
         }
-        if let Ok(head) = soon(|| text.parse::<NotedHead>()) {
+        if let Ok(head) = within_time_limit(|| text.parse::<NotedHead>()) {
             assert_eq!(format!("{}:{}", head.sequence, head.hash).parse::<NotedHead>(), Ok(head));
         }
     };
@@ -91,7 +91,7 @@ fn environments() {
             "DATABASE_URL",
             format!("postgres://u:{SECRET}@{}", text.lines().next().unwrap_or_default()),
         ));
-        match soon(|| Configuration::load(None, environment)) {
+        match within_time_limit(|| Configuration::load(None, environment)) {
             Ok(configuration) => {
                 assert!(!configuration.lines.is_empty());
                 assert!(
@@ -123,7 +123,7 @@ fn files() {
             return;
         }
         let mut sources = Sources::default();
-        soon(|| sources.add_file("t.toml", text));
+        within_time_limit(|| sources.add_file("t.toml", text));
         // The value of a parsed secret is never shown. The same text may be the value of another setting, too.
         if let Some(given) = sources.get("clickhouse_password").map(|given| given.text.clone())
             && given.contains(SECRET)
@@ -160,7 +160,7 @@ fn assert_sanitized(text: &str) {
 fn answers() {
     let check = |input: &[u8]| {
         let Ok(answer) = serde_json::from_slice(input) else { return };
-        soon(|| model::printed_texts(&answer)).iter().for_each(|text| assert_sanitized(text));
+        within_time_limit(|| model::printed_texts(&answer)).iter().for_each(|text| assert_sanitized(text));
     };
     let seeds = texts([
         r#"{"version":3,"changes":[{"kind":"policy","name":"dev/Own","change":"changed","before":{"title":"Own","expression":"span.ServiceName == \"a\""},"after":{"title":"Own","expression":"span.ServiceName == \"b\"\n|| true"}},{"kind":"role","name":"r\u202e","change":"added","before":null,"after":{"name":"r","title":"R","policies":[]}}],"warnings":[{"role":"dev","title":"Own","code":"W101","message":"m\u001b[2J","hint":"h","line":1,"column":2,"length":3}],"tests":{"passed":1,"failed":[{"name":"n","message":"m"}]},"members":[{"role":"r","users":2,"usernames":["ada","bob"]}],"impact":{"from":"2026-01-01T00:00:00Z","to":"2026-01-02T00:00:00Z","among":"all","sampled":true,"fraction":0.1,"members":2,"members_compared":1,"users":[{"username":"ada","gained":1,"lost":2,"unchanged":3,"gained_ids":["a"],"lost_ids":["b"]}],"notes":["n"]},"notes":["note"]}"#,
@@ -181,7 +181,9 @@ fn policy_files() {
         std::fs::write(&path, input).unwrap();
         // The file that `model` names would be read as well.
         if !String::from_utf8_lossy(input).contains("model") {
-            soon(|| policy::printed_messages(&path)).iter().for_each(|message| assert_sanitized(message));
+            within_time_limit(|| policy::printed_messages(&path))
+                .iter()
+                .for_each(|message| assert_sanitized(message));
         }
     };
     let seeds = texts([

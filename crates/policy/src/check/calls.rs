@@ -71,8 +71,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks an expression that must be a string. `instead` gives the suggestion for a list.
-    fn text(&mut self, node: &IdedExpr, place: &str, instead: impl Fn(&str) -> String) -> Option<Node> {
+    /// Checks an expression that must be a string. `list_hint` gives the suggestion for a list.
+    fn text(&mut self, node: &IdedExpr, place: &str, list_hint: impl Fn(&str) -> String) -> Option<Node> {
         let checked = self.expression(node)?;
         if checked.ty.may_be(Type::Text) {
             return Some(checked);
@@ -80,8 +80,8 @@ impl Checker<'_> {
         let message = format!("{place} must be a string, this is {}", checked.ty.name());
         let operand = self.operand(node, "list");
         let hint = match (checked.ty, &checked.kind) {
-            (Type::List, _) => instead(&operand),
-            (Type::Int, Kind::Known(_)) => format!("put the number in quotes: `\"{operand}\"`"),
+            (Type::List, _) => list_hint(&operand),
+            (Type::Int, Kind::Constant(_)) => format!("put the number in quotes: `\"{operand}\"`"),
             (Type::Bool, _) => "compare a boolean with `==`, or use it by itself".to_owned(),
             _ => String::new(),
         };
@@ -259,7 +259,7 @@ impl Checker<'_> {
             let hint = "use `x in list` where it is equivalent, or split the policy";
             return self.refuse(node, "too_deep", message, hint);
         }
-        if self.is_taken(element) {
+        if self.is_reserved(element) {
             let message = format!("`{element}` already means something else here");
             let hint = format!("choose another name for the element, for instance `{list}.{name}(v, …)`");
             return self.refuse(variable, "unsupported", message, &hint);

@@ -8,7 +8,7 @@ use tracewarden_model::field::escape;
 use tracewarden_model::{FieldRef, MarkedField};
 
 use crate::check::{Checker, names, text_literal};
-use crate::expression::{Kind, Known, Node, Type};
+use crate::expression::{Constant, Kind, Node, Type};
 use crate::predicate::Relation;
 
 impl Checker<'_> {
@@ -20,14 +20,14 @@ impl Checker<'_> {
         right: &IdedExpr,
     ) -> Option<Node> {
         let operator = if conjunction { "&&" } else { "||" };
-        let place = format!("an operand of `{operator}`");
-        let left_node = self.condition(left, &place);
-        let right_node = match self.also_compared(conjunction, left, right) {
+        let subject_name = format!("an operand of `{operator}`");
+        let left_node = self.condition(left, &subject_name);
+        let right_node = match self.suggest_repeated_comparison(conjunction, left, right) {
             Some(hint) => {
-                let message = format!("{place} must be a boolean, this is a string");
+                let message = format!("{subject_name} must be a boolean, this is a string");
                 self.refuse(right, "type_mismatch", message, &hint)
             }
-            None => self.condition(right, &place),
+            None => self.condition(right, &subject_name),
         };
         let (left, right) = (Box::new(left_node?), Box::new(right_node?));
         let kind = if conjunction { Kind::And(left, right) } else { Kind::Or(left, right) };
@@ -35,7 +35,12 @@ impl Checker<'_> {
     }
 
     /// Suggests a correction for `x == "a" || "b"`, which users write for a list of alternatives.
-    fn also_compared(&self, conjunction: bool, left: &IdedExpr, right: &IdedExpr) -> Option<String> {
+    fn suggest_repeated_comparison(
+        &self,
+        conjunction: bool,
+        left: &IdedExpr,
+        right: &IdedExpr,
+    ) -> Option<String> {
         text_literal(right)?;
         let Expr::Call(call) = &left.expr else { return None };
         let [subject, first] = call.args.as_slice() else { return None };
@@ -63,8 +68,8 @@ impl Checker<'_> {
         if !yes_node.ty.may_be(no_node.ty) {
             let message = format!(
                 "the branches of `?:` must be of one type: {}, {}",
-                self.described(yes, &yes_node),
-                self.described(no, &no_node)
+                self.describe_operand(yes, &yes_node),
+                self.describe_operand(no, &no_node)
             );
             let hint = "give both branches the same type, for instance compare in each of them";
             return self.refuse(node, "type_mismatch", message, hint);
@@ -81,33 +86,37 @@ impl Checker<'_> {
         left: &IdedExpr,
         right: &IdedExpr,
     ) -> Option<Node> {
-        if let Some(hint) = self.negated_side(node, left) {
-            return self.applied_first(node, left, &hint);
+        if let Some(hint) = self.suggest_whole_negation(node, left) {
+            return self.reject_negated_operand(node, left, &hint);
         }
         match (self.is_null(left), self.is_null(right)) {
-            (true, false) => return self.compared_with_null(node, relation, right),
-            (false, true) => return self.compared_with_null(node, relation, left),
+            (true, false) => return self.reject_null_comparison(node, relation, right),
+            (false, true) => return self.reject_null_comparison(node, relation, left),
             _ => {}
         }
         let (left_node, right_node) = (self.expression(left), self.expression(right));
         let (left_node, right_node) = (left_node?, right_node?);
         let (left_ty, right_ty) = (left_node.ty, right_node.ty);
         if !left_ty.may_be(right_ty) {
-            let message =
-                format!("{}, {}", self.described(left, &left_node), self.described(right, &right_node));
+            let message = format!(
+                "{}, {}",
+                self.describe_operand(left, &left_node),
+                self.describe_operand(right, &right_node)
+            );
             let message = format!("values of different types are compared: {message}");
-            let hint = self.of_one_type(relation, (left, &left_node), (right, &right_node));
+            let hint = self.suggest_same_type(relation, (left, &left_node), (right, &right_node));
             return self.refuse(node, "type_mismatch", message, &hint);
         }
         let ordered = |ty| matches!(ty, Type::Text | Type::Int | Type::Dynamic);
         let needs_order = !matches!(relation, Relation::Eq | Relation::Ne);
         if needs_order && !(ordered(left_ty) && ordered(right_ty)) {
             let (side, checked) = if ordered(left_ty) { (right, &right_node) } else { (left, &left_node) };
-            let message = format!("only strings and sizes have an order: {}", self.described(side, checked));
+            let message =
+                format!("only strings and sizes have an order: {}", self.describe_operand(side, checked));
             let hint = match checked.ty {
                 Type::List => {
                     let list = self.snippet(side).unwrap_or("list");
-                    format!("compare its length, as in `size({list}) {} 1`", sign(relation))
+                    format!("compare its length, as in `size({list}) {} 1`", operator_symbol(relation))
                 }
                 _ => "booleans are compared with `==` and `!=`".to_owned(),
             };
@@ -118,13 +127,13 @@ impl Checker<'_> {
     }
 
     /// Suggests what was probably intended by a comparison of values of different types.
-    fn of_one_type(
+    fn suggest_same_type(
         &self,
         relation: Relation,
         (left, left_node): (&IdedExpr, &Node),
         (right, right_node): (&IdedExpr, &Node),
     ) -> String {
-        let sign = sign(relation);
+        let operator_symbol = operator_symbol(relation);
         let equality = matches!(relation, Relation::Eq | Relation::Ne);
         let not = |positive: String| match relation {
             Relation::Ne => format!("!({positive})"),
@@ -140,7 +149,7 @@ impl Checker<'_> {
             && equality
         {
             // `x == ["a", "b"]` means one of the elements; `list == x` means an element.
-            let known = matches!(element_node.kind, Kind::Known(_));
+            let known = matches!(element_node.kind, Kind::Constant(_));
             let about =
                 if matches!(list_node.kind, Kind::List(_)) && !known { "one of them" } else { "an element" };
             let inside = format!("{} in {}", self.operand(element, "x"), self.operand(list, "list"));
@@ -150,26 +159,31 @@ impl Checker<'_> {
             let list = if std::ptr::eq(size, left) { right } else { left };
             let other = self.operand(size, "1");
             return format!(
-                "compare its length: `size({}) {sign} {other}`",
+                "compare its length: `size({}) {operator_symbol} {other}`",
                 self.snippet(list).unwrap_or("list")
             );
         }
         if let Some(((number, number_node), (text, _))) = sides(Type::Int, Type::Text) {
             let (number, text) = (self.operand(number, "1"), self.operand(text, "x"));
             return match number_node.kind {
-                Kind::Known(_) if equality => {
-                    format!("put the number in quotes: `{text} {sign} \"{number}\"`")
+                Kind::Constant(_) if equality => {
+                    format!("put the number in quotes: `{text} {operator_symbol} \"{number}\"`")
                 }
-                Kind::Known(_) => format!("to compare its length, write `size({text}) {sign} {number}`"),
+                Kind::Constant(_) => {
+                    format!("to compare its length, write `size({text}) {operator_symbol} {number}`")
+                }
                 _ => "a size is compared with a number without quotes".to_owned(),
             };
         }
         if let Some(((truth, truth_node), (text, text_node))) = sides(Type::Bool, Type::Text) {
             return match (&truth_node.kind, &text_node.kind) {
-                (Kind::Known(Known::Bool(value)), _) => {
-                    format!("it is a string: write `{} {sign} \"{value}\"`", self.operand(text, "x"))
+                (Kind::Constant(Constant::Bool(value)), _) => {
+                    format!(
+                        "it is a string: write `{} {operator_symbol} \"{value}\"`",
+                        self.operand(text, "x")
+                    )
                 }
-                (_, Kind::Known(Known::Text(value))) if value == "true" || value == "false" => {
+                (_, Kind::Constant(Constant::Text(value))) if value == "true" || value == "false" => {
                     let positive = (value == "true") == (relation == Relation::Eq);
                     let truth = self.operand(truth, "x");
                     let written = if positive { truth } else { format!("!{truth}") };
@@ -181,7 +195,7 @@ impl Checker<'_> {
             };
         }
         if let Some(((_, number_node), (truth, _))) = sides(Type::Int, Type::Bool)
-            && let Kind::Known(Known::Int(number @ (0 | 1))) = &number_node.kind
+            && let Kind::Constant(Constant::Int(number @ (0 | 1))) = &number_node.kind
             && equality
         {
             let positive = (*number == 1) == (relation == Relation::Eq);
@@ -191,17 +205,25 @@ impl Checker<'_> {
         }
         if let Some(((number, _), (truth, _))) = sides(Type::Int, Type::Bool)
             && let Expr::Call(call) = &truth.expr
-            && ORDERING.contains(&call.func_name.as_str())
+            && ORDER_OPERATORS.contains(&call.func_name.as_str())
             && let [_, middle] = call.args.as_slice()
         {
             // `1 < size(x) < 5`
             let (first, middle) = (self.snippet(truth).unwrap_or("a < b"), self.operand(middle, "b"));
-            return format!("compare one by one: `{first} && {middle} {sign} {}`", self.operand(number, "c"));
+            return format!(
+                "compare one by one: `{first} && {middle} {operator_symbol} {}`",
+                self.operand(number, "c")
+            );
         }
         "compare each of them with a value of its own type".to_owned()
     }
 
-    fn compared_with_null(&mut self, node: &IdedExpr, relation: Relation, other: &IdedExpr) -> Option<Node> {
+    fn reject_null_comparison(
+        &mut self,
+        node: &IdedExpr,
+        relation: Relation,
+        other: &IdedExpr,
+    ) -> Option<Node> {
         let message = "nothing is compared with `null` in a policy";
         let hint = match (self.presence(other), relation) {
             (Some(presence), Relation::Ne) => format!("to test whether it is present, write `{presence}`"),
@@ -219,8 +241,8 @@ impl Checker<'_> {
         needle: &IdedExpr,
         haystack: &IdedExpr,
     ) -> Option<Node> {
-        if let Some(hint) = self.negated_side(node, needle) {
-            return self.applied_first(node, needle, &hint);
+        if let Some(hint) = self.suggest_whole_negation(node, needle) {
+            return self.reject_negated_operand(node, needle, &hint);
         }
         // A column may have the same name, but in a policy it refers to the user.
         let of_user = names::is_user_attributes(haystack);
@@ -228,7 +250,7 @@ impl Checker<'_> {
             let Some(key) = text_literal(needle) else {
                 let hint = match &needle.expr {
                     Expr::Ident(name) if !self.is_known(name) => format!("write `\"{name}\" in {map}`"),
-                    _ => match self.usable().find(|field| field.field.map.as_ref() == Some(&map)) {
+                    _ => match self.policy_fields().find(|field| field.field.map.as_ref() == Some(&map)) {
                         Some(field) => {
                             format!("write for instance `\"{}\" in {map}`", escape(&field.field.name))
                         }
@@ -268,27 +290,32 @@ impl Checker<'_> {
         if !haystack_node.ty.may_be(Type::List) {
             let message = format!(
                 "`in` looks into a list or a map, {}",
-                self.described(haystack, &haystack_node).replace("one side is", "this is")
+                self.describe_operand(haystack, &haystack_node).replace("one side is", "this is")
             );
-            let (looked_for, into) = (self.operand(needle, "x"), self.operand(haystack, "y"));
+            let (needle_text, into) = (self.operand(needle, "x"), self.operand(haystack, "y"));
             let hint = match (needle_node.ty, haystack_node.ty, &haystack_node.kind) {
-                (Type::List, ..) => format!("the list belongs on the right: write `{into} in {looked_for}`"),
-                (_, Type::Text, Kind::Known(_)) => format!("write a list: `{looked_for} in [{into}]`"),
-                (_, Type::Text, _) => format!("to look into a string, write `{into}.contains({looked_for})`"),
-                _ => format!("write a list: `{looked_for} in [\"…\"]`"),
+                (Type::List, ..) => format!("the list belongs on the right: write `{into} in {needle_text}`"),
+                (_, Type::Text, Kind::Constant(_)) => format!("write a list: `{needle_text} in [{into}]`"),
+                (_, Type::Text, _) => {
+                    format!("to look into a string, write `{into}.contains({needle_text})`")
+                }
+                _ => format!("write a list: `{needle_text} in [\"…\"]`"),
             };
             return self.refuse(haystack, "type_mismatch", message, &hint);
         }
         // An element of another type can never be found, so it has no effect.
         if let (Kind::List(elements), Expr::List(list)) = (&haystack_node.kind, &haystack.expr)
             && elements.iter().any(|element| element.ty.may_be(needle_node.ty))
-            && let Some((odd, written)) =
+            && let Some((mismatched, written)) =
                 elements.iter().zip(&list.elements).find(|(element, _)| !element.ty.may_be(needle_node.ty))
         {
-            let message =
-                format!("{} is looked for, and this element is {}", needle_node.ty.name(), odd.ty.name());
-            let hint = match (&odd.kind, needle_node.ty) {
-                (Kind::Known(Known::Int(_) | Known::Bool(_)), Type::Text) => {
+            let message = format!(
+                "{} is looked for, and this element is {}",
+                needle_node.ty.name(),
+                mismatched.ty.name()
+            );
+            let hint = match (&mismatched.kind, needle_node.ty) {
+                (Kind::Constant(Constant::Int(_) | Constant::Bool(_)), Type::Text) => {
                     format!("put it in quotes: `\"{}\"`", self.snippet(written).unwrap_or("1"))
                 }
                 _ => "leave it out, or compare it by itself".to_owned(),
@@ -303,14 +330,14 @@ impl Checker<'_> {
             _ => true,
         };
         if !possible {
-            let of = match &haystack_node.kind {
+            let element_type = match &haystack_node.kind {
                 Kind::List(elements) => elements.first().map_or(Type::Text, |element| element.ty),
                 _ => Type::Text,
             };
             let message = format!(
                 "{} is looked for in a list of {}",
                 needle_node.ty.name(),
-                match of {
+                match element_type {
                     Type::Bool => "booleans",
                     Type::Int => "integers",
                     Type::List => "lists",
@@ -318,7 +345,7 @@ impl Checker<'_> {
                 }
             );
             let into = self.operand(haystack, "list");
-            let hint = match (needle_node.ty, of) {
+            let hint = match (needle_node.ty, element_type) {
                 (Type::List, Type::Text) => {
                     let list = self.operand(needle, "list");
                     format!(
@@ -326,7 +353,7 @@ impl Checker<'_> {
                          {into})`"
                     )
                 }
-                (Type::Int, Type::Text) if matches!(needle_node.kind, Kind::Known(_)) => {
+                (Type::Int, Type::Text) if matches!(needle_node.kind, Kind::Constant(_)) => {
                     format!("put the number in quotes: `\"{}\" in {into}`", self.operand(needle, "1"))
                 }
                 (Type::Text, Type::Int) => "put the numbers in quotes".to_owned(),
@@ -351,7 +378,7 @@ impl Checker<'_> {
                 .split(['.', '-'])
                 .all(|part| !part.is_empty() && part.chars().all(|c| c == '_' || c.is_ascii_alphanumeric()));
         if hyphened {
-            let hint = self.in_quotes(text);
+            let hint = self.suggest_quotes(text);
             return self.refuse(node, "unsupported", "`-` is not part of a name", &hint);
         }
         if text.contains("--") {
@@ -369,7 +396,7 @@ impl Checker<'_> {
     }
 
     /// Suggests the form with quotes of a name with a hyphen: an attribute of the caller, a key, or a text.
-    fn in_quotes(&self, text: &str) -> String {
+    fn suggest_quotes(&self, text: &str) -> String {
         if let Some(attribute) = text.strip_prefix("user.attributes.") {
             return format!("a name with a hyphen is written in quotes: `user.attributes[\"{attribute}\"]`");
         }
@@ -393,14 +420,14 @@ impl Checker<'_> {
     fn is_null(&self, node: &IdedExpr) -> bool {
         match &node.expr {
             Expr::Literal(LiteralValue::Null) => true,
-            Expr::Ident(name) => names::word_for_null(name) && !self.is_known(name),
+            Expr::Ident(name) => names::is_null_keyword(name) && !self.is_known(name),
             _ => false,
         }
     }
 
     /// For `!x == y` where `x` is not a boolean, suggests negating the whole comparison. Only for operands that are
     /// cheap to inspect: a name, a key or a literal.
-    fn negated_side(&mut self, node: &IdedExpr, left: &IdedExpr) -> Option<String> {
+    fn suggest_whole_negation(&mut self, node: &IdedExpr, left: &IdedExpr) -> Option<String> {
         let Expr::Call(call) = &left.expr else { return None };
         let [inner] = call.args.as_slice() else { return None };
         if call.func_name != operators::LOGICAL_NOT || call.target.is_some() {
@@ -426,21 +453,21 @@ impl Checker<'_> {
         Some(format!("to negate the whole, write `!({})`", whole.trim()))
     }
 
-    fn applied_first<T>(&mut self, node: &IdedExpr, left: &IdedExpr, hint: &str) -> Option<T> {
+    fn reject_negated_operand<T>(&mut self, node: &IdedExpr, left: &IdedExpr, hint: &str) -> Option<T> {
         let side = self.snippet(left).unwrap_or("!x").to_owned();
         let message = format!("`!` is applied before the operator: `{side}` is not a boolean");
         self.refuse(node, "type_mismatch", message, hint)
     }
 
     pub(super) fn key(&mut self, node: &IdedExpr, map: &str, key: &str) -> Option<Arc<MarkedField>> {
-        self.marked(node, &FieldRef::key(map, key))
+        self.resolve_policy_field(node, &FieldRef::key(map, key))
     }
 }
 
-const ORDERING: [&str; 4] =
+const ORDER_OPERATORS: [&str; 4] =
     [operators::LESS, operators::LESS_EQUALS, operators::GREATER, operators::GREATER_EQUALS];
 
-fn sign(relation: Relation) -> &'static str {
+fn operator_symbol(relation: Relation) -> &'static str {
     match relation {
         Relation::Eq => "==",
         Relation::Ne => "!=",

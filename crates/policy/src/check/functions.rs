@@ -40,7 +40,7 @@ const COMMON_MISTAKES: [(&str, &[&str]); 7] = [
 ];
 
 /// Functions whose first argument is a name for the element.
-const DECLARING: [&str; 20] = [
+const VARIABLE_DECLARING: [&str; 20] = [
     "exists",
     "all",
     "existsone",
@@ -89,14 +89,14 @@ impl Checker<'_> {
         if target.is_some() {
             types.push(value.and_then(|target| self.expression(target)).map(|checked| checked.ty));
         }
-        let lower = lowered(name);
+        let lower = normalize_function_name(name);
         // `list.count(n, n == "x")`: whatever the function's name, `n` is a name that it declares.
         let declares = match arguments {
             [IdedExpr { expr: Expr::Ident(element), .. }, _] => target.is_some() && !self.is_known(element),
             _ => false,
         };
-        let goes_through = declares || DECLARING.contains(&lower.as_str());
-        if !goes_through {
+        let skips_arguments = declares || VARIABLE_DECLARING.contains(&lower.as_str());
+        if !skips_arguments {
             for argument in arguments {
                 let is_map = self.map_named(argument).is_some();
                 let checked = if is_map { None } else { self.expression(argument) };
@@ -104,7 +104,7 @@ impl Checker<'_> {
             }
         }
         let independent = self.errors.split_off(before);
-        let hint = self.instead_of_call(name, target, arguments, &types);
+        let hint = self.suggest_call(name, target, arguments, &types);
         let message = match (FUNCTIONS.contains(&name), target) {
             (true, _) => format!("`{name}` is not called like this"),
             (false, Some(_)) => format!("a policy has no method `{name}`"),
@@ -117,7 +117,7 @@ impl Checker<'_> {
 
     /// Suggests what was probably intended. `types` are the types of the call's target and arguments, where they are
     /// known.
-    fn instead_of_call(
+    fn suggest_call(
         &self,
         name: &str,
         target: Option<&IdedExpr>,
@@ -130,7 +130,7 @@ impl Checker<'_> {
         let rest: Vec<String> =
             all.iter().skip(1).map(|node| self.snippet(node).unwrap_or("…").to_owned()).collect();
         let first = rest.first().map_or("\"…\"", String::as_str);
-        let lower = lowered(name);
+        let lower = normalize_function_name(name);
         // A map or the caller's attributes: `SpanAttributes.contains("env")`.
         if let Some(container) = all.first()
             && (self.map_named(container).is_some() || is_user_attributes(container))
@@ -142,7 +142,7 @@ impl Checker<'_> {
                 _ => format!("to test for a key, write `{first} in {subject}`"),
             };
         }
-        if let Some(hint) = self.instead_of_library(&lower, &all, types) {
+        if let Some(hint) = self.suggest_library_replacement(&lower, &all, types) {
             return hint;
         }
         let is_list = ty == Some(Type::List);
@@ -181,7 +181,7 @@ impl Checker<'_> {
                 };
             }
             "in" | "isin" | "oneof" if is_list => {
-                let list = listed(&rest);
+                let list = format_list(&rest);
                 return format!(
                     "to test whether any of its elements is in the list, write `{subject}.exists(v, v in \
                      {list})`"
@@ -229,7 +229,7 @@ impl Checker<'_> {
                 let role = role.map_or_else(|| "\"…\"".to_owned(), |node| self.operand(node, "\"…\""));
                 return format!("to test for a role, write `{role} in user.roles`");
             }
-            "in" | "isin" | "oneof" => return format!("write `{subject} in {}`", listed(&rest)),
+            "in" | "isin" | "oneof" => return format!("write `{subject} in {}`", format_list(&rest)),
             "not" => return format!("write `!({subject})`"),
             "and" => return format!("write `{subject} && {first}`"),
             "or" => return format!("write `{subject} || {first}`"),
@@ -240,14 +240,14 @@ impl Checker<'_> {
         }
         let known =
             FUNCTIONS.iter().copied().find(|known| known.eq_ignore_ascii_case(&lower) || *known == name);
-        let habit =
+        let mistake =
             COMMON_MISTAKES.iter().find(|(_, names)| names.contains(&lower.as_str())).map(|(name, _)| *name);
-        match known.or(habit) {
-            Some(known) => self.right_call(known, name, &subject, &rest, &all, ty),
+        match known.or(mistake) {
+            Some(known) => self.suggest_correct_call(known, name, &subject, &rest, &all, ty),
             None => match nearest(name, FUNCTIONS).first() {
                 Some(close) => {
                     let close = FUNCTIONS.into_iter().find(|known| known == close).unwrap_or("contains");
-                    self.right_call(close, name, &subject, &rest, &all, ty)
+                    self.suggest_correct_call(close, name, &subject, &rest, &all, ty)
                 }
                 None => format!("policies know {}", FUNCTIONS.map(|name| format!("`{name}`")).join(", ")),
             },
@@ -255,7 +255,7 @@ impl Checker<'_> {
     }
 
     /// Suggests the correct call of the function, with the operands as written.
-    fn right_call(
+    fn suggest_correct_call(
         &self,
         known: &str,
         written: &str,
@@ -330,9 +330,9 @@ impl Checker<'_> {
                 None => "write `has(SpanAttributes.key)` or `\"key\" in SpanAttributes`".to_owned(),
             },
             _ => {
-                let by_itself = all.get(1).is_some_and(|node| matches!(node.expr, Expr::Ident(_)));
+                let is_element_name = all.get(1).is_some_and(|node| matches!(node.expr, Expr::Ident(_)));
                 let condition = match rest {
-                    [element] if by_itself => {
+                    [element] if is_element_name => {
                         return format!("write `{subject}.{known}({element}, {element} == \"…\")`");
                     }
                     [condition] if !condition.starts_with(['"', '\'', '[']) => condition.as_str(),
@@ -357,7 +357,7 @@ impl Checker<'_> {
 }
 
 /// Formats arguments as a list. A single argument may already be a list.
-fn listed(arguments: &[String]) -> String {
+fn format_list(arguments: &[String]) -> String {
     match arguments {
         [list] if !list.starts_with(['"', '\'']) => list.clone(),
         several => format!("[{}]", several.join(", ")),
@@ -383,6 +383,6 @@ fn with_flags(pattern: &str, flags: &str) -> String {
 }
 
 /// Normalises differences in case and underscores between languages.
-fn lowered(name: &str) -> String {
+fn normalize_function_name(name: &str) -> String {
     name.to_lowercase().replace('_', "")
 }

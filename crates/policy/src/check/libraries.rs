@@ -23,22 +23,22 @@ impl Checker<'_> {
 
     /// Suggests a replacement for a function of another environment. `lower` is its name in lower case, `all` its
     /// target and arguments, `types` their types, where they are known.
-    pub(super) fn instead_of_library(
+    pub(super) fn suggest_library_replacement(
         &self,
         lower: &str,
         all: &[&IdedExpr],
         types: &[Option<Type>],
     ) -> Option<String> {
-        self.instead_of_sets(lower, all, types).or_else(|| {
+        self.suggest_set_test(lower, all, types).or_else(|| {
             let first = all.first().map_or_else(|| "x".to_owned(), |node| self.operand(node, "x"));
-            self.instead_of_optional(lower, all, &first).or_else(|| instead_of_others(lower, &first))
+            self.suggest_presence_test(lower, all, &first).or_else(|| suggest_other(lower, &first))
         })
     }
 
     /// Functions that compare two lists as sets. A string counts as a list of one element.
-    fn instead_of_sets(&self, lower: &str, all: &[&IdedExpr], types: &[Option<Type>]) -> Option<String> {
+    fn suggest_set_test(&self, lower: &str, all: &[&IdedExpr], types: &[Option<Type>]) -> Option<String> {
         let [one, other] = all else { return None };
-        let set = |node: &IdedExpr, at: usize| Set {
+        let set = |node: &IdedExpr, at: usize| SetOperand {
             text: self.operand(node, "[…]"),
             is_one: types.get(at).copied().flatten() == Some(Type::Text),
         };
@@ -47,21 +47,21 @@ impl Checker<'_> {
         Some(match lower {
             "hasintersection" | "intersects" | "intersect" | "intersection" | "sets.intersects"
             | "sets.intersection" | "containsany" | "hasany" | "overlaps" | "anyin" => {
-                format!("write `{}`", one.shares(&other, element))
+                format!("write `{}`", one.intersects(&other, element))
             }
             "issubset" | "issubsetof" | "subset" | "subsetof" | "sets.issubset" | "allin" => {
-                format!("write `{}`", one.is_within(&other, element))
+                format!("write `{}`", one.is_subset(&other, element))
             }
             "sets.contains" | "containsall" | "hasall" | "issuperset" | "issupersetof" | "superset" => {
-                format!("write `{}`", other.is_within(&one, element))
+                format!("write `{}`", other.is_subset(&one, element))
             }
             "sets.equivalent" | "equivalent" | "sets.equals" => {
-                format!("write `{} && {}`", one.is_within(&other, element), other.is_within(&one, element))
+                format!("write `{} && {}`", one.is_subset(&other, element), other.is_subset(&one, element))
             }
             "except" | "difference" | "sets.difference" => {
                 format!(
                     "to test for an element that is not in the other list, write `!({})`",
-                    one.is_within(&other, element)
+                    one.is_subset(&other, element)
                 )
             }
             _ => return None,
@@ -69,7 +69,7 @@ impl Checker<'_> {
     }
 
     /// Functions for values that may be absent.
-    fn instead_of_optional(&self, lower: &str, all: &[&IdedExpr], first: &str) -> Option<String> {
+    fn suggest_presence_test(&self, lower: &str, all: &[&IdedExpr], first: &str) -> Option<String> {
         let presence = all.first().and_then(|node| self.presence(node));
         Some(match lower {
             "hasvalue" => match presence {
@@ -92,7 +92,7 @@ impl Checker<'_> {
                 format!("a policy has no optional values: write `{first}`")
             }
             "optional.none" => {
-                let asking = self.asking_for_a_key();
+                let asking = self.suggest_key_test();
                 format!("a policy has no optional values: {asking}")
             }
             _ => return None,
@@ -100,7 +100,7 @@ impl Checker<'_> {
     }
 }
 
-fn instead_of_others(lower: &str, first: &str) -> Option<String> {
+fn suggest_other(lower: &str, first: &str) -> Option<String> {
     let library = lower.split_once('.').map_or("", |(library, _)| library);
     Some(match (library, lower) {
         ("math", _) | (_, "sum" | "min" | "max" | "avg" | "average" | "abs" | "greatest" | "least" | "round" | "floor" | "ceil") => {
@@ -139,14 +139,14 @@ fn instead_of_others(lower: &str, first: &str) -> Option<String> {
 }
 
 /// An operand of a set comparison.
-struct Set {
+struct SetOperand {
     text: String,
     is_one: bool,
 }
 
-impl Set {
+impl SetOperand {
     /// Returns the condition that both have an element in common.
-    fn shares(&self, other: &Self, element: &str) -> String {
+    fn intersects(&self, other: &Self, element: &str) -> String {
         let Self { text, .. } = self;
         match (self.is_one, other.is_one) {
             (true, true) => format!("{text} == {}", other.text),
@@ -157,7 +157,7 @@ impl Set {
     }
 
     /// Returns the condition that all elements of this set are in the other.
-    fn is_within(&self, other: &Self, element: &str) -> String {
+    fn is_subset(&self, other: &Self, element: &str) -> String {
         let Self { text, .. } = self;
         match (self.is_one, other.is_one) {
             (true, true) => format!("{text} == {}", other.text),

@@ -11,7 +11,7 @@ use crate::check::{Checker, text_literal};
 use crate::expression::{Kind, Node, Type};
 
 /// How an administrator makes a field available to policies.
-const MARK: &str = "an administrator can mark it with `policy` in the trace source's fields";
+const MARK_FIELD_HINT: &str = "an administrator can mark it with `policy` in the trace source's fields";
 
 /// Returns the names of a chain of selections such as `a.b.c`, outermost first.
 pub(super) fn path(node: &IdedExpr) -> Option<Vec<&str>> {
@@ -51,7 +51,7 @@ impl Checker<'_> {
     }
 
     /// Whether a variable must not have this name, because it would shadow another name.
-    pub(super) fn is_taken(&self, name: &str) -> bool {
+    pub(super) fn is_reserved(&self, name: &str) -> bool {
         name == "user"
             || self.model.fields.iter().any(|field| {
                 let column = field.field.map.as_deref().unwrap_or(&field.field.name);
@@ -66,7 +66,7 @@ impl Checker<'_> {
 
     /// Whether a single word is a known name.
     pub(super) fn is_known(&self, name: &str) -> bool {
-        self.variable(name).is_some() || self.is_taken(name)
+        self.variable(name).is_some() || self.is_reserved(name)
     }
 
     /// Returns the source of values of a map column or of a JSON column's paths.
@@ -82,7 +82,7 @@ impl Checker<'_> {
         if let Some((variable, ty)) = self.variable(root) {
             if names.len() > 1 {
                 let message = format!("`{root}` is an element of a list and has no members");
-                let hint = called(root, names.last().copied().unwrap_or_default());
+                let hint = suggest_member_call(root, names.last().copied().unwrap_or_default());
                 return self.refuse(node, "unsupported", message, &hint.unwrap_or_default());
             }
             return Some(self.typed(node, ty, Kind::Variable(variable)));
@@ -112,7 +112,7 @@ impl Checker<'_> {
         // `ServiceName.length`
         if let [columns @ .., last] = names.as_slice()
             && self.model.field(&FieldRef::column(columns.join("."))).is_some()
-            && let Some(hint) = called(&columns.join("."), last)
+            && let Some(hint) = suggest_member_call(&columns.join("."), last)
         {
             let message = format!("`{}` is a value and has no members", columns.join("."));
             return self.refuse(node, "unsupported", message, &hint);
@@ -123,17 +123,20 @@ impl Checker<'_> {
                     let hint = format!("write `{truth}`");
                     return self.refuse(node, "unknown_name", format!("`{root}` is not known"), &hint);
                 }
-                _ if word_for_null(root) => {
-                    let hint = self.asking_for_a_key();
+                _ if is_null_keyword(root) => {
+                    let hint = self.suggest_key_test();
                     let message = format!("`{root}` is not supported in a policy");
                     return self.refuse(node, "unsupported", message, &hint);
                 }
                 _ => {}
             }
         }
-        if self.lookalikes(&column).is_empty() && self.of_caller(&column).is_none() && !self.is_known(root) {
+        if self.lookalikes(&column).is_empty()
+            && self.suggest_caller_member(&column).is_none()
+            && !self.is_known(root)
+        {
             let message = format!("`{joined}` is neither a field that policies can name nor text in quotes");
-            let hint = format!("if it is text, write `\"{joined}\"`; {MARK} if it is a column");
+            let hint = format!("if it is text, write `\"{joined}\"`; {MARK_FIELD_HINT} if it is a column");
             return self.refuse(node, "unmarked_field", message, &hint);
         }
         self.field(node, &column)
@@ -153,7 +156,7 @@ impl Checker<'_> {
             && self.model.field(&FieldRef::key(map, key.join("."))).is_some()
             && self.model.field(&whole).is_none()
             && (key.len() == 1 || is_json)
-            && let Some(hint) = called(&format!("{map}.{}", key.join(".")), last)
+            && let Some(hint) = suggest_member_call(&format!("{map}.{}", key.join(".")), last)
         {
             return self.refuse(node, "unsupported", "a string has no members", &hint);
         }
@@ -176,11 +179,11 @@ impl Checker<'_> {
         let Expr::Select(select) = &node.expr else {
             return self.refuse(node, "unsupported", "this value has no members", "");
         };
-        if let Some(map) = user_by_index(&select.operand) {
+        if let Some(map) = indexed_caller_member(&select.operand) {
             let hint = format!("write `user.{map}.{}`", select.field);
             return self.refuse(node, "unsupported", "the caller cannot be indexed", &hint);
         }
-        if let Some(whole) = self.with_dots(&select.operand, &select.field)
+        if let Some(whole) = self.dotted_key(&select.operand, &select.field)
             && self.model.field(&whole).is_some()
         {
             let hint = format!("a key with dots is written as one: `{whole}`");
@@ -188,12 +191,12 @@ impl Checker<'_> {
         }
         self.expression(&select.operand)?;
         let operand = self.operand(&select.operand, "x");
-        let hint = called(&operand, &select.field).unwrap_or_default();
+        let hint = suggest_member_call(&operand, &select.field).unwrap_or_default();
         self.refuse(node, "unsupported", "this value has no members", &hint)
     }
 
     /// For `M["a"].b` and `M["a"]["b"]`, returns the key `a.b` that was probably intended.
-    fn with_dots(&self, operand: &IdedExpr, last: &str) -> Option<FieldRef> {
+    fn dotted_key(&self, operand: &IdedExpr, last: &str) -> Option<FieldRef> {
         let Expr::Call(call) = &operand.expr else { return None };
         let [container, key] = call.args.as_slice() else { return None };
         let map = self.map_named(container).filter(|_| call.func_name == operators::INDEX)?;
@@ -217,7 +220,9 @@ impl Checker<'_> {
             }
             [_, "attributes", rest @ ..] => {
                 let hint = match rest {
-                    [name @ .., last] => called(&format!("user.attributes.{}", name.join(".")), last),
+                    [name @ .., last] => {
+                        suggest_member_call(&format!("user.attributes.{}", name.join(".")), last)
+                    }
                     [] => None,
                 };
                 let hint = hint.unwrap_or_else(|| {
@@ -227,12 +232,12 @@ impl Checker<'_> {
                 self.refuse(node, "unsupported", "attributes have no members", &hint)
             }
             [_, "roles", role] => {
-                let hint = called("user.roles", role)
+                let hint = suggest_member_call("user.roles", role)
                     .unwrap_or_else(|| format!("to test for a role, write `\"{role}\" in user.roles`"));
                 self.refuse(node, "unsupported", "`user.roles` is a list and has no members", &hint)
             }
             [_, "username", last] => {
-                let hint = called("user.username", last).unwrap_or_default();
+                let hint = suggest_member_call("user.username", last).unwrap_or_default();
                 self.refuse(node, "unsupported", "`user.username` is a string and has no members", &hint)
             }
             [_, wrong, rest @ ..] => {
@@ -295,14 +300,14 @@ impl Checker<'_> {
                 }
             };
         }
-        if let Some(member) = user_by_index(container) {
+        if let Some(member) = indexed_caller_member(container) {
             let hint = match literal {
                 Some(name) => format!("write `user.{member}[\"{}\"]`", escape(name)),
                 None => format!("write `user.{member}`"),
             };
             return self.refuse(node, "unsupported", "the caller cannot be indexed", &hint);
         }
-        let whole = literal.and_then(|last| self.with_dots(container, last)).or_else(|| {
+        let whole = literal.and_then(|last| self.dotted_key(container, last)).or_else(|| {
             let [map, keys @ ..] = names.as_deref()? else { return None };
             let last = literal.filter(|_| self.source_of(map).is_some() && !keys.is_empty())?;
             Some(FieldRef::key(*map, format!("{}.{last}", keys.join("."))))
@@ -327,7 +332,7 @@ impl Checker<'_> {
 
     /// Checks a marked field that is used as a value.
     pub(super) fn field(&mut self, node: &IdedExpr, reference: &FieldRef) -> Option<Node> {
-        let field = self.marked(node, reference)?;
+        let field = self.resolve_policy_field(node, reference)?;
         let ty = match field.logical {
             LogicalType::StringArray => Type::List,
             LogicalType::Boolean => Type::Bool,
@@ -337,7 +342,11 @@ impl Checker<'_> {
     }
 
     /// Returns the marked field if policies may use it. Only this function decides that.
-    pub(super) fn marked(&mut self, node: &IdedExpr, reference: &FieldRef) -> Option<Arc<MarkedField>> {
+    pub(super) fn resolve_policy_field(
+        &mut self,
+        node: &IdedExpr,
+        reference: &FieldRef,
+    ) -> Option<Arc<MarkedField>> {
         match self.model.field(reference) {
             Some(field) if field.logical == LogicalType::Number => self.refuse(
                 node,
@@ -350,10 +359,10 @@ impl Checker<'_> {
                 node,
                 "unmarked_field",
                 format!("`{reference}` is not marked as a policy input"),
-                MARK,
+                MARK_FIELD_HINT,
             ),
             None => {
-                let hint = self.instead_of(reference);
+                let hint = self.suggest_field(reference);
                 let message = format!("`{reference}` is not a field that policies can name");
                 self.refuse(node, "unmarked_field", message, &hint)
             }
@@ -361,13 +370,13 @@ impl Checker<'_> {
     }
 
     /// Suggests a replacement for a field that does not exist.
-    fn instead_of(&self, reference: &FieldRef) -> String {
+    fn suggest_field(&self, reference: &FieldRef) -> String {
         if let Some(name) =
-            self.of_caller(reference).or_else(|| self.lookalikes(reference).into_iter().next())
+            self.suggest_caller_member(reference).or_else(|| self.lookalikes(reference).into_iter().next())
         {
             return format!("did you mean `{name}`?");
         }
-        let mut named: Vec<String> = self.usable().map(|field| field.field.to_string()).collect();
+        let mut named: Vec<String> = self.policy_fields().map(|field| field.field.to_string()).collect();
         // Fields of the same map are more likely to be intended.
         named.sort_by_key(|name| {
             reference
@@ -375,18 +384,19 @@ impl Checker<'_> {
                 .as_ref()
                 .is_none_or(|map| !name.strip_prefix(map.as_str()).is_some_and(|rest| rest.starts_with('[')))
         });
-        const SHOWN: usize = 4;
-        let more = named.len().saturating_sub(SHOWN);
-        let shown: Vec<String> = named.iter().take(SHOWN).map(|name| format!("`{name}`")).collect();
+        const MAX_LISTED_FIELDS: usize = 4;
+        let more = named.len().saturating_sub(MAX_LISTED_FIELDS);
+        let shown: Vec<String> =
+            named.iter().take(MAX_LISTED_FIELDS).map(|name| format!("`{name}`")).collect();
         match (shown.is_empty(), more) {
-            (true, _) => MARK.to_owned(),
-            (_, 0) => format!("policies can name {}; {MARK}", shown.join(", ")),
-            (_, more) => format!("policies can name {} and {more} more; {MARK}", shown.join(", ")),
+            (true, _) => MARK_FIELD_HINT.to_owned(),
+            (_, 0) => format!("policies can name {}; {MARK_FIELD_HINT}", shown.join(", ")),
+            (_, more) => format!("policies can name {} and {more} more; {MARK_FIELD_HINT}", shown.join(", ")),
         }
     }
 
     /// Recognises `User.username`: a member of the caller, written in another letter case.
-    fn of_caller(&self, reference: &FieldRef) -> Option<String> {
+    fn suggest_caller_member(&self, reference: &FieldRef) -> Option<String> {
         let column = reference.map.as_deref().unwrap_or(&reference.name);
         let (root, rest) = column.split_once('.')?;
         if !root.eq_ignore_ascii_case("user") || self.is_known(root) {
@@ -408,11 +418,11 @@ impl Checker<'_> {
     /// Returns the fields whose names have the same letters and digits: `service.name` for `ServiceName`, `tenant_id`
     /// for `SpanAttributes["tenant.id"]`, the key of another map.
     pub(super) fn same_letters(&self, reference: &FieldRef) -> Vec<String> {
-        let wanted = squashed(&reference.name);
+        let wanted = normalize_name(&reference.name);
         if wanted.is_empty() {
             return Vec::new();
         }
-        let same = self.usable().filter(|field| squashed(&field.field.name) == wanted);
+        let same = self.policy_fields().filter(|field| normalize_name(&field.field.name) == wanted);
         same.map(|field| field.field.to_string()).collect()
     }
 
@@ -434,7 +444,7 @@ impl Checker<'_> {
 
 /// Returns the member of the caller that a name probably means.
 fn caller_member(name: &str) -> Option<&'static str> {
-    match squashed(name).as_str() {
+    match normalize_name(name).as_str() {
         "name" | "login" | "user" | "id" | "userid" => return Some("username"),
         "groups" | "group" | "role" => return Some("roles"),
         "attr" | "attrs" | "claims" | "properties" => return Some("attributes"),
@@ -446,18 +456,18 @@ fn caller_member(name: &str) -> Option<&'static str> {
 }
 
 /// Whether this is the name of a null value in another language.
-pub(super) fn word_for_null(name: &str) -> bool {
+pub(super) fn is_null_keyword(name: &str) -> bool {
     ["null", "none", "nil", "undefined"].iter().any(|null| name.eq_ignore_ascii_case(null))
 }
 
 /// Returns the ASCII letters and digits of a name, in lower case.
-fn squashed(name: &str) -> String {
+fn normalize_name(name: &str) -> String {
     name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
 }
 
 /// Suggests the call of a function that was written as a member of a value.
-fn called(value: &str, member: &str) -> Option<String> {
-    let written = match squashed(member).as_str() {
+fn suggest_member_call(value: &str, member: &str) -> Option<String> {
+    let written = match normalize_name(member).as_str() {
         "size" | "length" | "len" | "count" => format!("size({value})"),
         "startswith" => format!("{value}.startsWith(\"…\")"),
         "endswith" => format!("{value}.endsWith(\"…\")"),
@@ -469,7 +479,7 @@ fn called(value: &str, member: &str) -> Option<String> {
 }
 
 /// Returns the member in `user["member"]`.
-fn user_by_index(node: &IdedExpr) -> Option<&'static str> {
+fn indexed_caller_member(node: &IdedExpr) -> Option<&'static str> {
     let Expr::Call(call) = &node.expr else { return None };
     let [container, key] = call.args.as_slice() else { return None };
     let is_index = call.func_name == operators::INDEX && path(container).as_deref() == Some(&["user"]);

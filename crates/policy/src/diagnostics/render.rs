@@ -5,7 +5,7 @@ use std::ops::Range;
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 
 use crate::diagnostics::{Diagnostic, Severity};
-use crate::syntax_errors::visible;
+use crate::syntax_errors::escape_invisible;
 
 /// Maximum width. Longer lines are truncated around the underlined part.
 pub(crate) const WIDTH_COLUMNS: usize = 120;
@@ -19,26 +19,27 @@ impl Diagnostic {
             Severity::Error => Level::ERROR,
             Severity::Warning => Level::WARNING,
         };
-        let covered = covered(text, self.line, self.column, self.length);
-        let snippet =
-            Snippet::source(text).path(origin.map(visible)).annotation(AnnotationKind::Primary.span(covered));
-        let mut group = level.primary_title(visible(&self.message)).id(self.code).element(snippet);
+        let underlined = underlined(text, self.line, self.column, self.length);
+        let snippet = Snippet::source(text)
+            .path(origin.map(escape_invisible))
+            .annotation(AnnotationKind::Primary.span(underlined));
+        let mut group = level.primary_title(escape_invisible(&self.message)).id(self.code).element(snippet);
         if let Some(hint) = &self.hint {
-            group = group.element(Level::HELP.message(visible(hint)));
+            group = group.element(Level::HELP.message(escape_invisible(hint)));
         }
         Renderer::plain().term_width(WIDTH_COLUMNS).render(&[group])
     }
 }
 
 /// Returns the byte range of a position in `text`, which need not be the text that was checked.
-pub(crate) fn covered(text: &str, line: u32, column: u32, length: u32) -> Range<usize> {
+pub(crate) fn underlined(text: &str, line: u32, column: u32, length: u32) -> Range<usize> {
     let lines = (line as usize).saturating_sub(1);
     let line: usize = text.split_inclusive('\n').take(lines).map(str::len).sum();
     let columns = (column as usize).saturating_sub(1);
     let rest = text.get(line..).unwrap_or_default();
     let start = line + rest.chars().take(columns).map(char::len_utf8).sum::<usize>();
-    let covered = text.get(start..).unwrap_or_default().chars().take(length as usize);
-    start..start + covered.map(char::len_utf8).sum::<usize>()
+    let underlined = text.get(start..).unwrap_or_default().chars().take(length as usize);
+    start..start + underlined.map(char::len_utf8).sum::<usize>()
 }
 
 #[cfg(test)]
@@ -46,9 +47,9 @@ mod tests {
     use super::*;
     use crate::diagnostics::Span;
 
-    fn rendered(text: &str, covered: &str, origin: Option<&str>) -> String {
-        let at = text.find(covered).unwrap();
-        let span = Span::new(at, at + covered.len());
+    fn rendered(text: &str, underlined: &str, origin: Option<&str>) -> String {
+        let at = text.find(underlined).unwrap();
+        let span = Span::new(at, at + underlined.len());
         Diagnostic::new(text, span, "syntax", "this is wrong")
             .with_hint("write it right")
             .render(text, origin)

@@ -12,7 +12,7 @@ use crate::evaluate::patterns::Patterns;
 use crate::evaluate::reasons::value_of;
 use crate::evaluate::span_values::string_array;
 use crate::evaluate::{FieldValue, Span};
-use crate::expression::{Kind, Known, Node};
+use crate::expression::{Constant, Kind, Node};
 
 /// Maximum number of steps per request. A step is about the cost of comparing short strings: half a microsecond
 /// without optimisation.
@@ -93,31 +93,31 @@ struct Cost {
 }
 
 /// Returns the cost of preparing a policy.
-pub(super) fn of_patterns(patterns: &Patterns) -> u64 {
+pub(super) fn compile_cost(patterns: &Patterns) -> u64 {
     patterns.all_positions().saturating_mul(STEPS_PER_STATE)
 }
 
 /// Returns the cost of a policy on one span.
-pub(super) fn on_span(root: &Node, caller: &Caller, span: &Span, patterns: &Patterns) -> u64 {
-    let mut costs = Costs { caller, span, patterns, variables: HashMap::new() };
-    let whole = costs.of(root);
-    let values: u64 = root.fields().into_iter().map(|field| of_field(field, span).steps()).sum();
+pub(super) fn span_cost(root: &Node, caller: &Caller, span: &Span, patterns: &Patterns) -> u64 {
+    let mut costs = CostEstimator { caller, span, patterns, variables: HashMap::new() };
+    let whole = costs.cost_of(root);
+    let values: u64 = root.fields().into_iter().map(|field| field_size(field, span).steps()).sum();
     let parts = (root.walk().len() as u64).saturating_mul(STEPS_PER_PART);
     whole.once.saturating_add(whole.walk).saturating_add(parts).saturating_add(values)
 }
 
-struct Costs<'a> {
+struct CostEstimator<'a> {
     caller: &'a Caller,
     span: &'a Span,
     patterns: &'a Patterns,
     variables: HashMap<u32, Size>,
 }
 
-impl Costs<'_> {
-    fn of(&mut self, node: &Node) -> Cost {
+impl CostEstimator<'_> {
+    fn cost_of(&mut self, node: &Node) -> Cost {
         match &node.kind {
             Kind::And(..) | Kind::Or(..) | Kind::Not(_) => {
-                let parts: Vec<Cost> = node.children().into_iter().map(|child| self.of(child)).collect();
+                let parts: Vec<Cost> = node.children().into_iter().map(|child| self.cost_of(child)).collect();
                 let once = sum(&parts, |part| part.once);
                 // The explanation evaluates each side of `a && b && c` once more, regardless of brackets.
                 let again =
@@ -127,7 +127,7 @@ impl Costs<'_> {
                 Cost { size: Size::default(), once: once.saturating_add(1), walk }
             }
             Kind::Conditional(condition, yes, no) => {
-                let (condition, yes, no) = (self.of(condition), self.of(yes), self.of(no));
+                let (condition, yes, no) = (self.cost_of(condition), self.cost_of(yes), self.cost_of(no));
                 let once = condition.once.saturating_add(yes.once.max(no.once)).saturating_add(1);
                 let walk = condition
                     .walk
@@ -136,9 +136,9 @@ impl Costs<'_> {
                 Cost { size: yes.size.larger(no.size), once, walk }
             }
             Kind::Macro { range, variable, body, .. } => {
-                let range = self.of(range);
+                let range = self.cost_of(range);
                 self.variables.insert(*variable, range.size.element());
-                let body = self.of(body);
+                let body = self.cost_of(body);
                 let bodies = body.once.saturating_add(2).saturating_mul(range.size.elements);
                 let once = range.once.saturating_add(bodies).saturating_add(1);
                 // The explanation iterates over the elements again, and explains one of them.
@@ -146,7 +146,7 @@ impl Costs<'_> {
                 Cost { size: Size::default(), once, walk }
             }
             _ => {
-                let parts: Vec<Cost> = node.children().into_iter().map(|child| self.of(child)).collect();
+                let parts: Vec<Cost> = node.children().into_iter().map(|child| self.cost_of(child)).collect();
                 let values = parts.iter().map(|part| part.size.steps()).fold(0, u64::saturating_add);
                 let (size, own) = match &node.kind {
                     Kind::List(_) => (Size::list(parts.iter().map(|part| part.size)), values),
@@ -175,7 +175,7 @@ impl Costs<'_> {
 
     fn value(&self, node: &Node) -> Size {
         match &node.kind {
-            Kind::Known(known) => of_known(known),
+            Kind::Constant(known) => constant_size(known),
             Kind::Username => Size::text(self.caller.username.len()),
             Kind::Roles => Size::list(self.caller.roles.iter().map(|role| Size::text(role.len()))),
             Kind::Attribute(name) => match self.caller.attributes.get(name) {
@@ -185,7 +185,7 @@ impl Costs<'_> {
                 }
                 Some(AttributeValue::Bool(_)) | None => Size::default(),
             },
-            Kind::Field(field) => of_field(field, self.span),
+            Kind::Field(field) => field_size(field, self.span),
             Kind::Variable(number) => self.variables.get(number).copied().unwrap_or_default(),
             _ => Size::default(),
         }
@@ -197,33 +197,33 @@ pub(super) fn is_chained(outer: &Node, inner: &Node) -> bool {
     matches!((&outer.kind, &inner.kind), (Kind::And(..), Kind::And(..)) | (Kind::Or(..), Kind::Or(..)))
 }
 
-fn sum(parts: &[Cost], of: impl Fn(&Cost) -> u64) -> u64 {
-    parts.iter().map(of).fold(0, u64::saturating_add)
+fn sum(parts: &[Cost], cost_of: impl Fn(&Cost) -> u64) -> u64 {
+    parts.iter().map(cost_of).fold(0, u64::saturating_add)
 }
 
-fn of_known(known: &Known) -> Size {
+fn constant_size(known: &Constant) -> Size {
     match known {
-        Known::Text(text) => Size::text(text.len()),
-        Known::List(elements) => Size::list(elements.iter().map(of_known)),
-        Known::Bool(_) | Known::Int(_) => Size::default(),
+        Constant::Text(text) => Size::text(text.len()),
+        Constant::List(elements) => Size::list(elements.iter().map(constant_size)),
+        Constant::Bool(_) | Constant::Int(_) => Size::default(),
     }
 }
 
-fn of_field(field: &MarkedField, span: &Span) -> Size {
+fn field_size(field: &MarkedField, span: &Span) -> Size {
     match value_of(field, span) {
         // A string that contains a JSON array.
         Some(FieldValue::String(bytes)) if field.logical == LogicalType::StringArray => {
             let list = std::str::from_utf8(bytes).ok().and_then(string_array).unwrap_or_default();
             Size::list(list.iter().map(|text| Size::text(text.len()))).larger(Size::text(bytes.len()))
         }
-        Some(value) => of_value(value),
+        Some(value) => value_size(value),
         None => Size::default(),
     }
 }
 
-fn of_value(value: &FieldValue) -> Size {
+fn value_size(value: &FieldValue) -> Size {
     match value {
-        FieldValue::Array(elements) => Size::list(elements.iter().map(of_value)),
+        FieldValue::Array(elements) => Size::list(elements.iter().map(value_size)),
         FieldValue::String(text) => Size::text(text.len()),
         _ => Size::default(),
     }

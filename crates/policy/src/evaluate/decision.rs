@@ -11,10 +11,10 @@ use cel::common::ast::{Expr, operators};
 use cel::{Context, IdedExpr, Value};
 use tracewarden_model::{AccessModel, Caller};
 
-use crate::diagnostics::{Diagnostic, Span as Place};
+use crate::diagnostics::{Diagnostic, Span as SourceSpan};
 use crate::evaluate::cost::{self, MAX_STEPS, is_chained};
 use crate::evaluate::reasons::{self, Operands};
-use crate::evaluate::{BYTES, Outcome, Prepared, Span, SpanValues, UTF8_ONLY, outcome, reason};
+use crate::evaluate::{BYTES, Outcome, PreparedPolicy, Span, SpanValues, UTF8_ONLY, outcome, reason};
 use crate::expression::{Kind, Node};
 use crate::parse::on_deep_stack;
 use crate::predicate::Quantifier;
@@ -41,7 +41,7 @@ pub struct Decision {
     /// the span.
     pub outcome: Outcome,
     /// Values that it read. These are data of the span: show them only to users who may see the span.
-    pub read: Vec<Reading>,
+    pub read: Vec<ReadValue>,
 }
 
 impl Decision {
@@ -49,10 +49,10 @@ impl Decision {
     /// span.
     pub fn detail(&self) -> Option<String> {
         let read: Vec<String> =
-            self.read.iter().map(|Reading { name, value }| format!("`{name}` is {value}")).collect();
+            self.read.iter().map(|ReadValue { name, value }| format!("`{name}` is {value}")).collect();
         match &self.outcome {
             // The reason already says that a value is absent or NULL.
-            Outcome::Error(reason) if self.read.iter().all(Reading::is_missing) => Some(reason.clone()),
+            Outcome::Error(reason) if self.read.iter().all(ReadValue::is_missing) => Some(reason.clone()),
             Outcome::Error(reason) => Some(format!("{reason}: {}", read.join(", "))),
             _ if read.is_empty() => None,
             _ => Some(read.join(", ")),
@@ -62,14 +62,14 @@ impl Decision {
 
 /// A value that a sub-expression read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reading {
+pub struct ReadValue {
     /// Name in policy syntax of the field, the caller's attribute, or the variable of a macro.
     pub name: String,
     /// The value in CEL syntax, truncated if it is long; `absent` or `NULL` if there is no value.
     pub value: String,
 }
 
-impl Reading {
+impl ReadValue {
     fn is_missing(&self) -> bool {
         [reasons::ABSENT, reasons::NULL].contains(&self.value.as_str())
     }
@@ -87,23 +87,25 @@ pub fn explain(
     spans: &[Span],
     stopped: &AtomicBool,
 ) -> Result<Vec<Verdict>, Vec<Diagnostic>> {
-    on_deep_stack(|| explain_here(expression, model, caller, spans, stopped)).unwrap_or_else(|| {
-        let message = "the policy could not be evaluated: no thread could be started";
-        Err(vec![Diagnostic::new(expression, Place::default(), "unavailable", message)])
-    })
+    on_deep_stack(|| explain_on_current_stack(expression, model, caller, spans, stopped)).unwrap_or_else(
+        || {
+            let message = "the policy could not be evaluated: no thread could be started";
+            Err(vec![Diagnostic::new(expression, SourceSpan::default(), "unavailable", message)])
+        },
+    )
 }
 
-fn explain_here(
+fn explain_on_current_stack(
     expression: &str,
     model: &AccessModel,
     caller: &Caller,
     spans: &[Span],
     stopped: &AtomicBool,
 ) -> Result<Vec<Verdict>, Vec<Diagnostic>> {
-    let prepared = Prepared::new(expression, model, caller, |checked, patterns| {
-        let mut steps = cost::of_patterns(patterns);
+    let prepared = PreparedPolicy::new(expression, model, caller, |checked, patterns| {
+        let mut steps = cost::compile_cost(patterns);
         for span in spans {
-            steps = steps.saturating_add(cost::on_span(&checked.root, caller, span, patterns));
+            steps = steps.saturating_add(cost::span_cost(&checked.root, caller, span, patterns));
             if steps > MAX_STEPS {
                 return Err(vec![too_large(expression, &checked.root)]);
             }
@@ -111,11 +113,12 @@ fn explain_here(
         Ok(())
     })?;
     let root = &prepared.checked.root;
-    let mut places = HashMap::new();
+    let mut positions = HashMap::new();
     let mut verdicts = Vec::with_capacity(spans.len());
     for span in spans {
-        let (outcome, mut found) = prepared.on(span, |tree, context, values| {
-            let mut walk = Walk { span, caller, values, stopped, variables: Vec::new(), found: Vec::new() };
+        let (outcome, mut found) = prepared.with_span(span, |tree, context, values| {
+            let mut walk =
+                Explainer { span, caller, values, stopped, variables: Vec::new(), found: Vec::new() };
             let outcome = walk.outcome(tree, context);
             walk.condition(root, tree, context, outcome.clone());
             (outcome, walk.found)
@@ -124,12 +127,12 @@ fn explain_here(
             let message = "the evaluation was stopped";
             return Err(vec![Diagnostic::new(expression, root.span, "unavailable", message)]);
         }
-        found.sort_by_key(|found| (found.place.start, found.place.end));
+        found.sort_by_key(|found| (found.position.start, found.position.end));
         found.dedup();
         let decided_by = found.into_iter().map(|found| {
-            let place = (found.place.start, found.place.end);
-            let place = *places.entry(place).or_insert_with(|| found.place.place(expression));
-            found.decision(place)
+            let position = (found.position.start, found.position.end);
+            let position = *positions.entry(position).or_insert_with(|| found.position.position(expression));
+            found.decision(position)
         });
         verdicts.push(Verdict { outcome, decided_by: decided_by.collect() });
     }
@@ -144,37 +147,37 @@ fn too_large(expression: &str, root: &Node) -> Diagnostic {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Found {
-    place: Place,
+struct DecisiveNode {
+    position: SourceSpan,
     outcome: Outcome,
-    read: Vec<Reading>,
+    read: Vec<ReadValue>,
 }
 
-impl Found {
+impl DecisiveNode {
     fn decision(self, (line, column, length): (u32, u32, u32)) -> Decision {
         Decision { line, column, length, outcome: self.outcome, read: self.read }
     }
 }
 
 /// The variable of a macro and its current element.
-struct Bound {
+struct BoundVariable {
     variable: u32,
     name: String,
     value: Value,
 }
 
-struct Walk<'a> {
+struct Explainer<'a> {
     span: &'a Span,
     caller: &'a Caller,
     values: &'a SpanValues,
     stopped: &'a AtomicBool,
     /// Innermost last.
-    variables: Vec<Bound>,
-    found: Vec<Found>,
+    variables: Vec<BoundVariable>,
+    found: Vec<DecisiveNode>,
 }
 
 /// Whether a condition is true or false; `None` for an error.
-fn decided(outcome: &Outcome) -> Option<bool> {
+fn as_bool(outcome: &Outcome) -> Option<bool> {
     match outcome {
         Outcome::True => Some(true),
         Outcome::False => Some(false),
@@ -182,7 +185,7 @@ fn decided(outcome: &Outcome) -> Option<bool> {
     }
 }
 
-impl Walk<'_> {
+impl Explainer<'_> {
     /// Evaluates a part. After `stopped` is set, every part is an error, so that little work remains.
     fn outcome(&self, tree: &IdedExpr, context: &Context<'_, '_>) -> Outcome {
         if self.stopped.load(Ordering::Relaxed) {
@@ -191,8 +194,8 @@ impl Walk<'_> {
         outcome(tree, context)
     }
 
-    /// Explains the outcome `own` of a condition.
-    fn condition(&mut self, node: &Node, tree: &IdedExpr, context: &Context<'_, '_>, own: Outcome) {
+    /// Explains the outcome `known_outcome` of a condition.
+    fn condition(&mut self, node: &Node, tree: &IdedExpr, context: &Context<'_, '_>, known_outcome: Outcome) {
         let before = self.found.len();
         match &node.kind {
             // If `&&` is true, both sides are true; if `||` is false, both sides are false. Then both sides determine
@@ -200,7 +203,7 @@ impl Walk<'_> {
             Kind::And(..) | Kind::Or(..) => {
                 for (side, side_tree) in sides(node, tree) {
                     let outcome = self.outcome(side_tree, context);
-                    if decided(&outcome) == decided(&own) {
+                    if as_bool(&outcome) == as_bool(&known_outcome) {
                         self.condition(side, side_tree, context, outcome);
                     }
                 }
@@ -214,32 +217,32 @@ impl Walk<'_> {
             Kind::Conditional(condition, yes, no) => {
                 if let [condition_tree, yes_tree, no_tree] = arguments(tree) {
                     let chosen = self.outcome(condition_tree, context);
-                    let branch = decided(&chosen);
+                    let branch = as_bool(&chosen);
                     self.condition(condition, condition_tree, context, chosen);
                     match branch {
-                        Some(true) => self.condition(yes, yes_tree, context, own.clone()),
-                        Some(false) => self.condition(no, no_tree, context, own.clone()),
+                        Some(true) => self.condition(yes, yes_tree, context, known_outcome.clone()),
+                        Some(false) => self.condition(no, no_tree, context, known_outcome.clone()),
                         None => {}
                     }
                 }
             }
             Kind::Macro { quantifier, range, variable, body } => {
-                self.quantified(node, *quantifier, (range, *variable, body), tree, context, &own);
+                self.quantified(node, *quantifier, (range, *variable, body), tree, context, &known_outcome);
             }
             _ => {}
         }
         if self.found.len() > before {
             return;
         }
-        match own {
+        match known_outcome {
             Outcome::Error(_) => self.error(node, tree, context, true),
-            own => self.add(node, own),
+            known_outcome => self.add(node, known_outcome),
         }
     }
 
     fn add(&mut self, node: &Node, outcome: Outcome) {
         let read = self.read(node);
-        self.found.push(Found { place: node.span, outcome, read });
+        self.found.push(DecisiveNode { position: node.span, outcome, read });
     }
 
     /// Explains a macro by its elements: by the first decisive one, if one is enough.
@@ -250,7 +253,7 @@ impl Walk<'_> {
         (range, variable, body): (&Node, u32, &Node),
         tree: &IdedExpr,
         context: &Context<'_, '_>,
-        own: &Outcome,
+        known_outcome: &Outcome,
     ) {
         let Expr::Comprehension(macro_tree) = &tree.expr else { return };
         let elements = match context.resolve(&macro_tree.iter_range) {
@@ -264,20 +267,20 @@ impl Walk<'_> {
         };
         // One true element determines `exists`, one false element determines `all`. If there is none, an error
         // determines either.
-        let wanted = match (quantifier, decided(own)) {
+        let wanted = match (quantifier, as_bool(known_outcome)) {
             (Quantifier::Exists, Some(true)) | (Quantifier::ExistsOne, Some(true)) => Some(true),
             (Quantifier::All, Some(false)) => Some(false),
             (_, None) => None,
             // All elements together determine the outcome, or the list is empty.
-            _ => return self.add(node, own.clone()),
+            _ => return self.add(node, known_outcome.clone()),
         };
         for element in elements.iter() {
             let mut inner = context.new_inner_scope();
             inner.add_variable_from_value(macro_tree.iter_var.as_str(), element.clone());
             let outcome = self.outcome(body_tree, &inner);
-            if decided(&outcome) == wanted {
+            if as_bool(&outcome) == wanted {
                 let name = macro_tree.iter_var.clone();
-                self.variables.push(Bound { variable, name, value: element.clone() });
+                self.variables.push(BoundVariable { variable, name, value: element.clone() });
                 self.condition(body, body_tree, &inner, outcome);
                 self.variables.pop();
                 return;
@@ -293,7 +296,7 @@ impl Walk<'_> {
             (&node.kind, arguments(tree))
         {
             let chosen = self.outcome(chooser_tree, context);
-            return match decided(&chosen) {
+            return match as_bool(&chosen) {
                 Some(true) => self.error(yes, yes_tree, context, condition),
                 Some(false) => self.error(no, no_tree, context, condition),
                 None => self.condition(chooser, chooser_tree, context, chosen),
@@ -302,17 +305,17 @@ impl Walk<'_> {
         let operands = operands(node, tree);
         let mut values = Vec::with_capacity(operands.len());
         for (operand, operand_tree) in &operands {
-            let bare = bare(operand_tree);
-            match (context.resolve(bare), context.resolve(operand_tree)) {
+            let without_wrapper = without_wrapper(operand_tree);
+            match (context.resolve(without_wrapper), context.resolve(operand_tree)) {
                 (Ok(_), Ok(value)) => values.push(value),
                 (Ok(_), Err(_)) => {
                     let reason = "the string is not UTF-8".to_owned();
                     self.add(operand, Outcome::Error(reason));
                 }
                 (Err(error), _) if is_condition(operand) => {
-                    self.condition(operand, bare, context, Outcome::Error(reason(&error)));
+                    self.condition(operand, without_wrapper, context, Outcome::Error(reason(&error)));
                 }
-                (Err(_), _) => self.error(operand, bare, context, false),
+                (Err(_), _) => self.error(operand, without_wrapper, context, false),
             }
         }
         if self.found.len() > before {
@@ -322,29 +325,34 @@ impl Walk<'_> {
             Ok(value) if condition => reasons::not_a_boolean(&value),
             Ok(_) => return,
             Err(error) => {
-                let looked_at = Operands { span: self.span, caller: self.caller, values: &values };
-                reasons::of(node, &looked_at).unwrap_or_else(|| reason(&error))
+                let operand_values = Operands { span: self.span, caller: self.caller, values: &values };
+                reasons::error_reason(node, &operand_values).unwrap_or_else(|| reason(&error))
             }
         };
         self.add(node, Outcome::Error(reason));
     }
 
     /// Returns the values that a part reads, in text order.
-    fn read(&self, node: &Node) -> Vec<Reading> {
+    fn read(&self, node: &Node) -> Vec<ReadValue> {
         let mut nodes = node.walk();
         nodes.sort_by_key(|node| node.span.start);
-        let mut read: Vec<Reading> = Vec::new();
+        let mut read: Vec<ReadValue> = Vec::new();
         for node in nodes {
-            let reading = match &node.kind {
+            let read_value = match &node.kind {
                 Kind::Variable(number) => {
-                    self.variables.iter().rev().find(|bound| bound.variable == *number).map(|bound| Reading {
-                        name: bound.name.clone(),
-                        value: reasons::shown(&bound.value, self.values.invalid_block()),
-                    })
+                    self.variables.iter().rev().find(|variable_value| variable_value.variable == *number).map(
+                        |variable_value| ReadValue {
+                            name: variable_value.name.clone(),
+                            value: reasons::format_value(
+                                &variable_value.value,
+                                self.values.invalid_code_points(),
+                            ),
+                        },
+                    )
                 }
-                _ => reasons::reading(node, self.caller, self.span),
+                _ => reasons::read_value(node, self.caller, self.span),
             };
-            read.extend(reading.filter(|reading| !read.contains(reading)));
+            read.extend(read_value.filter(|read_value| !read.contains(read_value)));
         }
         read
     }
@@ -364,8 +372,8 @@ fn sides<'a>(node: &'a Node, tree: &'a IdedExpr) -> Vec<(&'a Node, &'a IdedExpr)
     };
     let mut found = Vec::new();
     for (side, side_tree) in [(left, left_tree), (right, right_tree)] {
-        let further = if is_chained(node, side) { sides(side, side_tree) } else { Vec::new() };
-        if further.is_empty() { found.push((&**side, side_tree)) } else { found.extend(further) }
+        let nested = if is_chained(node, side) { sides(side, side_tree) } else { Vec::new() };
+        if nested.is_empty() { found.push((&**side, side_tree)) } else { found.extend(nested) }
     }
     found
 }
@@ -379,7 +387,7 @@ fn arguments(tree: &IdedExpr) -> &[IdedExpr] {
 }
 
 /// Removes the wrapper function from an operand. Wrappers are added where a string is not UTF-8.
-fn bare(tree: &IdedExpr) -> &IdedExpr {
+fn without_wrapper(tree: &IdedExpr) -> &IdedExpr {
     match &tree.expr {
         Expr::Call(call) if [UTF8_ONLY, BYTES].contains(&call.func_name.as_str()) => {
             call.args.first().unwrap_or(tree)

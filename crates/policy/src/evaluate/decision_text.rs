@@ -2,7 +2,7 @@
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 
-use crate::diagnostics::render::{WIDTH_COLUMNS, covered};
+use crate::diagnostics::render::{WIDTH_COLUMNS, underlined};
 use crate::evaluate::{Outcome, Verdict};
 
 impl Outcome {
@@ -27,8 +27,8 @@ impl Verdict {
                 Some(detail) => format!("{outcome}: {detail}"),
                 None => outcome.to_owned(),
             };
-            let covered = covered(text, decision.line, decision.column, decision.length);
-            AnnotationKind::Primary.span(covered).label(label)
+            let underlined = underlined(text, decision.line, decision.column, decision.length);
+            AnnotationKind::Primary.span(underlined).label(label)
         });
         let snippet = Snippet::source(text).path(origin).annotations(annotations);
         let group = Level::NOTE.with_name(self.outcome.as_str()).primary_title(title).element(snippet);

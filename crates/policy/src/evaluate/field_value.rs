@@ -36,7 +36,7 @@ impl FieldValue {
 
     /// Returns the value of a key of a map, or at a path of a JSON column. If a map contains a key twice, returns the
     /// first value.
-    pub fn under(&self, key: &[u8]) -> Option<&Self> {
+    pub fn value_of_key(&self, key: &[u8]) -> Option<&Self> {
         match self {
             Self::Map(entries) => entries.iter().find(|(name, _)| name == key).map(|(_, value)| value),
             _ => None,

@@ -20,7 +20,7 @@ pub(super) struct Patterns {
 
 /// Compiled patterns, by number.
 #[derive(Clone)]
-pub(super) struct Compiled {
+pub(super) struct CompiledPatterns {
     numbers: HashMap<String, i64>,
     regexes: Arc<Vec<Option<Regex>>>,
 }
@@ -32,7 +32,7 @@ impl Patterns {
             if let Kind::Matches(_, pattern) = &node.kind
                 && !positions.contains_key(&pattern.reference)
             {
-                positions.insert(pattern.reference.clone(), written_out(&pattern.reference));
+                positions.insert(pattern.reference.clone(), expanded_states(&pattern.reference));
             }
         }
         Self { positions }
@@ -48,18 +48,18 @@ impl Patterns {
         self.positions.values().copied().fold(0, u64::saturating_add)
     }
 
-    pub(super) fn compile(&self) -> Compiled {
+    pub(super) fn compile(&self) -> CompiledPatterns {
         let mut numbers = HashMap::new();
         let mut regexes = Vec::with_capacity(self.positions.len());
         for (number, pattern) in (0..).zip(self.positions.keys()) {
             numbers.insert(pattern.clone(), number);
             regexes.push(RegexBuilder::new(pattern).size_limit(COMPILED_BYTES).build().ok());
         }
-        Compiled { numbers, regexes: Arc::new(regexes) }
+        CompiledPatterns { numbers, regexes: Arc::new(regexes) }
     }
 }
 
-impl Compiled {
+impl CompiledPatterns {
     pub(super) fn number(&self, pattern: &str) -> Option<i64> {
         self.numbers.get(pattern).copied()
     }
@@ -75,7 +75,7 @@ impl Compiled {
     }
 }
 
-fn written_out(pattern: &str) -> u64 {
+fn expanded_states(pattern: &str) -> u64 {
     regex_syntax::parse(pattern).map_or(u64::MAX, |parsed| states(&parsed))
 }
 

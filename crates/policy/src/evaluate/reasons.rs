@@ -6,7 +6,7 @@ use cel::Value;
 use tracewarden_model::field::escape;
 use tracewarden_model::{AttributeValue, Caller, LogicalType, MarkedField};
 
-use crate::evaluate::decision::Reading;
+use crate::evaluate::decision::ReadValue;
 use crate::evaluate::span_values::bytes;
 use crate::evaluate::{FieldValue, Span};
 use crate::expression::{Kind, Node};
@@ -17,7 +17,7 @@ pub(super) const ABSENT: &str = "absent";
 /// Text for NULL.
 pub(super) const NULL: &str = "NULL";
 /// Maximum length of a value; longer ones are truncated.
-const SHOWN_CHARS: usize = 120;
+const MAX_VALUE_CHARS: usize = 120;
 
 /// Values of an operation's operands, none of which is an error.
 pub(super) struct Operands<'a> {
@@ -28,20 +28,20 @@ pub(super) struct Operands<'a> {
 
 /// Returns why a node is an error although none of its operands is, or why it has no value. Contains no values of the
 /// span.
-pub(super) fn of(node: &Node, operands: &Operands<'_>) -> Option<String> {
+pub(super) fn error_reason(node: &Node, operands: &Operands<'_>) -> Option<String> {
     let names: Vec<&str> = operands.values.iter().map(type_name).collect();
     match (&node.kind, names.as_slice()) {
-        (Kind::Field(field), _) => Some(of_field(field, operands.span)),
+        (Kind::Field(field), _) => Some(field_error_reason(field, operands.span)),
         (Kind::Attribute(name), _) if !operands.caller.attributes.contains_key(name) => {
-            Some(format!("the caller has no attribute `{}`", visible(name)))
+            Some(format!("the caller has no attribute `{}`", sanitized(name)))
         }
         (Kind::In(..), [_, right]) => Some(format!("the right side of `in` must be a list, this is {right}")),
         (Kind::Compare(relation, ..), [left, right]) => {
-            Some(format!("{left} and {right} have no order for `{}`", spelled(*relation)))
+            Some(format!("{left} and {right} have no order for `{}`", operator_symbol(*relation)))
         }
         (Kind::TextCall(function, ..), [left, right]) => {
-            let wrong = if *left == TEXT { right } else { left };
-            Some(format!("`{}` takes strings, this is {wrong}", called(*function)))
+            let mistyped = if *left == TEXT { right } else { left };
+            Some(format!("`{}` takes strings, this is {mistyped}", function_name(*function)))
         }
         (Kind::Matches(..), [subject]) => Some(format!("`matches` takes a string, this is {subject}")),
         (Kind::Size(_), [subject]) => Some(format!("`size` takes a string or a list, this is {subject}")),
@@ -71,7 +71,7 @@ fn type_name(value: &Value) -> &'static str {
     }
 }
 
-fn spelled(relation: Relation) -> &'static str {
+fn operator_symbol(relation: Relation) -> &'static str {
     match relation {
         Relation::Eq => "==",
         Relation::Ne => "!=",
@@ -82,7 +82,7 @@ fn spelled(relation: Relation) -> &'static str {
     }
 }
 
-fn called(function: TextFunction) -> &'static str {
+fn function_name(function: TextFunction) -> &'static str {
     match function {
         TextFunction::StartsWith => "startsWith",
         TextFunction::EndsWith => "endsWith",
@@ -94,12 +94,12 @@ fn called(function: TextFunction) -> &'static str {
 pub(super) fn value_of<'a>(field: &MarkedField, span: &'a Span) -> Option<&'a FieldValue> {
     match &field.field.map {
         None => span.get(&field.field.name),
-        Some(map) => span.get(map)?.under(field.field.name.as_bytes()),
+        Some(map) => span.get(map)?.value_of_key(field.field.name.as_bytes()),
     }
 }
 
-fn of_field(field: &MarkedField, span: &Span) -> String {
-    let name = visible(&field.field.to_string());
+fn field_error_reason(field: &MarkedField, span: &Span) -> String {
+    let name = sanitized(&field.field.to_string());
     let value = value_of(field, span);
     let missing = match value {
         None => Some(ABSENT),
@@ -115,69 +115,71 @@ fn of_field(field: &MarkedField, span: &Span) -> String {
 }
 
 /// Returns the value that a node reads, if it is a field or belongs to the caller.
-pub(super) fn reading(node: &Node, caller: &Caller, span: &Span) -> Option<Reading> {
+pub(super) fn read_value(node: &Node, caller: &Caller, span: &Span) -> Option<ReadValue> {
     let (name, value) = match &node.kind {
         Kind::Field(field) => {
-            let value = value_of(field, span).map_or_else(|| ABSENT.to_owned(), shown_field);
+            let value = value_of(field, span).map_or_else(|| ABSENT.to_owned(), format_field_value);
             (field.field.to_string(), value)
         }
         Kind::Attribute(name) => {
-            let value = caller.attributes.get(name).map_or_else(|| ABSENT.to_owned(), shown_attribute);
+            let value = caller.attributes.get(name).map_or_else(|| ABSENT.to_owned(), format_attribute);
             (format!("user.attributes[\"{}\"]", escape(name)), value)
         }
-        Kind::Username => ("user.username".to_owned(), cut(quoted(caller.username.as_bytes()))),
-        Kind::Roles => ("user.roles".to_owned(), cut(listed(caller.roles.iter().map(String::as_bytes)))),
+        Kind::Username => ("user.username".to_owned(), truncate(quoted(caller.username.as_bytes()))),
+        Kind::Roles => {
+            ("user.roles".to_owned(), truncate(format_list(caller.roles.iter().map(String::as_bytes))))
+        }
         _ => return None,
     };
-    Some(Reading { name: visible(&name), value })
+    Some(ReadValue { name: sanitized(&name), value })
 }
 
-fn shown_field(value: &FieldValue) -> String {
+fn format_field_value(value: &FieldValue) -> String {
     match value {
         FieldValue::Null => NULL.to_owned(),
         FieldValue::Bool(value) => value.to_string(),
-        FieldValue::String(bytes) => cut(quoted(bytes)),
+        FieldValue::String(bytes) => truncate(quoted(bytes)),
         FieldValue::Number(value) => value.to_string(),
         FieldValue::Array(list) => {
-            let texts: Vec<String> = list.iter().take(SHOWN_CHARS).map(shown_field).collect();
-            cut(format!("[{}]", texts.join(", ")))
+            let texts: Vec<String> = list.iter().take(MAX_VALUE_CHARS).map(format_field_value).collect();
+            truncate(format!("[{}]", texts.join(", ")))
         }
         FieldValue::Map(entries) => format!("a map of {} entries", entries.len()),
-        FieldValue::Other(text) => cut(text.clone()),
+        FieldValue::Other(text) => truncate(text.clone()),
     }
 }
 
-fn shown_attribute(value: &AttributeValue) -> String {
+fn format_attribute(value: &AttributeValue) -> String {
     match value {
-        AttributeValue::String(text) => cut(quoted(text.as_bytes())),
+        AttributeValue::String(text) => truncate(quoted(text.as_bytes())),
         AttributeValue::Bool(value) => value.to_string(),
-        AttributeValue::Strings(list) => cut(listed(list.iter().map(String::as_bytes))),
+        AttributeValue::Strings(list) => truncate(format_list(list.iter().map(String::as_bytes))),
     }
 }
 
 /// Formats a value of the library. The code points in `invalid` represent bytes that are not UTF-8.
-pub(super) fn shown(value: &Value, invalid: Option<Range<u32>>) -> String {
+pub(super) fn format_value(value: &Value, invalid: Option<Range<u32>>) -> String {
     match value {
-        Value::String(text) => cut(quoted(&bytes(text, invalid.as_ref()))),
+        Value::String(text) => truncate(quoted(&bytes(text, invalid.as_ref()))),
         Value::Bool(value) => value.to_string(),
         Value::Int(value) => value.to_string(),
         Value::List(list) => {
             let texts: Vec<String> =
-                list.iter().take(SHOWN_CHARS).map(|value| shown(value, invalid.clone())).collect();
-            cut(format!("[{}]", texts.join(", ")))
+                list.iter().take(MAX_VALUE_CHARS).map(|value| format_value(value, invalid.clone())).collect();
+            truncate(format!("[{}]", texts.join(", ")))
         }
         other => type_name(other).to_owned(),
     }
 }
 
-fn listed<'a>(values: impl Iterator<Item = &'a [u8]>) -> String {
+fn format_list<'a>(values: impl Iterator<Item = &'a [u8]>) -> String {
     let mut text = String::from("[");
     for value in values {
         if text.len() > 1 {
             text.push_str(", ");
         }
         text.push_str(&quoted(value));
-        if text.len() > 8 * SHOWN_CHARS {
+        if text.len() > 8 * MAX_VALUE_CHARS {
             break;
         }
     }
@@ -188,14 +190,14 @@ fn listed<'a>(values: impl Iterator<Item = &'a [u8]>) -> String {
 /// Formats a string in CEL syntax, with bytes that are not UTF-8 as `\xNN`.
 fn quoted(bytes: &[u8]) -> String {
     // The rest would be truncated later.
-    let bytes = bytes.get(..8 * SHOWN_CHARS).unwrap_or(bytes);
+    let bytes = bytes.get(..8 * MAX_VALUE_CHARS).unwrap_or(bytes);
     let mut text = String::from("\"");
     for chunk in bytes.utf8_chunks() {
         text.push_str(&escape(chunk.valid()));
         for byte in chunk.invalid() {
             text.push_str(&format!("\\x{byte:02x}"));
         }
-        if text.len() > 8 * SHOWN_CHARS {
+        if text.len() > 8 * MAX_VALUE_CHARS {
             break;
         }
     }
@@ -204,24 +206,24 @@ fn quoted(bytes: &[u8]) -> String {
 }
 
 /// Truncates text to fit next to an underlined text, and escapes invisible characters and direction marks.
-fn cut(text: String) -> String {
-    match text.char_indices().nth(SHOWN_CHARS) {
-        Some((at, _)) => format!("{}…", visible(text.get(..at).unwrap_or_default())),
-        None => visible(&text),
+fn truncate(text: String) -> String {
+    match text.char_indices().nth(MAX_VALUE_CHARS) {
+        Some((at, _)) => format!("{}…", sanitized(text.get(..at).unwrap_or_default())),
+        None => sanitized(&text),
     }
 }
 
 /// Escapes characters that could deceive a reader.
-fn visible(text: &str) -> String {
-    let mut visible = String::with_capacity(text.len());
+fn sanitized(text: &str) -> String {
+    let mut sanitized = String::with_capacity(text.len());
     for character in text.chars() {
         match u32::from(character) {
             code @ (0x200B..=0x200F | 0x2028..=0x202E | 0x2060..=0x2069 | 0xFEFF) => {
-                visible.push_str(&format!("\\u{code:04x}"));
+                sanitized.push_str(&format!("\\u{code:04x}"));
             }
-            code if character.is_control() => visible.push_str(&format!("\\u{code:04x}")),
-            _ => visible.push(character),
+            code if character.is_control() => sanitized.push_str(&format!("\\u{code:04x}")),
+            _ => sanitized.push(character),
         }
     }
-    visible
+    sanitized
 }

@@ -42,7 +42,7 @@ fn value(node: &IdedExpr, values: &SpanValues) -> Option<Expr> {
         },
         _ => member(&names(node)?, values)?,
     };
-    if values.is_erroneous(&map, &key) {
+    if values.is_error_key(&map, &key) {
         return Some(Expr::Ident(UNDEFINED.to_owned()));
     }
     values.is_key(&map, &key).then(|| call(operators::INDEX, Expr::Ident(map), text(key)))
@@ -55,7 +55,7 @@ fn presence(node: &IdedExpr, values: &SpanValues) -> Option<Expr> {
             [key, container] => (names(container)?.join("."), literal(key)?.to_owned()),
             _ => return None,
         },
-        Expr::Select(select) if select.test => member(&selected(select)?, values)?,
+        Expr::Select(select) if select.test => member(&select_names(select)?, values)?,
         _ => return None,
     };
     values.is_key(&map, &key).then(|| call(operators::IN, text(key), Expr::Ident(map)))
@@ -74,12 +74,12 @@ fn member(names: &[&str], values: &SpanValues) -> Option<(String, String)> {
 fn names(node: &IdedExpr) -> Option<Vec<&str>> {
     match &node.expr {
         Expr::Ident(name) => Some(vec![name]),
-        Expr::Select(select) if !select.test => selected(select),
+        Expr::Select(select) if !select.test => select_names(select),
         _ => None,
     }
 }
 
-fn selected(select: &SelectExpr) -> Option<Vec<&str>> {
+fn select_names(select: &SelectExpr) -> Option<Vec<&str>> {
     let mut names = names(&select.operand)?;
     names.push(&select.field);
     Some(names)

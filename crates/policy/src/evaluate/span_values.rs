@@ -14,7 +14,7 @@ pub(super) struct SpanValues {
     variables: BTreeMap<String, Value>,
     columns: BTreeSet<String>,
     keys: BTreeSet<(String, String)>,
-    erroneous: BTreeSet<(String, String)>,
+    error_keys: BTreeSet<(String, String)>,
     invalid: Option<Range<u32>>,
 }
 
@@ -24,8 +24,8 @@ impl SpanValues {
             variables: BTreeMap::new(),
             columns: BTreeSet::new(),
             keys: BTreeSet::new(),
-            erroneous: BTreeSet::new(),
-            invalid: free_block(expression, caller, span),
+            error_keys: BTreeSet::new(),
+            invalid: unused_code_points(expression, caller, span),
         };
         let mut maps: BTreeMap<&str, HashMap<String, Value>> = BTreeMap::new();
         for field in fields {
@@ -62,12 +62,12 @@ impl SpanValues {
         self.keys.contains(&(map.to_owned(), key.to_owned()))
     }
 
-    pub(super) fn is_erroneous(&self, map: &str, key: &str) -> bool {
-        self.erroneous.contains(&(map.to_owned(), key.to_owned()))
+    pub(super) fn is_error_key(&self, map: &str, key: &str) -> bool {
+        self.error_keys.contains(&(map.to_owned(), key.to_owned()))
     }
 
     /// Returns the code points that represent bytes that are not UTF-8, if there are any.
-    pub(super) fn invalid_block(&self) -> Option<Range<u32>> {
+    pub(super) fn invalid_code_points(&self) -> Option<Range<u32>> {
         self.invalid.clone()
     }
 
@@ -82,14 +82,15 @@ impl SpanValues {
     /// Returns the value of a key or a path; `None` if it is absent. NULL under a key of a map is present but has no
     /// type. At a path, NULL means absent.
     fn member(&mut self, map: &str, field: &MarkedField, column: Option<&FieldValue>) -> Option<Value> {
-        let found = column.and_then(|column| column.under(field.field.name.as_bytes()));
-        let counts = |value: &&FieldValue| **value != FieldValue::Null || field.source == FieldSource::MapKey;
-        let value = match found.filter(counts) {
+        let found = column.and_then(|column| column.value_of_key(field.field.name.as_bytes()));
+        let is_present =
+            |value: &&FieldValue| **value != FieldValue::Null || field.source == FieldSource::MapKey;
+        let value = match found.filter(is_present) {
             Some(value) => value,
-            None => &missing(field)?,
+            None => &missing_path_value(field)?,
         };
         Some(self.typed(field, value).unwrap_or_else(|| {
-            self.erroneous.insert((map.to_owned(), field.field.name.clone()));
+            self.error_keys.insert((map.to_owned(), field.field.name.clone()));
             Value::Null
         }))
     }
@@ -100,17 +101,19 @@ impl SpanValues {
         // A string in a map can represent a value of another type.
         let parsed = field.source == FieldSource::MapKey && column_type.is_text();
         match (field.logical, value) {
-            (LogicalType::String, FieldValue::String(bytes)) => Some(self.text(&stored(column_type, bytes))),
+            (LogicalType::String, FieldValue::String(bytes)) => {
+                Some(self.text(&normalize_string(column_type, bytes)))
+            }
             (LogicalType::Boolean, FieldValue::Bool(value)) => Some(Value::Bool(*value)),
             (LogicalType::Boolean, FieldValue::String(bytes)) if parsed => {
-                match stored(column_type, bytes).as_ref() {
+                match normalize_string(column_type, bytes).as_ref() {
                     b"true" => Some(Value::Bool(true)),
                     b"false" => Some(Value::Bool(false)),
                     _ => None,
                 }
             }
             (LogicalType::StringArray, FieldValue::String(bytes)) if parsed => {
-                let bytes = stored(column_type, bytes);
+                let bytes = normalize_string(column_type, bytes);
                 let list = string_array(std::str::from_utf8(&bytes).ok()?)?;
                 Some(list.iter().map(|text| Value::from(text.as_str())).collect::<Vec<_>>().into())
             }
@@ -120,7 +123,7 @@ impl SpanValues {
                     other => other,
                 };
                 let text = |element: &FieldValue| match element {
-                    FieldValue::String(bytes) => Some(self.text(&stored(element_type, bytes))),
+                    FieldValue::String(bytes) => Some(self.text(&normalize_string(element_type, bytes))),
                     _ => None,
                 };
                 Some(elements.iter().map(text).collect::<Option<Vec<_>>>()?.into())
@@ -147,7 +150,7 @@ impl SpanValues {
 
 /// Returns the value of a path that a document lacks: no value, unless the path's declared type is not Nullable. Then
 /// ClickHouse returns the type's default.
-fn missing(field: &MarkedField) -> Option<FieldValue> {
+fn missing_path_value(field: &MarkedField) -> Option<FieldValue> {
     if field.source != FieldSource::JsonPath || field.column_type.is_nullable() {
         return None;
     }
@@ -176,7 +179,7 @@ pub(super) fn bytes(text: &str, invalid: Option<&Range<u32>>) -> Vec<u8> {
 
 /// Returns a string as a column of this type returns it: a `FixedString` without its trailing zero bytes, a UUID in
 /// lower case.
-fn stored<'a>(column_type: &ColumnType, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+fn normalize_string<'a>(column_type: &ColumnType, bytes: &'a [u8]) -> Cow<'a, [u8]> {
     match column_type.bare() {
         ColumnType::FixedString { .. } => {
             let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
@@ -194,7 +197,7 @@ pub(crate) fn string_array(text: &str) -> Option<Vec<String>> {
 
 /// Returns a block of 256 private-use code points that neither policy, caller nor span uses; `None` if all strings are
 /// UTF-8.
-fn free_block(expression: &str, caller: &Caller, span: &Span) -> Option<Range<u32>> {
+fn unused_code_points(expression: &str, caller: &Caller, span: &Span) -> Option<Range<u32>> {
     let mut strings: Vec<&[u8]> = vec![expression.as_bytes(), caller.username.as_bytes()];
     strings.extend(caller.roles.iter().map(String::as_bytes));
     for value in caller.attributes.values() {

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use crate::expression::{Kind, Known, Node};
+use crate::expression::{Constant, Kind, Node};
 use crate::predicate::Relation;
 
 /// Returns the canonical text of an expression.
@@ -69,7 +69,7 @@ fn write_node(node: &Node, bound: &mut Vec<u32>, out: &mut String) {
                 None => write!(out, "variable of outside {variable}"),
             };
         }
-        Kind::Known(known) => write_known(known, out),
+        Kind::Constant(known) => write_known(known, out),
         Kind::Username => out.push_str("user.username"),
         Kind::Roles => out.push_str("user.roles"),
         Kind::Attribute(name) => {
@@ -87,12 +87,12 @@ fn write_node(node: &Node, bound: &mut Vec<u32>, out: &mut String) {
     }
 }
 
-fn write_known(known: &Known, out: &mut String) {
+fn write_known(known: &Constant, out: &mut String) {
     let _ = match known {
-        Known::Bool(value) => write!(out, "{value}"),
-        Known::Text(text) => write!(out, "{text:?}"),
-        Known::Int(value) => write!(out, "{value}"),
-        Known::List(elements) => {
+        Constant::Bool(value) => write!(out, "{value}"),
+        Constant::Text(text) => write!(out, "{text:?}"),
+        Constant::Int(value) => write!(out, "{value}"),
+        Constant::List(elements) => {
             out.push('[');
             for element in elements.iter() {
                 write_known(element, out);

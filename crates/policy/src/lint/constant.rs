@@ -1,34 +1,39 @@
 //! Warns about conditions that are always true, or never.
 
 use crate::diagnostics::Diagnostic;
-use crate::expression::{Kind, Known, Node, Type};
-use crate::lint::absent::parts;
-use crate::lint::normal_form::{Effort, Sides, may_err, sides};
+use crate::expression::{Constant, Kind, Node, Type};
+use crate::lint::negations::parts;
+use crate::lint::normal_form::{AnalysisBudget, NormalForms, may_err, normal_forms};
 use crate::predicate::Relation;
 
 const ALWAYS: &str = "this is always true";
 const NEVER: &str = "this is never true";
 
 /// Returns warnings for conditions with a constant result.
-pub(super) fn constants(text: &str, root: &Node, whole: Option<&Sides>, effort: &Effort) -> Vec<Diagnostic> {
-    let tell = |node: &Node, message: &str, hint: &str| {
+pub(super) fn constants(
+    text: &str,
+    root: &Node,
+    whole: Option<&NormalForms>,
+    budget: &AnalysisBudget,
+) -> Vec<Diagnostic> {
+    let warning_for = |node: &Node, message: &str, hint: &str| {
         vec![Diagnostic::new(text, node.span, "constant", message).with_hint(hint)]
     };
     const NARROW: &str = "select what the role may see, for instance `ServiceName == \"…\"`";
-    if let Kind::Known(Known::Bool(value)) = &root.kind {
+    if let Kind::Constant(Constant::Bool(value)) = &root.kind {
         return match value {
-            true => tell(root, "this policy grants access to every trace", NARROW),
-            false => tell(root, "this policy grants access to no trace", "leave the policy out"),
+            true => warning_for(root, "this policy grants access to every trace", NARROW),
+            false => warning_for(root, "this policy grants access to no trace", "leave the policy out"),
         };
     }
     let mut found = Vec::new();
-    part(text, root, effort, &mut found);
+    check_node(text, root, budget, &mut found);
     let consequence = match whole {
-        Some(sides) if sides.is_true.is_never() => "no trace",
-        Some(sides) if sides.is_false.is_never() && !may_err(root) => "every trace",
+        Some(normal_forms) if normal_forms.is_true.is_never() => "no trace",
+        Some(normal_forms) if normal_forms.is_false.is_never() && !may_err(root) => "every trace",
         _ if found.is_empty() && root.fields().is_empty() => {
             let message = "this policy does not use the span: it grants access to every trace or to none";
-            return tell(root, message, "join it with a condition on the span by `&&`");
+            return warning_for(root, message, "join it with a condition on the span by `&&`");
         }
         _ => return found,
     };
@@ -42,9 +47,9 @@ pub(super) fn constants(text: &str, root: &Node, whole: Option<&Sides>, effort: 
 }
 
 /// Warns about the smallest conditions with a constant result.
-fn part(text: &str, node: &Node, effort: &Effort, found: &mut Vec<Diagnostic>) {
+fn check_node(text: &str, node: &Node, budget: &AnalysisBudget, found: &mut Vec<Diagnostic>) {
     let before = found.len();
-    let tell = |node: &Node, message: &str, hint: &str| {
+    let warning_for = |node: &Node, message: &str, hint: &str| {
         Diagnostic::new(text, node.span, "constant", message).with_hint(hint)
     };
     let children = match &node.kind {
@@ -54,13 +59,13 @@ fn part(text: &str, node: &Node, effort: &Effort, found: &mut Vec<Diagnostic>) {
     };
     for child in &children {
         match &child.kind {
-            Kind::Known(Known::Bool(value)) if matches!(node.kind, Kind::And(..) | Kind::Or(..)) => {
-                found.push(tell(child, if *value { ALWAYS } else { NEVER }, "leave it out"));
+            Kind::Constant(Constant::Bool(value)) if matches!(node.kind, Kind::And(..) | Kind::Or(..)) => {
+                found.push(warning_for(child, if *value { ALWAYS } else { NEVER }, "leave it out"));
             }
-            _ => part(text, child, effort, found),
+            _ => check_node(text, child, budget, found),
         }
     }
-    let told = found.len() > before;
+    let has_findings = found.len() > before;
     let is_condition = matches!(
         node.kind,
         Kind::And(..)
@@ -73,17 +78,17 @@ fn part(text: &str, node: &Node, effort: &Effort, found: &mut Vec<Diagnostic>) {
             | Kind::Macro { .. }
             | Kind::Conditional(..)
     );
-    if told || !is_condition || node.ty != Type::Bool {
+    if has_findings || !is_condition || node.ty != Type::Bool {
         return;
     }
-    let Some(sides) = sides(node, effort) else { return };
-    if sides.is_true.is_never() {
-        found.push(tell(node, NEVER, never_hint(node, &children, effort)));
-    } else if sides.is_false.is_never() {
+    let Some(normal_forms) = normal_forms(node, budget) else { return };
+    if normal_forms.is_true.is_never() {
+        found.push(warning_for(node, NEVER, never_hint(node, &children, budget)));
+    } else if normal_forms.is_false.is_never() {
         let message = if may_err(node) { "this is true wherever its fields have a value" } else { ALWAYS };
         let hint = match &node.kind {
             Kind::Or(..) => {
-                let joined = Sides::joined(&children, true, effort);
+                let joined = NormalForms::joined(&children, true, budget);
                 let other = joined.is_some_and(|joined| !joined.is_true.is_never());
                 match other {
                     true => "one of these conditions always holds: leave them out, or join them with `&&`",
@@ -96,17 +101,17 @@ fn part(text: &str, node: &Node, effort: &Effort, found: &mut Vec<Diagnostic>) {
             Kind::Compare(Relation::Eq, ..) => "compare with a value that the role may see, or leave it out",
             _ => "leave it out, or correct the comparison",
         };
-        found.push(tell(node, message, hint));
+        found.push(warning_for(node, message, hint));
     }
 }
 
-fn never_hint(node: &Node, children: &[&Node], effort: &Effort) -> &'static str {
-    let among = |node: &Node| matches!(node.kind, Kind::Compare(Relation::Eq, ..) | Kind::In(..));
+fn never_hint(node: &Node, children: &[&Node], budget: &AnalysisBudget) -> &'static str {
+    let is_equality = |node: &Node| matches!(node.kind, Kind::Compare(Relation::Eq, ..) | Kind::In(..));
     match &node.kind {
         Kind::And(..) => {
-            let joined = Sides::joined(children, false, effort);
+            let joined = NormalForms::joined(children, false, budget);
             let other = joined.is_some_and(|joined| !joined.is_false.is_never());
-            match (other, children.iter().all(|child| among(child))) {
+            match (other, children.iter().all(|child| is_equality(child))) {
                 (true, true) => {
                     "these conditions exclude each other: join alternatives with `||`, or list them with `in`"
                 }

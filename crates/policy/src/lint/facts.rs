@@ -11,9 +11,9 @@ use crate::predicate::TextFunction;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Fact {
     /// The value, given by its canonical text, is one of these strings.
-    Among(String, BTreeSet<String>),
+    OneOf(String, BTreeSet<String>),
     /// The value is text that begins with, ends with or contains this string.
-    Fits(String, Function, String),
+    TextTest(String, Function, String),
     /// The field is present, with any value. Never an error.
     Present(String),
     /// Any other condition, by its canonical text.
@@ -70,18 +70,18 @@ pub(super) struct Literal {
 impl Literal {
     /// Whether the fact permits this value of its subject.
     fn allows(&self, value: &str) -> bool {
-        let says = match &self.fact {
-            Fact::Among(_, values) => values.contains(value),
-            Fact::Fits(_, function, argument) => function.holds(value, argument),
+        let matches_value = match &self.fact {
+            Fact::OneOf(_, values) => values.contains(value),
+            Fact::TextTest(_, function, argument) => function.holds(value, argument),
             _ => return true,
         };
-        says == self.holds
+        matches_value == self.holds
     }
 
     /// Returns the value that the fact refers to.
     fn subject(&self) -> Option<&str> {
         match &self.fact {
-            Fact::Among(subject, _) | Fact::Fits(subject, ..) => Some(subject),
+            Fact::OneOf(subject, _) | Fact::TextTest(subject, ..) => Some(subject),
             _ => None,
         }
     }
@@ -93,18 +93,18 @@ pub(super) struct Conjunction(pub(super) BTreeSet<Rc<Literal>>);
 
 impl Conjunction {
     /// Returns the facts about a value.
-    fn about<'a>(&'a self, subject: &'a str) -> impl Iterator<Item = &'a Literal> {
+    fn literals_about<'a>(&'a self, subject: &'a str) -> impl Iterator<Item = &'a Literal> {
         self.0.iter().map(AsRef::as_ref).filter(move |literal| literal.subject() == Some(subject))
     }
 
     /// Returns the remaining possible values of a subject, if they are finitely many.
-    fn possible<'a>(&'a self, subject: &'a str) -> Option<Vec<&'a str>> {
-        let values = self.about(subject).find_map(|literal| match &literal.fact {
-            Fact::Among(_, values) if literal.holds => Some(values),
+    fn possible_values<'a>(&'a self, subject: &'a str) -> Option<Vec<&'a str>> {
+        let values = self.literals_about(subject).find_map(|literal| match &literal.fact {
+            Fact::OneOf(_, values) if literal.holds => Some(values),
             _ => None,
         })?;
         let left = values.iter().map(String::as_str);
-        Some(left.filter(|value| self.about(subject).all(|literal| literal.allows(value))).collect())
+        Some(left.filter(|value| self.literals_about(subject).all(|literal| literal.allows(value))).collect())
     }
 
     /// Whether no span satisfies these facts.
@@ -117,26 +117,26 @@ impl Conjunction {
             }
             match &literal.fact {
                 Fact::Present(field) => !literal.holds && needed.contains(field),
-                Fact::Among(subject, _) => self.possible(subject).is_some_and(|left| left.is_empty()),
-                Fact::Fits(subject, function, argument) if literal.holds => {
-                    self.about(subject).any(|other| match &other.fact {
-                        Fact::Fits(_, Function::StartsWith, others)
+                Fact::OneOf(subject, _) => self.possible_values(subject).is_some_and(|left| left.is_empty()),
+                Fact::TextTest(subject, function, argument) if literal.holds => {
+                    self.literals_about(subject).any(|other| match &other.fact {
+                        Fact::TextTest(_, Function::StartsWith, others)
                             if other.holds && *function == Function::StartsWith =>
                         {
                             !argument.starts_with(others.as_str()) && !others.starts_with(argument.as_str())
                         }
-                        Fact::Fits(_, Function::EndsWith, others)
+                        Fact::TextTest(_, Function::EndsWith, others)
                             if other.holds && *function == Function::EndsWith =>
                         {
                             !argument.ends_with(others.as_str()) && !others.ends_with(argument.as_str())
                         }
-                        Fact::Fits(_, other_function, others) if !other.holds => {
+                        Fact::TextTest(_, other_function, others) if !other.holds => {
                             function.implies(argument, *other_function, others)
                         }
                         _ => false,
                     })
                 }
-                Fact::Fits(..) | Fact::Other(_) => false,
+                Fact::TextTest(..) | Fact::Other(_) => false,
             }
         })
     }
@@ -148,24 +148,30 @@ impl Conjunction {
         }
         match &literal.fact {
             Fact::Present(field) => literal.holds && self.0.iter().any(|known| known.needs.contains(field)),
-            Fact::Among(subject, values) => {
-                if let Some(left) = self.possible(subject) {
+            Fact::OneOf(subject, values) => {
+                if let Some(left) = self.possible_values(subject) {
                     return left.iter().all(|value| values.contains(*value) == literal.holds);
                 }
                 // Without a finite list: each of the values must be excluded, and the value must not be an error.
-                let mut known = self.about(subject).peekable();
+                let mut known = self.literals_about(subject).peekable();
                 !literal.holds
                     && known.peek().is_some()
-                    && values.iter().all(|value| self.about(subject).any(|known| !known.allows(value)))
+                    && values
+                        .iter()
+                        .all(|value| self.literals_about(subject).any(|known| !known.allows(value)))
             }
-            Fact::Fits(subject, function, argument) => {
-                if let Some(left) = self.possible(subject) {
+            Fact::TextTest(subject, function, argument) => {
+                if let Some(left) = self.possible_values(subject) {
                     return left.iter().all(|value| function.holds(value, argument) == literal.holds);
                 }
-                self.about(subject).any(|known| match (&known.fact, known.holds, literal.holds) {
-                    (Fact::Fits(_, theirs, text), true, true) => theirs.implies(text, *function, argument),
-                    (Fact::Fits(_, theirs, text), false, false) => function.implies(argument, *theirs, text),
-                    (Fact::Fits(_, Function::StartsWith, text), true, false)
+                self.literals_about(subject).any(|known| match (&known.fact, known.holds, literal.holds) {
+                    (Fact::TextTest(_, theirs, text), true, true) => {
+                        theirs.implies(text, *function, argument)
+                    }
+                    (Fact::TextTest(_, theirs, text), false, false) => {
+                        function.implies(argument, *theirs, text)
+                    }
+                    (Fact::TextTest(_, Function::StartsWith, text), true, false)
                         if *function == Function::StartsWith =>
                     {
                         !text.starts_with(argument.as_str()) && !argument.starts_with(text.as_str())

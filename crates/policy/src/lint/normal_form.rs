@@ -10,12 +10,12 @@ use std::rc::Rc;
 
 use tracewarden_model::{Caller, MarkedField};
 
-use crate::expression::{Kind, Known, Node, Type};
+use crate::expression::{Constant, Kind, Node, Type};
 use crate::lint::canonical::canonical;
 use crate::lint::facts::{Conjunction, Fact, Literal};
 use crate::lint::patterns::matches_every_text;
 use crate::lower::fields::{defined, present};
-use crate::lower::lower_by;
+use crate::lower::lower_with_rules;
 use crate::lower::rules::RULES;
 use crate::predicate::{Predicate, Quantifier, Relation};
 
@@ -24,9 +24,9 @@ const MAX_ALTERNATIVES: usize = 32;
 const MAX_FACTS: usize = 64;
 
 /// Limits the work of analysing the policies of a role, so that warnings do not make saving them slow.
-pub(super) struct Effort(Cell<usize>);
+pub(super) struct AnalysisBudget(Cell<usize>);
 
-impl Effort {
+impl AnalysisBudget {
     pub(super) fn new() -> Self {
         const COMPARISONS: usize = 200_000;
         Self(Cell::new(COMPARISONS))
@@ -45,7 +45,7 @@ pub(super) struct Alternatives(Vec<Conjunction>);
 
 /// Where an expression is true and where it is false.
 #[derive(Debug, Clone)]
-pub(super) struct Sides {
+pub(super) struct NormalForms {
     pub(super) is_true: Alternatives,
     pub(super) is_false: Alternatives,
 }
@@ -63,12 +63,12 @@ impl Alternatives {
         Self(vec![Conjunction([Rc::new(literal)].into())])
     }
 
-    fn and(&self, other: &Self, effort: &Effort) -> Option<Self> {
+    fn and(&self, other: &Self, budget: &AnalysisBudget) -> Option<Self> {
         let mut joined = Vec::new();
         for left in &self.0 {
             for right in &other.0 {
                 let conjunction = Conjunction(left.0.union(&right.0).cloned().collect());
-                effort.spend(conjunction.0.len().pow(2) + joined.len())?;
+                budget.spend(conjunction.0.len().pow(2) + joined.len())?;
                 if conjunction.0.len() > MAX_FACTS {
                     return None;
                 }
@@ -83,17 +83,17 @@ impl Alternatives {
         Some(Self(joined))
     }
 
-    fn or(&self, other: &Self, effort: &Effort) -> Option<Self> {
+    fn or(&self, other: &Self, budget: &AnalysisBudget) -> Option<Self> {
         let mut joined = self.0.clone();
         for conjunction in &other.0 {
-            effort.spend(joined.len() + 1)?;
+            budget.spend(joined.len() + 1)?;
             if joined.contains(conjunction) {
                 continue;
             }
             // `x == "a" || x == "b"` is `x in ["a", "b"]`.
             if let Some(merged) = joined.iter_mut().find_map(|known| merge(known, conjunction)) {
-                let (place, among) = merged;
-                *place = among;
+                let (slot, merged_conjunction) = merged;
+                *slot = merged_conjunction;
             } else {
                 joined.push(conjunction.clone());
             }
@@ -107,7 +107,7 @@ impl Alternatives {
     }
 
     /// Whether every span that satisfies this has the field.
-    pub(super) fn need(&self, field: &MarkedField) -> bool {
+    pub(super) fn requires_field(&self, field: &MarkedField) -> bool {
         let field = field.field.to_string();
         let needs = |literal: &Literal| {
             literal.needs.contains(&field) || (literal.holds && literal.fact == Fact::Present(field.clone()))
@@ -116,9 +116,9 @@ impl Alternatives {
     }
 
     /// Whether every span that satisfies this also satisfies `other`.
-    pub(super) fn implies(&self, other: &Self, effort: &Effort) -> bool {
+    pub(super) fn implies(&self, other: &Self, budget: &AnalysisBudget) -> bool {
         let facts = |alternatives: &Self| alternatives.0.iter().map(|each| each.0.len() + 1).sum::<usize>();
-        if effort.spend(facts(self) * facts(other)).is_none() {
+        if budget.spend(facts(self) * facts(other)).is_none() {
             return false;
         }
         self.0
@@ -136,10 +136,10 @@ fn merge<'a>(known: &'a mut Conjunction, other: &Conjunction) -> Option<(&'a mut
     };
     let (ours, theirs) = (only(known)?, only(other)?);
     match (&ours.fact, &theirs.fact) {
-        (Fact::Among(subject, values), Fact::Among(other, more))
+        (Fact::OneOf(subject, values), Fact::OneOf(other, more))
             if subject == other && ours.holds && theirs.holds =>
         {
-            let fact = Fact::Among(subject.clone(), values.union(more).cloned().collect());
+            let fact = Fact::OneOf(subject.clone(), values.union(more).cloned().collect());
             let literal = Literal { fact, holds: true, needs: ours.needs.clone() };
             Some((known, Conjunction([Rc::new(literal)].into())))
         }
@@ -148,60 +148,65 @@ fn merge<'a>(known: &'a mut Conjunction, other: &Conjunction) -> Option<(&'a mut
 }
 
 /// Returns where a condition is true and where it is false; `None` if that is too large.
-pub(super) fn sides(node: &Node, effort: &Effort) -> Option<Sides> {
-    let both = |is_true, is_false| Some(Sides { is_true, is_false });
+pub(super) fn normal_forms(node: &Node, budget: &AnalysisBudget) -> Option<NormalForms> {
+    let both = |is_true, is_false| Some(NormalForms { is_true, is_false });
     match &node.kind {
-        Kind::Known(Known::Bool(true)) => both(Alternatives::always(), Alternatives::never()),
-        Kind::Known(Known::Bool(false)) => both(Alternatives::never(), Alternatives::always()),
-        Kind::Not(inner) => sides(inner, effort).map(Sides::opposite),
+        Kind::Constant(Constant::Bool(true)) => both(Alternatives::always(), Alternatives::never()),
+        Kind::Constant(Constant::Bool(false)) => both(Alternatives::never(), Alternatives::always()),
+        Kind::Not(inner) => normal_forms(inner, budget).map(NormalForms::opposite),
         Kind::And(left, right) => {
-            let (left, right) = (sides(left, effort)?, sides(right, effort)?);
-            both(left.is_true.and(&right.is_true, effort)?, left.is_false.or(&right.is_false, effort)?)
+            let (left, right) = (normal_forms(left, budget)?, normal_forms(right, budget)?);
+            both(left.is_true.and(&right.is_true, budget)?, left.is_false.or(&right.is_false, budget)?)
         }
         Kind::Or(left, right) => {
-            let (left, right) = (sides(left, effort)?, sides(right, effort)?);
-            both(left.is_true.or(&right.is_true, effort)?, left.is_false.and(&right.is_false, effort)?)
+            let (left, right) = (normal_forms(left, budget)?, normal_forms(right, budget)?);
+            both(left.is_true.or(&right.is_true, budget)?, left.is_false.and(&right.is_false, budget)?)
         }
         Kind::Conditional(condition, yes, no) => {
-            let (condition, yes, no) = (sides(condition, effort)?, sides(yes, effort)?, sides(no, effort)?);
+            let (condition, yes, no) =
+                (normal_forms(condition, budget)?, normal_forms(yes, budget)?, normal_forms(no, budget)?);
             let pick = |yes: &Alternatives, no: &Alternatives| {
-                condition.is_true.and(yes, effort)?.or(&condition.is_false.and(no, effort)?, effort)
+                condition.is_true.and(yes, budget)?.or(&condition.is_false.and(no, budget)?, budget)
             };
             both(pick(&yes.is_true, &no.is_true)?, pick(&yes.is_false, &no.is_false)?)
         }
-        _ => leaf(node, effort),
+        _ => leaf(node, budget),
     }
 }
 
 /// Returns the sides of a condition that is not a junction.
-fn leaf(node: &Node, effort: &Effort) -> Option<Sides> {
-    if let Some(sides) = written_out(node) {
-        return Some(sides);
+fn leaf(node: &Node, budget: &AnalysisBudget) -> Option<NormalForms> {
+    if let Some(normal_forms) = constant_normal_forms(node) {
+        return Some(normal_forms);
     }
     match &node.kind {
-        Kind::Compare(Relation::Ne, left, right) => equality(left, right, effort).map(Sides::opposite),
-        Kind::Compare(Relation::Eq, left, right) => equality(left, right, effort),
+        Kind::Compare(Relation::Ne, left, right) => equality(left, right, budget).map(NormalForms::opposite),
+        Kind::Compare(Relation::Eq, left, right) => equality(left, right, budget),
         // All four are expressed by `<`, because values without an order are errors in each of them.
         Kind::Compare(Relation::Lt, left, right) => Some(less(left, right)),
         Kind::Compare(Relation::Gt, left, right) => Some(less(right, left)),
         Kind::Compare(Relation::Ge, left, right) => Some(less(left, right).opposite()),
         Kind::Compare(Relation::Le, left, right) => Some(less(right, left).opposite()),
-        Kind::HasKey(field) if present(field) == Predicate::True => Some(surely(node, true)),
+        Kind::HasKey(field) if present(field) == Predicate::True => Some(constant_unless_error(node, true)),
         Kind::In(needle, haystack) => match &haystack.kind {
-            Kind::List(elements) if elements.iter().any(|element| same(element, needle)) => {
-                Some(surely(node, true))
+            Kind::List(elements) if elements.iter().any(|element| is_same_value(element, needle)) => {
+                Some(constant_unless_error(node, true))
             }
             _ => Some(fact(node, as_fact(node))),
         },
-        Kind::TextCall(_, subject, argument) if is_empty_text(argument) || same(subject, argument) => {
-            Some(surely(node, true))
+        Kind::TextCall(_, subject, argument)
+            if is_empty_text(argument) || is_same_value(subject, argument) =>
+        {
+            Some(constant_unless_error(node, true))
         }
-        Kind::Matches(_, pattern) if matches_every_text(pattern) => Some(surely(node, true)),
+        Kind::Matches(_, pattern) if matches_every_text(pattern) => Some(constant_unless_error(node, true)),
         Kind::Macro { quantifier, body, .. } => {
-            let body = sides(body, effort)?;
+            let body = normal_forms(body, budget)?;
             Some(match quantifier {
-                Quantifier::Exists | Quantifier::ExistsOne if body.is_true.is_never() => surely(node, false),
-                Quantifier::All if body.is_false.is_never() => surely(node, true),
+                Quantifier::Exists | Quantifier::ExistsOne if body.is_true.is_never() => {
+                    constant_unless_error(node, false)
+                }
+                Quantifier::All if body.is_false.is_never() => constant_unless_error(node, true),
                 _ => fact(node, as_fact(node)),
             })
         }
@@ -210,10 +215,10 @@ fn leaf(node: &Node, effort: &Effort) -> Option<Sides> {
 }
 
 /// Returns the sides of a condition that depends on neither span nor caller, such as `1 == 1`.
-fn written_out(node: &Node) -> Option<Sides> {
+fn constant_normal_forms(node: &Node) -> Option<NormalForms> {
     const MAX_NODES: usize = 64;
     let parts = node.walk();
-    let open = |part: &Node| {
+    let depends_on_input = |part: &Node| {
         matches!(
             part.kind,
             Kind::Field(_)
@@ -226,37 +231,37 @@ fn written_out(node: &Node) -> Option<Sides> {
                 | Kind::Macro { .. }
         )
     };
-    if parts.len() > MAX_NODES || parts.into_iter().any(open) {
+    if parts.len() > MAX_NODES || parts.into_iter().any(depends_on_input) {
         return None;
     }
-    let truth = lower_by(&RULES, node, &Caller::default()).ok()?;
+    let truth = lower_with_rules(&RULES, node, &Caller::default()).ok()?;
     let side = |predicate: &Predicate| match predicate {
         Predicate::True => Some(Alternatives::always()),
         Predicate::False => Some(Alternatives::never()),
         _ => None,
     };
-    Some(Sides { is_true: side(&truth.is_true)?, is_false: side(&truth.is_false)? })
+    Some(NormalForms { is_true: side(&truth.is_true)?, is_false: side(&truth.is_false)? })
 }
 
 /// Whether two expressions have the same value wherever both have one.
-fn same(left: &Node, right: &Node) -> bool {
+fn is_same_value(left: &Node, right: &Node) -> bool {
     discriminant(&left.kind) == discriminant(&right.kind) && canonical(left) == canonical(right)
 }
 
 fn is_empty_text(node: &Node) -> bool {
-    matches!(&node.kind, Kind::Known(Known::Text(text)) if text.is_empty())
+    matches!(&node.kind, Kind::Constant(Constant::Text(text)) if text.is_empty())
 }
 
 /// Returns the sides of a condition that has this value unless it is an error.
-fn surely(node: &Node, value: bool) -> Sides {
-    let sides = fact(node, Fact::Other(canonical(node)));
+fn constant_unless_error(node: &Node, value: bool) -> NormalForms {
+    let normal_forms = fact(node, Fact::Other(canonical(node)));
     let is_true = match (value, may_err(node)) {
-        (true, true) => sides.is_true,
-        (false, true) => sides.is_false,
+        (true, true) => normal_forms.is_true,
+        (false, true) => normal_forms.is_false,
         (_, false) => Alternatives::always(),
     };
-    let sides = Sides { is_true, is_false: Alternatives::never() };
-    if value { sides } else { sides.opposite() }
+    let normal_forms = NormalForms { is_true, is_false: Alternatives::never() };
+    if value { normal_forms } else { normal_forms.opposite() }
 }
 
 /// Whether a condition is an error for some span or caller.
@@ -269,16 +274,16 @@ pub(super) fn may_err(node: &Node) -> bool {
     })
 }
 
-impl Sides {
+impl NormalForms {
     /// Returns the sides of the conjunction or disjunction of these conditions.
-    pub(super) fn joined(nodes: &[&Node], conjunction: bool, effort: &Effort) -> Option<Self> {
+    pub(super) fn joined(nodes: &[&Node], conjunction: bool, budget: &AnalysisBudget) -> Option<Self> {
         let mut joined = Self { is_true: Alternatives::always(), is_false: Alternatives::never() };
         for node in nodes {
-            let next = sides(node, effort)?;
+            let next = normal_forms(node, budget)?;
             let next = if conjunction { next } else { next.opposite() };
             joined = Self {
-                is_true: joined.is_true.and(&next.is_true, effort)?,
-                is_false: joined.is_false.or(&next.is_false, effort)?,
+                is_true: joined.is_true.and(&next.is_true, budget)?,
+                is_false: joined.is_false.or(&next.is_false, budget)?,
             };
         }
         Some(if conjunction { joined } else { joined.opposite() })
@@ -294,57 +299,65 @@ fn comparison(relation: Relation, left: &Node, right: &Node) -> Node {
     Node { kind, ty: Type::Bool, span: left.span }
 }
 
-fn less(left: &Node, right: &Node) -> Sides {
+fn less(left: &Node, right: &Node) -> NormalForms {
     let node = comparison(Relation::Lt, left, right);
     match (&left.kind, &right.kind) {
-        (Kind::Size(_), Kind::Known(Known::Int(bound))) if *bound <= 0 => surely(&node, false),
-        (Kind::Known(Known::Int(bound)), Kind::Size(_)) if *bound < 0 => surely(&node, true),
-        _ if is_empty_text(right) || same(left, right) => surely(&node, false),
+        (Kind::Size(_), Kind::Constant(Constant::Int(bound))) if *bound <= 0 => {
+            constant_unless_error(&node, false)
+        }
+        (Kind::Constant(Constant::Int(bound)), Kind::Size(_)) if *bound < 0 => {
+            constant_unless_error(&node, true)
+        }
+        _ if is_empty_text(right) || is_same_value(left, right) => constant_unless_error(&node, false),
         _ => fact(&node, Fact::Other(canonical(&node))),
     }
 }
 
-fn equality(left: &Node, right: &Node, effort: &Effort) -> Option<Sides> {
+fn equality(left: &Node, right: &Node, budget: &AnalysisBudget) -> Option<NormalForms> {
     let node = || comparison(Relation::Eq, left, right);
-    if same(left, right) {
-        return Some(surely(&node(), true));
+    if is_same_value(left, right) {
+        return Some(constant_unless_error(&node(), true));
     }
-    let opaque = || {
+    let other_fact = || {
         let node = node();
         Some(fact(&node, Fact::Other(canonical(&node))))
     };
     let (value, known) = match (&left.kind, &right.kind) {
-        (_, Kind::Known(known)) => (left, known),
-        (Kind::Known(known), _) => (right, known),
-        _ => return opaque(),
+        (_, Kind::Constant(known)) => (left, known),
+        (Kind::Constant(known), _) => (right, known),
+        _ => return other_fact(),
     };
     match known {
-        Known::Text(text) => Some(fact(value, Fact::Among(canonical(value), [text.clone()].into()))),
+        Constant::Text(text) => Some(fact(value, Fact::OneOf(canonical(value), [text.clone()].into()))),
         // Only for values that are certainly booleans: for a value of another type the comparison would be false, not
         // an error.
-        Known::Bool(true) if value.ty == Type::Bool => sides(value, effort),
-        Known::Bool(false) if value.ty == Type::Bool => sides(value, effort).map(Sides::opposite),
-        Known::Int(size) if *size < 0 && matches!(value.kind, Kind::Size(_)) => Some(surely(&node(), false)),
-        _ => opaque(),
+        Constant::Bool(true) if value.ty == Type::Bool => normal_forms(value, budget),
+        Constant::Bool(false) if value.ty == Type::Bool => {
+            normal_forms(value, budget).map(NormalForms::opposite)
+        }
+        Constant::Int(size) if *size < 0 && matches!(value.kind, Kind::Size(_)) => {
+            Some(constant_unless_error(&node(), false))
+        }
+        _ => other_fact(),
     }
 }
 
-fn fact(node: &Node, fact: Fact) -> Sides {
+fn fact(node: &Node, fact: Fact) -> NormalForms {
     let needs = if matches!(fact, Fact::Present(_)) { BTreeSet::new() } else { needs(node) };
     let literal = |holds| Literal { fact: fact.clone(), holds, needs: needs.clone() };
-    Sides { is_true: Alternatives::of(literal(true)), is_false: Alternatives::of(literal(false)) }
+    NormalForms { is_true: Alternatives::of(literal(true)), is_false: Alternatives::of(literal(false)) }
 }
 
 fn as_fact(node: &Node) -> Fact {
     match &node.kind {
         Kind::HasKey(field) => Fact::Present(field.field.to_string()),
-        Kind::In(needle, haystack) => match known_texts(haystack) {
-            Some(texts) => Fact::Among(canonical(needle), texts),
+        Kind::In(needle, haystack) => match constant_texts(haystack) {
+            Some(texts) => Fact::OneOf(canonical(needle), texts),
             None => Fact::Other(canonical(node)),
         },
         Kind::TextCall(function, subject, argument) => match &argument.kind {
-            Kind::Known(Known::Text(text)) => {
-                Fact::Fits(canonical(subject), (*function).into(), text.clone())
+            Kind::Constant(Constant::Text(text)) => {
+                Fact::TextTest(canonical(subject), (*function).into(), text.clone())
             }
             _ => Fact::Other(canonical(node)),
         },
@@ -353,10 +366,10 @@ fn as_fact(node: &Node) -> Fact {
 }
 
 /// Returns the elements of a literal list that contains only strings.
-fn known_texts(list: &Node) -> Option<BTreeSet<String>> {
+fn constant_texts(list: &Node) -> Option<BTreeSet<String>> {
     let Kind::List(elements) = &list.kind else { return None };
     let text = |element: &Node| match &element.kind {
-        Kind::Known(Known::Text(text)) => Some(text.clone()),
+        Kind::Constant(Constant::Text(text)) => Some(text.clone()),
         _ => None,
     };
     elements.iter().map(text).collect()

@@ -4,8 +4,8 @@ use regex_syntax::ParserBuilder;
 use regex_syntax::hir::Look;
 
 use crate::diagnostics::Diagnostic;
-use crate::expression::{Kind, Known, Node};
-use crate::lint::absent::parts;
+use crate::expression::{Constant, Kind, Node};
+use crate::lint::negations::parts;
 use crate::pattern::Pattern;
 use crate::predicate::{Quantifier, Relation, TextFunction};
 
@@ -27,60 +27,58 @@ pub(super) fn slow_patterns(text: &str, root: &Node) -> Vec<Diagnostic> {
     found
 }
 
-/// `around` is the macro around a condition on elements, with its list.
+/// `enclosing_macro` is the macro around a condition on elements, with its list.
 fn visit(
     text: &str,
     node: &Node,
     narrowed: bool,
-    around: Option<(&Node, &Node)>,
+    enclosing_macro: Option<(&Node, &Node)>,
     found: &mut Vec<Diagnostic>,
 ) {
     match &node.kind {
         Kind::And(..) => {
             let parts = parts(node, true);
             for (at, part) in parts.iter().enumerate() {
-                let beside = parts.iter().enumerate().any(|(other, part)| other != at && narrows(part));
-                visit(text, part, narrowed || beside, around, found);
+                let narrowed_by_sibling =
+                    parts.iter().enumerate().any(|(other, part)| other != at && narrows(part));
+                visit(text, part, narrowed || narrowed_by_sibling, enclosing_macro, found);
             }
         }
         Kind::Or(left, right) => {
-            visit(text, left, narrowed, around, found);
-            visit(text, right, narrowed, around, found);
+            visit(text, left, narrowed, enclosing_macro, found);
+            visit(text, right, narrowed, enclosing_macro, found);
         }
         Kind::Conditional(condition, yes, no) => {
-            visit(text, yes, narrowed || narrows(condition), around, found);
-            visit(text, no, narrowed, around, found);
+            visit(text, yes, narrowed || narrows(condition), enclosing_macro, found);
+            visit(text, no, narrowed, enclosing_macro, found);
         }
         Kind::Macro { quantifier: Quantifier::Exists | Quantifier::ExistsOne, range, body, .. }
-            if of_the_span(range) || of_the_span(body) =>
+            if reads_span(range) || reads_span(body) =>
         {
-            visit(text, body, narrowed, around.or(Some((node, range))), found);
+            visit(text, body, narrowed, enclosing_macro.or(Some((node, range))), found);
         }
         Kind::TextCall(TextFunction::EndsWith | TextFunction::Contains, subject, argument) if !narrowed => {
-            let empty = matches!(&argument.kind, Kind::Known(Known::Text(text)) if text.is_empty());
-            if of_the_span(subject) && !empty {
-                tell(
+            let empty = matches!(&argument.kind, Kind::Constant(Constant::Text(text)) if text.is_empty());
+            if reads_span(subject) && !empty {
+                warn(
                     text,
-                    around.unwrap_or((node, subject)),
+                    enclosing_macro.unwrap_or((node, subject)),
                     "write `startsWith` if it is known how the text begins",
                     found,
                 );
             }
         }
         Kind::Matches(subject, pattern)
-            if !narrowed
-                && !pattern.begins_with_text()
-                && of_the_span(subject)
-                && !matches_every_text(pattern) =>
+            if !narrowed && !pattern.has_prefix() && reads_span(subject) && !matches_every_text(pattern) =>
         {
             let hint = "begin the pattern with `^` and plain text if it is known how the text begins";
-            tell(text, around.unwrap_or((node, subject)), hint, found);
+            warn(text, enclosing_macro.unwrap_or((node, subject)), hint, found);
         }
         _ => {}
     }
 }
 
-fn tell(text: &str, (node, subject): (&Node, &Node), hint: &str, found: &mut Vec<Diagnostic>) {
+fn warn(text: &str, (node, subject): (&Node, &Node), hint: &str, found: &mut Vec<Diagnostic>) {
     let snippet = |node: &Node| text.get(node.span.start..node.span.end).filter(|text| text.len() <= 80);
     let subject = snippet(subject).unwrap_or("the text");
     let message =
@@ -97,10 +95,10 @@ fn narrows(node: &Node) -> bool {
     match &node.kind {
         Kind::And(left, right) => narrows(left) || narrows(right),
         Kind::Or(left, right) => narrows(left) && narrows(right),
-        Kind::Compare(Relation::Eq, left, right) => of_the_span(left) || of_the_span(right),
-        Kind::In(needle, haystack) => of_the_span(needle) || of_the_span(haystack),
-        Kind::TextCall(TextFunction::StartsWith, subject, _) => of_the_span(subject),
-        Kind::Matches(subject, pattern) => of_the_span(subject) && pattern.begins_with_text(),
+        Kind::Compare(Relation::Eq, left, right) => reads_span(left) || reads_span(right),
+        Kind::In(needle, haystack) => reads_span(needle) || reads_span(haystack),
+        Kind::TextCall(TextFunction::StartsWith, subject, _) => reads_span(subject),
+        Kind::Matches(subject, pattern) => reads_span(subject) && pattern.has_prefix(),
         Kind::Macro { quantifier: Quantifier::Exists | Quantifier::ExistsOne, body, .. } => narrows(body),
         Kind::HasKey(_) => true,
         _ => false,
@@ -108,6 +106,6 @@ fn narrows(node: &Node) -> bool {
 }
 
 /// Whether a value comes from the span: a field, or an element of one.
-fn of_the_span(node: &Node) -> bool {
+fn reads_span(node: &Node) -> bool {
     node.walk().into_iter().any(|node| matches!(node.kind, Kind::Field(_) | Kind::Variable(_)))
 }

@@ -4,22 +4,22 @@ use std::sync::Arc;
 
 use tracewarden_model::{ColumnType, FieldSource, LogicalType, MarkedField};
 
-use crate::lower::Lowered;
+use crate::lower::LoweredValue;
 use crate::lower::rules::Rules;
 use crate::predicate::{Array, Atom, Predicate, Text};
 
 /// Returns the value of a field, defined where it has its logical type.
-pub(crate) fn field_value(rules: &Rules, field: &Arc<MarkedField>) -> Lowered {
+pub(crate) fn field_value(rules: &Rules, field: &Arc<MarkedField>) -> LoweredValue {
     let defined = (rules.field_defined)(field);
     let field = Arc::clone(field);
     match field.logical {
-        LogicalType::String => Lowered::Text { defined, text: Text::Field(field) },
-        LogicalType::StringArray => Lowered::Array { defined, array: Array::Field(field) },
+        LogicalType::String => LoweredValue::Text { defined, text: Text::Field(field) },
+        LogicalType::StringArray => LoweredValue::Array { defined, array: Array::Field(field) },
         LogicalType::Boolean => {
-            Lowered::from((rules.boolean_field)(defined, Predicate::atom(Atom::Flag(field))))
+            LoweredValue::from((rules.boolean_field)(defined, Predicate::atom(Atom::Flag(field))))
         }
         // The checker rejects numbers. If one gets here, it must not grant access.
-        LogicalType::Number => Lowered::Error,
+        LogicalType::Number => LoweredValue::Error,
     }
 }
 
@@ -43,22 +43,22 @@ fn always_present(field: &MarkedField) -> bool {
     field.source != FieldSource::MapKey && !field.column_type.is_nullable()
 }
 
-/// Whether a predicate compiled for the field `made_of` means the same for `now`, the same field after a change of the
-/// table's columns. If the predicate omits the presence test, `now` must always have a value.
-pub fn can_stand_in(now: &MarkedField, made_of: &MarkedField) -> bool {
-    let taken_for_granted =
+/// Whether a predicate compiled for the field `compiled_for` means the same for `current`, the same field after a change of the
+/// table's columns. If the predicate omits the presence test, `current` must always have a value.
+pub fn is_compatible_field(current: &MarkedField, compiled_for: &MarkedField) -> bool {
+    let assumptions =
         |field: &MarkedField| (always_present(field), always_present(field) && !may_hold_null(field));
-    let (present, defined) = taken_for_granted(made_of);
-    let (present_now, defined_now) = taken_for_granted(now);
-    let (untyped, untyped_now) =
-        (made_of.column_type == ColumnType::Dynamic, now.column_type == ColumnType::Dynamic);
-    now.source == made_of.source
-        && now.logical == made_of.logical
-        && (present_now || !present)
-        && (defined_now || !defined)
+    let (present, defined) = assumptions(compiled_for);
+    let (current_present, current_defined) = assumptions(current);
+    let (untyped, current_untyped) =
+        (compiled_for.column_type == ColumnType::Dynamic, current.column_type == ColumnType::Dynamic);
+    current.source == compiled_for.source
+        && current.logical == compiled_for.logical
+        && (current_present || !present)
+        && (current_defined || !defined)
         // A path that gets a declared type has a value of that type in every document. A former error, which grants no
         // access, would become a string for which a negation can be true.
-        && (now.source != FieldSource::JsonPath || (present_now == present && untyped_now == untyped))
+        && (current.source != FieldSource::JsonPath || (current_present == present && current_untyped == untyped))
 }
 
 /// Whether the value may be an array that contains NULL, which is not an array of strings.
@@ -82,7 +82,7 @@ mod tests {
     fn assumptions_of_a_predicate_are_checked_again() {
         use FieldSource::{Column, JsonPath, MapKey};
         use LogicalType::{Boolean, String, StringArray};
-        for (stands_in, now, made_of) in [
+        for (compatible, current, compiled_for) in [
             (true, (Column, String, "String"), (Column, String, "String")),
             (true, (Column, String, "String"), (Column, String, "Nullable(String)")),
             (false, (Column, String, "Nullable(String)"), (Column, String, "String")),
@@ -107,8 +107,15 @@ mod tests {
             (false, (JsonPath, String, "String"), (JsonPath, String, "Nullable(String)")),
             (false, (JsonPath, String, "Nullable(String)"), (JsonPath, String, "String")),
         ] {
-            let (now, made_of) = (field(now.0, now.1, now.2), field(made_of.0, made_of.1, made_of.2));
-            assert_eq!(can_stand_in(&now, &made_of), stands_in, "{now:?} for {made_of:?}");
+            let (current, compiled_for) = (
+                field(current.0, current.1, current.2),
+                field(compiled_for.0, compiled_for.1, compiled_for.2),
+            );
+            assert_eq!(
+                is_compatible_field(&current, &compiled_for),
+                compatible,
+                "{current:?} for {compiled_for:?}"
+            );
         }
     }
 }

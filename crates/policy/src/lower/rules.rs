@@ -14,7 +14,7 @@ use std::sync::Arc;
 use tracewarden_model::MarkedField;
 
 use super::truth::Truth;
-use super::{Lowered, fields};
+use super::{LoweredValue, fields};
 use crate::pattern::Pattern;
 use crate::predicate::{Array, Atom, Int, Predicate, Quantifier, Relation, Text, TextFunction};
 
@@ -41,13 +41,13 @@ pub(crate) struct Rules {
     /// Where a field is present.
     pub(crate) field_present: fn(&Arc<MarkedField>) -> Predicate,
     /// `user.attributes.k` if the caller has no attribute `k`.
-    pub(crate) absent_attribute: fn() -> Lowered,
+    pub(crate) absent_attribute: fn() -> LoweredValue,
     /// A field of type boolean, given where it is defined and where its value is true.
     pub(crate) boolean_field: fn(Predicate, Predicate) -> Truth,
     /// `"k" in m` and `has(m.k)`, given where the key is present.
     pub(crate) has_key: fn(Predicate) -> Truth,
     /// `==` of values of different types.
-    pub(crate) unlike: fn(Predicate) -> Truth,
+    pub(crate) different_types: fn(Predicate) -> Truth,
     /// `!=`, given the result of `==`.
     pub(crate) unequal: fn(Truth) -> Truth,
     pub(crate) equal_texts: fn(Predicate, Text, Text) -> Truth,
@@ -93,7 +93,7 @@ pub(crate) const RULES: Rules = Rules {
     absent_attribute,
     boolean_field,
     has_key,
-    unlike,
+    different_types,
     unequal,
     equal_texts,
     equal_integers,
@@ -144,7 +144,7 @@ fn conditional_defined(c: &Truth, a: Predicate, b: Predicate) -> Predicate {
 }
 
 fn boolean_defined(a: &Truth) -> Predicate {
-    a.decided()
+    a.not_error()
 }
 
 fn both_defined(a: Predicate, b: Predicate) -> Predicate {
@@ -165,8 +165,8 @@ fn utf8(defined: Predicate, text: &Text) -> Predicate {
 }
 
 /// Not an empty string: a caller without a team is in no team, and must not match conditions that exclude other teams.
-fn absent_attribute() -> Lowered {
-    Lowered::Error
+fn absent_attribute() -> LoweredValue {
+    LoweredValue::Error
 }
 
 fn boolean_field(defined: Predicate, value: Predicate) -> Truth {
@@ -179,7 +179,7 @@ fn has_key(present: Predicate) -> Truth {
 }
 
 /// As in CEL: a string and a list are unequal, and comparing them is not an error.
-fn unlike(defined: Predicate) -> Truth {
+fn different_types(defined: Predicate) -> Truth {
     Truth { is_true: Predicate::False, is_false: defined }
 }
 
@@ -334,9 +334,9 @@ fn all(defined: Predicate, elements: &Elements, body: Truth) -> Truth {
 
 /// Counts elements, and errors cannot be counted: the body must be true or false for every element.
 fn exists_one(defined: Predicate, elements: &Elements, body: Truth) -> Truth {
-    let decided = elements.satisfy(Quantifier::All, body.decided());
+    let not_error = elements.satisfy(Quantifier::All, body.not_error());
     let one = elements.satisfy(Quantifier::ExistsOne, body.is_true);
-    Truth { is_true: one.clone(), is_false: one.negate() }.where_defined(&defined.and(decided))
+    Truth { is_true: one.clone(), is_false: one.negate() }.where_defined(&defined.and(not_error))
 }
 
 fn list_exists(defined: Predicate, bodies: Vec<Truth>) -> Truth {
@@ -348,9 +348,9 @@ fn list_all(defined: Predicate, bodies: Vec<Truth>) -> Truth {
 }
 
 fn list_exists_one(defined: Predicate, bodies: Vec<Truth>) -> Truth {
-    let decided = Predicate::all(bodies.iter().map(Truth::decided));
+    let not_error = Predicate::all(bodies.iter().map(Truth::not_error));
     let one = Predicate::exactly_one(bodies.into_iter().map(|body| body.is_true));
-    Truth { is_true: one.clone(), is_false: one.negate() }.where_defined(&defined.and(decided))
+    Truth { is_true: one.clone(), is_false: one.negate() }.where_defined(&defined.and(not_error))
 }
 
 /// Returns `||` of all of these.

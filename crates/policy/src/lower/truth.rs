@@ -19,7 +19,7 @@ impl Truth {
     }
 
     /// Returns where the expression is not an error.
-    pub(crate) fn decided(&self) -> Predicate {
+    pub(crate) fn not_error(&self) -> Predicate {
         self.is_true.clone().or(self.is_false.clone())
     }
 

@@ -4,8 +4,8 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use super::truth::Truth;
-use super::work::Work;
-use crate::expression::Known;
+use super::work::LoweringContext;
+use crate::expression::Constant;
 use crate::pattern::Pattern;
 use crate::predicate::{Array, Int, Predicate, Relation, Text, TextFunction};
 
@@ -20,11 +20,11 @@ const LIST_STEPS: u64 = 2;
 
 /// A value, as far as it is known without the span.
 #[derive(Debug, Clone)]
-pub(crate) enum Lowered {
+pub(crate) enum LoweredValue {
     /// An error on every span.
     Error,
     /// A constant on every span.
-    Known(Known),
+    Constant(Constant),
     Bool(Truth),
     Text {
         defined: Predicate,
@@ -39,35 +39,35 @@ pub(crate) enum Lowered {
         array: Array,
     },
     /// A list with at least one element that depends on the span. Defined where all elements are defined.
-    List(Vec<Lowered>),
+    List(Vec<LoweredValue>),
     /// One of two values, selected by a condition. Operations are applied to both.
     Choice {
         condition: Truth,
-        yes: Box<Lowered>,
-        no: Box<Lowered>,
+        yes: Box<LoweredValue>,
+        no: Box<LoweredValue>,
     },
 }
 
-impl From<Truth> for Lowered {
+impl From<Truth> for LoweredValue {
     fn from(truth: Truth) -> Self {
         match (&truth.is_true, &truth.is_false) {
-            (Predicate::True, Predicate::False) => Self::Known(Known::Bool(true)),
-            (Predicate::False, Predicate::True) => Self::Known(Known::Bool(false)),
+            (Predicate::True, Predicate::False) => Self::Constant(Constant::Bool(true)),
+            (Predicate::False, Predicate::True) => Self::Constant(Constant::Bool(false)),
             (Predicate::False, Predicate::False) => Self::Error,
             _ => Self::Bool(truth),
         }
     }
 }
 
-impl Lowered {
+impl LoweredValue {
     /// Creates a known string.
-    pub(crate) fn known_text(text: &str) -> Self {
-        Self::Known(Known::Text(text.to_owned()))
+    pub(crate) fn constant_text(text: &str) -> Self {
+        Self::Constant(Constant::Text(text.to_owned()))
     }
 
     /// Creates a known list of strings.
-    pub(crate) fn known_texts<'a>(texts: impl Iterator<Item = &'a String>) -> Self {
-        Self::Known(Known::List(Arc::new(texts.cloned().map(Known::Text).collect())))
+    pub(crate) fn constant_texts<'a>(texts: impl Iterator<Item = &'a String>) -> Self {
+        Self::Constant(Constant::List(Arc::new(texts.cloned().map(Constant::Text).collect())))
     }
 
     pub(crate) fn list(elements: Vec<Self>) -> Self {
@@ -75,12 +75,12 @@ impl Lowered {
         for element in &elements {
             match element {
                 Self::Error => return Self::Error,
-                Self::Known(value) => known.push(value.clone()),
+                Self::Constant(value) => known.push(value.clone()),
                 _ => {}
             }
         }
         if known.len() == elements.len() {
-            Self::Known(Known::List(Arc::new(known)))
+            Self::Constant(Constant::List(Arc::new(known)))
         } else {
             Self::List(elements)
         }
@@ -88,18 +88,18 @@ impl Lowered {
 
     pub(crate) fn choice(condition: Truth, yes: Self, no: Self) -> Self {
         match Self::from(condition) {
-            Self::Known(Known::Bool(true)) => yes,
-            Self::Known(Known::Bool(false)) => no,
+            Self::Constant(Constant::Bool(true)) => yes,
+            Self::Constant(Constant::Bool(false)) => no,
             Self::Bool(condition) => Self::Choice { condition, yes: Box::new(yes), no: Box::new(no) },
             _ => Self::Error,
         }
     }
 
     /// Converts to a condition. A value that is not a boolean is an error, which `&&` and `||` absorb like any other.
-    pub(crate) fn truth(&self, rules: &Work<'_>) -> Truth {
+    pub(crate) fn truth(&self, rules: &LoweringContext<'_>) -> Truth {
         match self {
             _ if !rules.step(1) => Truth::ERROR,
-            Self::Known(Known::Bool(value)) => Truth::known(*value),
+            Self::Constant(Constant::Bool(value)) => Truth::known(*value),
             Self::Bool(truth) => truth.clone(),
             Self::Choice { condition, yes, no } => {
                 (rules.conditional)(condition, yes.truth(rules), no.truth(rules))
@@ -109,11 +109,11 @@ impl Lowered {
     }
 
     /// Returns where the value is not an error.
-    pub(crate) fn defined(&self, rules: &Work<'_>) -> Predicate {
+    pub(crate) fn defined(&self, rules: &LoweringContext<'_>) -> Predicate {
         match self {
             _ if !rules.step(1) => Predicate::False,
             Self::Error => Predicate::False,
-            Self::Known(_) => Predicate::True,
+            Self::Constant(_) => Predicate::True,
             Self::Bool(truth) => (rules.boolean_defined)(truth),
             Self::Text { defined, .. } | Self::Int { defined, .. } | Self::Array { defined, .. } => {
                 defined.clone()
@@ -127,10 +127,10 @@ impl Lowered {
         }
     }
 
-    /// Cost of [`Lowered::as_elements`] and of splitting the elements.
+    /// Cost of [`LoweredValue::as_elements`] and of splitting the elements.
     fn copy_steps(&self) -> u64 {
         match self {
-            Self::Known(Known::List(list)) => STEPS_PER_COPY.saturating_mul(list.len() as u64),
+            Self::Constant(Constant::List(list)) => STEPS_PER_COPY.saturating_mul(list.len() as u64),
             Self::List(_) => self.weight().saturating_mul(2),
             _ => 0,
         }
@@ -138,14 +138,14 @@ impl Lowered {
 
     fn size_steps(&self) -> u64 {
         match self {
-            Self::Known(Known::Text(text)) => 1 + text.len() as u64 / BYTES_PER_STEP,
+            Self::Constant(Constant::Text(text)) => 1 + text.len() as u64 / BYTES_PER_STEP,
             _ => 1,
         }
     }
 
     fn as_text(&self) -> Option<(Predicate, Text)> {
         match self {
-            Self::Known(Known::Text(text)) => Some((Predicate::True, Text::Literal(text.clone()))),
+            Self::Constant(Constant::Text(text)) => Some((Predicate::True, Text::Literal(text.clone()))),
             Self::Text { defined, text } => Some((defined.clone(), text.clone())),
             _ => None,
         }
@@ -153,20 +153,22 @@ impl Lowered {
 
     fn as_int(&self) -> Option<(Predicate, Int)> {
         match self {
-            Self::Known(Known::Int(int)) => Some((Predicate::True, Int::Literal(*int))),
+            Self::Constant(Constant::Int(int)) => Some((Predicate::True, Int::Literal(*int))),
             Self::Int { defined, int } => Some((defined.clone(), int.clone())),
             _ => None,
         }
     }
 
     fn is_boolean(&self) -> bool {
-        matches!(self, Self::Bool(_) | Self::Known(Known::Bool(_)))
+        matches!(self, Self::Bool(_) | Self::Constant(Constant::Bool(_)))
     }
 
     /// Returns the elements of a list that is not an array of the span.
     fn as_elements(&self) -> Option<Vec<Self>> {
         match self {
-            Self::Known(Known::List(elements)) => Some(elements.iter().cloned().map(Self::Known).collect()),
+            Self::Constant(Constant::List(elements)) => {
+                Some(elements.iter().cloned().map(Self::Constant).collect())
+            }
             Self::List(elements) => Some(elements.clone()),
             _ => None,
         }
@@ -175,7 +177,7 @@ impl Lowered {
     /// Cost of copying the value.
     pub(crate) fn weight(&self) -> u64 {
         match self {
-            Self::Known(Known::Text(text)) => 1 + text.len() as u64 / BYTES_PER_STEP,
+            Self::Constant(Constant::Text(text)) => 1 + text.len() as u64 / BYTES_PER_STEP,
             Self::List(elements) => elements.iter().map(Self::weight).fold(LIST_STEPS, u64::saturating_add),
             Self::Choice { yes, no, .. } => yes.weight().saturating_add(no.weight()).saturating_add(1),
             _ => 1,
@@ -191,19 +193,19 @@ impl Lowered {
         }
     }
 
-    pub(crate) fn holds_array(&self) -> bool {
+    pub(crate) fn contains_array(&self) -> bool {
         match self {
             Self::Array { .. } => true,
-            Self::List(elements) => elements.iter().any(Self::holds_array),
-            Self::Choice { yes, no, .. } => yes.holds_array() || no.holds_array(),
+            Self::List(elements) => elements.iter().any(Self::contains_array),
+            Self::Choice { yes, no, .. } => yes.contains_array() || no.contains_array(),
             _ => false,
         }
     }
 
     /// Applies `operation` to both branches if either side is a choice.
-    fn distributed(
+    fn distribute_choice(
         &self,
-        rules: &Work<'_>,
+        rules: &LoweringContext<'_>,
         other: &Self,
         operation: impl Fn(&Self, &Self) -> Truth,
     ) -> Option<Truth> {
@@ -219,12 +221,12 @@ impl Lowered {
         Some((rules.conditional)(condition, yes, no))
     }
 
-    pub(crate) fn compare(&self, rules: &Work<'_>, relation: Relation, other: &Self) -> Truth {
+    pub(crate) fn compare(&self, rules: &LoweringContext<'_>, relation: Relation, other: &Self) -> Truth {
         if !rules.step(1) {
             return Truth::ERROR;
         }
         if let Some(truth) =
-            self.distributed(rules, other, |left, right| left.compare(rules, relation, right))
+            self.distribute_choice(rules, other, |left, right| left.compare(rules, relation, right))
         {
             return truth;
         }
@@ -235,9 +237,9 @@ impl Lowered {
         }
     }
 
-    fn equals(&self, rules: &Work<'_>, other: &Self) -> Truth {
-        if let (Self::Known(left), Self::Known(right)) = (self, other) {
-            if !rules.step(comparison_steps(left).min(comparison_steps(right))) {
+    fn equals(&self, rules: &LoweringContext<'_>, other: &Self) -> Truth {
+        if let (Self::Constant(left), Self::Constant(right)) = (self, other) {
+            if !rules.step(compare_steps(left).min(compare_steps(right))) {
                 return Truth::ERROR;
             }
             return Truth::known(left == right);
@@ -259,7 +261,7 @@ impl Lowered {
     }
 
     /// Compares for equality where a side may be a list or an array.
-    fn equals_as_list(&self, rules: &Work<'_>, other: &Self, defined: &Predicate) -> Truth {
+    fn equals_as_list(&self, rules: &LoweringContext<'_>, other: &Self, defined: &Predicate) -> Truth {
         // The elements of lists are copied; for lists with choices, once for each branch.
         if !rules.step(self.copy_steps().saturating_add(other.copy_steps())) {
             return Truth::ERROR;
@@ -269,7 +271,9 @@ impl Lowered {
                 (rules.equal_arrays)(defined.clone(), left.clone(), right.clone())
             }
             (whole @ Self::Array { array, .. }, list) | (list, whole @ Self::Array { array, .. }) => {
-                let Some(elements) = list.as_elements() else { return (rules.unlike)(defined.clone()) };
+                let Some(elements) = list.as_elements() else {
+                    return (rules.different_types)(defined.clone());
+                };
                 if let Some((condition, yes, no)) = split_first_choice(&elements) {
                     let either = |elements| whole.equals_as_list(rules, &Self::List(elements), defined);
                     return (rules.conditional)(&condition, either(yes), either(no));
@@ -278,7 +282,7 @@ impl Lowered {
                     elements.iter().map(|element| element.as_text().map(|(_, text)| text)).collect();
                 match texts {
                     Some(texts) => (rules.equal_arrays)(defined.clone(), array.clone(), Array::List(texts)),
-                    None => (rules.unlike)(defined.clone()),
+                    None => (rules.different_types)(defined.clone()),
                 }
             }
             _ => match (self.as_elements(), other.as_elements()) {
@@ -287,17 +291,17 @@ impl Lowered {
                     let pairs = pairs.map(|(left, right)| left.compare(rules, Relation::Eq, right)).collect();
                     (rules.equal_lists)(defined.clone(), pairs)
                 }
-                _ => (rules.unlike)(defined.clone()),
+                _ => (rules.different_types)(defined.clone()),
             },
         }
     }
 
-    fn ordered(&self, rules: &Work<'_>, relation: Relation, other: &Self) -> Truth {
-        if let (Self::Known(left), Self::Known(right)) = (self, other) {
-            if !rules.step(comparison_steps(left).min(comparison_steps(right))) {
+    fn ordered(&self, rules: &LoweringContext<'_>, relation: Relation, other: &Self) -> Truth {
+        if let (Self::Constant(left), Self::Constant(right)) = (self, other) {
+            if !rules.step(compare_steps(left).min(compare_steps(right))) {
                 return Truth::ERROR;
             }
-            return match known_order(left, right) {
+            return match constant_order(left, right) {
                 Some(ordering) => Truth::known(relation.holds(ordering)),
                 None => Truth::ERROR,
             };
@@ -318,12 +322,12 @@ impl Lowered {
         Truth::ERROR
     }
 
-    pub(crate) fn is_in(&self, rules: &Work<'_>, haystack: &Self) -> Truth {
+    pub(crate) fn is_in(&self, rules: &LoweringContext<'_>, haystack: &Self) -> Truth {
         if !rules.step(1) {
             return Truth::ERROR;
         }
         if let Some(truth) =
-            self.distributed(rules, haystack, |needle, haystack| needle.is_in(rules, haystack))
+            self.distribute_choice(rules, haystack, |needle, haystack| needle.is_in(rules, haystack))
         {
             return truth;
         }
@@ -333,11 +337,11 @@ impl Lowered {
                     let defined = (rules.both_defined)(needle_defined, defined.clone());
                     (rules.in_array)(defined, array.clone(), needle)
                 }
-                None => (rules.unlike)((rules.both_defined)(self.defined(rules), defined.clone())),
+                None => (rules.different_types)((rules.both_defined)(self.defined(rules), defined.clone())),
             };
         }
-        if let (Self::Known(needle), Self::Known(list @ Known::List(elements))) = (self, haystack) {
-            if !rules.step(comparison_steps(list)) {
+        if let (Self::Constant(needle), Self::Constant(list @ Constant::List(elements))) = (self, haystack) {
+            if !rules.step(compare_steps(list)) {
                 return Truth::ERROR;
             }
             return Truth::known(elements.contains(needle));
@@ -345,9 +349,9 @@ impl Lowered {
         if !rules.step(haystack.copy_steps()) {
             return Truth::ERROR;
         }
-        if let (Self::Text { defined, text }, Self::Known(Known::List(elements))) = (self, haystack) {
+        if let (Self::Text { defined, text }, Self::Constant(Constant::List(elements))) = (self, haystack) {
             let texts = elements.iter().filter_map(|element| match element {
-                Known::Text(text) => Some(text.clone()),
+                Constant::Text(text) => Some(text.clone()),
                 _ => None,
             });
             return (rules.in_texts)(defined.clone(), text.clone(), texts.collect());
@@ -358,16 +362,23 @@ impl Lowered {
         (rules.in_list)(defined, equal)
     }
 
-    pub(crate) fn text_call(&self, rules: &Work<'_>, function: TextFunction, argument: &Self) -> Truth {
+    pub(crate) fn text_call(
+        &self,
+        rules: &LoweringContext<'_>,
+        function: TextFunction,
+        argument: &Self,
+    ) -> Truth {
         if !rules.step(1) {
             return Truth::ERROR;
         }
         if let Some(truth) =
-            self.distributed(rules, argument, |left, right| left.text_call(rules, function, right))
+            self.distribute_choice(rules, argument, |left, right| left.text_call(rules, function, right))
         {
             return truth;
         }
-        if let (Self::Known(Known::Text(subject)), Self::Known(Known::Text(argument))) = (self, argument) {
+        if let (Self::Constant(Constant::Text(subject)), Self::Constant(Constant::Text(argument))) =
+            (self, argument)
+        {
             if !rules.step(1 + (subject.len() + argument.len()) as u64 / BYTES_PER_STEP) {
                 return Truth::ERROR;
             }
@@ -386,11 +397,13 @@ impl Lowered {
         }
     }
 
-    pub(crate) fn matches(&self, rules: &Work<'_>, pattern: &Pattern) -> Truth {
+    pub(crate) fn matches(&self, rules: &LoweringContext<'_>, pattern: &Pattern) -> Truth {
         if !rules.step(1) {
             return Truth::ERROR;
         }
-        if let Some(truth) = self.distributed(rules, &Self::Error, |left, _| left.matches(rules, pattern)) {
+        if let Some(truth) =
+            self.distribute_choice(rules, &Self::Error, |left, _| left.matches(rules, pattern))
+        {
             return truth;
         }
         // ClickHouse also matches known strings, so that the same engine is used for all strings.
@@ -400,14 +413,16 @@ impl Lowered {
         }
     }
 
-    pub(crate) fn size(&self, rules: &Work<'_>) -> Self {
+    pub(crate) fn size(&self, rules: &LoweringContext<'_>) -> Self {
         match self {
             _ if !rules.step(self.size_steps()) => Self::Error,
-            Self::Known(Known::Text(text)) => Self::Known(Known::Int(count(text.chars().count()))),
-            Self::Known(Known::List(list)) => Self::Known(Known::Int(count(list.len()))),
+            Self::Constant(Constant::Text(text)) => {
+                Self::Constant(Constant::Int(count(text.chars().count())))
+            }
+            Self::Constant(Constant::List(list)) => Self::Constant(Constant::Int(count(list.len()))),
             // Its length is known, but not whether it is defined.
             Self::List(list) => match self.defined(rules) {
-                Predicate::True => Self::Known(Known::Int(count(list.len()))),
+                Predicate::True => Self::Constant(Constant::Int(count(list.len()))),
                 defined => Self::Int { defined, int: Int::Literal(count(list.len())) },
             },
             Self::Text { defined, text } => {
@@ -425,10 +440,10 @@ impl Lowered {
 }
 
 /// Cost of comparing a whole value with another.
-fn comparison_steps(known: &Known) -> u64 {
+fn compare_steps(known: &Constant) -> u64 {
     match known {
-        Known::Text(text) => 1 + text.len() as u64 / BYTES_PER_STEP,
-        Known::List(list) => 1 + list.len() as u64 / ELEMENTS_PER_STEP,
+        Constant::Text(text) => 1 + text.len() as u64 / BYTES_PER_STEP,
+        Constant::List(list) => 1 + list.len() as u64 / ELEMENTS_PER_STEP,
         _ => 1,
     }
 }
@@ -438,24 +453,24 @@ fn count(value: usize) -> i64 {
 }
 
 /// Splits a list at its first choice into the list for each branch.
-fn split_first_choice(elements: &[Lowered]) -> Option<(Truth, Vec<Lowered>, Vec<Lowered>)> {
-    let at = elements.iter().position(|element| matches!(element, Lowered::Choice { .. }))?;
-    let Some(Lowered::Choice { condition, yes, no }) = elements.get(at) else { return None };
-    let with = |branch: &Lowered| {
+fn split_first_choice(elements: &[LoweredValue]) -> Option<(Truth, Vec<LoweredValue>, Vec<LoweredValue>)> {
+    let at = elements.iter().position(|element| matches!(element, LoweredValue::Choice { .. }))?;
+    let Some(LoweredValue::Choice { condition, yes, no }) = elements.get(at) else { return None };
+    let with = |branch: &LoweredValue| {
         let mut list = elements.to_vec();
-        if let Some(place) = list.get_mut(at) {
-            *place = branch.clone();
+        if let Some(slot) = list.get_mut(at) {
+            *slot = branch.clone();
         }
         list
     };
     Some((condition.clone(), with(yes), with(no)))
 }
 
-fn known_order(left: &Known, right: &Known) -> Option<Ordering> {
+fn constant_order(left: &Constant, right: &Constant) -> Option<Ordering> {
     match (left, right) {
-        (Known::Text(left), Known::Text(right)) => Some(left.cmp(right)),
-        (Known::Int(left), Known::Int(right)) => Some(left.cmp(right)),
-        (Known::Bool(left), Known::Bool(right)) => Some(left.cmp(right)),
+        (Constant::Text(left), Constant::Text(right)) => Some(left.cmp(right)),
+        (Constant::Int(left), Constant::Int(right)) => Some(left.cmp(right)),
+        (Constant::Bool(left), Constant::Bool(right)) => Some(left.cmp(right)),
         _ => None,
     }
 }
@@ -467,22 +482,22 @@ mod tests {
     use crate::predicate::Atom;
     use crate::predicate::work::{Budget, charge};
 
-    fn text(bytes: u64) -> Lowered {
-        Lowered::known_text(&"a".repeat(bytes as usize))
+    fn text(bytes: u64) -> LoweredValue {
+        LoweredValue::constant_text(&"a".repeat(bytes as usize))
     }
 
-    fn either(yes: Lowered, no: Lowered) -> Lowered {
+    fn either(yes: LoweredValue, no: LoweredValue) -> LoweredValue {
         let condition = Predicate::atom(Atom::Utf8(Text::Element(0)));
         let condition = Truth { is_true: condition.clone(), is_false: condition.negate() };
-        Lowered::Choice { condition, yes: Box::new(yes), no: Box::new(no) }
+        LoweredValue::Choice { condition, yes: Box::new(yes), no: Box::new(no) }
     }
 
-    fn array() -> Lowered {
-        Lowered::Array { defined: Predicate::True, array: Array::List(Vec::new()) }
+    fn array() -> LoweredValue {
+        LoweredValue::Array { defined: Predicate::True, array: Array::List(Vec::new()) }
     }
 
-    fn texts(count: usize) -> Lowered {
-        Lowered::known_texts(vec![String::new(); count].iter())
+    fn texts(count: usize) -> LoweredValue {
+        LoweredValue::constant_texts(vec![String::new(); count].iter())
     }
 
     #[test]
@@ -492,36 +507,40 @@ mod tests {
             [text(BYTES_PER_STEP - 1).weight(), text(BYTES_PER_STEP).weight(), long().weight()],
             [1, 2, 3]
         );
-        assert_eq!(Lowered::List(vec![long(), long(), text(0)]).weight(), LIST_STEPS + 3 + 3 + 1);
+        assert_eq!(LoweredValue::List(vec![long(), long(), text(0)]).weight(), LIST_STEPS + 3 + 3 + 1);
         assert_eq!(either(long(), text(0)).weight(), 3 + 1 + 1);
         assert_eq!(array().weight(), 1);
         assert_eq!(texts(5).copy_steps(), 5 * STEPS_PER_COPY);
-        assert_eq!(Lowered::List(vec![long()]).copy_steps(), 2 * (LIST_STEPS + 3));
+        assert_eq!(LoweredValue::List(vec![long()]).copy_steps(), 2 * (LIST_STEPS + 3));
         assert_eq!([long().size_steps(), array().size_steps()], [3, 1]);
         let steps = |lowered| match lowered {
-            Lowered::Known(known) => comparison_steps(&known),
+            LoweredValue::Constant(known) => compare_steps(&known),
             other => panic!("{other:?} is not known"),
         };
         assert_eq!([steps(long()), steps(texts(2 * ELEMENTS_PER_STEP as usize))], [3, 3]);
         let budget = Budget::of(u64::MAX);
-        long().text_call(&Work::new(&RULES, &budget), TextFunction::Contains, &text(BYTES_PER_STEP));
+        long().text_call(
+            &LoweringContext::new(&RULES, &budget),
+            TextFunction::Contains,
+            &text(BYTES_PER_STEP),
+        );
         assert_eq!(budget.done(), 1 + 1 + 2 + 1);
     }
 
     #[test]
     fn choices_within_lists_multiply() {
         let two = || either(text(0), array());
-        assert_eq!(Lowered::List(vec![two(), two(), text(0), two()]).combinations(), 8);
+        assert_eq!(LoweredValue::List(vec![two(), two(), text(0), two()]).combinations(), 8);
         assert_eq!(either(two(), text(0)).combinations(), 3);
         for (lowered, holds) in [
             (array(), true),
-            (Lowered::List(vec![text(0), array()]), true),
+            (LoweredValue::List(vec![text(0), array()]), true),
             (either(array(), text(0)), true),
             (either(text(0), array()), true),
             (either(text(0), text(0)), false),
             (texts(1), false),
         ] {
-            assert_eq!(lowered.holds_array(), holds, "{lowered:?}");
+            assert_eq!(lowered.contains_array(), holds, "{lowered:?}");
         }
     }
 
@@ -529,9 +548,9 @@ mod tests {
     #[test]
     fn nothing_is_true_once_the_budget_is_spent() {
         let pattern = Pattern::parse("").unwrap();
-        let some = Lowered::Text { defined: Predicate::True, text: Text::Element(0) };
+        let some = LoweredValue::Text { defined: Predicate::True, text: Text::Element(0) };
         let budget = Budget::of(1_000_000);
-        let work = Work::new(&RULES, &budget);
+        let work = LoweringContext::new(&RULES, &budget);
         for spent in [false, true] {
             let truths = [
                 text(0).compare(&work, Relation::Eq, &text(0)),
@@ -539,13 +558,13 @@ mod tests {
                 text(0).is_in(&work, &texts(1)),
                 text(0).text_call(&work, TextFunction::Contains, &text(0)),
                 some.matches(&work, &pattern),
-                Lowered::Known(Known::Bool(true)).truth(&work),
+                LoweredValue::Constant(Constant::Bool(true)).truth(&work),
             ];
             for (at, truth) in truths.into_iter().enumerate() {
                 assert_eq!(matches!(truth.is_true, Predicate::False), spent, "{at}: {truth:?}");
             }
             assert_eq!(matches!(text(0).defined(&work), Predicate::False), spent);
-            assert_eq!(matches!(text(0).size(&work), Lowered::Error), spent);
+            assert_eq!(matches!(text(0).size(&work), LoweredValue::Error), spent);
             charge(1_000_000);
         }
     }

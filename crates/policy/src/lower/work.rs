@@ -9,13 +9,13 @@ use crate::predicate::work::{Budget, charge};
 /// The rules of lowering and the remaining budget. Predicates charge their own cost; other work is counted here as
 /// steps.
 ///
-/// When the budget is spent, every result is an error, which costs nothing, and [`Work::check`] rejects the result.
-pub(crate) struct Work<'a> {
+/// When the budget is spent, every result is an error, which costs nothing, and [`LoweringContext::check`] rejects the result.
+pub(crate) struct LoweringContext<'a> {
     rules: &'a Rules,
     budget: &'a Budget,
 }
 
-impl Deref for Work<'_> {
+impl Deref for LoweringContext<'_> {
     type Target = Rules;
 
     fn deref(&self) -> &Rules {
@@ -23,7 +23,7 @@ impl Deref for Work<'_> {
     }
 }
 
-impl<'a> Work<'a> {
+impl<'a> LoweringContext<'a> {
     pub(crate) fn new(rules: &'a Rules, budget: &'a Budget) -> Self {
         Self { rules, budget }
     }
@@ -59,7 +59,9 @@ mod tests {
     use tracewarden_model::{LogicalType, MarkedField};
 
     use crate::check::check;
-    use crate::lower::{MAX_PREDICATE_SIZE, MAX_WORK, MAX_WORK_OF_SMALL_LISTS, TooLarge, lower, sized};
+    use crate::lower::{
+        MAX_PREDICATE_SIZE, MAX_WORK, MAX_WORK_OF_SMALL_LISTS, TooLarge, lower, simplify_bounded,
+    };
     use crate::predicate::work::{Budget, charge};
     use crate::predicate::{Atom, Predicate, Relation, Text};
 
@@ -97,7 +99,7 @@ mod tests {
             (format!("[{}].all(x, x in [{0}] || [x, x] == Tags)", list(30)), MAX_WORK_OF_SMALL_LISTS),
         ] {
             let whole = Budget::of(u64::MAX);
-            crate::check::check_here(&expression, &model()).map(drop).unwrap_err();
+            crate::check::check_on_current_stack(&expression, &model()).map(drop).unwrap_err();
             // Not zero: the work before the rejection was counted.
             assert!((1_000..most + slack).contains(&whole.done()), "{}: {expression}", whole.done());
         }
@@ -128,8 +130,8 @@ mod tests {
         };
         let (most, more) = (of_size(MAX_PREDICATE_SIZE), of_size(MAX_PREDICATE_SIZE + 1));
         assert_eq!((most.size(), more.size()), (MAX_PREDICATE_SIZE, MAX_PREDICATE_SIZE + 1));
-        assert_eq!(sized(&most, &Budget::of(MAX_WORK)), Ok(most));
-        assert_eq!(sized(&more, &Budget::of(MAX_WORK)), Err(TooLarge));
+        assert_eq!(simplify_bounded(&most, &Budget::of(MAX_WORK)), Ok(most));
+        assert_eq!(simplify_bounded(&more, &Budget::of(MAX_WORK)), Err(TooLarge));
     }
 
     /// The work is done before it is known that the result is small.
@@ -137,6 +139,6 @@ mod tests {
     fn expensive_policies_are_refused_even_if_small() {
         let spent = Budget::of(0);
         charge(1);
-        assert_eq!(sized(&Predicate::True, &spent), Err(TooLarge));
+        assert_eq!(simplify_bounded(&Predicate::True, &spent), Err(TooLarge));
     }
 }

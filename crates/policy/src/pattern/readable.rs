@@ -1,9 +1,9 @@
 //! Formats a pattern of ClickHouse's dialect the way users write patterns.
 
-use crate::syntax_errors::hidden;
+use crate::syntax_errors::invisible_replacement;
 
 /// Characters that stay escaped, so that the text stays on one line and ends where it seems to end.
-const KEPT: [char; 1] = ['`'];
+const ALWAYS_ESCAPED: [char; 1] = ['`'];
 
 /// Removes syntax that only the engines need: escapes of literal characters, groups around a single repeated item, and
 /// the flag at the beginning of every pattern. The result parses to the same pattern.
@@ -67,8 +67,9 @@ pub(crate) fn readable(re2: &str) -> String {
                 let start = groups.pop().unwrap_or(0);
                 let repeated = matches!(rest.get(1), Some('*' | '+' | '?' | '{'));
                 let plain = written.get(start).is_some_and(|opening| opening == "(?:");
-                let is_one = written.len() == start + 2 && written.last().is_some_and(|part| is_one(part));
-                if plain && repeated && is_one {
+                let is_single_item =
+                    written.len() == start + 2 && written.last().is_some_and(|part| is_single_item(part));
+                if plain && repeated && is_single_item {
                     written.remove(start);
                 } else {
                     let group: String = written.drain(start..).collect();
@@ -83,7 +84,7 @@ pub(crate) fn readable(re2: &str) -> String {
 }
 
 /// Whether a repetition after this part repeats all of it.
-fn is_one(part: &str) -> bool {
+fn is_single_item(part: &str) -> bool {
     let mut characters = part.chars();
     match (characters.next(), characters.next()) {
         (Some('[' | '('), _) => true,
@@ -103,7 +104,7 @@ fn literal(digits: &str, in_class: bool) -> String {
         false => "\\.+*?()|[]{}^$",
     };
     match character {
-        kept if KEPT.contains(&kept) || hidden(kept).is_some() => escaped(),
+        kept if ALWAYS_ESCAPED.contains(&kept) || invisible_replacement(kept).is_some() => escaped(),
         special_one if special.contains(special_one) => format!("\\{special_one}"),
         other => other.to_string(),
     }

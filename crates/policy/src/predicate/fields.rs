@@ -7,26 +7,26 @@ use tracewarden_model::MarkedField;
 use super::{Array, Atom, Int, Junction, Predicate, Text};
 
 /// Returns the replacement of a field.
-type Change<'a> = &'a dyn Fn(&Arc<MarkedField>) -> Arc<MarkedField>;
+type FieldReplacement<'a> = &'a dyn Fn(&Arc<MarkedField>) -> Arc<MarkedField>;
 
 impl Predicate {
-    /// Calls `see` with every field, once for each occurrence.
-    pub fn for_each_field(&self, see: &mut dyn FnMut(&Arc<MarkedField>)) {
+    /// Calls `visit` with every field, once for each occurrence.
+    pub fn for_each_field(&self, visit: &mut dyn FnMut(&Arc<MarkedField>)) {
         match self {
             Self::True | Self::False => {}
             Self::And(junction) | Self::Or(junction) | Self::Not(junction) => {
-                junction.parts.iter().for_each(|part| part.for_each_field(see));
+                junction.parts.iter().for_each(|part| part.for_each_field(visit));
             }
-            Self::Atom(atom) => atom.for_each_field(see),
+            Self::Atom(atom) => atom.for_each_field(visit),
         }
     }
 
     /// Returns the same predicate with its fields replaced. The caller must ensure that both fields have the same
     /// values where both have one, and that the new fields are defined where the predicate assumes it.
     #[must_use]
-    pub fn with_fields(&self, change: Change<'_>) -> Self {
+    pub fn with_fields(&self, replace: FieldReplacement<'_>) -> Self {
         let changed = |junction: &Junction| {
-            Junction::new(junction.parts.iter().map(|part| part.with_fields(change)).collect())
+            Junction::new(junction.parts.iter().map(|part| part.with_fields(replace)).collect())
         };
         match self {
             Self::True => Self::True,
@@ -34,61 +34,61 @@ impl Predicate {
             Self::And(junction) => Self::And(changed(junction)),
             Self::Or(junction) => Self::Or(changed(junction)),
             Self::Not(junction) => Self::Not(changed(junction)),
-            Self::Atom(atom) => Self::atom(atom.with_fields(change)),
+            Self::Atom(atom) => Self::atom(atom.with_fields(replace)),
         }
     }
 }
 
 impl Atom {
-    fn for_each_field(&self, see: &mut dyn FnMut(&Arc<MarkedField>)) {
+    fn for_each_field(&self, visit: &mut dyn FnMut(&Arc<MarkedField>)) {
         match self {
             Self::Present(field)
             | Self::Defined(field)
             | Self::Flag(field)
-            | Self::CompareNumber(_, field, _) => see(field),
+            | Self::CompareNumber(_, field, _) => visit(field),
             Self::Utf8(text)
             | Self::TextIn(text, ..)
             | Self::TextCallAny(_, text, _)
-            | Self::Matches(text, _) => text.for_each_field(see),
-            Self::ExactlyOne(parts) => parts.iter().for_each(|part| part.for_each_field(see)),
+            | Self::Matches(text, _) => text.for_each_field(visit),
+            Self::ExactlyOne(parts) => parts.iter().for_each(|part| part.for_each_field(visit)),
             Self::CompareText(_, left, right) | Self::TextCall(_, left, right) => {
-                left.for_each_field(see);
-                right.for_each_field(see);
+                left.for_each_field(visit);
+                right.for_each_field(visit);
             }
             Self::ArrayHas(array, text) => {
-                array.for_each_field(see);
-                text.for_each_field(see);
+                array.for_each_field(visit);
+                text.for_each_field(visit);
             }
-            Self::ArrayHasAny(array, _) | Self::ArrayHasAll(array, _) => array.for_each_field(see),
+            Self::ArrayHasAny(array, _) | Self::ArrayHasAll(array, _) => array.for_each_field(visit),
             Self::ArrayEq(left, right) => {
-                left.for_each_field(see);
-                right.for_each_field(see);
+                left.for_each_field(visit);
+                right.for_each_field(visit);
             }
             Self::CompareInt(_, left, right) => {
-                left.for_each_field(see);
-                right.for_each_field(see);
+                left.for_each_field(visit);
+                right.for_each_field(visit);
             }
             Self::Quantified { array, body, .. } => {
-                array.for_each_field(see);
-                body.for_each_field(see);
+                array.for_each_field(visit);
+                body.for_each_field(visit);
             }
         }
     }
 
-    fn with_fields(&self, change: Change<'_>) -> Self {
-        let text = |text: &Text| text.with_fields(change);
-        let array = |array: &Array| array.with_fields(change);
+    fn with_fields(&self, replace: FieldReplacement<'_>) -> Self {
+        let text = |text: &Text| text.with_fields(replace);
+        let array = |array: &Array| array.with_fields(replace);
         let int = |int: &Int| match int {
             Int::Literal(value) => Int::Literal(*value),
             Int::TextSize(of) => Int::TextSize(text(of)),
             Int::ArraySize(of) => Int::ArraySize(array(of)),
         };
         match self {
-            Self::Present(field) => Self::Present(change(field)),
-            Self::Defined(field) => Self::Defined(change(field)),
-            Self::Flag(field) => Self::Flag(change(field)),
+            Self::Present(field) => Self::Present(replace(field)),
+            Self::Defined(field) => Self::Defined(replace(field)),
+            Self::Flag(field) => Self::Flag(replace(field)),
             Self::CompareNumber(relation, field, number) => {
-                Self::CompareNumber(*relation, change(field), number.clone())
+                Self::CompareNumber(*relation, replace(field), number.clone())
             }
             Self::Utf8(of) => Self::Utf8(text(of)),
             Self::TextIn(needle, values, negated) => Self::TextIn(text(needle), values.clone(), *negated),
@@ -96,7 +96,7 @@ impl Atom {
                 Self::TextCallAny(*function, text(subject), arguments.clone())
             }
             Self::ExactlyOne(parts) => {
-                Self::ExactlyOne(parts.iter().map(|part| part.with_fields(change)).collect())
+                Self::ExactlyOne(parts.iter().map(|part| part.with_fields(replace)).collect())
             }
             Self::Matches(subject, pattern) => Self::Matches(text(subject), pattern.clone()),
             Self::CompareText(relation, left, right) => Self::CompareText(*relation, text(left), text(right)),
@@ -112,49 +112,49 @@ impl Atom {
                 quantifier: *quantifier,
                 array: array(range),
                 variable: *variable,
-                body: body.with_fields(change),
+                body: body.with_fields(replace),
             },
         }
     }
 }
 
 impl Text {
-    fn for_each_field(&self, see: &mut dyn FnMut(&Arc<MarkedField>)) {
+    fn for_each_field(&self, visit: &mut dyn FnMut(&Arc<MarkedField>)) {
         if let Self::Field(field) = self {
-            see(field);
+            visit(field);
         }
     }
 
-    fn with_fields(&self, change: Change<'_>) -> Self {
+    fn with_fields(&self, replace: FieldReplacement<'_>) -> Self {
         match self {
-            Self::Field(field) => Self::Field(change(field)),
+            Self::Field(field) => Self::Field(replace(field)),
             Self::Literal(_) | Self::Element(_) => self.clone(),
         }
     }
 }
 
 impl Array {
-    fn for_each_field(&self, see: &mut dyn FnMut(&Arc<MarkedField>)) {
+    fn for_each_field(&self, visit: &mut dyn FnMut(&Arc<MarkedField>)) {
         match self {
-            Self::Field(field) => see(field),
-            Self::List(values) => values.iter().for_each(|value| value.for_each_field(see)),
+            Self::Field(field) => visit(field),
+            Self::List(values) => values.iter().for_each(|value| value.for_each_field(visit)),
         }
     }
 
-    fn with_fields(&self, change: Change<'_>) -> Self {
+    fn with_fields(&self, replace: FieldReplacement<'_>) -> Self {
         match self {
-            Self::Field(field) => Self::Field(change(field)),
-            Self::List(values) => Self::List(values.iter().map(|value| value.with_fields(change)).collect()),
+            Self::Field(field) => Self::Field(replace(field)),
+            Self::List(values) => Self::List(values.iter().map(|value| value.with_fields(replace)).collect()),
         }
     }
 }
 
 impl Int {
-    fn for_each_field(&self, see: &mut dyn FnMut(&Arc<MarkedField>)) {
+    fn for_each_field(&self, visit: &mut dyn FnMut(&Arc<MarkedField>)) {
         match self {
             Self::Literal(_) => {}
-            Self::TextSize(text) => text.for_each_field(see),
-            Self::ArraySize(array) => array.for_each_field(see),
+            Self::TextSize(text) => text.for_each_field(visit),
+            Self::ArraySize(array) => array.for_each_field(visit),
         }
     }
 }

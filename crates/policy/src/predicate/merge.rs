@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use super::simplify::{Kind, joined};
+use super::simplify::{JunctionKind, join_simplified};
 use super::work::{Budget, charge_each};
 use super::{Array, Atom, Predicate, Quantifier, Relation, Text, TextFunction};
 
@@ -20,18 +20,18 @@ enum Form<'a> {
 }
 
 impl<'a> Form<'a> {
-    fn of(predicate: &'a Predicate) -> Option<Self> {
+    fn from_predicate(predicate: &'a Predicate) -> Option<Self> {
         match predicate {
-            Predicate::Atom(atom) => Self::of_atom(atom, false),
+            Predicate::Atom(atom) => Self::from_atom(atom, false),
             Predicate::Not(inner) => match inner.parts.first() {
-                Some(Predicate::Atom(atom)) => Self::of_atom(atom, true),
+                Some(Predicate::Atom(atom)) => Self::from_atom(atom, true),
                 _ => None,
             },
             _ => None,
         }
     }
 
-    fn of_atom(atom: &'a Atom, negated: bool) -> Option<Self> {
+    fn from_atom(atom: &'a Atom, negated: bool) -> Option<Self> {
         use std::slice::from_ref;
         Some(match atom {
             Atom::CompareText(Relation::Eq, text, Text::Literal(value)) => {
@@ -60,17 +60,17 @@ impl<'a> Form<'a> {
     }
 
     /// Whether several tests of this form can be merged when all, or any, of them must hold.
-    fn merges(&self, kind: Kind) -> bool {
+    fn can_be_merged(&self, kind: JunctionKind) -> bool {
         match self {
             Self::Values { .. } => true,
-            Self::Calls { negated, .. } => *negated == (kind == Kind::All),
+            Self::Calls { negated, .. } => *negated == (kind == JunctionKind::All),
             Self::Elements { values, all, negated, .. } => {
-                let wants_all = *negated != (kind == Kind::All);
+                let wants_all = *negated != (kind == JunctionKind::All);
                 values.len() == 1 || *all == wants_all
             }
             Self::Bodies { quantifier, .. } => match kind {
-                Kind::All => *quantifier == Quantifier::All,
-                Kind::Any => *quantifier == Quantifier::Exists,
+                JunctionKind::All => *quantifier == Quantifier::All,
+                JunctionKind::Any => *quantifier == Quantifier::Exists,
             },
         }
     }
@@ -88,7 +88,7 @@ impl<'a> Form<'a> {
         hasher.finish()
     }
 
-    fn fits(&self, other: &Self) -> bool {
+    fn merges_with(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Values { text: a, .. }, Self::Values { text: b, .. }) => a == b,
             (
@@ -108,26 +108,28 @@ impl<'a> Form<'a> {
 }
 
 /// Returns the key that is equal for tests that can be merged; `None` if the test cannot be merged.
-pub(super) fn key(kind: Kind, test: &Predicate) -> Option<u64> {
-    Form::of(test).filter(|form| form.merges(kind)).map(|form| form.key())
+pub(super) fn key(kind: JunctionKind, test: &Predicate) -> Option<u64> {
+    Form::from_predicate(test).filter(|form| form.can_be_merged(kind)).map(|form| form.key())
 }
 
 /// Whether two tests with the same [`key`] can be merged.
-pub(super) fn fit(kind: Kind, left: &Predicate, right: &Predicate) -> bool {
-    match (Form::of(left), Form::of(right)) {
-        (Some(left), Some(right)) => left.merges(kind) && right.merges(kind) && left.fits(&right),
+pub(super) fn can_merge(kind: JunctionKind, left: &Predicate, right: &Predicate) -> bool {
+    match (Form::from_predicate(left), Form::from_predicate(right)) {
+        (Some(left), Some(right)) => {
+            left.can_be_merged(kind) && right.can_be_merged(kind) && left.merges_with(&right)
+        }
         _ => false,
     }
 }
 
 /// Merges parts of a conjunction or disjunction where possible, each into the first of its group. The flag tells
 /// whether any were merged.
-pub(super) fn merged(kind: Kind, parts: Vec<Predicate>, budget: &Budget) -> (Vec<Predicate>, bool) {
+pub(super) fn merged(kind: JunctionKind, parts: Vec<Predicate>, budget: &Budget) -> (Vec<Predicate>, bool) {
     let mut groups: HashMap<u64, Vec<usize>> = HashMap::new();
     charge_each(2 * parts.len());
-    for (place, part) in parts.iter().enumerate() {
+    for (index, part) in parts.iter().enumerate() {
         if let Some(key) = key(kind, part) {
-            groups.entry(key).or_default().push(place);
+            groups.entry(key).or_default().push(index);
         }
     }
     groups.retain(|_, group| group.len() > 1);
@@ -138,18 +140,18 @@ pub(super) fn merged(kind: Kind, parts: Vec<Predicate>, budget: &Budget) -> (Vec
     let mut any = false;
     for group in groups.into_values() {
         let Some(first) = group.first().and_then(|first| parts.get(*first)) else { continue };
-        let fitting: Vec<usize> = group
+        let mergeable: Vec<usize> = group
             .iter()
             .copied()
-            .filter(|place| parts.get(*place).is_some_and(|part| fit(kind, first, part)))
+            .filter(|index| parts.get(*index).is_some_and(|part| can_merge(kind, first, part)))
             .collect();
-        if fitting.len() < 2 {
+        if mergeable.len() < 2 {
             continue;
         }
-        let one = one(kind, fitting.iter().filter_map(|place| parts.get(*place)), budget);
+        let one = one(kind, mergeable.iter().filter_map(|index| parts.get(*index)), budget);
         let mut one = Some(one);
-        for place in fitting {
-            if let Some(slot) = slots.get_mut(place) {
+        for index in mergeable {
+            if let Some(slot) = slots.get_mut(index) {
                 *slot = one.take();
             }
         }
@@ -159,9 +161,9 @@ pub(super) fn merged(kind: Kind, parts: Vec<Predicate>, budget: &Budget) -> (Vec
 }
 
 /// Merges the conjunction or disjunction of tests that fit.
-fn one<'a>(kind: Kind, tests: impl Iterator<Item = &'a Predicate>, budget: &Budget) -> Predicate {
-    let forms: Vec<Form<'a>> = tests.filter_map(Form::of).collect();
-    let Some(first) = forms.first() else { return Predicate::constant(kind == Kind::All) };
+fn one<'a>(kind: JunctionKind, tests: impl Iterator<Item = &'a Predicate>, budget: &Budget) -> Predicate {
+    let forms: Vec<Form<'a>> = tests.filter_map(Form::from_predicate).collect();
+    let Some(first) = forms.first() else { return Predicate::constant(kind == JunctionKind::All) };
     match *first {
         Form::Values { text, .. } => {
             let all = forms.iter().filter_map(|form| match form {
@@ -172,26 +174,26 @@ fn one<'a>(kind: Kind, tests: impl Iterator<Item = &'a Predicate>, budget: &Budg
             one_of(text, values, negated)
         }
         Form::Calls { function, text, negated, .. } => {
-            let call = simple_call(function, text, distinct(all_values(&forms)));
-            if negated { opposite(call) } else { call }
+            let call = simplify_call(function, text, distinct(all_values(&forms)));
+            if negated { negation(call) } else { call }
         }
         Form::Elements { array, negated, .. } => {
             let values = distinct(all_values(&forms));
             // Either the array must contain all values, or it must contain none of them.
-            let elements = if negated == (kind == Kind::All) {
+            let elements = if negated == (kind == JunctionKind::All) {
                 Atom::ArrayHasAny(array.clone(), values)
             } else {
                 Atom::ArrayHasAll(array.clone(), values)
             };
             let elements = Predicate::atom(elements);
-            if negated { opposite(elements) } else { elements }
+            if negated { negation(elements) } else { elements }
         }
         Form::Bodies { array, variable, quantifier, .. } => {
             let bodies = forms.iter().filter_map(|form| match form {
                 Form::Bodies { body, .. } => Some((*body).clone()),
                 _ => None,
             });
-            quantified(quantifier, array, variable, joined(kind, bodies.collect(), budget))
+            quantified(quantifier, array, variable, join_simplified(kind, bodies.collect(), budget))
         }
     }
 }
@@ -212,28 +214,28 @@ fn distinct<'a>(values: impl Iterator<Item = &'a String>) -> Vec<String> {
 }
 
 /// Merges the conjunction or disjunction of several "one of these" and "none of these" tests into one.
-fn values<'a>(kind: Kind, tests: impl Iterator<Item = (&'a [String], bool)>) -> (Vec<String>, bool) {
+fn values<'a>(kind: JunctionKind, tests: impl Iterator<Item = (&'a [String], bool)>) -> (Vec<String>, bool) {
     // "All of them" is "not any of their negations".
-    let turned = kind == Kind::All;
+    let inverted = kind == JunctionKind::All;
     let mut one_of: Vec<&String> = Vec::new();
     let mut none_of: Option<Vec<&String>> = None;
     for (values, negated) in tests {
         charge_each(values.len());
-        if negated == turned {
+        if negated == inverted {
             one_of.extend(values);
         } else {
-            let here: HashSet<&String> = values.iter().collect();
+            let listed_values: HashSet<&String> = values.iter().collect();
             none_of = Some(match none_of {
                 None => values.iter().collect(),
-                Some(known) => known.into_iter().filter(|value| here.contains(value)).collect(),
+                Some(known) => known.into_iter().filter(|value| listed_values.contains(value)).collect(),
             });
         }
     }
     match none_of {
-        None => (distinct(one_of.into_iter()), turned),
+        None => (distinct(one_of.into_iter()), inverted),
         Some(none_of) => {
             let allowed: HashSet<&String> = one_of.into_iter().collect();
-            (distinct(none_of.into_iter().filter(|value| !allowed.contains(value))), !turned)
+            (distinct(none_of.into_iter().filter(|value| !allowed.contains(value))), !inverted)
         }
     }
 }
@@ -250,7 +252,7 @@ fn one_of(text: &Text, mut values: Vec<String>, negated: bool) -> Predicate {
     }
 }
 
-fn simple_call(function: TextFunction, text: &Text, mut values: Vec<String>) -> Predicate {
+fn simplify_call(function: TextFunction, text: &Text, mut values: Vec<String>) -> Predicate {
     if values.iter().any(String::is_empty) {
         // Every string begins with, ends with and contains the empty string.
         return Predicate::True;
@@ -266,7 +268,7 @@ fn simple_call(function: TextFunction, text: &Text, mut values: Vec<String>) -> 
 }
 
 /// Returns a shorter form of the test; `None` if there is none.
-pub(super) fn simple_atom(atom: &Atom) -> Option<Predicate> {
+pub(super) fn simplify_atom(atom: &Atom) -> Option<Predicate> {
     Some(match atom {
         Atom::Utf8(Text::Literal(_)) => Predicate::True,
         Atom::CompareText(relation, Text::Literal(left), Text::Literal(right)) => {
@@ -295,9 +297,9 @@ pub(super) fn simple_atom(atom: &Atom) -> Option<Predicate> {
             one_of(text, fewer, *negated)
         }
         Atom::TextCall(function, text, Text::Literal(value)) if value.is_empty() => {
-            simple_call(*function, text, vec![value.clone()])
+            simplify_call(*function, text, vec![value.clone()])
         }
-        Atom::TextCallAny(function, text, values) => simple_call(*function, text, distinct(values.iter())),
+        Atom::TextCallAny(function, text, values) => simplify_call(*function, text, distinct(values.iter())),
         Atom::ArrayHasAny(_, values) if values.is_empty() => Predicate::False,
         Atom::ArrayHasAll(_, values) if values.is_empty() => Predicate::True,
         _ => return None,
@@ -312,7 +314,7 @@ pub(super) fn quantified(quantifier: Quantifier, array: &Array, variable: u32, b
         _ => {}
     }
     // Use the forms that array indexes support.
-    let wanted = match Form::of(&body) {
+    let wanted = match Form::from_predicate(&body) {
         Some(Form::Values { text: Text::Element(element), values, negated }) if *element == variable => {
             Some((values.to_vec(), negated))
         }
@@ -323,15 +325,15 @@ pub(super) fn quantified(quantifier: Quantifier, array: &Array, variable: u32, b
             Predicate::atom(Atom::ArrayHasAny(array.clone(), values))
         }
         (Quantifier::All, Some((values, true))) => {
-            opposite(Predicate::atom(Atom::ArrayHasAny(array.clone(), values)))
+            negation(Predicate::atom(Atom::ArrayHasAny(array.clone(), values)))
         }
         _ => Predicate::atom(Atom::Quantified { quantifier, array: array.clone(), variable, body }),
     }
 }
 
 /// Returns the negation, as a single test if possible, otherwise with `Not`.
-pub(super) fn opposite(predicate: Predicate) -> Predicate {
-    let turned = match &predicate {
+pub(super) fn negation(predicate: Predicate) -> Predicate {
+    let inverted = match &predicate {
         Predicate::Atom(atom) => match &***atom {
             Atom::CompareText(relation, left, right) => {
                 Some(Atom::CompareText(relation.negated(), left.clone(), right.clone()))
@@ -344,7 +346,7 @@ pub(super) fn opposite(predicate: Predicate) -> Predicate {
         },
         _ => None,
     };
-    turned.map_or_else(|| predicate.negate(), Predicate::atom)
+    inverted.map_or_else(|| predicate.negate(), Predicate::atom)
 }
 
 /// For a presence test of a field, returns the test that the field has a value.

@@ -15,7 +15,7 @@ use super::work::{Budget, charge_each};
 use super::{Atom, Junction, Predicate};
 
 /// Up to this number of alternatives, each is searched for in each other one. Above it, only single parts are.
-const MAX_PAIRED: usize = 256;
+const MAX_PAIRWISE_PARTS: usize = 256;
 /// Number of sets that are distinguished by their hashes in one unit of work.
 const SETS_PER_UNIT: usize = 8;
 /// Maximum number of rounds. Merged parts can often be merged again, but rarely more than once.
@@ -23,12 +23,12 @@ const MAX_ROUNDS: usize = 8;
 
 /// Conjunction or disjunction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum JunctionKind {
     All,
     Any,
 }
 
-impl Kind {
+impl JunctionKind {
     fn dual(self) -> Self {
         match self {
             Self::All => Self::Any,
@@ -66,7 +66,7 @@ impl Predicate {
 
     /// Returns the disjunction of simplified parts, simplified as far as the budget permits.
     pub(crate) fn any_simplified(parts: Vec<Self>, budget: &Budget) -> Self {
-        joined(Kind::Any, parts, budget)
+        join_simplified(JunctionKind::Any, parts, budget)
     }
 }
 
@@ -89,10 +89,10 @@ impl Simplifier<'_> {
         }
         let simple = match predicate {
             Predicate::True | Predicate::False => predicate.clone(),
-            Predicate::And(junction) => self.junction(Kind::All, junction),
-            Predicate::Or(junction) => self.junction(Kind::Any, junction),
+            Predicate::And(junction) => self.junction(JunctionKind::All, junction),
+            Predicate::Or(junction) => self.junction(JunctionKind::Any, junction),
             Predicate::Not(junction) => match junction.parts.first() {
-                Some(inner) => merge::opposite(self.simple(inner)),
+                Some(inner) => merge::negation(self.simple(inner)),
                 None => Predicate::False,
             },
             Predicate::Atom(leaf) => self.atom(leaf, predicate),
@@ -101,9 +101,9 @@ impl Simplifier<'_> {
         simple
     }
 
-    fn junction(&mut self, kind: Kind, junction: &Junction) -> Predicate {
+    fn junction(&mut self, kind: JunctionKind, junction: &Junction) -> Predicate {
         let parts = junction.parts.iter().map(|part| self.simple(part)).collect();
-        joined(kind, parts, self.budget)
+        join_simplified(kind, parts, self.budget)
     }
 
     fn atom(&mut self, atom: &Atom, whole: &Predicate) -> Predicate {
@@ -119,7 +119,7 @@ impl Simplifier<'_> {
                     other => self.simple(other),
                 }
             }
-            _ => merge::simple_atom(atom).unwrap_or_else(|| whole.clone()),
+            _ => merge::simplify_atom(atom).unwrap_or_else(|| whole.clone()),
         }
     }
 }
@@ -135,13 +135,13 @@ fn address(predicate: &Predicate) -> Option<usize> {
 }
 
 /// Joins parts that are already simplified.
-pub(super) fn joined(kind: Kind, parts: Vec<Predicate>, budget: &Budget) -> Predicate {
+pub(super) fn join_simplified(kind: JunctionKind, parts: Vec<Predicate>, budget: &Budget) -> Predicate {
     let mut parts = parts;
     for _ in 0..MAX_ROUNDS {
         if budget.is_spent() {
             break;
         }
-        let mut distinct = match Distinct::of(kind, &parts) {
+        let mut distinct = match DistinctParts::of(kind, &parts) {
             Ok(distinct) => distinct,
             Err(decided) => return decided,
         };
@@ -151,7 +151,7 @@ pub(super) fn joined(kind: Kind, parts: Vec<Predicate>, budget: &Budget) -> Pred
             if let Some(factored) = factored(kind, &merged, budget) {
                 return factored;
             }
-            let (merged, again) = merged_within(kind, merged, budget);
+            let (merged, again) = merged_within_parts(kind, merged, budget);
             if !again {
                 return kind.join(merged);
             }
@@ -164,33 +164,33 @@ pub(super) fn joined(kind: Kind, parts: Vec<Predicate>, budget: &Budget) -> Pred
 }
 
 /// Parts without duplicates, indexed by hash.
-struct Distinct {
+struct DistinctParts {
     parts: Vec<Predicate>,
-    places: HashMap<u64, Vec<usize>>,
+    indices: HashMap<u64, Vec<usize>>,
 }
 
-impl Distinct {
+impl DistinctParts {
     /// Returns the parts, including those of nested junctions. The error is the constant that they are equal to as a
     /// whole.
-    fn of(kind: Kind, parts: &[Predicate]) -> Result<Self, Predicate> {
-        let neutral = Predicate::constant(kind == Kind::All);
-        let absorbing = Predicate::constant(kind != Kind::All);
-        let mut distinct = Self { parts: Vec::with_capacity(parts.len()), places: HashMap::new() };
+    fn of(kind: JunctionKind, parts: &[Predicate]) -> Result<Self, Predicate> {
+        let neutral = Predicate::constant(kind == JunctionKind::All);
+        let absorbing = Predicate::constant(kind != JunctionKind::All);
+        let mut distinct = Self { parts: Vec::with_capacity(parts.len()), indices: HashMap::new() };
         for part in parts.iter().flat_map(|part| kind.parts_of(part)) {
             charge_each(1);
             if part.is_same(&absorbing) {
                 return Err(absorbing);
             }
             if !part.is_same(&neutral) && !distinct.contains(part) {
-                distinct.places.entry(part.fingerprint()).or_default().push(distinct.parts.len());
+                distinct.indices.entry(part.fingerprint()).or_default().push(distinct.parts.len());
                 distinct.parts.push(part.clone());
             }
         }
-        let opposed = |part: &Predicate| match part {
+        let has_negation = |part: &Predicate| match part {
             Predicate::Not(inner) => inner.parts.first().is_some_and(|inner| distinct.contains(inner)),
             _ => false,
         };
-        if distinct.parts.iter().any(opposed) {
+        if distinct.parts.iter().any(has_negation) {
             return Err(absorbing);
         }
         match distinct.parts.is_empty() {
@@ -200,70 +200,73 @@ impl Distinct {
     }
 
     fn contains(&self, part: &Predicate) -> bool {
-        let places = self.places.get(&part.fingerprint());
-        places.is_some_and(|places| {
-            places.iter().any(|place| self.parts.get(*place).is_some_and(|known| known.is_same(part)))
+        let indices = self.indices.get(&part.fingerprint());
+        indices.is_some_and(|indices| {
+            indices.iter().any(|index| self.parts.get(*index).is_some_and(|known| known.is_same(part)))
         })
     }
 
     /// Removes parts that are redundant because of another part: `p || p && q` is `p`, `p && (p || q)` is `p`.
-    fn absorb(&mut self, kind: Kind) {
+    fn absorb(&mut self, kind: JunctionKind) {
         let inner = kind.dual();
-        let holds_another = |part: &Predicate| {
+        let contains_other_part = |part: &Predicate| {
             let parts = inner.parts_of(part);
             charge_each(parts.len());
             parts.len() > 1 && parts.iter().any(|part| self.contains(part))
         };
         let mut absorbed: HashSet<usize> = HashSet::new();
-        for (place, part) in self.parts.iter().enumerate() {
-            let presence_is_said = match kind {
+        for (index, part) in self.parts.iter().enumerate() {
+            let presence_is_implied = match kind {
                 // A test of the value includes the presence test.
-                Kind::All => merge::defined_of_present(part).is_some_and(|defined| self.contains(&defined)),
-                Kind::Any => {
+                JunctionKind::All => {
+                    merge::defined_of_present(part).is_some_and(|defined| self.contains(&defined))
+                }
+                JunctionKind::Any => {
                     let presence = |part: &Predicate| {
                         merge::present_of_defined(part).is_some_and(|present| self.contains(&present))
                     };
                     inner.parts_of(part).iter().any(presence)
                 }
             };
-            if presence_is_said || holds_another(part) {
-                absorbed.insert(place);
+            if presence_is_implied || contains_other_part(part) {
+                absorbed.insert(index);
             }
         }
-        if self.parts.len() <= MAX_PAIRED {
-            let sets: Vec<Set<'_>> = self.parts.iter().map(|part| Set::of(inner.parts_of(part))).collect();
-            for (place, larger) in sets.iter().enumerate() {
+        if self.parts.len() <= MAX_PAIRWISE_PARTS {
+            let sets: Vec<PartSet<'_>> =
+                self.parts.iter().map(|part| PartSet::of(inner.parts_of(part))).collect();
+            for (index, larger) in sets.iter().enumerate() {
                 charge_each(sets.len() / SETS_PER_UNIT);
-                let implied = |(other, smaller): (usize, &Set<'_>)| {
-                    other != place
+                let implied = |(other, smaller): (usize, &PartSet<'_>)| {
+                    other != index
                         && !absorbed.contains(&other)
                         && smaller.parts.len() < larger.parts.len()
                         && smaller.is_within(larger)
                 };
                 if sets.iter().enumerate().any(implied) {
-                    absorbed.insert(place);
+                    absorbed.insert(index);
                 }
             }
         }
         if !absorbed.is_empty() {
-            let mut place = 0;
+            let mut index = 0;
             self.parts.retain(|_| {
-                place += 1;
-                !absorbed.contains(&(place - 1))
+                index += 1;
+                !absorbed.contains(&(index - 1))
             });
-            self.places.clear();
+            self.indices.clear();
         }
     }
 }
 
 /// Parts of a junction, for subset tests.
-struct Set<'a> {
+struct PartSet<'a> {
     parts: &'a [Predicate],
     /// One bit for each hash modulo 64. A part whose bit is not set is not in the set.
     bits: u64,
 }
 
-impl<'a> Set<'a> {
+impl<'a> PartSet<'a> {
     fn of(parts: &'a [Predicate]) -> Self {
         let bits = parts.iter().fold(0, |bits, part| bits | 1 << (part.fingerprint() % 64));
         Self { parts, bits }
@@ -279,7 +282,7 @@ impl<'a> Set<'a> {
 }
 
 /// Factors out the common parts: `p && q || p && r` is `p && (q || r)`.
-fn factored(kind: Kind, parts: &[Predicate], budget: &Budget) -> Option<Predicate> {
+fn factored(kind: JunctionKind, parts: &[Predicate], budget: &Budget) -> Option<Predicate> {
     let inner = kind.dual();
     let (first, others) = parts.split_first()?;
     if others.is_empty() {
@@ -289,9 +292,9 @@ fn factored(kind: Kind, parts: &[Predicate], budget: &Budget) -> Option<Predicat
     charge_each(common.len());
     for other in others {
         charge_each(inner.parts_of(other).len());
-        let there: HashMap<u64, &Predicate> =
+        let other_parts: HashMap<u64, &Predicate> =
             inner.parts_of(other).iter().map(|part| (part.fingerprint(), part)).collect();
-        common.retain(|part| there.get(&part.fingerprint()).is_some_and(|known| known.is_same(part)));
+        common.retain(|part| other_parts.get(&part.fingerprint()).is_some_and(|known| known.is_same(part)));
         if common.is_empty() {
             return None;
         }
@@ -303,17 +306,17 @@ fn factored(kind: Kind, parts: &[Predicate], budget: &Budget) -> Option<Predicat
         let rest = inner.parts_of(part).iter().filter(|part| !is_shared(part));
         inner.join(rest.cloned())
     });
-    let rest = joined(kind, rests.collect(), budget);
+    let rest = join_simplified(kind, rests.collect(), budget);
     let whole: Vec<Predicate> = common.into_iter().cloned().chain([rest]).collect();
-    Some(joined(inner, whole, budget))
+    Some(join_simplified(inner, whole, budget))
 }
 
 /// Merges parts that differ in one test only: `p && x == a || p && x == b` is `p && x in [a, b]`. The flag tells
 /// whether any were merged.
-fn merged_within(kind: Kind, parts: Vec<Predicate>, budget: &Budget) -> (Vec<Predicate>, bool) {
+fn merged_within_parts(kind: JunctionKind, parts: Vec<Predicate>, budget: &Budget) -> (Vec<Predicate>, bool) {
     let inner = kind.dual();
     let mut groups: HashMap<(u64, u64), Vec<(usize, usize)>> = HashMap::new();
-    for (place, part) in parts.iter().enumerate() {
+    for (index, part) in parts.iter().enumerate() {
         let tests = inner.parts_of(part);
         if tests.len() < 2 {
             continue;
@@ -323,7 +326,7 @@ fn merged_within(kind: Kind, parts: Vec<Predicate>, budget: &Budget) -> (Vec<Pre
         for (at, test) in tests.iter().enumerate() {
             if let Some(key) = merge::key(kind, test) {
                 let rest = whole.wrapping_sub(test.fingerprint());
-                groups.entry((key, rest)).or_default().push((place, at));
+                groups.entry((key, rest)).or_default().push((index, at));
             }
         }
     }
@@ -335,8 +338,8 @@ fn merged_within(kind: Kind, parts: Vec<Predicate>, budget: &Budget) -> (Vec<Pre
     let mut any = false;
     for (_, group) in groups {
         let mut chosen: Vec<(usize, Predicate, Vec<Predicate>)> = Vec::new();
-        for (place, at) in group {
-            let Some(part) = slots.get(place).and_then(Option::as_ref) else { continue };
+        for (index, at) in group {
+            let Some(part) = slots.get(index).and_then(Option::as_ref) else { continue };
             if budget.is_spent() {
                 break;
             }
@@ -348,22 +351,24 @@ fn merged_within(kind: Kind, parts: Vec<Predicate>, budget: &Budget) -> (Vec<Pre
             let test = rest.remove(at);
             let fits = match chosen.first() {
                 None => true,
-                Some((_, first, first_rest)) => merge::fit(kind, first, &test) && same_set(first_rest, &rest),
+                Some((_, first, first_rest)) => {
+                    merge::can_merge(kind, first, &test) && is_same_set(first_rest, &rest)
+                }
             };
             if fits {
-                chosen.push((place, test, rest));
+                chosen.push((index, test, rest));
             }
         }
         let Some((first, _, rest)) = chosen.first().filter(|_| chosen.len() > 1) else { continue };
         let (first, mut whole) = (*first, rest.clone());
-        for (place, ..) in &chosen {
-            if let Some(slot) = slots.get_mut(*place) {
+        for (index, ..) in &chosen {
+            if let Some(slot) = slots.get_mut(*index) {
                 *slot = None;
             }
         }
         whole.extend(merge::merged(kind, chosen.into_iter().map(|(_, test, _)| test).collect(), budget).0);
         if let Some(slot) = slots.get_mut(first) {
-            *slot = Some(joined(inner, whole, budget));
+            *slot = Some(join_simplified(inner, whole, budget));
         }
         any = true;
         // Merged parts are processed in the next round, because their positions in the groups are no longer valid.
@@ -375,6 +380,6 @@ fn part_at(parts: &[Predicate], at: usize) -> &Predicate {
     parts.get(at).unwrap_or(&Predicate::False)
 }
 
-fn same_set(left: &[Predicate], right: &[Predicate]) -> bool {
-    left.len() == right.len() && Set::of(left).is_within(&Set::of(right))
+fn is_same_set(left: &[Predicate], right: &[Predicate]) -> bool {
+    left.len() == right.len() && PartSet::of(left).is_within(&PartSet::of(right))
 }

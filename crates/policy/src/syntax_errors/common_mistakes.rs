@@ -14,7 +14,7 @@ use std::cell::Cell;
 pub(crate) use like::like_as_call;
 
 use crate::diagnostics::{Diagnostic, Span};
-use crate::syntax_errors::{Advice, hidden, visible};
+use crate::syntax_errors::{SuggestionCheck, escape_invisible, invisible_replacement};
 
 /// Maximum length of text that a suggestion repeats.
 const MAX_SHOWN_CHARS: usize = 160;
@@ -23,102 +23,109 @@ const MAX_SHOWN_CHARS: usize = 160;
 const MAX_CHECKS: u32 = 24;
 
 /// A common mistake with its position and correction.
-struct Edit {
+struct Correction {
     /// The range to replace.
     span: Span,
     replacement: String,
     /// The range to underline.
-    place: Span,
+    underline: Span,
     message: String,
     hint: String,
     /// Whether the corrected text means what the user intended.
-    faithful: bool,
+    preserves_meaning: bool,
 }
 
-/// Returns the common mistakes in a text if there are no other errors. `parses` tells whether a text is CEL, `advice`
+/// Returns the common mistakes in a text if there are no other errors. `parses` tells whether a text is CEL, `check_suggestion`
 /// returns the checker's result.
 pub(super) fn common_mistakes(
     text: &str,
     tokens: &[Span],
     parses: impl Fn(&str) -> bool,
-    advice: &Advice<'_>,
+    check_suggestion: &SuggestionCheck<'_>,
 ) -> Option<Vec<Diagnostic>> {
-    let reader = Reader { text, tokens, advice, checks: Cell::new(0) };
-    let mut edits: Vec<Edit> = Vec::new();
+    let finder = MistakeFinder { text, tokens, check_suggestion, checks: Cell::new(0) };
+    let mut corrections: Vec<Correction> = Vec::new();
     for at in 0..tokens.len() {
-        let behind = edits.last().map_or(0, |edit| edit.span.end);
-        if let Some(edit) = reader.edit(at)
-            && edit.span.start >= behind
+        let covered_until = corrections.last().map_or(0, |correction| correction.span.end);
+        if let Some(correction) = finder.correction(at)
+            && correction.span.start >= covered_until
         {
-            edits.push(edit);
+            corrections.push(correction);
         }
     }
-    if edits.is_empty() {
+    if corrections.is_empty() {
         return None;
     }
-    let mut written = String::with_capacity(text.len());
+    let mut corrected = String::with_capacity(text.len());
     let mut copied = 0;
-    for edit in &edits {
-        written.push_str(text.get(copied..edit.span.start)?);
-        written.push_str(&edit.replacement);
-        copied = edit.span.end;
+    for correction in &corrections {
+        corrected.push_str(text.get(copied..correction.span.start)?);
+        corrected.push_str(&correction.replacement);
+        copied = correction.span.end;
     }
-    written.push_str(text.get(copied..)?);
-    if !parses(&written) {
+    corrected.push_str(text.get(copied..)?);
+    if !parses(&corrected) {
         return None;
     }
-    let accepted = reader.check(&written).is_ok();
+    let accepted = finder.check(&corrected).is_ok();
     if !accepted {
-        for edit in &mut edits {
+        for correction in &mut corrections {
             // The checker would reject this correction, and has a better one.
-            if edit.hint == format!("write `{}`", edit.replacement)
-                && let Err(Some(better)) = reader.check(&edit.replacement)
+            if correction.hint == format!("write `{}`", correction.replacement)
+                && let Err(Some(better)) = finder.check(&correction.replacement)
             {
-                edit.hint = better;
+                correction.hint = better;
             }
         }
     }
-    let faithful = accepted && edits.iter().all(|edit| edit.faithful);
+    let preserves_meaning = accepted && corrections.iter().all(|correction| correction.preserves_meaning);
     // The same mistake can occur many times in the text.
-    let mut unseen = false;
-    edits.retain(|edit| {
-        let again = unseen && edit.message == UNSEEN;
-        unseen |= edit.message == UNSEEN;
+    let mut invisible_reported = false;
+    corrections.retain(|correction| {
+        let again = invisible_reported && correction.message == INVISIBLE_CHARACTER;
+        invisible_reported |= correction.message == INVISIBLE_CHARACTER;
         !again
     });
-    let short = written.chars().count() <= MAX_SHOWN_CHARS && !written.contains(char::is_control);
-    let mut found: Vec<Diagnostic> = edits
+    let short = corrected.chars().count() <= MAX_SHOWN_CHARS && !corrected.contains(char::is_control);
+    let mut found: Vec<Diagnostic> = corrections
         .into_iter()
-        .map(|edit| Diagnostic::new(text, edit.place, "syntax", edit.message).with_hint(edit.hint))
+        .map(|correction| {
+            Diagnostic::new(text, correction.underline, "syntax", correction.message)
+                .with_hint(correction.hint)
+        })
         .collect();
     // Add the whole corrected text once, unless a hint already contains it.
     if let Some(first) = found.first_mut()
         && let Some(hint) = &mut first.hint
-        && faithful
+        && preserves_meaning
         && short
-        && !hint.contains(written.trim())
+        && !hint.contains(corrected.trim())
     {
-        hint.push_str(&format!("; together: `{}`", written.trim()));
+        hint.push_str(&format!("; together: `{}`", corrected.trim()));
     }
     Some(found)
 }
 
 /// Message about invisible characters, reported once for all of them.
-const UNSEEN: &str = "this character is invisible, or looks like a space but is not one";
+const INVISIBLE_CHARACTER: &str = "this character is invisible, or looks like a space but is not one";
 
-struct Reader<'a> {
+struct MistakeFinder<'a> {
     text: &'a str,
     tokens: &'a [Span],
-    advice: &'a Advice<'a>,
+    check_suggestion: &'a SuggestionCheck<'a>,
     checks: Cell<u32>,
 }
 
-impl Reader<'_> {
-    fn check(&self, written: &str) -> Result<(), Option<String>> {
+impl MistakeFinder<'_> {
+    fn check(&self, corrected: &str) -> Result<(), Option<String>> {
         self.checks.set(self.checks.get() + 1);
         // Longer text is not offered, so it need not be checked.
-        let offered = written.chars().nth(MAX_SHOWN_CHARS).is_none();
-        if offered && self.checks.get() <= MAX_CHECKS { (self.advice)(written) } else { Err(None) }
+        let offered = corrected.chars().nth(MAX_SHOWN_CHARS).is_none();
+        if offered && self.checks.get() <= MAX_CHECKS {
+            (self.check_suggestion)(corrected)
+        } else {
+            Err(None)
+        }
     }
 
     fn token(&self, at: usize) -> &str {
@@ -151,7 +158,7 @@ impl Reader<'_> {
         loop {
             match self.token(at) {
                 "]" | ")" => {
-                    at = self.opening(at)?;
+                    at = self.matching_open(at)?;
                     let previous = at.checked_sub(1);
                     match previous.map(|previous| self.token(previous)) {
                         Some(token) if is_word(token) || token == "]" || token == ")" => at = previous?,
@@ -174,20 +181,20 @@ impl Reader<'_> {
     /// Returns the last token of the operand that begins with token `first`.
     fn operand_after(&self, first: usize) -> Option<usize> {
         let mut at = match self.token(first) {
-            "(" | "[" => self.closing(first)?,
+            "(" | "[" => self.matching_close(first)?,
             token if is_word(token) || is_literal(token) => first,
             _ => return None,
         };
         loop {
             match self.token(at + 1) {
                 "." if is_word(self.token(at + 2)) => at += 2,
-                "[" | "(" if self.adjacent(at) => at = self.closing(at + 1)?,
+                "[" | "(" if self.adjacent(at) => at = self.matching_close(at + 1)?,
                 _ => return Some(at),
             }
         }
     }
 
-    fn opening(&self, close: usize) -> Option<usize> {
+    fn matching_open(&self, close: usize) -> Option<usize> {
         let mut depth = 0_usize;
         for at in (0..=close).rev() {
             match self.token(at) {
@@ -202,7 +209,7 @@ impl Reader<'_> {
         None
     }
 
-    fn closing(&self, open: usize) -> Option<usize> {
+    fn matching_close(&self, open: usize) -> Option<usize> {
         let mut depth = 0_usize;
         for at in open..self.tokens.len() {
             match self.token(at) {
@@ -217,77 +224,76 @@ impl Reader<'_> {
         None
     }
 
-    fn edit(&self, at: usize) -> Option<Edit> {
+    fn correction(&self, at: usize) -> Option<Correction> {
         let token = self.token(at);
         let here = self.span(at, at);
-        let shown = visible(token);
-        let swap = |replacement: &str, hint: String| Edit {
+        let shown = escape_invisible(token);
+        let replace_token = |replacement: &str, hint: String| Correction {
             span: here,
             replacement: replacement.to_owned(),
-            place: here,
+            underline: here,
             message: format!("`{shown}` is not allowed here"),
             hint,
-            faithful: true,
+            preserves_meaning: true,
         };
-        let over = |first: usize, last: usize, replacement: String, message: String| Edit {
+        let replace_range = |first: usize, last: usize, replacement: String, message: String| Correction {
             span: self.span(first, last),
             hint: format!("write `{replacement}`"),
             replacement,
-            place: self.span(at, at),
+            underline: self.span(at, at),
             message,
-            faithful: true,
+            preserves_meaning: true,
         };
         let next = self.token(at + 1);
         let follows = at > 0;
         match token {
             "=" if next == "~" && self.adjacent(at) => self.method(at, at + 1, "matches", "`=~`"),
             "=" if next == ">" && self.adjacent(at) => {
-                let mut edit = swap(">=", "write `>=` for greater or equal".to_owned());
-                edit.span = self.span(at, at + 1);
-                edit.place = edit.span;
-                edit.message = "`=>` is not allowed here".to_owned();
-                Some(edit)
+                let mut correction = replace_token(">=", "write `>=` for greater or equal".to_owned());
+                correction.span = self.span(at, at + 1);
+                correction.underline = correction.span;
+                correction.message = "`=>` is not allowed here".to_owned();
+                Some(correction)
             }
             "=" if follows && matches!(self.token(at - 1), "==" | "!=") && self.adjacent(at - 1) => {
-                let mut edit = swap("", format!("write `{}`", self.token(at - 1)));
-                edit.place = self.span(at - 1, at);
-                edit.message = format!("`{}=` is not allowed here", self.token(at - 1));
-                Some(edit)
+                let mut correction = replace_token("", format!("write `{}`", self.token(at - 1)));
+                correction.underline = self.span(at - 1, at);
+                correction.message = format!("`{}=` is not allowed here", self.token(at - 1));
+                Some(correction)
             }
             "=" | "==" if follows && is_null(next) => self.presence(at, at + 1, false),
             "!=" if follows && is_null(next) => self.presence(at, at + 1, true),
             "<" if follows && next == ">" && self.adjacent(at) && is_null(self.token(at + 2)) => {
                 self.presence(at, at + 2, true)
             }
-            "=" => Some(swap("==", "write `==` to compare".to_owned())),
+            "=" => Some(replace_token("==", "write `==` to compare".to_owned())),
             "<" if next == ">" && self.adjacent(at) => {
-                let mut edit = swap("!=", "write `!=` for unequal".to_owned());
-                edit.span = self.span(at, at + 1);
-                edit.place = edit.span;
-                edit.message = "`<>` is not allowed here".to_owned();
-                Some(edit)
+                let mut correction = replace_token("!=", "write `!=` for unequal".to_owned());
+                correction.span = self.span(at, at + 1);
+                correction.underline = correction.span;
+                correction.message = "`<>` is not allowed here".to_owned();
+                Some(correction)
             }
-            "&" => Some(swap("&&", "write `&&` for and".to_owned())),
-            "|" => Some(swap("||", "write `||` for or".to_owned())),
+            "&" => Some(replace_token("&&", "write `&&` for and".to_owned())),
+            "|" => Some(replace_token("||", "write `||` for or".to_owned())),
             "\u{201c}" | "\u{201d}" | "\u{201e}" | "\u{2018}" | "\u{2019}" | "\u{201a}" | "\u{ab}"
-            | "\u{bb}" => Some(
-                self.curly_string(here)
-                    .unwrap_or_else(|| swap("\"", "put strings in straight quotes: `\"text\"`".to_owned())),
-            ),
-            "#" => Some(self.remark(at, at)),
+            | "\u{bb}" => Some(self.curly_string(here).unwrap_or_else(|| {
+                replace_token("\"", "put strings in straight quotes: `\"text\"`".to_owned())
+            })),
+            "#" => Some(self.line_comment(at, at)),
             "[" | "." if follows && next == "?" => self.optional(at),
-            "-" if next == "-" && self.adjacent(at) => Some(self.remark(at, at + 1)),
-            "/" if next == "*" && self.adjacent(at) => self.block_remark(at),
-            _ if token.chars().all(|character| hidden(character).is_some()) => {
-                let instead = token.chars().next().and_then(hidden)?;
+            "-" if next == "-" && self.adjacent(at) => Some(self.line_comment(at, at + 1)),
+            "/" if next == "*" && self.adjacent(at) => self.block_comment(at),
+            _ if token.chars().all(|character| invisible_replacement(character).is_some()) => {
+                let instead = token.chars().next().and_then(invisible_replacement)?;
                 let hint = "delete it, or write an ordinary space".to_owned();
-                Some(Edit { message: UNSEEN.to_owned(), ..swap(instead, hint) })
+                Some(Correction { message: INVISIBLE_CHARACTER.to_owned(), ..replace_token(instead, hint) })
             }
             "in" if follows && self.token(at - 1) == "." && next == "(" => {
                 let first = self.operand_before(at.checked_sub(2)?)?;
-                let close = self.closing(at + 1)?;
-                let list = self.list_of(at + 1, close);
-                Some(over(
+                let close = self.matching_close(at + 1)?;
+                let list = self.as_list(at + 1, close);
+                Some(replace_range(
                     first,
                     close,
                     format!("{} in {list}", self.part(first, at - 2)),
@@ -295,40 +301,47 @@ impl Reader<'_> {
                 ))
             }
             "`" if self.token(at + 2) == "`" && is_word(next) => {
-                let mut edit = over(at, at + 2, next.to_owned(), "a name has no quotes".to_owned());
-                edit.place = edit.span;
-                Some(edit)
+                let mut correction =
+                    replace_range(at, at + 2, next.to_owned(), "a name has no quotes".to_owned());
+                correction.underline = correction.span;
+                Some(correction)
             }
-            "`" => Some(swap("", "names are written without quotes".to_owned())),
-            "$" if is_word(next) => Some(swap("", "names are written without `$`".to_owned())),
-            ";" if at + 1 == self.tokens.len() => Some(swap("", "leave the semicolon out".to_owned())),
+            "`" => Some(replace_token("", "names are written without quotes".to_owned())),
+            "$" if is_word(next) => Some(replace_token("", "names are written without `$`".to_owned())),
+            ";" if at + 1 == self.tokens.len() => {
+                Some(replace_token("", "leave the semicolon out".to_owned()))
+            }
             "?" if next == "." && self.token(at + 2) == "[" => {
-                let mut edit =
-                    swap("", "write `[`: where a key is absent, the condition is not satisfied".to_owned());
-                edit.span = self.span(at, at + 1);
-                Some(edit)
+                let mut correction = replace_token(
+                    "",
+                    "write `[`: where a key is absent, the condition is not satisfied".to_owned(),
+                );
+                correction.span = self.span(at, at + 1);
+                Some(correction)
             }
-            "?" if next == "." => {
-                Some(swap("", "write `.`: where a key is absent, the condition is not satisfied".to_owned()))
-            }
+            "?" if next == "." => Some(replace_token(
+                "",
+                "write `.`: where a key is absent, the condition is not satisfied".to_owned(),
+            )),
             "!" if next.eq_ignore_ascii_case("in") && follows => self.not_in(at, at + 2),
             _ if is_string(token) && at > 1 && self.token(at - 1) == "." => {
                 let first = self.operand_before(at - 2)?;
-                let mut edit = over(at, at, format!("[{token}]"), format!("`{shown}` is not allowed here"));
-                edit.span = self.span(at - 1, at);
-                edit.hint = format!("write `{}[{token}]`", self.part(first, at - 2));
-                Some(edit)
+                let mut correction =
+                    replace_range(at, at, format!("[{token}]"), format!("`{shown}` is not allowed here"));
+                correction.span = self.span(at - 1, at);
+                correction.hint = format!("write `{}[{token}]`", self.part(first, at - 2));
+                Some(correction)
             }
             _ if is_string(token) => self.surrogates(at).or_else(|| self.raw_string(at)),
             _ if is_word(token) && (!follows || self.token(at - 1) != ".") => match token
                 .to_ascii_lowercase()
                 .as_str()
             {
-                "and" => Some(swap("&&", "write `&&`".to_owned())),
-                "or" => Some(swap("||", "write `||`".to_owned())),
-                "where" if at == 0 => Some(swap("", "write the condition by itself".to_owned())),
-                "eq" | "equals" if follows => Some(swap("==", "write `==`".to_owned())),
-                "ne" if follows => Some(swap("!=", "write `!=`".to_owned())),
+                "and" => Some(replace_token("&&", "write `&&`".to_owned())),
+                "or" => Some(replace_token("||", "write `||`".to_owned())),
+                "where" if at == 0 => Some(replace_token("", "write the condition by itself".to_owned())),
+                "eq" | "equals" if follows => Some(replace_token("==", "write `==`".to_owned())),
+                "ne" if follows => Some(replace_token("!=", "write `!=`".to_owned())),
                 "not" if next.eq_ignore_ascii_case("in") && follows => self.not_in(at, at + 2),
                 "not" if next.eq_ignore_ascii_case("like") || next.eq_ignore_ascii_case("ilike") => {
                     self.like(at, at + 2, true)
@@ -339,7 +352,7 @@ impl Reader<'_> {
                         && let Some(end) = self.operand_after(operand + 2)
                     {
                         let inner = self.part(at + 1, end);
-                        return Some(over(
+                        return Some(replace_range(
                             at,
                             end,
                             format!("!({inner})"),
@@ -350,22 +363,26 @@ impl Reader<'_> {
                     let ends = operand + 1 >= self.tokens.len()
                         || matches!(self.token(operand + 1), ")" | "&&" | "||" | "and" | "or" | "AND" | "OR");
                     let span = Span::new(here.start, self.span(at + 1, at + 1).start);
-                    Some(Edit { span, faithful: ends, ..swap("!", "write `!(…)` for not".to_owned()) })
+                    Some(Correction {
+                        span,
+                        preserves_meaning: ends,
+                        ..replace_token("!", "write `!(…)` for not".to_owned())
+                    })
                 }
-                "in" if next == "(" && follows && self.is_listed(at + 1) => {
-                    let close = self.closing(at + 1)?;
+                "in" if next == "(" && follows && self.is_list(at + 1) => {
+                    let close = self.matching_close(at + 1)?;
                     let inner = if close > at + 2 { self.part(at + 2, close - 1) } else { "" };
-                    let mut edit = over(
+                    let mut correction = replace_range(
                         at,
                         close,
                         format!("in [{inner}]"),
                         "a list is written in square brackets".to_owned(),
                     );
-                    edit.place = self.span(at + 1, close);
-                    edit.hint = format!("write `[{inner}]`");
-                    Some(edit)
+                    correction.underline = self.span(at + 1, close);
+                    correction.hint = format!("write `[{inner}]`");
+                    Some(correction)
                 }
-                "in" if token != "in" => Some(swap("in", "write `in`".to_owned())),
+                "in" if token != "in" => Some(replace_token("in", "write `in`".to_owned())),
                 "is" if follows => self.is(at),
                 "like" | "ilike" if follows => self.like(at, at + 1, false),
                 "between" if follows => {
@@ -376,7 +393,7 @@ impl Reader<'_> {
                         .filter(|_| self.token(low + 1).eq_ignore_ascii_case("and"))?;
                     let subject = self.part(first, at - 1);
                     let (low, high) = (self.part(at + 1, low), (high, self.part(low + 2, high)));
-                    Some(over(
+                    Some(replace_range(
                         first,
                         high.0,
                         format!("{subject} >= {low} && {subject} <= {}", high.1),
@@ -399,43 +416,43 @@ impl Reader<'_> {
 
     /// Replaces an operator such as `LIKE` between two values by a method call. `last` is the last token of the
     /// operator at `at`.
-    fn method(&self, at: usize, last: usize, name: &str, shown: &str) -> Option<Edit> {
+    fn method(&self, at: usize, last: usize, name: &str, shown: &str) -> Option<Correction> {
         let first = self.operand_before(at.checked_sub(1)?)?;
         let end = self.operand_after(last + 1)?;
         let replacement = format!("{}.{name}({})", self.part(first, at - 1), self.part(last + 1, end));
         let shown = if shown.is_empty() { format!("`{}`", self.part(at, last)) } else { shown.to_owned() };
-        Some(Edit {
+        Some(Correction {
             span: self.span(first, end),
             hint: format!("write `{replacement}`"),
             replacement,
-            place: self.span(at, last),
+            underline: self.span(at, last),
             message: format!("{shown} is not allowed between two values"),
-            faithful: true,
+            preserves_meaning: true,
         })
     }
 
     /// Replaces `x NOT IN list` and `x !in list`. `list` is the first token of the list.
-    fn not_in(&self, at: usize, list: usize) -> Option<Edit> {
+    fn not_in(&self, at: usize, list: usize) -> Option<Correction> {
         let first = self.operand_before(at.checked_sub(1)?)?;
         let end = self.operand_after(list)?;
         let inside = match self.token(list) {
-            "(" if end > list + 1 => self.list_of(list, end),
+            "(" if end > list + 1 => self.as_list(list, end),
             _ => self.part(list, end).to_owned(),
         };
         let replacement = format!("!({} in {inside})", self.part(first, at - 1));
-        Some(Edit {
+        Some(Correction {
             span: self.span(first, end),
             hint: format!("write `{replacement}`"),
             replacement,
-            place: self.span(at, list - 1),
+            underline: self.span(at, list - 1),
             message: format!("`{}` is not allowed here", self.part(at, list - 1)),
-            faithful: true,
+            preserves_meaning: true,
         })
     }
 
     /// Whether round brackets can only contain a list: several elements, or a single literal.
-    fn is_listed(&self, open: usize) -> bool {
-        let Some(close) = self.closing(open) else { return false };
+    fn is_list(&self, open: usize) -> bool {
+        let Some(close) = self.matching_close(open) else { return false };
         let mut depth = 0_usize;
         for at in open..close {
             match self.token(at) {
@@ -449,9 +466,9 @@ impl Reader<'_> {
     }
 
     /// Returns the content of round brackets as a list.
-    fn list_of(&self, open: usize, close: usize) -> String {
+    fn as_list(&self, open: usize, close: usize) -> String {
         let inner = if close > open + 1 { self.part(open + 1, close - 1) } else { "" };
-        if self.is_listed(open) { format!("[{inner}]") } else { inner.to_owned() }
+        if self.is_list(open) { format!("[{inner}]") } else { inner.to_owned() }
     }
 }
 

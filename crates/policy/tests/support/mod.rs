@@ -1,7 +1,7 @@
 //! An access model like the table of the OpenTelemetry exporter, for tests.
 #![allow(dead_code, missing_docs)]
 
-pub mod forms;
+pub mod builders;
 pub mod predicates;
 
 use tracewarden_model::{

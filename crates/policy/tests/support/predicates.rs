@@ -16,7 +16,7 @@ const VALUES: [&str; 5] = ["", "a", "b", "ab", "ba"];
 
 /// Value of one field on one span. Strings need not be UTF-8.
 #[derive(Debug, Clone, Default)]
-pub struct Held {
+pub struct FieldValues {
     pub present: bool,
     pub defined: bool,
     pub text: Vec<u8>,
@@ -24,14 +24,14 @@ pub struct Held {
     pub flag: bool,
 }
 
-impl Held {
+impl FieldValues {
     pub fn texts(present: bool, defined: bool, text: String, list: Vec<String>) -> Self {
         let list = list.into_iter().map(String::into_bytes).collect();
         Self { present, defined, text: text.into_bytes(), list, flag: false }
     }
 }
 
-pub type Spans = HashMap<String, Held>;
+pub type Spans = HashMap<String, FieldValues>;
 
 type Elements = HashMap<u32, Vec<u8>>;
 
@@ -100,10 +100,10 @@ pub fn holds(predicate: &Predicate, span: &Spans, elements: &Elements) -> bool {
             }
             Atom::ArrayHas(array, needle) => list(array).contains(&text(needle)),
             Atom::ArrayHasAny(array, values) => {
-                values.iter().any(|value| list(array).iter().any(|held| held == value.as_bytes()))
+                values.iter().any(|value| list(array).iter().any(|stored| stored == value.as_bytes()))
             }
             Atom::ArrayHasAll(array, values) => {
-                values.iter().all(|value| list(array).iter().any(|held| held == value.as_bytes()))
+                values.iter().all(|value| list(array).iter().any(|stored| stored == value.as_bytes()))
             }
             Atom::ArrayEq(left, right) => list(left) == list(right),
             Atom::CompareInt(relation, left, right) => {
@@ -211,11 +211,11 @@ pub fn predicate() -> BoxedStrategy<Predicate> {
 }
 
 pub fn spans() -> impl Strategy<Value = Vec<Spans>> {
-    let held = |name: &'static str| {
+    let stored = |name: &'static str| {
         (0..3_u32, value(), values()).prop_map(move |(state, text, list)| {
-            (name.to_owned(), Held::texts(state > 0, state > 1, text, list))
+            (name.to_owned(), FieldValues::texts(state > 0, state > 1, text, list))
         })
     };
-    let span = (held("f"), held("g"), held("tags")).prop_map(|(f, g, tags)| Spans::from([f, g, tags]));
+    let span = (stored("f"), stored("g"), stored("tags")).prop_map(|(f, g, tags)| Spans::from([f, g, tags]));
     prop::collection::vec(span, 30).no_shrink()
 }

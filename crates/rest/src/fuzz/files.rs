@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::fuzzing::{self, soon, target, texts};
+use super::fuzzing::{self, target, texts, within_time_limit};
 use crate::document::{Document, Fault, SourcePosition, yaml};
 use crate::policy_file::{MemberFault, PolicyFile, TestsDocument};
 use crate::policy_suite::{SuiteFault, resolve};
@@ -48,9 +48,9 @@ fn documents() {
     let check = |input: &[u8]| {
         let text = &*String::from_utf8_lossy(input);
         let read = [
-            soon(|| Document::read(text)),
-            soon(|| Document::read_json(text)),
-            soon(|| Document::read_yaml(text)),
+            within_time_limit(|| Document::read(text)),
+            within_time_limit(|| Document::read_json(text)),
+            within_time_limit(|| Document::read_yaml(text)),
         ];
         for document in &read {
             let document = match document {
@@ -60,7 +60,7 @@ fn documents() {
                     continue;
                 }
             };
-            let written = soon(|| yaml(&document.json()));
+            let written = within_time_limit(|| yaml(&document.json()));
             let again =
                 Document::read_yaml(&written).unwrap_or_else(|fault| panic!("{fault:?} in {written}"));
             assert_eq!(again.json(), document.json(), "{written}");
@@ -86,16 +86,18 @@ fn check_member(value: &Value, MemberFault { pointer, message }: &MemberFault) {
 fn model_files() {
     let check = |input: &[u8]| {
         let text = &*String::from_utf8_lossy(input);
-        let Ok(document) = soon(|| Document::read(text)) else { return };
+        let Ok(document) = within_time_limit(|| Document::read(text)) else { return };
         let value = document.value();
         let file = || document.parse::<PolicyFile>();
-        let mut first = match soon(file) {
+        let mut first = match within_time_limit(file) {
             Ok(file) => file,
             Err(fault) => return check_fault(text, &fault),
         };
-        soon(|| first.ambiguities(&document)).iter().for_each(|fault| check_member(&value, fault));
-        match soon(|| first.access_model()) {
-            Ok(model) => match soon(|| resolve(&first, &model.unwrap_or_default())) {
+        within_time_limit(|| first.ambiguities(&document))
+            .iter()
+            .for_each(|fault| check_member(&value, fault));
+        match within_time_limit(|| first.access_model()) {
+            Ok(model) => match within_time_limit(|| resolve(&first, &model.unwrap_or_default())) {
                 Ok(_) => {}
                 Err(faults) => {
                     assert!(!faults.is_empty());
@@ -114,7 +116,7 @@ fn model_files() {
             },
             Err(faults) => faults.iter().for_each(|fault| check_member(&value, fault)),
         }
-        match soon(|| file().unwrap().into_access_file()) {
+        match within_time_limit(|| file().unwrap().into_access_file()) {
             Ok(access) => assert!(TestsDocument::read(&access.tests).is_ok(), "{}", access.tests),
             Err(faults) => faults.iter().for_each(|fault| check_member(&value, fault)),
         }

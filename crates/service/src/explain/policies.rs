@@ -221,7 +221,7 @@ async fn ask(
 
 /// Returns the requirement of a policy in words, if the reader may know of its fields.
 pub(crate) fn words(policy: Option<&AppliedPolicy>, knows_policy_fields: bool) -> Option<String> {
-    let policy = policy.filter(|policy| knows_policy_fields || policy.is_of_filterable_fields())?;
+    let policy = policy.filter(|policy| knows_policy_fields || policy.has_only_filterable_fields())?;
     Some(in_words(&policy.predicate))
 }
 

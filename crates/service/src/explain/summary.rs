@@ -66,7 +66,7 @@ fn of_access_by_policies(applied: &Applied) -> String {
         let (source, why) = (named(&broken.source), why(broken.reason));
         return format!("`{name}` can read no trace at all: {source} {why}");
     }
-    match (policies, applied.policies.opening().as_slice()) {
+    match (policies, applied.policies.granting_predicates().as_slice()) {
         (0, _) => format!("`{name}` can read no trace: none of their roles has a policy"),
         (_, []) => format!("`{name}` can read no trace: no span can satisfy a policy of their roles"),
         (_, [Predicate::True]) => format!("`{name}` can read every trace"),

@@ -47,14 +47,15 @@ pub(super) fn batches(people: &Subjects, of_role: bool) -> Vec<Batch<'_>> {
     if batch.role.is_some() {
         let mut of_all = Batch::default();
         for person in users.iter().take(MANY) {
-            of_all.place(&few(person.before.opening()), &few(person.after.opening()));
+            of_all.place(&few(person.before.granting_predicates()), &few(person.after.granting_predicates()));
         }
         if of_all.predicates.len() > MANY {
             batches.push(std::mem::take(&mut batch));
         }
     }
     for person in users {
-        let (before, after) = (few(person.before.opening()), few(person.after.opening()));
+        let (before, after) =
+            (few(person.before.granting_predicates()), few(person.after.granting_predicates()));
         if batch.would_hold(&before, &after) > MAX_IMPACT_PREDICATES {
             batches.push(std::mem::take(&mut batch));
         }

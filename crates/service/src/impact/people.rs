@@ -54,7 +54,7 @@ pub(crate) struct Access {
 }
 
 impl Access {
-    pub(super) fn opening(&self) -> &[Predicate] {
+    pub(super) fn granting_predicates(&self) -> &[Predicate] {
         if self.changed { &[] } else { &self.all }
     }
 
@@ -303,13 +303,13 @@ fn side(side: &ModelSide, role: Option<&str>, caller: &Caller, compiled: &Compil
         })
         .collect();
     let applied = apply(policies.iter().copied(), None, &caller, &side.model, compiled);
-    let all = applied.opening().into_iter().cloned().collect();
+    let all = applied.granting_predicates().into_iter().cloned().collect();
     // Evaluated as the user's only role: rejected if one of its policies cannot be applied, whatever the other roles'
     // policies are.
     let own: Vec<RolePolicy<'_>> =
         policies.iter().copied().filter(|policy| Some(policy.role) == role).collect();
     let alone = apply(own, None, &caller, &side.model, compiled);
-    let of_role = alone.opening().into_iter().cloned().collect();
+    let of_role = alone.granting_predicates().into_iter().cloned().collect();
     let role_referenced_fields = alone.referenced_fields;
     let AppliedPolicies { refused, referenced_fields, .. } = applied;
     Access {

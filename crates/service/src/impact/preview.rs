@@ -173,7 +173,7 @@ impl Service {
         let mut costs = [None, None];
         for (cost, side) in costs.iter_mut().zip([&person.before, &person.after]) {
             let left = deadline.saturating_duration_since(Instant::now()).min(SEARCH_TIMEOUT);
-            let (limit, predicates) = (self.settings().limits.default_limit, side.opening());
+            let (limit, predicates) = (self.settings().limits.default_limit, side.granting_predicates());
             let found = access.store.search_cost(
                 &access.binding,
                 predicates,

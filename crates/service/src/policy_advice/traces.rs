@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use tracewarden_appdb::User;
 use tracewarden_model::{AccessModel, Caller, FieldRef};
 use tracewarden_policy::predicate::{Atom, Relation, Text};
-use tracewarden_policy::{Checked, Diagnostic, Predicate};
+use tracewarden_policy::{CheckedPolicy, Diagnostic, Predicate};
 use tracewarden_tracestore::{CoveredTraces, MAX_PREDICATES, PolicyCoverage};
 
 use crate::policy_advice::MAX_HOLDERS;
@@ -35,7 +35,7 @@ struct Tried {
 
 /// Returns the policies that can be tested, and their predicates. A policy that depends on the caller is tested for users who
 /// have the role. Constant policies have a warning of their own.
-pub(super) fn trials(policies: &[Checked], holders: &[User]) -> (Vec<Trial>, Vec<Predicate>) {
+pub(super) fn trials(policies: &[CheckedPolicy], holders: &[User]) -> (Vec<Trial>, Vec<Predicate>) {
     let callers: Vec<Caller> =
         holders.iter().filter(|user| !user.disabled).take(MAX_HOLDERS).map(caller).collect();
     let all = holders.len() <= MAX_HOLDERS;
@@ -82,7 +82,7 @@ impl Trial {
     /// Returns advice on the policy.
     pub(super) fn warnings(
         &self,
-        policy: &Checked,
+        policy: &CheckedPolicy,
         predicates: &[Predicate],
         reach: &PolicyCoverage,
         model: &AccessModel,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use tracewarden_appdb::{AttributeKinds, KnownAttributes};
 use tracewarden_model::AttributeKind;
 use tracewarden_model::nearest::nearest;
-use tracewarden_policy::{AttributeUse, Checked, Diagnostic, RoleUse};
+use tracewarden_policy::{AttributeUse, CheckedPolicy, Diagnostic, RoleUse};
 
 /// Data about users that the advice needs.
 pub(super) struct Users {
@@ -24,13 +24,13 @@ struct Population<'a> {
 
 impl Users {
     /// Returns advice on one policy, sorted by position in the text.
-    pub(super) fn warnings(&self, policy: &Checked) -> Vec<Diagnostic> {
+    pub(super) fn warnings(&self, policy: &CheckedPolicy) -> Vec<Diagnostic> {
         let mut found: Vec<Diagnostic> = Vec::new();
         if let Some(known) = &self.attributes {
             let mut said = BTreeSet::new();
             for attribute in policy.attributes() {
                 if let Some(warning) = on_attribute(&attribute, known)
-                    && said.insert((attribute.name.clone(), warning.code, attribute.takes))
+                    && said.insert((attribute.name.clone(), warning.code, attribute.accepted_kinds))
                 {
                     found.push(warning);
                 }
@@ -56,7 +56,7 @@ fn on_attribute(attribute: &AttributeUse, known: &KnownAttributes) -> Option<Dia
     let kinds = population.kinds(&attribute.name);
     if kinds.is_empty() {
         Some(population.missing(attribute))
-    } else if kinds.iter().any(|kind| attribute.takes.contains(kind)) {
+    } else if kinds.iter().any(|kind| attribute.accepted_kinds.contains(kind)) {
         None
     } else {
         Some(population.unusable(attribute, &kinds))
@@ -102,10 +102,10 @@ impl Population<'_> {
         let message = format!(
             "`{name}` is {} {whom}, but this needs {}",
             list(kinds.iter().copied().collect()),
-            list(attribute.takes.to_vec())
+            list(attribute.accepted_kinds.to_vec())
         );
         let is_list = kinds.contains(&AttributeKind::Strings);
-        let hint = match attribute.takes {
+        let hint = match attribute.accepted_kinds {
             [AttributeKind::String] if is_list => {
                 format!("to look for a value in the list, write `x in user.attributes[\"{name}\"]`")
             }

@@ -9,39 +9,39 @@ use super::{State, lock};
 
 /// The changes to responses to statements. Every rewritten response declares [`TAG`] as its exception tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rewriting {
+pub struct ResponseRewrite {
     /// The first response whose body is changed, counted from 0 since the fault was set; all later ones are changed too.
     pub from: usize,
     /// Maximum number of bytes of the body that are kept.
     pub keep: usize,
     /// Text after the kept bytes.
-    pub behind: &'static str,
+    pub suffix: &'static str,
     /// Size in bytes of the pieces in which this text is sent. The first piece begins with the last kept bytes.
-    pub piece: usize,
+    pub chunk_size: usize,
     /// How responses end.
-    pub end: End,
+    pub end: BodyEnd,
 }
 
 /// How a rewritten response ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub enum BodyEnd {
     /// With the last chunk: a valid end in HTTP.
-    Proper,
+    Complete,
     /// Without the last chunk, if the body was changed.
-    Broken,
+    Truncated,
     /// By closing the connection, with neither a length nor chunks, as an HTTP/1.0 proxy does.
-    Closing,
-    /// As [`Self::Closing`], with `Transfer-Encoding: identity`.
-    ClosingAsIdentity,
+    ConnectionClose,
+    /// As [`Self::ConnectionClose`], with `Transfer-Encoding: identity`.
+    IdentityThenClose,
 }
 
 /// The exception tag of every rewritten response.
 pub const TAG: &str = "abcdefghijklmnop";
 
-impl Rewriting {
+impl ResponseRewrite {
     /// Returns a rewriting that keeps bodies whole and uses this end.
-    pub fn whole(end: End) -> Self {
-        Self { from: usize::MAX, keep: usize::MAX, behind: "", piece: usize::MAX, end }
+    pub fn whole(end: BodyEnd) -> Self {
+        Self { from: usize::MAX, keep: usize::MAX, suffix: "", chunk_size: usize::MAX, end }
     }
 }
 
@@ -83,7 +83,7 @@ impl Message {
     }
 
     /// Returns the head, with the headers about the body's end and the exception tag replaced.
-    fn head(&self, end: End) -> String {
+    fn head(&self, end: BodyEnd) -> String {
         const REPLACED: [&str; 5] =
             ["content-length", "transfer-encoding", "connection", "keep-alive", "x-clickhouse-exception-tag"];
         let mut head = format!("{}\r\nX-ClickHouse-Exception-Tag: {TAG}\r\n", self.status);
@@ -95,9 +95,9 @@ impl Message {
             }
         }
         head.push_str(match end {
-            End::Closing => "Connection: close\r\n\r\n",
-            End::ClosingAsIdentity => "Transfer-Encoding: identity\r\nConnection: close\r\n\r\n",
-            End::Proper | End::Broken => "Transfer-Encoding: chunked\r\n\r\n",
+            BodyEnd::ConnectionClose => "Connection: close\r\n\r\n",
+            BodyEnd::IdentityThenClose => "Transfer-Encoding: identity\r\nConnection: close\r\n\r\n",
+            BodyEnd::Complete | BodyEnd::Truncated => "Transfer-Encoding: chunked\r\n\r\n",
         });
         head
     }
@@ -127,56 +127,57 @@ fn chunks(from: &mut impl BufRead, body: &mut Vec<u8>) -> Option<()> {
 }
 
 /// Forwards responses until the connection or the fault ends.
-pub(super) fn answers(
+pub(super) fn forward_responses(
     server: TcpStream,
     mut client: TcpStream,
     state: &Mutex<State>,
     generation: u64,
-    sign_of_life: &AtomicBool,
-    rewriting: Rewriting,
+    health_check: &AtomicBool,
+    rewriting: ResponseRewrite,
 ) {
     let mut server = BufReader::new(server);
-    let kept = |answer: &Message| answer.body.len().min(rewriting.keep);
-    while let Some(mut answer) = Message::read(&mut server) {
+    let kept_length = |response: &Message| response.body.len().min(rewriting.keep);
+    while let Some(mut response) = Message::read(&mut server) {
         let mut changed = false;
-        if !sign_of_life.load(Ordering::SeqCst) {
+        if !health_check.load(Ordering::SeqCst) {
             let mut state = lock(state);
             if state.generation != generation {
                 return;
             }
             changed = state.bodies.len() >= rewriting.from
-                && (kept(&answer) < answer.body.len() || !rewriting.behind.is_empty());
+                && (kept_length(&response) < response.body.len() || !rewriting.suffix.is_empty());
             state.changed += usize::from(changed);
-            state.bodies.push(answer.body.clone());
+            state.bodies.push(response.body.clone());
         }
         if changed {
-            answer.body.truncate(kept(&answer));
+            response.body.truncate(kept_length(&response));
         }
-        let (behind, piece) = if changed { (rewriting.behind, rewriting.piece.max(1)) } else { ("", 1) };
-        let kept = answer.body.len();
-        answer.body.extend_from_slice(behind.as_bytes());
-        let (first, rest) = answer.body.split_at(kept.saturating_sub(piece / 2));
-        let end = if answer.whole { rewriting.end } else { End::Broken };
-        let mut sent = client.write_all(answer.head(end).as_bytes());
-        for part in std::iter::once(first).chain(rest.chunks(piece)).filter(|part| !part.is_empty()) {
+        let (suffix, chunk_size) =
+            if changed { (rewriting.suffix, rewriting.chunk_size.max(1)) } else { ("", 1) };
+        let kept_length = response.body.len();
+        response.body.extend_from_slice(suffix.as_bytes());
+        let (first, rest) = response.body.split_at(kept_length.saturating_sub(chunk_size / 2));
+        let end = if response.whole { rewriting.end } else { BodyEnd::Truncated };
+        let mut sent = client.write_all(response.head(end).as_bytes());
+        for part in std::iter::once(first).chain(rest.chunks(chunk_size)).filter(|part| !part.is_empty()) {
             sent = sent.and_then(|()| match end {
-                End::Closing | End::ClosingAsIdentity => client.write_all(part),
-                End::Proper | End::Broken => {
+                BodyEnd::ConnectionClose | BodyEnd::IdentityThenClose => client.write_all(part),
+                BodyEnd::Complete | BodyEnd::Truncated => {
                     client.write_all(format!("{:x}\r\n", part.len()).as_bytes())?;
                     client.write_all(part)?;
                     client.write_all(b"\r\n")
                 }
             });
         }
-        let goes_on = match end {
-            End::Closing | End::ClosingAsIdentity => false,
-            End::Broken => !changed && answer.whole,
-            End::Proper => true,
+        let keeps_connection = match end {
+            BodyEnd::ConnectionClose | BodyEnd::IdentityThenClose => false,
+            BodyEnd::Truncated => !changed && response.whole,
+            BodyEnd::Complete => true,
         };
-        if goes_on {
+        if keeps_connection {
             sent = sent.and_then(|()| client.write_all(b"0\r\n\r\n"));
         }
-        if sent.is_err() || !goes_on {
+        if sent.is_err() || !keeps_connection {
             return;
         }
     }

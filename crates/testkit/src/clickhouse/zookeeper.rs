@@ -8,18 +8,18 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::kept_process::{KeptProcess, last_lines, new_directory};
 use crate::ports::ReservedPorts;
+use crate::supervised_process::{SupervisedProcess, last_lines, new_directory};
 
 /// Path where Debian's package `zookeeper` installs it. The archive lists its dependencies.
 pub const JAR: &str = "/usr/share/java/zookeeper.jar";
 
-const STARTS_WITHIN: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A running ZooKeeper. When it is dropped, and also when this process is killed, it is stopped and its folder is removed.
 pub struct ZooKeeper {
     directory: PathBuf,
-    process: Option<KeptProcess>,
+    process: Option<SupervisedProcess>,
     /// The client port.
     pub port: u16,
     #[allow(dead_code, reason = "held for its locks")]
@@ -57,8 +57,8 @@ impl ZooKeeper {
         program.push(file.as_ref());
         let mut shell = Command::new("sh");
         shell.current_dir(&directory);
-        let mut process = KeptProcess::start(shell, &directory, "KILL", &program)?;
-        let ready = process.wait_until(STARTS_WITHIN, || answers(port));
+        let mut process = SupervisedProcess::start(shell, &directory, "KILL", &program)?;
+        let ready = process.wait_until(START_TIMEOUT, || is_ready(port));
         let zookeeper = Self { directory, process: Some(process), port, reserved };
         if ready {
             return Ok(zookeeper);
@@ -77,8 +77,8 @@ impl Drop for ZooKeeper {
     }
 }
 
-fn answers(port: u16) -> bool {
-    let ask = || -> std::io::Result<String> {
+fn is_ready(port: u16) -> bool {
+    let request_status = || -> std::io::Result<String> {
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
         stream.set_read_timeout(Some(Duration::from_secs(2)))?;
         stream.write_all(b"ruok")?;
@@ -86,5 +86,5 @@ fn answers(port: u16) -> bool {
         stream.read_to_string(&mut answer)?;
         Ok(answer)
     };
-    ask().is_ok_and(|answer| answer == "imok")
+    request_status().is_ok_and(|answer| answer == "imok")
 }

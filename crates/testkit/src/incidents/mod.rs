@@ -20,7 +20,7 @@ use system::System;
 /// In nanoseconds.
 const MINUTE: u64 = 60_000_000_000;
 /// Number of requests in the hour that do not fail.
-const HEALTHY: usize = 220;
+const HEALTHY_REQUESTS: usize = 220;
 /// Environments: the incident is in the first; the traces of the second must not be visible.
 pub const ENVIRONMENTS: [&str; 2] = ["production", "staging"];
 
@@ -65,7 +65,7 @@ struct Fault {
     kind: String,
     message: String,
     /// Whether the status reports the failure, and whether an event does.
-    told_by: (bool, bool),
+    reported_by: (bool, bool),
     /// Number of attempts of the caller, including the first.
     attempts: usize,
 }
@@ -84,14 +84,16 @@ impl Incident {
         let hour = minute(59)..minute(1);
         let begin = random.random_range(8..50);
         let incident = minute(begin)..minute(begin.saturating_sub(random.random_range(5..25)).max(2));
-        for _ in 0..HEALTHY {
+        for _ in 0..HEALTHY_REQUESTS {
             let at = random.random_range(hour.clone());
-            let (who, entry) = (tenants.choose(random), system.entries().choose(random));
-            let (Some(who), Some(entry)) = (who, entry) else { continue };
+            let (requesting_tenant, entry) = (tenants.choose(random), system.entries().choose(random));
+            let (Some(requesting_tenant), Some(entry)) = (requesting_tenant, entry) else { continue };
             // Requests that would fail are generated below.
-            let spared = *who == tenant && incident.contains(&at) && system.reaches(*entry, fault.operation);
-            if !spared {
-                writer.request(*entry, who, ENVIRONMENTS[0], at, None);
+            let skipped = *requesting_tenant == tenant
+                && incident.contains(&at)
+                && system.reaches(*entry, fault.operation);
+            if !skipped {
+                writer.request(*entry, requesting_tenant, ENVIRONMENTS[0], at, None);
             }
         }
         let affected: Vec<usize> = system
@@ -113,15 +115,17 @@ impl Incident {
         let other = self::fault(random, &system);
         for _ in 0..failed * 2 {
             let at = random.random_range(hour.clone());
-            if let (Some(who), Some(entry)) = (tenants.choose(random), system.entries().choose(random)) {
-                writer.request(*entry, who, ENVIRONMENTS[1], at, Some(&other));
+            if let (Some(requesting_tenant), Some(entry)) =
+                (tenants.choose(random), system.entries().choose(random))
+            {
+                writer.request(*entry, requesting_tenant, ENVIRONMENTS[1], at, Some(&other));
             }
         }
-        let named = system.named(fault.operation);
+        let service_and_operation = system.service_and_operation(fault.operation);
         let cause = Cause {
             tenant,
-            service: named.0.to_owned(),
-            operation: named.1.to_owned(),
+            service: service_and_operation.0.to_owned(),
+            operation: service_and_operation.1.to_owned(),
             kind: fault.kind,
             message: fault.message,
             spans,
@@ -133,15 +137,15 @@ impl Incident {
 }
 
 fn fault(random: &mut ChaCha8Rng, system: &System) -> Fault {
-    let operation = system.deep().choose(random).copied().unwrap_or(0);
+    let operation = system.inner_operations().choose(random).copied().unwrap_or(0);
     let (kind, message) = names::failure(random);
-    let told_by = *[(true, false), (false, true), (true, true)].choose(random).unwrap_or(&(true, true));
+    let reported_by = *[(true, false), (false, true), (true, true)].choose(random).unwrap_or(&(true, true));
     Fault {
         operation,
         in_statement: random.random_bool(0.5) && system.has_statement(operation),
         kind,
         message,
-        told_by,
+        reported_by,
         attempts: random.random_range(1..4),
     }
 }

@@ -33,7 +33,7 @@ const THINGS: [&str; 28] = [
     "ticket",
     "voucher",
 ];
-const FIRST: [&str; 8] = ["web", "mobile", "partner", "public", "edge", "portal", "kiosk", "agent"];
+const GATEWAYS: [&str; 8] = ["web", "mobile", "partner", "public", "edge", "portal", "kiosk", "agent"];
 const ENDINGS: [&str; 6] = ["", "-service", "-api", "svc", "-worker", "-core"];
 const VERBS: [&str; 12] = [
     "Get", "List", "Create", "Reserve", "Confirm", "Cancel", "Validate", "Resolve", "Apply", "Estimate",
@@ -65,7 +65,7 @@ const FAILURES: [(&str, &str); 12] = [
 /// Returns different names of services; those that receive external requests come first.
 pub(super) fn services(random: &mut ChaCha8Rng, entries: usize, others: usize) -> Vec<String> {
     let mut names: Vec<String> =
-        FIRST.sample(random, entries).map(|name| format!("{name}-gateway")).collect();
+        GATEWAYS.sample(random, entries).map(|name| format!("{name}-gateway")).collect();
     let ending = ENDINGS.choose(random).copied().unwrap_or_default();
     names.extend(THINGS.sample(random, others).map(|name| format!("{name}{ending}")));
     names

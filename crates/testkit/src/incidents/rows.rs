@@ -31,8 +31,8 @@ struct Request<'a> {
 /// How a span failed.
 enum Failure<'a> {
     /// Because of another span, with the status message that the service sets.
-    Above(&'static str),
-    Here(&'a Fault),
+    Propagated(&'static str),
+    Origin(&'a Fault),
 }
 
 /// One span; times in nanoseconds.
@@ -72,7 +72,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Returns a duration around the median, occasionally much longer.
-    fn lasting(&mut self, median_micros: u64) -> u64 {
+    fn duration(&mut self, median_micros: u64) -> u64 {
         let tail = if self.random.random_bool(0.03) { 12 } else { 1 };
         self.random.random_range(median_micros / 2..median_micros * 2) * tail * MICROSECOND
     }
@@ -83,10 +83,10 @@ impl<'a> Writer<'a> {
         let Some(own) = system.operations.get(operation) else { return (from, false) };
         let faulty = request.fault.filter(|fault| fault.operation == operation);
         let id = self.id();
-        let mut time = from + self.lasting(200);
+        let mut time = from + self.duration(200);
         let mut failure = None;
         if own.computes {
-            let end = time + self.lasting(900);
+            let end = time + self.duration(900);
             let (span, name) = (self.id(), format!("{} {}", own.verb.to_lowercase(), own.thing));
             self.span(
                 request,
@@ -107,10 +107,10 @@ impl<'a> Writer<'a> {
         if own.statement {
             let fault = faulty.filter(|fault| fault.in_statement);
             time = self.statement(request, operation, &id, time, fault);
-            failure = fault.map(|_| Failure::Above("could not read from the database"));
+            failure = fault.map(|_| Failure::Propagated("could not read from the database"));
         }
         if let Some(fault) = faulty.filter(|fault| !fault.in_statement) {
-            failure = Some(Failure::Here(fault));
+            failure = Some(Failure::Origin(fault));
         }
         for call in &own.calls {
             if failure.is_some() {
@@ -118,9 +118,9 @@ impl<'a> Writer<'a> {
             }
             let (end, failed) = self.call(request, own.service, *call, &id, time);
             time = end;
-            failure = failed.then_some(Failure::Above("a dependency failed"));
+            failure = failed.then_some(Failure::Propagated("a dependency failed"));
         }
-        let end = time + self.lasting(100);
+        let end = time + self.duration(100);
         let failed = failure.is_some();
         let mut attributes = self.server(own, parent.is_empty(), failed);
         attributes.insert(system.tenant_key.clone(), request.tenant.into());
@@ -147,9 +147,9 @@ impl<'a> Writer<'a> {
         let mut time = from;
         for attempt in 1..=attempts {
             let id = self.id();
-            let begin = time + self.lasting(300);
+            let begin = time + self.duration(300);
             let (end, failed) = self.operation(request, operation, &id, begin);
-            let end = end + self.lasting(300);
+            let end = end + self.duration(300);
             let name =
                 if system.by_rpc { callee.name.clone() } else { callee.name.split(' ').take(1).collect() };
             let address = system.services.get(callee.service).cloned().unwrap_or_default();
@@ -167,7 +167,7 @@ impl<'a> Writer<'a> {
                     from: time,
                     to: end,
                     attributes,
-                    failure: failed.then_some(Failure::Above("the call failed")),
+                    failure: failed.then_some(Failure::Propagated("the call failed")),
                 },
             );
             time = end;
@@ -187,7 +187,7 @@ impl<'a> Writer<'a> {
         fault: Option<&Fault>,
     ) -> u64 {
         let Some(own) = self.system.operations.get(operation) else { return from };
-        let end = from + self.lasting(2_500);
+        let end = from + self.duration(2_500);
         let text = format!(
             "SELECT id, state, revision, updated_at FROM {}s WHERE tenant = $1 AND state = ANY($2) ORDER BY updated_at DESC LIMIT 50",
             own.thing
@@ -207,7 +207,7 @@ impl<'a> Writer<'a> {
                 from,
                 to: end,
                 attributes,
-                failure: fault.map(Failure::Here),
+                failure: fault.map(Failure::Origin),
             },
         );
         end
@@ -256,10 +256,10 @@ impl<'a> Writer<'a> {
         }));
         match span.failure {
             None => {}
-            Some(Failure::Above(message)) => {
+            Some(Failure::Propagated(message)) => {
                 row.insert("StatusMessage".to_owned(), message.into());
             }
-            Some(Failure::Here(fault)) => {
+            Some(Failure::Origin(fault)) => {
                 self.failed.push((request.trace.clone(), span.id));
                 fail(&mut row, fault, span.to);
             }
@@ -269,7 +269,7 @@ impl<'a> Writer<'a> {
 }
 
 fn fail(row: &mut Map<String, Value>, fault: &Fault, at: u64) {
-    let (by_status, by_event) = fault.told_by;
+    let (by_status, by_event) = fault.reported_by;
     if by_status {
         row.insert("StatusMessage".to_owned(), fault.message.as_str().into());
     }

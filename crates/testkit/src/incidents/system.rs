@@ -99,9 +99,11 @@ impl System {
     }
 
     /// Returns the operations in the lower layers that external requests reach.
-    pub fn deep(&self) -> Vec<usize> {
-        let deep = self.layers.iter().skip(2).flat_map(Clone::clone);
-        deep.filter(|operation| self.entries.iter().any(|entry| self.reaches(*entry, *operation))).collect()
+    pub fn inner_operations(&self) -> Vec<usize> {
+        let inner_operations = self.layers.iter().skip(2).flat_map(Clone::clone);
+        inner_operations
+            .filter(|operation| self.entries.iter().any(|entry| self.reaches(*entry, *operation)))
+            .collect()
     }
 
     /// Whether an operation calls another, directly or indirectly.
@@ -115,7 +117,7 @@ impl System {
     }
 
     /// Returns service and name of an operation.
-    pub fn named(&self, operation: usize) -> (&str, &str) {
+    pub fn service_and_operation(&self, operation: usize) -> (&str, &str) {
         let operation = self.operations.get(operation);
         let service = operation.and_then(|operation| self.services.get(operation.service));
         (
@@ -127,7 +129,7 @@ impl System {
 
 fn name(verb: &str, thing: &str, by_rpc: bool) -> String {
     if by_rpc {
-        return format!("{thing}.v1.{}/{verb}", capital(thing));
+        return format!("{thing}.v1.{}/{verb}", capitalize(thing));
     }
     match verb {
         "Get" | "List" => format!("GET /{thing}s"),
@@ -136,7 +138,7 @@ fn name(verb: &str, thing: &str, by_rpc: bool) -> String {
     }
 }
 
-fn capital(word: &str) -> String {
+fn capitalize(word: &str) -> String {
     let mut letters = word.chars();
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }

@@ -4,7 +4,7 @@ use tracewarden_model::{LogicalType, field::escape};
 use tracewarden_policy::check;
 
 use super::Generator;
-use super::operations::Written;
+use super::operations::GeneratedPolicy;
 
 /// Patterns of `matches`.
 const PATTERNS: [&str; 18] = [
@@ -41,12 +41,16 @@ impl Generator {
 
     /// Generates a policy and lists the operations on fields in it. Nearly all policies are well-typed, and the checker decides;
     /// more than half consist of one operation.
-    pub fn policy(&mut self) -> Written {
+    pub fn policy(&mut self) -> GeneratedPolicy {
         if self.chance(55) {
-            let (text, operation) = self.operation_alone();
-            return Written { text, alone: operation.is_some(), operations: operation.into_iter().collect() };
+            let (text, operation) = self.standalone_operation();
+            return GeneratedPolicy {
+                text,
+                standalone: operation.is_some(),
+                operations: operation.into_iter().collect(),
+            };
         }
-        self.written.clear();
+        self.current_operations.clear();
         let depth = 1 + self.below(4);
         // Alternatives keep true results common at any depth.
         let text = if self.chance(75) {
@@ -54,7 +58,7 @@ impl Generator {
         } else {
             self.condition(depth, &[])
         };
-        Written { text, operations: std::mem::take(&mut self.written), alone: false }
+        GeneratedPolicy { text, operations: std::mem::take(&mut self.current_operations), standalone: false }
     }
 
     pub(super) fn condition(&mut self, depth: u32, scope: &[String]) -> String {
@@ -77,8 +81,8 @@ impl Generator {
             };
         }
         if depth > 0 && self.chance(60) {
-            let (text, operation) = self.operation_among_others(scope);
-            self.written.extend(operation);
+            let (text, operation) = self.combined_operation(scope);
+            self.current_operations.extend(operation);
             return format!("({text})");
         }
         match self.below(16) {

@@ -15,7 +15,7 @@ use rand_chacha::ChaCha8Rng;
 use tracewarden_model::{AttributeValue, Caller};
 
 pub use columns::COLUMNS;
-pub use operations::{Operation, Written};
+pub use operations::{GeneratedPolicy, Operation};
 
 /// Strings that occur in spans, callers and policies.
 const TEXTS: [&str; 25] = [
@@ -52,7 +52,7 @@ pub struct Generator {
     variables: u32,
     subjects: operations::Subjects,
     /// Operations in the policy that is being generated.
-    written: Vec<Operation>,
+    current_operations: Vec<Operation>,
 }
 
 impl Generator {
@@ -62,7 +62,7 @@ impl Generator {
             random: ChaCha8Rng::seed_from_u64(seed),
             variables: 0,
             subjects: operations::Subjects::new(),
-            written: Vec::new(),
+            current_operations: Vec::new(),
         }
     }
 

@@ -94,13 +94,13 @@ pub struct Operation {
 
 /// A policy's text.
 #[derive(Debug, Clone)]
-pub struct Written {
+pub struct GeneratedPolicy {
     /// The CEL text.
     pub text: String,
     /// The operations on fields that the generator chose; the text may contain others.
     pub operations: Vec<Operation>,
     /// Whether the text consists of the one operation, so that its results are those of the operation.
-    pub alone: bool,
+    pub standalone: bool,
 }
 
 /// The fields that policies use, and the known values of these fields.
@@ -108,11 +108,11 @@ pub(super) struct Subjects {
     pub(super) model: AccessModel,
     fields: Vec<MarkedField>,
     /// Strings that occur in spans, by field.
-    seen: BTreeMap<FieldRef, Vec<String>>,
+    known_values: BTreeMap<FieldRef, Vec<String>>,
     /// Operations still to be generated as part of larger expressions; refilled when empty.
-    among_others: VecDeque<(&'static str, usize)>,
+    combined: VecDeque<(&'static str, usize)>,
     /// Operations still to be generated alone; refilled when empty.
-    alone: VecDeque<Operation>,
+    standalone: VecDeque<Operation>,
     dots_are_members: bool,
 }
 
@@ -123,9 +123,9 @@ impl Subjects {
         Self {
             model,
             fields,
-            seen: BTreeMap::new(),
-            among_others: VecDeque::new(),
-            alone: VecDeque::new(),
+            known_values: BTreeMap::new(),
+            combined: VecDeque::new(),
+            standalone: VecDeque::new(),
             dots_are_members: false,
         }
     }
@@ -147,27 +147,27 @@ impl Subjects {
 }
 
 fn kind(field: &MarkedField) -> String {
-    let place = match field.source {
+    let location = match field.source {
         FieldSource::Column => "column of",
         FieldSource::MapKey => "key of a map of",
         FieldSource::JsonPath => "path of JSON of",
     };
-    format!("{place} {} as {}", brief(&field.column_type), field.logical.as_str())
+    format!("{location} {} as {}", short_type_name(&field.column_type), field.logical.as_str())
 }
 
 /// Formats a type without the names of enumerations, which are long and irrelevant here.
-fn brief(column_type: &ColumnType) -> String {
+fn short_type_name(column_type: &ColumnType) -> String {
     match column_type {
         ColumnType::Enum { .. } => "Enum".to_owned(),
-        ColumnType::LowCardinality(inner) => format!("LowCardinality({})", brief(inner)),
-        ColumnType::Nullable(inner) => format!("Nullable({})", brief(inner)),
-        ColumnType::Array(inner) => format!("Array({})", brief(inner)),
+        ColumnType::LowCardinality(inner) => format!("LowCardinality({})", short_type_name(inner)),
+        ColumnType::Nullable(inner) => format!("Nullable({})", short_type_name(inner)),
+        ColumnType::Array(inner) => format!("Array({})", short_type_name(inner)),
         other => other.to_string(),
     }
 }
 
 /// Returns the text that is generated when a table has no field.
-fn nothing() -> (String, Option<Operation>) {
+fn no_operation() -> (String, Option<Operation>) {
     ("true".to_owned(), None)
 }
 
@@ -185,51 +185,51 @@ impl Generator {
     }
 
     /// Records the values of these spans, so that policies compare with values that occur.
-    pub fn look_at(&mut self, spans: &[Span]) {
-        let Subjects { fields, seen, .. } = &mut self.subjects;
-        seen.clear();
+    pub fn learn_values(&mut self, spans: &[Span]) {
+        let Subjects { fields, known_values, .. } = &mut self.subjects;
+        known_values.clear();
         for field in fields.iter() {
             let mut texts = Vec::new();
             for span in spans {
                 let value = match &field.field.map {
                     None => span.get(&field.field.name),
-                    Some(map) => span.get(map).and_then(|map| map.under(field.field.name.as_bytes())),
+                    Some(map) => span.get(map).and_then(|map| map.value_of_key(field.field.name.as_bytes())),
                 };
                 value.into_iter().for_each(|value| collect(value, &mut texts));
             }
-            seen.insert(field.field.clone(), texts);
+            known_values.insert(field.field.clone(), texts);
         }
     }
 
     /// Generates the next operation on the next field: all of them in random order, then all of them again.
-    pub(super) fn operation_among_others(&mut self, scope: &[String]) -> (String, Option<Operation>) {
-        if self.subjects.among_others.is_empty() {
+    pub(super) fn combined_operation(&mut self, scope: &[String]) -> (String, Option<Operation>) {
+        if self.subjects.combined.is_empty() {
             let mut all: Vec<_> = self.subjects.all().collect();
             all.shuffle(&mut self.random);
-            self.subjects.among_others = all.into();
+            self.subjects.combined = all.into();
         }
-        let next = self.subjects.among_others.pop_front();
-        next.map_or_else(nothing, |(operator, at)| self.operation(operator, at, scope))
+        let next = self.subjects.combined.pop_front();
+        next.map_or_else(no_operation, |(operator, at)| self.operation(operator, at, scope))
     }
 
     /// Generates the next operation on the next kind of field: all of them in random order, then all of them again.
-    pub(super) fn operation_alone(&mut self) -> (String, Option<Operation>) {
-        if self.subjects.alone.is_empty() {
+    pub(super) fn standalone_operation(&mut self) -> (String, Option<Operation>) {
+        if self.subjects.standalone.is_empty() {
             let mut all = Self::operations();
             all.shuffle(&mut self.random);
-            self.subjects.alone = all.into();
+            self.subjects.standalone = all.into();
         }
-        let Some(next) = self.subjects.alone.pop_front() else { return nothing() };
+        let Some(next) = self.subjects.standalone.pop_front() else { return no_operation() };
         let fields = self.subjects.fields.iter().enumerate();
         let of_kind: Vec<usize> =
             fields.filter(|(_, field)| kind(field) == next.kind).map(|(at, _)| at).collect();
         let at = of_kind.choose(&mut self.random).copied();
-        at.map_or_else(nothing, |at| self.operation(next.operator, at, &[]))
+        at.map_or_else(no_operation, |at| self.operation(next.operator, at, &[]))
     }
 
     /// Schedules this operation to be generated alone once more, as the next one.
-    pub fn again(&mut self, operation: &Operation) {
-        self.subjects.alone.push_front(operation.clone());
+    pub fn schedule_again(&mut self, operation: &Operation) {
+        self.subjects.standalone.push_front(operation.clone());
     }
 
     fn operation(
@@ -238,7 +238,7 @@ impl Generator {
         at: usize,
         scope: &[String],
     ) -> (String, Option<Operation>) {
-        let Some(field) = self.subjects.fields.get(at).cloned() else { return nothing() };
+        let Some(field) = self.subjects.fields.get(at).cloned() else { return no_operation() };
         let text = match field.logical {
             LogicalType::String => self.on_string(operator, &field, scope),
             LogicalType::Boolean => self.on_boolean(operator, &field, scope),
@@ -253,7 +253,7 @@ impl Generator {
     }
 
     /// Whether a key or path can be written after a dot: a map key with dots would be a member of a member.
-    fn behind_dot(&self, field: &MarkedField) -> bool {
+    fn allows_dot_notation(&self, field: &MarkedField) -> bool {
         let name = &field.field.name;
         let levels = field.source == FieldSource::JsonPath && !self.subjects.dots_are_members;
         is_path(name) && (levels || !name.contains('.'))
@@ -271,7 +271,9 @@ impl Generator {
     fn named(&mut self, field: &MarkedField) -> String {
         let reference = &field.field;
         match &reference.map {
-            Some(map) if self.behind_dot(field) && self.chance(30) => format!("{map}.{}", reference.name),
+            Some(map) if self.allows_dot_notation(field) && self.chance(30) => {
+                format!("{map}.{}", reference.name)
+            }
             _ => reference.to_string(),
         }
     }
@@ -282,12 +284,12 @@ impl Generator {
         if self.chance(8) {
             return String::new();
         }
-        let known = self.subjects.seen.get(field).map_or(0, Vec::len);
+        let known = self.subjects.known_values.get(field).map_or(0, Vec::len);
         if known == 0 || self.chance(15) {
             return self.text();
         }
         let at = self.below(u32::try_from(known).unwrap_or(1)) as usize;
-        self.subjects.seen.get(field).and_then(|texts| texts.get(at)).cloned().unwrap_or_default()
+        self.subjects.known_values.get(field).and_then(|texts| texts.get(at)).cloned().unwrap_or_default()
     }
 
     fn known(&mut self, field: &FieldRef) -> String {
@@ -313,7 +315,7 @@ impl Generator {
     }
 
     /// Returns a string that usually contains a value.
-    fn around(&mut self, field: &FieldRef, operator: &str) -> String {
+    fn text_containing(&mut self, field: &FieldRef, operator: &str) -> String {
         let (text, more) = (self.known_text(field), self.text());
         literal(&match operator {
             "startsWith" => text + &more,
@@ -346,7 +348,7 @@ impl Generator {
             }
             "startsWith argument" | "endsWith argument" | "contains argument" => {
                 let function = operator.split(' ').next().unwrap_or(operator);
-                format!("{}.{function}({name})", self.around(reference, function))
+                format!("{}.{function}({name})", self.text_containing(reference, function))
             }
             "matches" => {
                 let pattern = self.pattern();
@@ -550,7 +552,7 @@ impl Generator {
     fn asked(&mut self, operator: &str, field: &MarkedField) -> String {
         let FieldRef { map, name } = &field.field;
         let map = map.as_deref().unwrap_or_default();
-        if operator == "has" && self.behind_dot(field) {
+        if operator == "has" && self.allows_dot_notation(field) {
             format!("has({map}.{name})")
         } else {
             format!("{} in {map}", literal(name))

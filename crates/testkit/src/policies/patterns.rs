@@ -87,7 +87,7 @@ const LITERALS: [&str; 36] = [
 ];
 
 /// Number of [`LITERALS`] in ASCII: the others are rejected in case-insensitive patterns.
-const OF_ASCII: usize = 29;
+const ASCII_LITERALS: usize = 29;
 
 /// Members of a character class in ASCII.
 const MEMBERS: [&str; 30] = [
@@ -193,7 +193,7 @@ impl Generator {
     }
 
     fn literal_of_pattern(&mut self, folded: bool) -> String {
-        let choices = if folded { LITERALS.get(..OF_ASCII).unwrap_or_default() } else { &LITERALS };
+        let choices = if folded { LITERALS.get(..ASCII_LITERALS).unwrap_or_default() } else { &LITERALS };
         self.pick(choices, "a").to_owned()
     }
 

@@ -8,7 +8,7 @@ use super::columns::{COLUMNS, KEYS};
 
 /// Bytes that are not UTF-8, in spans only. The later ones are parts of characters in [`TEXTS`](super::TEXTS) and in names of
 /// enumerations, so that one string can begin with, end with or contain the other.
-const BROKEN: [&[u8]; 11] = [
+const INVALID_UTF8: [&[u8]; 11] = [
     b"\xff",
     b"a\xc3",
     b"\xe2\x82b",
@@ -52,12 +52,12 @@ const NUMBERS: [&str; 8] = ["0", "1", "-1.5", "1e400", "9223372036854775808", "n
 
 /// JSON values of another type than expected in a JSON document. There are no dates: whether ClickHouse stores a string that
 /// looks like one as a date or as a string depends on the values of earlier rows at the path.
-const WRONG: [&str; 7] =
+const OTHER_JSON_VALUES: [&str; 7] =
     ["1", "-1.5", "18446744073709551615", "[1]", "[[\"a\"]]", "[{\"a\":\"b\"}]", "[\"a\",1]"];
 
 impl Generator {
     pub(super) fn bytes(&mut self) -> Vec<u8> {
-        if self.chance(4) { self.pick(&BROKEN, b"\xff").to_vec() } else { self.text().into_bytes() }
+        if self.chance(4) { self.pick(&INVALID_UTF8, b"\xff").to_vec() } else { self.text().into_bytes() }
     }
 
     /// Generates a span: a value for each column, and for each member of a nested one.
@@ -117,8 +117,8 @@ impl Generator {
             }
             ColumnType::Array(element) => {
                 // One NULL affects the whole array, so most arrays have none.
-                let spoilt = element.is_nullable() && self.chance(25);
-                let element = if spoilt { element.as_ref() } else { element.bare() };
+                let contains_null = element.is_nullable() && self.chance(25);
+                let element = if contains_null { element.as_ref() } else { element.bare() };
                 FieldValue::Array((0..self.below(4)).map(|_| self.value(element)).collect())
             }
             _ => FieldValue::String(self.bytes()),
@@ -179,7 +179,7 @@ impl Generator {
             } else if self.chance(20) {
                 continue;
             } else if self.chance(20) {
-                let wrong = self.pick(&WRONG, "1");
+                let wrong = self.pick(&OTHER_JSON_VALUES, "1");
                 let right = *logical == LogicalType::Number && !wrong.starts_with('[');
                 FieldValue::Other(if right { "[1]" } else { wrong }.to_owned())
             } else if self.chance(5) {
@@ -192,9 +192,9 @@ impl Generator {
                         Number::Int(0),
                     )),
                     LogicalType::StringArray => {
-                        let spoilt = self.chance(25);
+                        let contains_null = self.chance(25);
                         let element = |generator: &mut Self| {
-                            let null = spoilt && generator.chance(40);
+                            let null = contains_null && generator.chance(40);
                             if null { FieldValue::Null } else { FieldValue::text(generator.text()) }
                         };
                         FieldValue::Array((0..self.below(4)).map(|_| element(self)).collect())

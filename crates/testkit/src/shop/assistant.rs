@@ -4,10 +4,10 @@ use serde_json::json;
 
 use super::builder::{Builder, Node};
 use super::calls::Request;
-use super::chance::{Chance, SECOND};
-use super::people::Visitor;
+use super::rng::{SECOND, SampleRng};
 use super::services::Service::{Assistant, Catalog, Frontend, Search};
 use super::span::{Kind, Trace, TraceId, Value};
+use super::visitors::Visitor;
 
 const MODEL: &str = "atlas-4-mini";
 const INSTRUCTIONS: &str = "You are the shopping assistant of {tenant}. Recommend products of this shop only. Never promise delivery dates.";
@@ -36,11 +36,11 @@ const QUESTIONS: [(&str, &str, &str); 4] = [
 ];
 
 /// A turn of a conversation: the model requests a tool call and answers with its result.
-pub(super) fn converse(chance: &mut Chance, visitor: &Visitor, id: Option<TraceId>, at: u64) -> Trace {
-    let id = id.unwrap_or_else(|| chance.trace_id());
-    let mut builder = Builder::with_id(chance, visitor.environment, id);
-    let (question, arguments, reply) = builder.chance.one_of(QUESTIONS[0], &QUESTIONS[1..]);
-    let conversation = format!("conv-{}", builder.chance.between(100_000, 999_999));
+pub(super) fn converse(rng: &mut SampleRng, visitor: &Visitor, id: Option<TraceId>, at: u64) -> Trace {
+    let id = id.unwrap_or_else(|| rng.trace_id());
+    let mut builder = Builder::with_id(rng, visitor.environment, id);
+    let (question, arguments, reply) = builder.rng.one_of(QUESTIONS[0], &QUESTIONS[1..]);
+    let conversation = format!("conv-{}", builder.rng.between(100_000, 999_999));
     let request =
         Request { method: "POST", route: "/assistant/messages", path: "/assistant/messages".to_owned() };
     let root = builder.visit(Frontend, request, visitor, at);
@@ -60,7 +60,7 @@ pub(super) fn converse(chance: &mut Chance, visitor: &Visitor, id: Option<TraceI
     let asked = json!([{"role": "user", "parts": [{"type": "text", "content": question}]}]).to_string();
     let instructions = INSTRUCTIONS.replace("{tenant}", &visitor.tenant);
     let turn = Turn { conversation: &conversation, instructions: &instructions };
-    let call_id = format!("call_{}", builder.chance.between(10_000_000, 99_999_999));
+    let call_id = format!("call_{}", builder.rng.between(10_000_000, 99_999_999));
     let wanted = json!([{"role": "assistant", "finish_reason": "tool_call", "parts": [
         {"type": "tool_call", "id": call_id, "name": "search_products", "arguments": arguments}]}])
     .to_string();
@@ -107,14 +107,14 @@ fn chat(
     builder.set(node, "gen_ai.usage.output_tokens", output.len() as i64 / 4);
     builder.set(node, "gen_ai.response.finish_reasons", Value::List(vec![finish_reason.into()]));
     let mut time = at;
-    if builder.chance.once_in(12) {
+    if builder.rng.once_in(12) {
         // The provider limits the rate, and the client retries later.
-        time += builder.chance.between(SECOND / 2, SECOND);
+        time += builder.rng.between(SECOND / 2, SECOND);
         let attributes =
             vec![("http.response.status_code", Value::Integer(429)), ("app.retry.attempt", 1.into())];
         builder.event(node, time, "retry", attributes);
     }
-    let end = time + builder.chance.latency(1_400_000).min(8 * SECOND);
+    let end = time + builder.rng.latency(1_400_000).min(8 * SECOND);
     let content = vec![
         ("gen_ai.operation.name", Value::from("chat")),
         (
@@ -159,7 +159,7 @@ fn search_tool(
     builder.identify(call.server, visitor);
     let time = builder.work(call.server, Search, "rank results", 6_000, time);
     let time = builder.answer(call, "OK", time);
-    let skus = [builder.chance.between(1_000, 5_000), builder.chance.between(5_000, 9_000)];
+    let skus = [builder.rng.between(1_000, 5_000), builder.rng.between(5_000, 9_000)];
     let found = json!({"products": skus.map(|sku| json!({"sku": sku, "in_stock": true}))}).to_string();
     builder.set(node, "gen_ai.tool.call.result", found.clone());
     builder.end(node, time);
@@ -167,7 +167,7 @@ fn search_tool(
 }
 
 fn stock_tool(builder: &mut Builder<'_>, agent: Node, visitor: &Visitor, at: u64) -> u64 {
-    let call_id = format!("call_{}", builder.chance.between(10_000_000, 99_999_999));
+    let call_id = format!("call_{}", builder.rng.between(10_000_000, 99_999_999));
     let node = tool(builder, agent, "get_product", &call_id, "{\"fields\":[\"stock_hint\"]}", at);
     let (call, time) = builder.call(node, Assistant, Catalog, "shop.Catalog/GetProduct", at);
     builder.identify(call.server, visitor);

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::chance::Chance;
+use super::rng::SampleRng;
 use super::services::{Environment, Service};
 use super::span::{Attributes, Event, Kind, Link, Span, SpanId, Status, Trace, TraceId, Value};
 
@@ -11,18 +11,18 @@ use super::span::{Attributes, Event, Kind, Link, Span, SpanId, Status, Trace, Tr
 pub(super) struct Node(usize);
 
 pub(super) struct Builder<'a> {
-    pub chance: &'a mut Chance,
+    pub rng: &'a mut SampleRng,
     trace: Trace,
 }
 
 impl<'a> Builder<'a> {
-    pub fn new(chance: &'a mut Chance, environment: Environment) -> Self {
-        let id = chance.trace_id();
-        Self { chance, trace: Trace { id, environment, spans: Vec::with_capacity(24) } }
+    pub fn new(rng: &'a mut SampleRng, environment: Environment) -> Self {
+        let id = rng.trace_id();
+        Self { rng, trace: Trace { id, environment, spans: Vec::with_capacity(24) } }
     }
 
-    pub fn with_id(chance: &'a mut Chance, environment: Environment, id: TraceId) -> Self {
-        Self { chance, trace: Trace { id, environment, spans: Vec::with_capacity(24) } }
+    pub fn with_id(rng: &'a mut SampleRng, environment: Environment, id: TraceId) -> Self {
+        Self { rng, trace: Trace { id, environment, spans: Vec::with_capacity(24) } }
     }
 
     pub fn finish(self) -> Trace {
@@ -46,11 +46,11 @@ impl<'a> Builder<'a> {
         kind: Kind,
         at: u64,
     ) -> Node {
-        let id = self.chance.span_id();
+        let id = self.rng.span_id();
         // Spans of one service within a trace come from one instance, as with sticky connections.
         let known =
             self.trace.spans.iter().rev().find(|span| span.service == service).map(|span| span.instance);
-        let instance = known.unwrap_or_else(|| self.chance.between(0, u64::from(service.instances())) as u8);
+        let instance = known.unwrap_or_else(|| self.rng.between(0, u64::from(service.instances())) as u8);
         let parent = parent.and_then(|node| self.trace.spans.get(node.0)).map(|span| span.id);
         self.trace.spans.push(Span {
             id,

@@ -1,10 +1,10 @@
 //! Calls between services and to their back ends, with the attributes of the semantic conventions.
 
 use super::builder::{Builder, Exception, Node};
-use super::chance::MILLISECOND;
-use super::people::Visitor;
+use super::rng::MILLISECOND;
 use super::services::Service;
 use super::span::{Kind, Value};
+use super::visitors::Visitor;
 
 /// A request that the shop receives.
 pub(super) struct Request {
@@ -84,7 +84,7 @@ impl Builder<'_> {
         at: u64,
     ) -> (Call, u64) {
         let client = self.begin(Some(parent), from, method, Kind::Client, at);
-        let network = self.chance.latency(220);
+        let network = self.rng.latency(220);
         let server = self.begin(Some(client), to, method, Kind::Server, at + network);
         for node in [client, server] {
             self.set(node, "rpc.system.name", "grpc");
@@ -98,7 +98,7 @@ impl Builder<'_> {
     /// Ends a call whose server ends at `at`. Returns the time at which the client receives the response.
     pub fn answer(&mut self, call: Call, status: &'static str, at: u64) -> u64 {
         let at = at + self.gap();
-        let arrived = at + self.chance.latency(200);
+        let arrived = at + self.rng.latency(200);
         for (node, end) in [(call.server, at), (call.client, arrived)] {
             self.set(node, "rpc.response.status_code", status);
             self.end(node, end);
@@ -121,7 +121,7 @@ impl Builder<'_> {
     pub fn query(&mut self, parent: Node, service: Service, statement: &Statement, at: u64) -> u64 {
         let at = at + self.gap();
         let node = self.statement(parent, service, statement, at);
-        let end = at + self.chance.latency(statement.median_micros);
+        let end = at + self.rng.latency(statement.median_micros);
         self.end(node, end);
         end
     }
@@ -156,7 +156,7 @@ impl Builder<'_> {
         if command == "GET" || command == "HGETALL" {
             self.set(node, "app.cache.hit", hit);
         }
-        let end = at + self.chance.latency(350);
+        let end = at + self.rng.latency(350);
         self.end(node, end);
         end
     }
@@ -189,7 +189,7 @@ impl Builder<'_> {
     pub fn publish(&mut self, parent: Node, service: Service, topic: &'static str, at: u64) -> (Node, u64) {
         let node = self.begin(Some(parent), service, format!("send {topic}"), Kind::Producer, at);
         self.messaging(node, topic, "send", "send");
-        let end = at + self.chance.latency(1_800);
+        let end = at + self.rng.latency(1_800);
         self.end(node, end);
         (node, end)
     }
@@ -205,7 +205,7 @@ impl Builder<'_> {
         self.set(node, "messaging.destination.name", topic);
         self.set(node, "messaging.operation.name", operation);
         self.set(node, "messaging.operation.type", kind);
-        let partition = self.chance.between(0, 12);
+        let partition = self.rng.between(0, 12);
         self.set(node, "messaging.destination.partition.id", partition.to_string());
     }
 
@@ -220,19 +220,19 @@ impl Builder<'_> {
     ) -> u64 {
         let at = at + self.gap();
         let node = self.begin(Some(parent), service, name, Kind::Internal, at);
-        let end = at + self.chance.latency(median_micros);
+        let end = at + self.rng.latency(median_micros);
         self.end(node, end);
         end
     }
 
     /// Returns the time between two spans of a service.
     fn gap(&mut self) -> u64 {
-        self.chance.between(MILLISECOND / 60, MILLISECOND / 6)
+        self.rng.between(MILLISECOND / 60, MILLISECOND / 6)
     }
 
     /// Returns the time after a short pause between two steps.
     pub fn pause(&mut self, at: u64) -> u64 {
-        at + self.chance.between(MILLISECOND / 20, MILLISECOND)
+        at + self.rng.between(MILLISECOND / 20, MILLISECOND)
     }
 }
 

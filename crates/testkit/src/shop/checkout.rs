@@ -2,12 +2,12 @@
 
 use super::builder::{Builder, Exception, Node};
 use super::calls::{Request, Statement};
-use super::chance::{Chance, SECOND};
 use super::logistics::{ORDERS, Order};
 use super::payments::{PROVIDER, PROVIDER_TIMEOUT, RECORD};
-use super::people::{Visitor, customer};
+use super::rng::{SECOND, SampleRng};
 use super::services::Service::{Cart, Checkout, Fraud, Frontend, Inventory, Ledger, Payments, Shipping};
 use super::span::{Trace, TraceId};
+use super::visitors::{Visitor, customer};
 
 const RESERVE: Statement = Statement {
     system: "postgresql",
@@ -42,16 +42,16 @@ pub(super) enum Provider {
 
 /// Generates a purchase, and the order if one was placed.
 pub(super) fn buy(
-    chance: &mut Chance,
+    rng: &mut SampleRng,
     visitor: &Visitor,
     provider: Provider,
     id: Option<TraceId>,
     at: u64,
 ) -> (Trace, Option<Order>) {
-    let id = id.unwrap_or_else(|| chance.trace_id());
-    let mut builder = Builder::with_id(chance, visitor.environment, id);
+    let id = id.unwrap_or_else(|| rng.trace_id());
+    let mut builder = Builder::with_id(rng, visitor.environment, id);
     // Only signed-in users can buy.
-    let user = visitor.user.clone().unwrap_or_else(|| customer(builder.chance));
+    let user = visitor.user.clone().unwrap_or_else(|| customer(builder.rng));
     let visitor = &Visitor { user: Some(user), ..visitor.clone() };
     let request = Request { method: "POST", route: "/checkout", path: "/checkout".to_owned() };
     let root = builder.visit(Frontend, request, visitor, at);
@@ -97,14 +97,14 @@ pub(super) fn buy(
 
 /// Sets attributes of every type with the content of the cart.
 fn describe(builder: &mut Builder<'_>, node: Node) -> bool {
-    let express = builder.chance.percent(25);
-    let total = builder.chance.between(900, 45_000) as f64 / 100.0;
-    let currency = builder.chance.one_of("EUR", &["EUR", "GBP", "SEK"]);
-    let new_flow = builder.chance.one_of("true", &["false"]);
-    let first = builder.chance.one_of("books", &["garden", "toys", "kitchen", "audio"]);
-    let second = builder.chance.one_of("gifts", &["outdoor", "paper", "tools"]);
+    let express = builder.rng.percent(25);
+    let total = builder.rng.between(900, 45_000) as f64 / 100.0;
+    let currency = builder.rng.one_of("EUR", &["EUR", "GBP", "SEK"]);
+    let new_flow = builder.rng.one_of("true", &["false"]);
+    let first = builder.rng.one_of("books", &["garden", "toys", "kitchen", "audio"]);
+    let second = builder.rng.one_of("gifts", &["outdoor", "paper", "tools"]);
     let categories =
-        if builder.chance.percent(50) { vec![first.into()] } else { vec![first.into(), second.into()] };
+        if builder.rng.percent(50) { vec![first.into()] } else { vec![first.into(), second.into()] };
     builder.set(node, "app.order.express", express);
     builder.set(node, "app.order.total", total);
     builder.set(node, "app.order.currency", currency);
@@ -124,10 +124,10 @@ fn reserve(builder: &mut Builder<'_>, parent: Node, visitor: &Visitor, at: u64) 
     let (call, time) = builder.call(parent, Checkout, Inventory, "shop.Inventory/Reserve", at);
     builder.identify(call.server, visitor);
     let mut time = time;
-    for _ in 0..1 + builder.chance.between(0, 3) {
+    for _ in 0..1 + builder.rng.between(0, 3) {
         time = builder.query(call.server, Inventory, &RESERVE, time);
     }
-    let in_stock = !builder.chance.once_in(40);
+    let in_stock = !builder.rng.once_in(40);
     (in_stock, builder.answer(call, if in_stock { "OK" } else { "FAILED_PRECONDITION" }, time))
 }
 
@@ -148,12 +148,12 @@ fn quote(builder: &mut Builder<'_>, parent: Node, visitor: &Visitor, at: u64) ->
 fn charge(builder: &mut Builder<'_>, parent: Node, visitor: &Visitor, provider: Provider, at: u64) -> u64 {
     let (call, time) = builder.call(parent, Checkout, Payments, "shop.Payments/Charge", at);
     builder.identify(call.server, visitor);
-    let method = builder.chance.one_of("card", &["card", "wallet"]);
+    let method = builder.rng.one_of("card", &["card", "wallet"]);
     builder.set(call.server, "app.payment.method", method);
 
     let (fraud, time) = builder.call(call.server, Payments, Fraud, "shop.Fraud/Score", time);
     builder.identify(fraud.server, visitor);
-    let score = builder.chance.between(0, 1_000) as f64 / 1_000.0;
+    let score = builder.rng.between(0, 1_000) as f64 / 1_000.0;
     builder.set(fraud.server, "app.fraud.score", score);
     let time = builder.cache(fraud.server, Fraud, "GET", true, time);
     let time = builder.work(fraud.server, Fraud, "evaluate model", 14_000, time);
@@ -167,11 +167,11 @@ fn charge(builder: &mut Builder<'_>, parent: Node, visitor: &Visitor, provider: 
         }
         match provider {
             Provider::Authorises => {
-                time += builder.chance.latency(180_000);
+                time += builder.rng.latency(180_000);
                 builder.respond(request, 200, time);
             }
             Provider::Declines => {
-                time += builder.chance.latency(150_000);
+                time += builder.rng.latency(150_000);
                 builder.respond(request, 402, time);
                 builder.fail(request, "402", "card declined");
             }
@@ -179,7 +179,7 @@ fn charge(builder: &mut Builder<'_>, parent: Node, visitor: &Visitor, provider: 
                 time += 3 * SECOND;
                 builder.time_out(request, &PROVIDER_TIMEOUT, time);
                 // The back-off increases with each attempt.
-                time += (attempt as u64 + 1) * builder.chance.latency(120_000);
+                time += (attempt as u64 + 1) * builder.rng.latency(120_000);
             }
         }
     }

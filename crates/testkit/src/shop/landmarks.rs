@@ -1,16 +1,16 @@
 //! Landmarks: traces that tests and demos refer to. Each exists in every sample, with an id that depends on the seed only.
 
 use super::assistant::converse;
-use super::chance::{Chance, HOUR, MINUTE};
 use super::checkout::{Provider, buy};
 use super::logistics::{ship, stock_sync};
 use super::payments::{settlement, webhook};
-use super::people::{OTHER_TENANT, SUPPORTED_TENANTS, Visitor, visitor_of};
 use super::reindex::{REINDEX_SPANS, reindex};
+use super::rng::{HOUR, MINUTE, SampleRng};
 use super::services::Environment::{self, Production, Staging};
 use super::span::{Trace, TraceId};
 use super::storefront::{Browsing, browse};
 use super::timeline::Timeline;
+use super::visitors::{OTHER_TENANT, SUPPORTED_TENANTS, Visitor, visitor_of};
 
 const SETTLEMENT_DURATION: u64 = 95 * MINUTE;
 
@@ -45,7 +45,7 @@ pub struct Landmarks {
 
 impl Landmarks {
     pub(super) fn of(seed: u64) -> Self {
-        let id = |name| Chance::named(seed, name).trace_id();
+        let id = |name| SampleRng::named(seed, name).trace_id();
         Self {
             storefront: id("storefront"),
             payments: id("payments"),
@@ -80,55 +80,55 @@ impl Landmarks {
     }
 }
 
-type Make = fn(&mut Chance, Landmarks, Timeline) -> Vec<Trace>;
+type TraceFactory = fn(&mut SampleRng, Landmarks, Timeline) -> Vec<Trace>;
 
 /// Generates the landmarks; the ordinary ones are within the last hour.
 pub(super) fn traces(seed: u64, timeline: Timeline) -> impl Iterator<Item = Trace> {
     // Generated one after the other, so that the largest trace is not in memory while the others are sent.
-    let makers: [(&str, Make); 4] = [
-        ("small landmarks", small),
+    let factories: [(&str, TraceFactory); 4] = [
+        ("small landmarks", small_traces),
         ("purchases", purchases),
         ("nightly reindex", nightly_reindex),
         ("nightly settlement", nightly_settlement),
     ];
-    makers
+    factories
         .into_iter()
-        .flat_map(move |(name, make)| make(&mut Chance::named(seed, name), Landmarks::of(seed), timeline))
+        .flat_map(move |(name, make)| make(&mut SampleRng::named(seed, name), Landmarks::of(seed), timeline))
 }
 
-fn other(chance: &mut Chance, environment: Environment) -> Visitor {
-    visitor_of(chance, environment, OTHER_TENANT.to_owned())
+fn other_tenant_visitor(rng: &mut SampleRng, environment: Environment) -> Visitor {
+    visitor_of(rng, environment, OTHER_TENANT.to_owned())
 }
 
-fn small(chance: &mut Chance, ids: Landmarks, timeline: Timeline) -> Vec<Trace> {
+fn small_traces(rng: &mut SampleRng, ids: Landmarks, timeline: Timeline) -> Vec<Trace> {
     let minutes = |minutes: u64| timeline.before(minutes * MINUTE);
     let [_, supported] = SUPPORTED_TENANTS;
-    let (visitor, tester) = (other(chance, Production), other(chance, Staging));
-    let customer = visitor_of(chance, Production, supported.to_owned());
+    let (visitor, tester) = (other_tenant_visitor(rng, Production), other_tenant_visitor(rng, Staging));
+    let customer = visitor_of(rng, Production, supported.to_owned());
     vec![
-        browse(chance, &visitor, Browsing::Product, Some(ids.storefront), minutes(45)),
-        webhook(chance, &visitor, Some(ids.payments), minutes(40)),
-        stock_sync(chance, &visitor, Some(ids.logistics), minutes(35)),
-        browse(chance, &tester, Browsing::Search, Some(ids.staging), minutes(30)),
-        browse(chance, &customer, Browsing::Search, Some(ids.supported_tenant), minutes(28)),
-        converse(chance, &visitor, Some(ids.agent), minutes(25)),
+        browse(rng, &visitor, Browsing::Product, Some(ids.storefront), minutes(45)),
+        webhook(rng, &visitor, Some(ids.payments), minutes(40)),
+        stock_sync(rng, &visitor, Some(ids.logistics), minutes(35)),
+        browse(rng, &tester, Browsing::Search, Some(ids.staging), minutes(30)),
+        browse(rng, &customer, Browsing::Search, Some(ids.supported_tenant), minutes(28)),
+        converse(rng, &visitor, Some(ids.agent), minutes(25)),
     ]
 }
 
-fn purchases(chance: &mut Chance, ids: Landmarks, timeline: Timeline) -> Vec<Trace> {
-    let visitor = other(chance, Production);
+fn purchases(rng: &mut SampleRng, ids: Landmarks, timeline: Timeline) -> Vec<Trace> {
+    let visitor = other_tenant_visitor(rng, Production);
     // A purchase may fail because an item is out of stock; the landmark must have an order.
     let (checkout, fulfilment) = loop {
         let at = timeline.before(50 * MINUTE);
-        if let (checkout, Some(order)) = buy(chance, &visitor, Provider::Authorises, Some(ids.checkout), at) {
-            break (checkout, ship(chance, &order, Some(ids.fulfilment)));
+        if let (checkout, Some(order)) = buy(rng, &visitor, Provider::Authorises, Some(ids.checkout), at) {
+            break (checkout, ship(rng, &order, Some(ids.fulfilment)));
         }
     };
     let [supported, _] = SUPPORTED_TENANTS;
-    let customer = visitor_of(chance, Production, supported.to_owned());
+    let customer = visitor_of(rng, Production, supported.to_owned());
     let at = timeline.before(5 * HOUR);
     let incident = loop {
-        let (trace, _) = buy(chance, &customer, Provider::TimesOut, Some(ids.incident), at);
+        let (trace, _) = buy(rng, &customer, Provider::TimesOut, Some(ids.incident), at);
         // A short trace was out of stock again: the purchase ended before the payment.
         if trace.spans.len() > 20 {
             break trace;
@@ -137,13 +137,13 @@ fn purchases(chance: &mut Chance, ids: Landmarks, timeline: Timeline) -> Vec<Tra
     vec![checkout, fulfilment, incident]
 }
 
-fn nightly_reindex(chance: &mut Chance, ids: Landmarks, timeline: Timeline) -> Vec<Trace> {
+fn nightly_reindex(rng: &mut SampleRng, ids: Landmarks, timeline: Timeline) -> Vec<Trace> {
     // Ten minutes are ample for ten thousand spans.
     let at = timeline.nightly(130, 10 * MINUTE);
-    vec![reindex(chance, ids.reindex, at, REINDEX_SPANS)]
+    vec![reindex(rng, ids.reindex, at, REINDEX_SPANS)]
 }
 
-fn nightly_settlement(chance: &mut Chance, ids: Landmarks, timeline: Timeline) -> Vec<Trace> {
+fn nightly_settlement(rng: &mut SampleRng, ids: Landmarks, timeline: Timeline) -> Vec<Trace> {
     let at = timeline.nightly(180, SETTLEMENT_DURATION);
-    vec![settlement(chance, ids.settlement, at, SETTLEMENT_DURATION)]
+    vec![settlement(rng, ids.settlement, at, SETTLEMENT_DURATION)]
 }

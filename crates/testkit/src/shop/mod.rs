@@ -5,15 +5,13 @@
 mod assistant;
 mod builder;
 mod calls;
-mod chance;
 mod checkout;
-mod hard_to_show;
 mod landmarks;
 mod logistics;
 mod otlp;
 mod payments;
-mod people;
 mod reindex;
+mod rng;
 mod services;
 mod span;
 mod storefront;
@@ -21,14 +19,16 @@ mod storefront;
 mod tests;
 mod timeline;
 mod traffic;
+mod ui_stress_traces;
+mod visitors;
 
-pub use hard_to_show::{HardToShow, LARGE_SPANS};
 pub use landmarks::Landmarks;
-pub use otlp::{Batch, Batches, SPANS_A_REQUEST};
-pub use people::{OTHER_TENANT, SUPPORTED_TENANTS, TENANTS, tenant};
+pub use otlp::{Batch, Batches, SPANS_PER_REQUEST};
 pub use reindex::REINDEX_SPANS;
 pub use services::{Environment, Service, Team};
 pub use span::{Attributes, Event, Kind, Link, Span, SpanId, Status, Trace, TraceId, Value};
+pub use ui_stress_traces::{LARGE_SPANS, UiStressTraces};
+pub use visitors::{OTHER_TENANT, SUPPORTED_TENANTS, TENANTS, tenant};
 
 use timeline::Timeline;
 use traffic::Traffic;
@@ -75,9 +75,9 @@ impl Shop {
     }
 
     /// Returns traces that are not part of the sample, for tests of user interfaces.
-    pub fn hard_to_show(&self) -> (HardToShow, impl Iterator<Item = Trace> + use<>) {
-        let ids = HardToShow::of(self.seed);
-        (ids, hard_to_show::traces(self.seed, Timeline::new(self.now_unix_nanos)))
+    pub fn ui_stress_traces(&self) -> (UiStressTraces, impl Iterator<Item = Trace> + use<>) {
+        let ids = UiStressTraces::of(self.seed);
+        (ids, ui_stress_traces::traces(self.seed, Timeline::new(self.now_unix_nanos)))
     }
 
     /// Returns every trace, landmarks first. Traces are generated one by one, so memory does not grow with the sample.
@@ -86,8 +86,8 @@ impl Shop {
         landmarks::traces(self.seed, timeline).chain(Traffic::new(self.seed, timeline, self.spans))
     }
 
-    /// Returns every trace as OTLP requests of at most [`SPANS_A_REQUEST`] spans.
+    /// Returns every trace as OTLP requests of at most [`SPANS_PER_REQUEST`] spans.
     pub fn batches(&self) -> impl Iterator<Item = Batch> + use<> {
-        Batches::new(self.traces(), SPANS_A_REQUEST)
+        Batches::new(self.traces(), SPANS_PER_REQUEST)
     }
 }

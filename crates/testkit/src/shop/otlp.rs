@@ -15,7 +15,7 @@ use super::services::{Environment, Service};
 use super::span::{Attributes, Kind, Span, SpanId, Status, Trace, TraceId, Value};
 
 /// Maximum number of spans that [`super::Shop::batches`] puts into a request.
-pub const SPANS_A_REQUEST: usize = 5_000;
+pub const SPANS_PER_REQUEST: usize = 5_000;
 
 /// Schema URL of the semantic conventions that define the attribute names.
 const SCHEMA: &str = "https://opentelemetry.io/schemas/1.41.0";
@@ -29,7 +29,7 @@ pub struct Batch {
     pub spans: usize,
 }
 
-type Reporter = (Service, Environment, u8);
+type ResourceKey = (Service, Environment, u8);
 
 /// Splits traces into requests with a limited number of spans. A trace may be split too, as in reality, where each service sends
 /// its own spans.
@@ -38,14 +38,14 @@ pub struct Batches<Traces> {
     max_spans: usize,
     /// Spans of the current trace that did not fit into the last request.
     rest: std::vec::IntoIter<Span>,
-    of: (TraceId, Environment),
+    current_trace: (TraceId, Environment),
 }
 
 impl<Traces: Iterator<Item = Trace>> Batches<Traces> {
     /// Creates requests with at most `max_spans` spans, and at least one.
     pub fn new(traces: Traces, max_spans: usize) -> Self {
-        let of = (TraceId([0; 16]), Environment::Production);
-        Self { traces, max_spans: max_spans.max(1), rest: Vec::new().into_iter(), of }
+        let current_trace = (TraceId([0; 16]), Environment::Production);
+        Self { traces, max_spans: max_spans.max(1), rest: Vec::new().into_iter(), current_trace }
     }
 
     fn next_span(&mut self) -> Option<Span> {
@@ -54,7 +54,7 @@ impl<Traces: Iterator<Item = Trace>> Batches<Traces> {
                 return Some(span);
             }
             let trace = self.traces.next()?;
-            self.of = (trace.id, trace.environment);
+            self.current_trace = (trace.id, trace.environment);
             self.rest = trace.spans.into_iter();
         }
     }
@@ -64,22 +64,24 @@ impl<Traces: Iterator<Item = Trace>> Iterator for Batches<Traces> {
     type Item = Batch;
 
     fn next(&mut self) -> Option<Batch> {
-        let mut reported: BTreeMap<Reporter, Vec<wire::Span>> = BTreeMap::new();
+        let mut by_resource: BTreeMap<ResourceKey, Vec<wire::Span>> = BTreeMap::new();
         let mut spans = 0;
         while spans < self.max_spans {
             let Some(span) = self.next_span() else { break };
-            let (trace_id, environment) = self.of;
-            let reporter = (span.service, environment, span.instance);
-            reported.entry(reporter).or_default().push(span_of(trace_id, span));
+            let (trace_id, environment) = self.current_trace;
+            let resource_key = (span.service, environment, span.instance);
+            by_resource.entry(resource_key).or_default().push(span_of(trace_id, span));
             spans += 1;
         }
-        let resource_spans =
-            reported.into_iter().map(|(reporter, spans)| of_reporter(reporter, spans)).collect();
+        let resource_spans = by_resource
+            .into_iter()
+            .map(|(resource_key, spans)| resource_spans_of(resource_key, spans))
+            .collect();
         (spans > 0).then_some(Batch { request: ExportTraceServiceRequest { resource_spans }, spans })
     }
 }
 
-fn of_reporter((service, environment, instance): Reporter, spans: Vec<wire::Span>) -> ResourceSpans {
+fn resource_spans_of((service, environment, instance): ResourceKey, spans: Vec<wire::Span>) -> ResourceSpans {
     let resource =
         Resource { attributes: attributes(service.resource(environment, instance)), ..Resource::default() };
     let scope = InstrumentationScope {

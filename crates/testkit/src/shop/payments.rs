@@ -2,11 +2,11 @@
 
 use super::builder::{Builder, Exception};
 use super::calls::Statement;
-use super::chance::Chance;
-use super::people::Visitor;
+use super::rng::SampleRng;
 use super::services::Environment;
 use super::services::Service::{Ledger, Payments};
 use super::span::{Kind, Trace, TraceId};
+use super::visitors::Visitor;
 
 pub(super) const PROVIDER: &str = "api.cardworks.example";
 
@@ -37,9 +37,9 @@ pub(super) const PROVIDER_TIMEOUT: Exception = Exception {
 };
 
 /// The provider reports the progress of a payment.
-pub(super) fn webhook(chance: &mut Chance, visitor: &Visitor, id: Option<TraceId>, at: u64) -> Trace {
-    let id = id.unwrap_or_else(|| chance.trace_id());
-    let mut builder = Builder::with_id(chance, visitor.environment, id);
+pub(super) fn webhook(rng: &mut SampleRng, visitor: &Visitor, id: Option<TraceId>, at: u64) -> Trace {
+    let id = id.unwrap_or_else(|| rng.trace_id());
+    let mut builder = Builder::with_id(rng, visitor.environment, id);
     let root = builder.begin(None, Payments, "POST /webhooks/{provider}", Kind::Server, at);
     builder.set(root, "http.request.method", "POST");
     builder.set(root, "http.route", "/webhooks/{provider}");
@@ -47,8 +47,7 @@ pub(super) fn webhook(chance: &mut Chance, visitor: &Visitor, id: Option<TraceId
     builder.set(root, "url.scheme", "https");
     builder.set(root, "client.address", "192.0.2.44");
     builder.set(root, "tenant.id", visitor.tenant.clone());
-    let event =
-        builder.chance.one_of("payment.captured", &["payment.settled", "payout.paid", "dispute.opened"]);
+    let event = builder.rng.one_of("payment.captured", &["payment.settled", "payout.paid", "dispute.opened"]);
     builder.set(root, "app.webhook.event", event);
     let time = builder.work(root, Payments, "verify signature", 400, at);
     let time = builder.query(root, Payments, &PAYMENT, time);
@@ -56,26 +55,26 @@ pub(super) fn webhook(chance: &mut Chance, visitor: &Visitor, id: Option<TraceId
     builder.set(call.server, "tenant.id", visitor.tenant.clone());
     let time = builder.query(call.server, Ledger, &RECORD, time);
     let time = builder.answer(call, "OK", time);
-    let status = if builder.chance.once_in(250) { 500 } else { 204 };
+    let status = if builder.rng.once_in(250) { 500 } else { 204 };
     builder.respond(root, status, time);
     builder.finish()
 }
 
 /// A refund that a merchant's back office requests.
-pub(super) fn refund(chance: &mut Chance, visitor: &Visitor, at: u64) -> Trace {
-    let mut builder = Builder::new(chance, visitor.environment);
+pub(super) fn refund(rng: &mut SampleRng, visitor: &Visitor, at: u64) -> Trace {
+    let mut builder = Builder::new(rng, visitor.environment);
     let root = builder.begin(None, Payments, "shop.Payments/Refund", Kind::Server, at);
     builder.set(root, "rpc.system.name", "grpc");
     builder.set(root, "rpc.method", "shop.Payments/Refund");
     builder.identify(root, visitor);
-    let amount = builder.chance.between(500, 30_000) as f64 / 100.0;
+    let amount = builder.rng.between(500, 30_000) as f64 / 100.0;
     builder.set(root, "app.refund.amount", amount);
-    let partial = builder.chance.percent(30);
+    let partial = builder.rng.percent(30);
     builder.set(root, "app.refund.partial", partial);
     let time = builder.query(root, Payments, &PAYMENT, at);
     let provider = builder.request(root, Payments, "POST", PROVIDER, "/v2/refunds", time);
-    let time = time + builder.chance.latency(160_000);
-    let refused = builder.chance.percent(4);
+    let time = time + builder.rng.latency(160_000);
+    let refused = builder.rng.percent(4);
     builder.respond(provider, if refused { 409 } else { 200 }, time);
     if refused {
         builder.fail(provider, "409", "refund exceeds captured amount");
@@ -91,9 +90,9 @@ pub(super) fn refund(chance: &mut Chance, visitor: &Visitor, at: u64) -> Trace {
 }
 
 /// Compares the day's entries with the provider's, hour after hour. The trace is longer than the window of most queries.
-pub(super) fn settlement(chance: &mut Chance, id: TraceId, at: u64, duration: u64) -> Trace {
+pub(super) fn settlement(rng: &mut SampleRng, id: TraceId, at: u64, duration: u64) -> Trace {
     const BATCHES: u64 = 48;
-    let mut builder = Builder::with_id(chance, Environment::Production, id);
+    let mut builder = Builder::with_id(rng, Environment::Production, id);
     let root = builder.begin(None, Ledger, "settle day", Kind::Internal, at);
     builder.set(root, "app.job.name", "settlement");
     builder.set(root, "app.job.scheduled", true);
@@ -103,7 +102,7 @@ pub(super) fn settlement(chance: &mut Chance, id: TraceId, at: u64, duration: u6
         let node = builder.begin(Some(root), Ledger, "settle batch", Kind::Internal, start);
         builder.set(node, "app.job.batch", batch as i64);
         let request = builder.request(node, Ledger, "GET", PROVIDER, "/v2/settlements", start);
-        let time = start + builder.chance.latency(240_000);
+        let time = start + builder.rng.latency(240_000);
         builder.respond(request, 200, time);
         builder.query(node, Ledger, &RECORD, time);
         builder.end(node, start + step);

@@ -2,7 +2,7 @@
 
 use super::builder::Builder;
 use super::calls::Statement;
-use super::chance::{Chance, MILLISECOND};
+use super::rng::{MILLISECOND, SampleRng};
 use super::services::Environment;
 use super::services::Service::{Catalog, Search};
 use super::span::{Kind, Trace, TraceId};
@@ -28,8 +28,8 @@ const WRITE: Statement = Statement {
 };
 
 /// Generates chunks, each of which is read, converted to documents and written, until the trace has this number of spans.
-pub(super) fn reindex(chance: &mut Chance, id: TraceId, at: u64, spans: usize) -> Trace {
-    let mut builder = Builder::with_id(chance, Environment::Production, id);
+pub(super) fn reindex(rng: &mut SampleRng, id: TraceId, at: u64, spans: usize) -> Trace {
+    let mut builder = Builder::with_id(rng, Environment::Production, id);
     let root = builder.begin(None, Catalog, "reindex catalogue", Kind::Internal, at);
     builder.set(root, "app.job.name", "reindex");
     builder.set(root, "app.job.scheduled", true);

@@ -2,10 +2,10 @@
 
 use super::builder::{Builder, Exception, Node};
 use super::calls::{Request, Statement};
-use super::chance::{Chance, MILLISECOND};
-use super::people::Visitor;
+use super::rng::{MILLISECOND, SampleRng};
 use super::services::Service::{Accounts, Cart, Catalog, Frontend, Recommendations, Search};
 use super::span::{Trace, TraceId};
+use super::visitors::Visitor;
 
 const PRODUCT: Statement = Statement {
     system: "postgresql",
@@ -56,14 +56,14 @@ pub(super) enum Browsing {
 }
 
 pub(super) fn browse(
-    chance: &mut Chance,
+    rng: &mut SampleRng,
     visitor: &Visitor,
     what: Browsing,
     id: Option<TraceId>,
     at: u64,
 ) -> Trace {
-    let id = id.unwrap_or_else(|| chance.trace_id());
-    let mut builder = Builder::with_id(chance, visitor.environment, id);
+    let id = id.unwrap_or_else(|| rng.trace_id());
+    let mut builder = Builder::with_id(rng, visitor.environment, id);
     match what {
         Browsing::Home => home(&mut builder, visitor, at),
         Browsing::Product => product(&mut builder, visitor, at),
@@ -75,7 +75,7 @@ pub(super) fn browse(
 }
 
 fn product_path(builder: &mut Builder<'_>) -> String {
-    format!("/products/{}", builder.chance.between(1_000, 9_000))
+    format!("/products/{}", builder.rng.between(1_000, 9_000))
 }
 
 fn home(builder: &mut Builder<'_>, visitor: &Visitor, at: u64) {
@@ -94,7 +94,7 @@ fn home(builder: &mut Builder<'_>, visitor: &Visitor, at: u64) {
 fn recommend(builder: &mut Builder<'_>, parent: Node, visitor: &Visitor, at: u64) -> u64 {
     let (call, time) = builder.call(parent, Frontend, Recommendations, "shop.Recommendations/List", at);
     builder.identify(call.server, visitor);
-    let hit = builder.chance.percent(85);
+    let hit = builder.rng.percent(85);
     let mut time = builder.cache(call.server, Recommendations, "HGETALL", hit, time);
     if !hit {
         time = builder.work(call.server, Recommendations, "score candidates", 22_000, time);
@@ -109,13 +109,13 @@ fn product(builder: &mut Builder<'_>, visitor: &Visitor, at: u64) {
     let time = builder.pause(at);
     let (call, time) = builder.call(root, Frontend, Catalog, "shop.Catalog/GetProduct", time);
     builder.identify(call.server, visitor);
-    let hit = builder.chance.percent(70);
+    let hit = builder.rng.percent(70);
     let mut time = builder.cache(call.server, Catalog, "GET", hit, time);
     if !hit {
         time = builder.query(call.server, Catalog, &PRODUCT, time);
         time = builder.cache(call.server, Catalog, "SET", true, time);
     }
-    if builder.chance.percent(2) {
+    if builder.rng.percent(2) {
         let time = builder.answer(call, "NOT_FOUND", time);
         builder.respond(root, 404, time);
         return;
@@ -123,7 +123,7 @@ fn product(builder: &mut Builder<'_>, visitor: &Visitor, at: u64) {
     let time = builder.answer(call, "OK", time);
     let time = recommend(builder, root, visitor, time);
     let time = builder.work(root, Frontend, "render product", 5_000, time);
-    if builder.chance.once_in(150) {
+    if builder.rng.once_in(150) {
         builder.exception(root, time, &RENDERING_FAILED);
         builder.respond(root, 500, time);
     } else {
@@ -132,8 +132,7 @@ fn product(builder: &mut Builder<'_>, visitor: &Visitor, at: u64) {
 }
 
 fn search(builder: &mut Builder<'_>, visitor: &Visitor, at: u64) {
-    let words =
-        builder.chance.one_of("lamp", &["hiking boots", "espresso", "board game", "drill", "notebook"]);
+    let words = builder.rng.one_of("lamp", &["hiking boots", "espresso", "board game", "drill", "notebook"]);
     let path = "/search".to_owned();
     let root = builder.visit(Frontend, Request { method: "GET", route: "/search", path }, visitor, at);
     builder.set(root, "url.query", format!("q={}", words.replace(' ', "+")));
@@ -142,7 +141,7 @@ fn search(builder: &mut Builder<'_>, visitor: &Visitor, at: u64) {
     builder.identify(call.server, visitor);
     let time = builder.query(call.server, Search, &FIND, time);
     let time = builder.work(call.server, Search, "rank results", 3_000, time);
-    let found = builder.chance.between(0, 180) as i64;
+    let found = builder.rng.between(0, 180) as i64;
     builder.set(call.server, "app.search.results", found);
     let time = builder.answer(call, "OK", time);
     let time = builder.work(root, Frontend, "render results", 7_000, time);
@@ -157,7 +156,7 @@ fn add_to_cart(builder: &mut Builder<'_>, visitor: &Visitor, at: u64) {
     builder.identify(call.server, visitor);
     let time = builder.cache(call.server, Cart, "HGETALL", true, time);
     let time = builder.cache(call.server, Cart, "HSET", true, time);
-    let size = 1 + builder.chance.between(0, 9) as i64;
+    let size = 1 + builder.rng.between(0, 9) as i64;
     builder.set(call.server, "app.cart.size", size);
     let time = builder.answer(call, "OK", time);
     let time = builder.pause(time);
@@ -172,7 +171,7 @@ fn sign_in(builder: &mut Builder<'_>, visitor: &Visitor, at: u64) {
     builder.identify(call.server, visitor);
     let time = builder.query(call.server, Accounts, &ACCOUNT, time);
     let time = builder.work(call.server, Accounts, "verify password", 60_000, time);
-    let right = builder.chance.percent(94);
+    let right = builder.rng.percent(94);
     let (status, code) = if right { ("OK", 200) } else { ("FAILED_PRECONDITION", 401) };
     let time = builder.answer(call, status, time);
     builder.respond(root, code, time + MILLISECOND);

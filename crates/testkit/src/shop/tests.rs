@@ -55,7 +55,7 @@ fn there_are_enough_spans_and_they_come_in_bounded_requests() {
     }
     assert!((200_000..260_000).contains(&spans), "{spans}");
     let (last, others) = sizes.split_last().unwrap();
-    assert!(others.iter().all(|size| *size == SPANS_A_REQUEST) && *last <= SPANS_A_REQUEST, "{sizes:?}");
+    assert!(others.iter().all(|size| *size == SPANS_PER_REQUEST) && *last <= SPANS_PER_REQUEST, "{sizes:?}");
 }
 
 #[test]
@@ -262,7 +262,7 @@ fn a_day_is_made_and_encoded_quickly() {
 
 #[test]
 fn hostile_texts_are_included() {
-    let (ids, traces) = shop().hard_to_show();
+    let (ids, traces) = shop().ui_stress_traces();
     let traces: HashMap<TraceId, Trace> = traces.map(|trace| (trace.id, trace)).collect();
     assert_eq!(traces[&ids.large].spans.len(), LARGE_SPANS);
     assert!(traces[&ids.large].end_unix_nanos() < NOW);

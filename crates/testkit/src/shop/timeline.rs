@@ -1,12 +1,12 @@
 //! Times in the sample: the traffic curve of the day, the incident, and the nightly jobs, all relative to a given moment.
 
-use super::chance::{HOUR, MINUTE, SECOND};
+use super::rng::{HOUR, MINUTE, SECOND};
 
 /// Length of the sample's window.
-pub(super) const REACH: u64 = 24 * HOUR;
+pub(super) const SAMPLE_DURATION: u64 = 24 * HOUR;
 /// Ordinary traces end within this time, so that no trace ends after the given moment.
 const MARGIN: u64 = 2 * MINUTE;
-pub(super) const MINUTES: u64 = (REACH - 2 * MARGIN) / MINUTE;
+pub(super) const MINUTES: u64 = (SAMPLE_DURATION - 2 * MARGIN) / MINUTE;
 
 /// Visits by hour of the day in UTC: low at night, highest in the evening.
 const DAY_CURVE: [u64; 24] =
@@ -28,7 +28,7 @@ impl Timeline {
 
     /// Returns the sample's window: all spans begin and end in it.
     pub fn window(self) -> (u64, u64) {
-        (self.now.saturating_sub(REACH), self.now)
+        (self.now.saturating_sub(SAMPLE_DURATION), self.now)
     }
 
     pub fn before(self, duration: u64) -> u64 {
@@ -36,7 +36,7 @@ impl Timeline {
     }
 
     pub fn minute(self, index: u64) -> u64 {
-        self.before(REACH - MARGIN) + index * MINUTE
+        self.before(SAMPLE_DURATION - MARGIN) + index * MINUTE
     }
 
     /// Returns the weight of a minute, interpolated between the values of the two nearest hours.
@@ -59,7 +59,8 @@ impl Timeline {
     pub fn nightly(self, minute_of_day: u64, duration: u64) -> u64 {
         let midnight = self.now / (24 * HOUR) * (24 * HOUR);
         let today = midnight + minute_of_day * MINUTE;
-        let fits = |at: u64| at >= self.before(REACH - MARGIN) && at + duration + MARGIN <= self.now;
+        let fits =
+            |at: u64| at >= self.before(SAMPLE_DURATION - MARGIN) && at + duration + MARGIN <= self.now;
         [today, today.saturating_sub(24 * HOUR)]
             .into_iter()
             .find(|at| fits(*at))

@@ -3,15 +3,15 @@
 use std::collections::VecDeque;
 
 use super::assistant::converse;
-use super::chance::{Chance, MINUTE, cumulative};
 use super::checkout::{Provider, buy};
-use super::logistics::{ship, stock_sync, thank, tracking};
+use super::logistics::{confirm_order, ship, stock_sync, tracking};
 use super::payments::{refund, webhook};
-use super::people::{People, Visitor};
+use super::rng::{MINUTE, SampleRng, cumulative};
 use super::services::Environment;
 use super::span::Trace;
 use super::storefront::{Browsing, browse};
 use super::timeline::{MINUTES, Timeline};
+use super::visitors::{Visitor, Visitors};
 
 #[derive(Clone, Copy)]
 enum Activity {
@@ -42,8 +42,8 @@ const ACTIVITIES: [(Activity, u64); 11] = [
 const STAGING_PERCENT: u64 = 12;
 
 pub(super) struct Traffic {
-    chance: Chance,
-    people: People,
+    rng: SampleRng,
+    visitors: Visitors,
     activities: Vec<u64>,
     timeline: Timeline,
     /// Number of spans that must exist at the end of each minute.
@@ -60,8 +60,8 @@ impl Traffic {
         let total = weights.last().copied().unwrap_or(1);
         let quota = weights.iter().map(|weight| (weight * spans as u64).div_ceil(total)).collect();
         Self {
-            chance: Chance::named(seed, "traffic"),
-            people: People::new(),
+            rng: SampleRng::named(seed, "traffic"),
+            visitors: Visitors::new(),
             activities: cumulative(ACTIVITIES.iter().map(|(_, weight)| *weight)),
             timeline,
             quota,
@@ -71,21 +71,21 @@ impl Traffic {
         }
     }
 
-    fn happen(&mut self) {
-        let at = self.timeline.minute(self.minute as u64) + self.chance.between(0, MINUTE);
+    fn generate_activity(&mut self) {
+        let at = self.timeline.minute(self.minute as u64) + self.rng.between(0, MINUTE);
         let environment =
-            if self.chance.percent(STAGING_PERCENT) { Environment::Staging } else { Environment::Production };
-        let visitor = self.people.visitor(&mut self.chance, environment);
-        let drawn = self.chance.weighted(&self.activities);
-        let activity = ACTIVITIES.get(drawn).map_or(Activity::Buy, |(activity, _)| *activity);
-        let chance = &mut self.chance;
+            if self.rng.percent(STAGING_PERCENT) { Environment::Staging } else { Environment::Production };
+        let visitor = self.visitors.visitor(&mut self.rng, environment);
+        let activity_index = self.rng.weighted(&self.activities);
+        let activity = ACTIVITIES.get(activity_index).map_or(Activity::Buy, |(activity, _)| *activity);
+        let rng = &mut self.rng;
         match activity {
-            Activity::Browse(what) => self.ready.push_back(browse(chance, &visitor, what, None, at)),
-            Activity::Webhook => self.ready.push_back(webhook(chance, &visitor, None, at)),
-            Activity::Refund => self.ready.push_back(refund(chance, &visitor, at)),
-            Activity::Track => self.ready.push_back(tracking(chance, &visitor, at)),
-            Activity::CountStock => self.ready.push_back(stock_sync(chance, &visitor, None, at)),
-            Activity::AskAssistant => self.ready.push_back(converse(chance, &visitor, None, at)),
+            Activity::Browse(what) => self.ready.push_back(browse(rng, &visitor, what, None, at)),
+            Activity::Webhook => self.ready.push_back(webhook(rng, &visitor, None, at)),
+            Activity::Refund => self.ready.push_back(refund(rng, &visitor, at)),
+            Activity::Track => self.ready.push_back(tracking(rng, &visitor, at)),
+            Activity::CountStock => self.ready.push_back(stock_sync(rng, &visitor, None, at)),
+            Activity::AskAssistant => self.ready.push_back(converse(rng, &visitor, None, at)),
             Activity::Buy => self.purchase(&visitor, at),
         }
     }
@@ -94,24 +94,24 @@ impl Traffic {
     fn purchase(&mut self, visitor: &Visitor, mut at: u64) {
         for _ in 0..5 {
             let provider = self.provider(visitor.environment, at);
-            let (trace, order) = buy(&mut self.chance, visitor, provider, None, at);
+            let (trace, order) = buy(&mut self.rng, visitor, provider, None, at);
             self.ready.push_back(trace);
             if let Some(order) = order {
-                self.ready.push_back(ship(&mut self.chance, &order, None));
-                self.ready.push_back(thank(&mut self.chance, &order));
+                self.ready.push_back(ship(&mut self.rng, &order, None));
+                self.ready.push_back(confirm_order(&mut self.rng, &order));
             }
-            if provider != Provider::TimesOut || self.chance.percent(15) {
+            if provider != Provider::TimesOut || self.rng.percent(15) {
                 return;
             }
-            at += self.chance.between(MINUTE / 4, MINUTE);
+            at += self.rng.between(MINUTE / 4, MINUTE);
         }
     }
 
     fn provider(&mut self, environment: Environment, at: u64) -> Provider {
         let (from, to) = self.timeline.incident();
-        if environment == Environment::Production && (from..to).contains(&at) && self.chance.percent(85) {
+        if environment == Environment::Production && (from..to).contains(&at) && self.rng.percent(85) {
             Provider::TimesOut
-        } else if self.chance.percent(4) {
+        } else if self.rng.percent(4) {
             Provider::Declines
         } else {
             Provider::Authorises
@@ -131,7 +131,7 @@ impl Iterator for Traffic {
             while self.spans >= *self.quota.get(self.minute)? {
                 self.minute += 1;
             }
-            self.happen();
+            self.generate_activity();
         }
     }
 }

@@ -115,9 +115,9 @@ async fn statements_fail_over_and_the_first_endpoint_recovers() {
         fixture.first.set(Fault::None);
         fixture.wait_until_healthy([true, true]).await;
         assert_eq!(fixture.metric_value("tracewarden_store_endpoint_up{endpoint=\"FIRST\"}"), 1);
-        let passed = fixture.second.passed();
+        let forwarded_bytes = fixture.second.forwarded_bytes();
         assert_eq!(fixture.run_statement().await, Ok(3));
-        assert_eq!(fixture.second.passed(), passed, "the first endpoint is queried again");
+        assert_eq!(fixture.second.forwarded_bytes(), forwarded_bytes, "the first endpoint is queried again");
         failures.insert(reason, fixture.metric_value(&name));
     }
     // No abandoned attempt left a statement running in ClickHouse.
@@ -173,7 +173,7 @@ async fn failing_statements_are_not_sent_to_other_endpoints() {
     let slow = Statement::new("SELECT sum(slept) FROM default.slow");
     let failed = short.rows::<(u8,)>(slow).await.unwrap_err();
     assert!(matches!(failed, ClickHouseError::Timeout(_)), "{failed}");
-    assert_eq!(fixture.second.passed(), 0);
+    assert_eq!(fixture.second.forwarded_bytes(), 0);
     assert_eq!(fixture.healthy_endpoints(), [true, true]);
     let requests =
         fixture.metric_value("tracewarden_store_endpoint_requests_total{endpoint=\"FIRST\"}") - begun;
@@ -182,7 +182,7 @@ async fn failing_statements_are_not_sent_to_other_endpoints() {
     let wrong = connect_at(&format!("{},{}", fixture.first.url(), fixture.second.url()), "wrong");
     let failed = wrong.client.rows::<(u64,)>(Statement::new(ONE)).await.unwrap_err();
     assert!(matches!(failed, ClickHouseError::Exception { code: Some(516), .. }), "{failed}");
-    assert_eq!(fixture.second.passed(), 0);
+    assert_eq!(fixture.second.forwarded_bytes(), 0);
 }
 
 #[tokio::test]
@@ -195,7 +195,7 @@ async fn a_slow_statement_does_not_mark_a_server_unhealthy() {
     let rows: Vec<(u64,)> = fixture.store.client.rows(slow).await.unwrap();
     assert!(begun.elapsed() > HEALTH_CHECK_DELAY + PING_TIMEOUT * MAX_FAILED_PINGS, "{:?}", begun.elapsed());
     assert_eq!(rows, [(90,)]);
-    assert_eq!(fixture.second.passed(), 0);
+    assert_eq!(fixture.second.forwarded_bytes(), 0);
 }
 
 #[tokio::test]
@@ -227,12 +227,12 @@ async fn statements_of_one_request_use_one_endpoint() {
     assert_eq!(rows.len(), 3);
     fixture.first.set(Fault::None);
     fixture.wait_until_healthy([true, true]).await;
-    let passed = fixture.first.passed();
+    let forwarded_bytes = fixture.first.forwarded_bytes();
     client.rows::<(u64,)>(Statement::new(ONE)).await.unwrap();
-    assert_eq!(fixture.first.passed(), passed, "the first endpoint was queried");
+    assert_eq!(fixture.first.forwarded_bytes(), forwarded_bytes, "the first endpoint was queried");
     // Another request uses the first.
     fixture.store.client.session().rows::<(u64,)>(Statement::new(ONE)).await.unwrap();
-    assert!(fixture.first.passed() > passed);
+    assert!(fixture.first.forwarded_bytes() > forwarded_bytes);
 }
 
 #[tokio::test]
@@ -251,12 +251,12 @@ async fn streamed_answers_are_not_restarted() {
     };
     assert!(matches!(failed, ClickHouseError::IncompleteResponse(_)), "{failed}");
     assert!(bytes > 0 && stream.next().await.is_none());
-    assert_eq!(fixture.second.passed(), 0);
+    assert_eq!(fixture.second.forwarded_bytes(), 0);
     // No caller has seen collected rows, so the statement is retried.
     fixture.first.set(Fault::CutAfter(3_000_000));
     let rows: Vec<(u64, String)> = fixture.store.client.rows(wide).await.unwrap();
     assert_eq!(rows.len(), 20_000);
-    assert!(fixture.second.passed() > 20_000_000);
+    assert!(fixture.second.forwarded_bytes() > 20_000_000);
 }
 
 #[tokio::test]
@@ -386,7 +386,7 @@ async fn statements_past_their_time_limit_are_abandoned() {
     );
     // ClickHouse has its second, and one more to report the time-out.
     assert!((Duration::from_secs(2)..Duration::from_millis(2_800)).contains(&took), "{took:?}");
-    assert_eq!(fixture.second.passed(), 0);
+    assert_eq!(fixture.second.forwarded_bytes(), 0);
 }
 
 /// The list of a server's settings is read for a statement and counts towards its time limit.
@@ -399,10 +399,10 @@ async fn the_settings_of_a_server_are_not_waited_for_longer_than_the_statement()
     // A fresh engine may be slow with its first answer; the second is as long as the third.
     let mut whole = 0;
     for _ in 0..2 {
-        let before = fixture.first.passed();
+        let before = fixture.first.forwarded_bytes();
         let known = client.known_settings(0, &settings, until(30)).await.ok().unwrap();
         assert!(settings.iter().all(|name| known.contains(*name)), "{known:?}");
-        whole = fixture.first.passed() - before;
+        whole = fixture.first.forwarded_bytes() - before;
     }
     assert!(whole > 1_000, "{whole}");
     // Shortly before its end, when the head and most of the body have arrived. The elapsed time in the answer varies in its

@@ -8,7 +8,7 @@ use tracewarden_policy::{
     AccessScope, BrokenPolicy, CompiledPolicies, PolicySource, Predicate, RolePolicy, Span, authorise, check,
 };
 use tracewarden_testkit::local_store::LocalStore;
-use tracewarden_testkit::policies::{Generator, Written};
+use tracewarden_testkit::policies::{GeneratedPolicy, Generator};
 
 use super::lowered_policy::{LoweredPolicy, MODEL, Verdict, reference, sides_by_store};
 use super::store::{connect, load};
@@ -31,7 +31,7 @@ fn authorise_roles(
 
 fn lowered(scope: &AccessScope, caller: &Caller) -> LoweredPolicy {
     LoweredPolicy {
-        policy: Written { text: "a scope".to_owned(), operations: Vec::new(), alone: false },
+        policy: GeneratedPolicy { text: "a scope".to_owned(), operations: Vec::new(), standalone: false },
         caller: caller.clone(),
         is_true: scope.predicate().clone(),
         is_false: Predicate::False,
@@ -57,7 +57,7 @@ async fn access_is_the_union_of_the_policies() {
     let local = LocalStore::start().unwrap();
     let store = connect(&local);
     let spans: Vec<Span> = (0..SPANS).map(|_| generator.span()).collect();
-    generator.look_at(&spans);
+    generator.learn_values(&spans);
     load(&local, &spans).await;
     // One cache for all callers, as in the service: entries of one caller must not affect the access of the next one.
     let compiled = CompiledPolicies::new();
@@ -116,7 +116,7 @@ async fn access_is_the_union_of_the_policies() {
     assert!(authorise_roles(&[&[]], &Caller::default(), &compiled).unwrap().is_empty());
     println!("{ROUNDS} rounds, {some} grant some traces, {all} of them all");
     assert!(some > ROUNDS / 2 && all < ROUNDS / 2, "{some} {all}");
-    assert!(compiled.reuse().found > compiled.reuse().compiled);
+    assert!(compiled.cache_stats().found > compiled.cache_stats().compiled);
 }
 
 impl LoweredPolicy {

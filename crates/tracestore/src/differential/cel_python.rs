@@ -107,7 +107,7 @@ fn variables(fields: &[&MarkedField], span: &Span) -> Option<Map<String, Value>>
             continue;
         };
         let members = variables.entry(map.as_str()).or_insert_with(|| json!({}));
-        let value = span.get(map).and_then(|column| column.under(name.as_bytes()));
+        let value = span.get(map).and_then(|column| column.value_of_key(name.as_bytes()));
         // NULL under a map key counts as present, as a value without a type; at a path it counts as absent.
         let counts = |value: &&FieldValue| **value != FieldValue::Null || field.source == FieldSource::MapKey;
         if let Some(value) = value.filter(counts) {
@@ -177,7 +177,7 @@ fn cel_python_agrees_on_20_000_expressions() {
     let mut generator = Generator::new(seed);
     generator.dots_are_members();
     let pool: Vec<Span> = (0..POOL).map(|_| generator.span()).collect();
-    generator.look_at(&pool);
+    generator.learn_values(&pool);
     let (mut input, mut not_utf8, mut next) = (Vec::new(), 0, 0);
     let mut deviations = DEVIATIONS.into_iter();
     while input.len() < wanted {

@@ -52,7 +52,7 @@ impl Coverage {
         for operation in &lowered.policy.operations {
             let counts = self.operations.entry(operation.clone()).or_default();
             counts.pairs += verdicts.len();
-            if lowered.policy.alone {
+            if lowered.policy.standalone {
                 counts.alone_true += is_true;
                 counts.alone_not_true += verdicts.len() - is_true;
             }

@@ -20,7 +20,7 @@ fn policies_with_equal_descriptions_match_the_same_spans() {
     println!("seed {seed}");
     let mut generator = Generator::new(seed);
     let spans: Vec<Span> = (0..SPANS).map(|_| generator.span()).collect();
-    generator.look_at(&spans);
+    generator.learn_values(&spans);
     let (mut equal_descriptions, mut complete) = (0, 0);
     for _ in 0..env_setting("TRACEWARDEN_TEST_CALLERS", CALLERS) {
         let caller = generator.caller();

@@ -2,7 +2,7 @@
 
 use tracewarden_model::{AttributeValue, Caller, LogicalType};
 use tracewarden_testkit::local_store::LocalStore;
-use tracewarden_testkit::policies::{Generator, Written, texts};
+use tracewarden_testkit::policies::{GeneratedPolicy, Generator, texts};
 
 use super::lowered_policy::{LoweredPolicy, MODEL, Verdict, by_reference, by_store};
 use super::store::{connect, load};
@@ -54,7 +54,7 @@ async fn clickhouse_and_reference_agree_on_long_lists() {
                 _ => format!("user.attributes.list.all(x, !({body}))"),
             };
             let caller = callers[at % callers.len()].clone();
-            let written = Written { text: text.clone(), operations: Vec::new(), alone: false };
+            let written = GeneratedPolicy { text: text.clone(), operations: Vec::new(), standalone: false };
             lowered.push(LoweredPolicy::new(written, caller).unwrap_or_else(|| panic!("refused: {text}")));
         }
     }

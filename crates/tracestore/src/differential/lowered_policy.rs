@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use tracewarden_model::{AccessModel, Caller, MarkedField};
 use tracewarden_policy::testing::truth;
 use tracewarden_policy::{FieldValue, Outcome, Predicate, Span, check, evaluate};
-use tracewarden_testkit::policies::{COLUMNS, Generator, Written};
+use tracewarden_testkit::policies::{COLUMNS, GeneratedPolicy, Generator};
 
 use super::store::with_key_columns;
 use crate::ClickHouse;
@@ -26,7 +26,7 @@ pub(crate) enum Verdict {
 /// A policy for a caller, with the predicates that it was lowered to.
 #[derive(Debug, Clone)]
 pub(crate) struct LoweredPolicy {
-    pub(crate) policy: Written,
+    pub(crate) policy: GeneratedPolicy,
     pub(crate) caller: Caller,
     pub(crate) is_true: Predicate,
     pub(crate) is_false: Predicate,
@@ -34,7 +34,7 @@ pub(crate) struct LoweredPolicy {
 
 impl LoweredPolicy {
     /// Returns `None` when the policy is refused, or too large for the caller.
-    pub(crate) fn new(policy: Written, caller: Caller) -> Option<Self> {
+    pub(crate) fn new(policy: GeneratedPolicy, caller: Caller) -> Option<Self> {
         let (is_true, is_false) = truth(&check(&policy.text, &MODEL).ok()?, &caller)?;
         Some(Self { policy, caller, is_true, is_false })
     }
@@ -57,7 +57,7 @@ impl LoweredPolicy {
         for field in MODEL.fields.iter().filter(|field| self.refers_to(field)) {
             let value = match &field.field.map {
                 None => span.get(&field.field.name),
-                Some(map) => span.get(map).and_then(|map| map.under(field.field.name.as_bytes())),
+                Some(map) => span.get(map).and_then(|map| map.value_of_key(field.field.name.as_bytes())),
             };
             text.push_str(&format!(
                 "  {} = {}\n",

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tracewarden_policy::check;
-use tracewarden_policy::testing::{Alteration, truth_altered};
+use tracewarden_policy::testing::{RuleMutation, mutated_truth};
 use tracewarden_testkit::local_store::LocalStore;
 use tracewarden_testkit::policies::Generator;
 
@@ -28,7 +28,7 @@ async fn each_mutated_rule_is_detected_within_20_000_pairs() {
     let local = LocalStore::start().unwrap();
     let store = connect(&local);
     let spans: Vec<_> = (0..SPANS).map(|_| generator.span()).collect();
-    generator.look_at(&spans);
+    generator.learn_values(&spans);
     load(&local, &spans).await;
     let policies: Vec<LoweredPolicy> =
         std::iter::repeat_with(|| LoweredPolicy::new(generator.policy(), generator.caller()))
@@ -47,11 +47,11 @@ async fn each_mutated_rule_is_detected_within_20_000_pairs() {
         policies.iter().map(|lowered| check(&lowered.policy.text, &MODEL).unwrap()).collect();
     let mut references: BTreeMap<usize, Arc<Vec<Verdict>>> = BTreeMap::new();
     let mut undetected = Vec::new();
-    for &alteration in Alteration::ALL {
+    for &mutation in RuleMutation::ALL {
         // If the alteration changes neither predicate, it changes no verdict.
         let mut differing =
             policies.iter().zip(&checked).enumerate().filter_map(|(at, (lowered, checked))| {
-                let (is_true, is_false) = truth_altered(checked, &lowered.caller, alteration)?;
+                let (is_true, is_false) = mutated_truth(checked, &lowered.caller, mutation)?;
                 let differs = is_true != lowered.is_true || is_false != lowered.is_false;
                 differs.then(|| (at, LoweredPolicy { is_true, is_false, ..lowered.clone() }))
             });
@@ -75,8 +75,8 @@ async fn each_mutated_rule_is_detected_within_20_000_pairs() {
             }
         }
         match detected {
-            Some((pairs, by)) => println!("{:<32} {pairs:>6} pairs, by {by:.90}", format!("{alteration:?}")),
-            None => undetected.push(alteration),
+            Some((pairs, by)) => println!("{:<32} {pairs:>6} pairs, by {by:.90}", format!("{mutation:?}")),
+            None => undetected.push(mutation),
         }
     }
     assert!(undetected.is_empty(), "{PAIRS} pairs do not show that these are wrong: {undetected:?}");

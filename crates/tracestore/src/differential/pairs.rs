@@ -31,12 +31,12 @@ fn next_batch(generator: &mut Generator, refused: &mut usize) -> Arc<Vec<Lowered
         tried += 1;
         assert!(tried < 20 * BATCH, "most policies are refused");
         let (policy, caller) = (generator.policy(), generator.caller());
-        let alone = policy.operations.first().filter(|_| policy.alone).cloned();
+        let standalone = policy.operations.first().filter(|_| policy.standalone).cloned();
         match LoweredPolicy::new(policy, caller) {
             Some(lowered) => batch.push(lowered),
             None => {
                 *refused += 1;
-                alone.iter().for_each(|operation| generator.again(operation));
+                standalone.iter().for_each(|operation| generator.schedule_again(operation));
             }
         }
     }
@@ -62,7 +62,7 @@ async fn clickhouse_and_reference_agree_on_100_000_pairs() {
         if spans.is_empty() || coverage.pairs - renewed >= PAIRS_OF_SPANS {
             renewed = coverage.pairs;
             spans = Arc::new((0..SPANS).map(|_| generator.span()).collect::<Vec<Span>>());
-            generator.look_at(&spans);
+            generator.learn_values(&spans);
             load(&local, &spans).await;
         }
         let mut batch = next_batch(&mut generator, &mut refused);
@@ -90,11 +90,11 @@ async fn clickhouse_and_reference_agree_on_100_000_pairs() {
                 shown.sort();
                 shown.truncate(SHOWN);
             }
-            if lowered.policy.alone
+            if lowered.policy.standalone
                 && let Some(operation) = lowered.policy.operations.first()
                 && coverage.lacks(operation)
             {
-                generator.again(operation);
+                generator.schedule_again(operation);
             }
         }
         progress.at(coverage.pairs);

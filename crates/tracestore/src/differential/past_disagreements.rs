@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tracewarden_model::{AttributeValue, Caller};
 use tracewarden_policy::{FieldValue, Span};
 use tracewarden_testkit::local_store::LocalStore;
-use tracewarden_testkit::policies::{Generator, Written};
+use tracewarden_testkit::policies::{GeneratedPolicy, Generator};
 
 use super::lowered_policy::{LoweredPolicy, Verdict, evaluate_both};
 use super::{connect, load};
@@ -240,7 +240,8 @@ async fn past_disagreements_stay_fixed() {
         roles: ["dev".to_owned()].into(),
         attributes: [("team".to_owned(), AttributeValue::String("a".to_owned()))].into(),
     };
-    let written = |text: &str| Written { text: text.to_owned(), operations: Vec::new(), alone: false };
+    let written =
+        |text: &str| GeneratedPolicy { text: text.to_owned(), operations: Vec::new(), standalone: false };
     let lowered: Vec<LoweredPolicy> = cases
         .iter()
         .map(|case| {

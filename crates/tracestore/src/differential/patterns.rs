@@ -7,7 +7,7 @@ use std::time::Instant;
 use tracewarden_model::{Caller, field::escape};
 use tracewarden_policy::{FieldValue, Span};
 use tracewarden_testkit::local_store::LocalStore;
-use tracewarden_testkit::policies::{Generator, Written};
+use tracewarden_testkit::policies::{GeneratedPolicy, Generator};
 
 use super::lowered_policy::{LoweredPolicy, Verdict, evaluate_both};
 use super::{connect, env_setting, load, seed};
@@ -20,7 +20,7 @@ const BATCH: usize = 80;
 const COLUMNS: [&str; 3] = ["SpanName", "ServiceName", "Nick"];
 
 fn lowered(text: &str) -> Option<LoweredPolicy> {
-    let policy = Written { text: text.to_owned(), operations: Vec::new(), alone: false };
+    let policy = GeneratedPolicy { text: text.to_owned(), operations: Vec::new(), standalone: false };
     LoweredPolicy::new(policy, Caller::default())
 }
 

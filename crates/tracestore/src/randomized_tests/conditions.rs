@@ -59,7 +59,7 @@ pub(super) fn field_value(span: &StoredSpan, field: &MarkedField) -> Option<Fiel
         ("Timestamp", _) => Some(FieldValue::Number(Number::Decimal(Decimal::from(span.at).shifted(-9)))),
         (name, None) => span.values.get(name).cloned(),
         (_, Some(map)) => {
-            span.values.get(map).and_then(|map| map.under(field.field.name.as_bytes())).cloned()
+            span.values.get(map).and_then(|map| map.value_of_key(field.field.name.as_bytes())).cloned()
         }
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::Serialize;
 use tracewarden_model::{AccessModel, Caller};
-use tracewarden_policy::{Checked, Diagnostic, check, role_warnings};
+use tracewarden_policy::{CheckedPolicy, Diagnostic, check, role_warnings};
 use tracewarden_rest::policies::CheckResult;
 use tracewarden_rest::policy_file::FilePolicy;
 use tracewarden_tracestore::display_sql;
@@ -15,10 +15,10 @@ use super::{EXIT_FAILED, ErrorReport};
 use crate::command_line::{Format, PolicyCheck};
 
 /// A policy with the result of checking it.
-struct CheckedPolicy {
+struct PolicyReport {
     origin: Origin,
     text: String,
-    checked: Result<Checked, Vec<Diagnostic>>,
+    checked: Result<CheckedPolicy, Vec<Diagnostic>>,
     warnings: Vec<Diagnostic>,
 }
 
@@ -65,9 +65,9 @@ pub(super) fn run(options: &PolicyCheck, output: &mut String) -> Result<u8, Erro
 }
 
 /// Writes the results and returns the exit status.
-fn report(found: Vec<CheckedPolicy>, options: &PolicyCheck, user: &Caller, output: &mut String) -> u8 {
+fn report(found: Vec<PolicyReport>, options: &PolicyCheck, user: &Caller, output: &mut String) -> u8 {
     let failed =
-        |found: &CheckedPolicy| found.checked.is_err() || (options.strict && !found.warnings.is_empty());
+        |found: &PolicyReport| found.checked.is_err() || (options.strict && !found.warnings.is_empty());
     let status = if found.iter().any(failed) { EXIT_FAILED } else { 0 };
     match options.format {
         Format::Text => found.iter().for_each(|found| show(found, options, user, output)),
@@ -80,7 +80,7 @@ fn report(found: Vec<CheckedPolicy>, options: &PolicyCheck, user: &Caller, outpu
     status
 }
 
-fn check_file(path: &Path, given: Option<&AccessModel>) -> Result<Vec<CheckedPolicy>, ErrorReport> {
+fn check_file(path: &Path, given: Option<&AccessModel>) -> Result<Vec<PolicyReport>, ErrorReport> {
     if !holds_roles(path) {
         return Ok(vec![standalone(
             Origin::standalone(files::display_name(path)),
@@ -89,7 +89,7 @@ fn check_file(path: &Path, given: Option<&AccessModel>) -> Result<Vec<CheckedPol
         )]);
     }
     let (named, file, model) = files::roles(path, given)?;
-    let mut found: Vec<CheckedPolicy> = file
+    let mut found: Vec<PolicyReport> = file
         .policies()
         .map(|(pointer, role, policy)| {
             let role = role.map_or_else(String::new, |role| format!("role `{}`, ", sanitize(role)));
@@ -116,15 +116,15 @@ fn holds_roles(path: &Path) -> bool {
     ["yaml", "yml", "json"].iter().any(|known| ending.eq_ignore_ascii_case(known))
 }
 
-fn standalone(origin: Origin, text: String, model: &AccessModel) -> CheckedPolicy {
+fn standalone(origin: Origin, text: String, model: &AccessModel) -> PolicyReport {
     let checked = check(&text, model);
     let warnings = checked.as_ref().map_or_else(|_| Vec::new(), |checked| checked.warnings().to_vec());
-    CheckedPolicy { origin, text, checked, warnings }
+    PolicyReport { origin, text, checked, warnings }
 }
 
 /// Adds the warnings that concern all policies of a role together.
-fn add_role_warnings(policies: &[FilePolicy], found: &mut [CheckedPolicy]) {
-    let valid: Option<Vec<(&str, &Checked)>> = policies
+fn add_role_warnings(policies: &[FilePolicy], found: &mut [PolicyReport]) {
+    let valid: Option<Vec<(&str, &CheckedPolicy)>> = policies
         .iter()
         .zip(found.iter())
         .map(|(policy, found)| found.checked.as_ref().ok().map(|checked| (policy.title.as_str(), checked)))
@@ -136,11 +136,11 @@ fn add_role_warnings(policies: &[FilePolicy], found: &mut [CheckedPolicy]) {
     }
 }
 
-fn predicate(checked: &Checked, user: &Caller) -> Option<String> {
+fn predicate(checked: &CheckedPolicy, user: &Caller) -> Option<String> {
     checked.predicate(user).as_ref().map(display_sql)
 }
 
-fn show(found: &CheckedPolicy, options: &PolicyCheck, user: &Caller, output: &mut String) {
+fn show(found: &PolicyReport, options: &PolicyCheck, user: &Caller, output: &mut String) {
     let errors = found.checked.as_ref().err().into_iter().flatten();
     for diagnostic in errors.chain(&found.warnings) {
         let _ =
@@ -166,8 +166,8 @@ fn show(found: &CheckedPolicy, options: &PolicyCheck, user: &Caller, output: &mu
     }
 }
 
-fn line(found: CheckedPolicy, user: &Caller) -> JsonResult {
-    let CheckedPolicy { origin, checked, warnings, .. } = found;
+fn line(found: PolicyReport, user: &Caller) -> JsonResult {
+    let PolicyReport { origin, checked, warnings, .. } = found;
     let result = match checked {
         Ok(checked) => {
             CheckResult::offline(Vec::new(), checked.fields(), warnings, predicate(&checked, user))

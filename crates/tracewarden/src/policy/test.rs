@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::sync::atomic::AtomicBool;
 
 use serde::Serialize;
-use tracewarden_policy::suite::{self, Shown, Stuck, Test};
+use tracewarden_policy::suite::{self, Evidence, Test, TestError};
 
 use super::files::{self, sanitize};
 use super::report::{self, pluralize};
@@ -42,7 +42,7 @@ struct Failure {
     got: String,
     /// The parts of the policies that decided, rendered.
     #[serde(skip)]
-    shown: Vec<String>,
+    evidence: Vec<String>,
 }
 
 /// Runs the tests in files.
@@ -79,26 +79,28 @@ pub(super) fn run(options: &PolicyTest, output: &mut String) -> Result<u8, Error
 
 impl Suite {
     fn run(&self, test: &Test) -> Result<TestResult, ErrorReport> {
-        let failures =
-            self.tests.run(test, &AtomicBool::new(false)).map_err(|stuck| self.error_report(&stuck))?;
+        let failures = self
+            .tests
+            .run(test, &AtomicBool::new(false))
+            .map_err(|test_error| self.error_report(&test_error))?;
         let failures: Vec<Failure> = failures.into_iter().map(|failure| self.failure(failure)).collect();
         Ok(TestResult { name: test.name.clone(), passed: failures.is_empty(), failures })
     }
 
     fn failure(&self, failure: suite::Failure) -> Failure {
-        let suite::Failure { about, expected, got, shown } = failure;
+        let suite::Failure { about, expected, got, evidence } = failure;
         Failure {
             about: sanitize(&about),
             expected: expected.to_owned(),
             got: sanitize(&got),
-            shown: shown.iter().map(|shown| self.shown(shown)).collect(),
+            evidence: evidence.iter().map(|evidence| self.evidence(evidence)).collect(),
         }
     }
 
-    fn shown(&self, shown: &Shown) -> String {
-        match shown {
-            Shown::Words(words) => sanitize(words),
-            Shown::Verdict { policy, span, verdict } => {
+    fn evidence(&self, evidence: &Evidence) -> String {
+        match evidence {
+            Evidence::Note(words) => sanitize(words),
+            Evidence::Verdict { policy, span, verdict } => {
                 let line = verdict.decided_by.first().map_or(1, |decision| decision.line);
                 let position = self.at(policy, line);
                 verdict.render(&format!("on span {span}"), &policy.expression, position.as_deref())
@@ -106,7 +108,7 @@ impl Suite {
         }
     }
 
-    fn error_report(&self, Stuck { policy, diagnostics }: &Stuck) -> ErrorReport {
+    fn error_report(&self, TestError { policy, diagnostics }: &TestError) -> ErrorReport {
         let rendered = diagnostics
             .iter()
             .map(|found| found.render(&policy.expression, self.at(policy, found.line).as_deref()));
@@ -121,10 +123,10 @@ fn show(results: &Results, output: &mut String) {
             let _ =
                 writeln!(output, "  {} {}", if test.passed { "ok  " } else { "FAIL" }, sanitize(&test.name));
             for failure in &test.failures {
-                let Failure { about, expected, got, shown } = failure;
+                let Failure { about, expected, got, evidence } = failure;
                 let gap = if output.ends_with("\n\n") { "" } else { "\n" };
                 let _ = writeln!(output, "{gap}       {about}: expected {expected}, got {got}\n");
-                for part in shown {
+                for part in evidence {
                     for line in part.lines() {
                         let _ = writeln!(output, "         {line}");
                     }

@@ -37,7 +37,7 @@ async fn cut_off(step: Option<u64>, lane: usize, lanes: usize) -> usize {
         let name = question.name;
         proxy.set(Fault::None);
         assert_eq!(question.ask().await, whole, "{name}");
-        let total = proxy.passed();
+        let total = proxy.forwarded_bytes();
         let (many, apart) = if question.is_streamed { (16, 2) } else { (6, 6) };
         let step = step.map(|step| if name == EVERYWHERE { step } else { SPARSER * step });
         let between = step.unwrap_or(total / many).max(1);
@@ -55,7 +55,7 @@ async fn cut_off(step: Option<u64>, lane: usize, lanes: usize) -> usize {
         for (at, cut) in cuts.into_iter().enumerate() {
             progress.at(at);
             // In a long run, the endpoint must not be marked unhealthy after every cut.
-            proxy.set(if lanes > 1 { Fault::CutAnswersAfter(cut) } else { Fault::CutAfter(cut) });
+            proxy.set(if lanes > 1 { Fault::CutResponsesAfter(cut) } else { Fault::CutAfter(cut) });
             match question.ask().await {
                 // A cut within the last bytes may have no effect: answers differ by a few bytes in their headers, and a
                 // client may not need the final newline. Data that the service has cached is not requested again.

@@ -1,7 +1,7 @@
 //! ClickHouse exceptions after rows, in both formats that servers use, and span values that look like one.
 
 use serde_json::json;
-use tracewarden_testkit::chaos_proxy::{End, Fault, Rewriting, TAG};
+use tracewarden_testkit::chaos_proxy::{BodyEnd, Fault, ResponseRewrite, TAG};
 
 use crate::questions::Scene;
 
@@ -17,14 +17,18 @@ const IN_A_BLOCK: &str = "\r\n__exception__\r\nabcdefghijklmnop\r\n\
 
 #[tokio::test]
 async fn exceptions_are_not_mistaken_for_the_end() {
-    const SPLITS: [(usize, End); 4] =
-        [(usize::MAX, End::Proper), (1, End::Proper), (7, End::Broken), (40, End::Proper)];
+    const SPLITS: [(usize, BodyEnd); 4] = [
+        (usize::MAX, BodyEnd::Complete),
+        (1, BodyEnd::Complete),
+        (7, BodyEnd::Truncated),
+        (40, BodyEnd::Complete),
+    ];
     assert!(IN_A_BLOCK.contains(&format!("92 {TAG}\r\n")));
     let scene = Scene::start("repeat('x', 1000)", &[]).await;
     let mut splits = SPLITS.iter().cycle();
     for (question, whole) in scene.questions().await {
         let name = question.name;
-        scene.proxy.set(Fault::Rewritten(Rewriting::whole(End::Proper)));
+        scene.proxy.set(Fault::Rewrite(ResponseRewrite::whole(BodyEnd::Complete)));
         assert_eq!(question.ask().await, whole, "{name}");
         let bodies = scene.proxy.bodies();
         let mut told = 0;
@@ -33,18 +37,18 @@ async fn exceptions_are_not_mistaken_for_the_end() {
             let places = [0, first_line, body.len() / 2, body.len() - 1, body.len()];
             for (at, keep) in places.into_iter().enumerate() {
                 // Each position is tested with both formats, in different answers.
-                let behind = if (at + from).is_multiple_of(2) { AS_IT_IS } else { IN_A_BLOCK };
-                let (piece, end) = *splits.next().unwrap();
-                let rewriting = Rewriting { from, keep, behind, piece, end };
+                let suffix = if (at + from).is_multiple_of(2) { AS_IT_IS } else { IN_A_BLOCK };
+                let (chunk_size, end) = *splits.next().unwrap();
+                let rewriting = ResponseRewrite { from, keep, suffix, chunk_size, end };
                 told += usize::from(scene.ask_rewritten(&question, whole, rewriting).await);
             }
         }
         // After the last answer, which contains the spans if there are any, with different chunk sizes.
         let pieces = if question.is_streamed { 1..=8 } else { 1..=1 };
-        for piece in pieces {
-            for behind in [AS_IT_IS, AS_IT_IS.trim_end(), IN_A_BLOCK] {
-                let (from, keep, end) = (bodies.len() - 1, usize::MAX, End::Proper);
-                let rewriting = Rewriting { from, keep, behind, piece, end };
+        for chunk_size in pieces {
+            for suffix in [AS_IT_IS, AS_IT_IS.trim_end(), IN_A_BLOCK] {
+                let (from, keep, end) = (bodies.len() - 1, usize::MAX, BodyEnd::Complete);
+                let rewriting = ResponseRewrite { from, keep, suffix, chunk_size, end };
                 told += usize::from(scene.ask_rewritten(&question, whole, rewriting).await);
             }
         }
@@ -60,7 +64,7 @@ async fn a_span_that_looks_like_one_is_a_span() {
     let literal = text.replace('\\', "\\\\").replace('\'', "\\'").replace('\r', "\\r").replace('\n', "\\n");
     let scene = Scene::start(&format!("'{literal}'"), &[]).await;
     let questions = scene.questions().await;
-    scene.proxy.set(Fault::Rewritten(Rewriting::whole(End::Proper)));
+    scene.proxy.set(Fault::Rewrite(ResponseRewrite::whole(BodyEnd::Complete)));
     for (question, whole) in &questions {
         assert_eq!(question.ask().await, *whole, "{}", question.name);
     }

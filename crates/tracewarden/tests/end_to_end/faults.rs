@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
-use tracewarden_testkit::chaos_proxy::{End, Fault, Rewriting};
+use tracewarden_testkit::chaos_proxy::{BodyEnd, Fault, ResponseRewrite};
 
 use crate::questions::{Question, Scene, Seen};
 
@@ -26,7 +26,7 @@ async fn resets_are_detected_at_every_position() {
         question.ask_when_back().await;
         scene.proxy.set(Fault::None);
         assert_eq!(question.ask().await, whole, "{name}");
-        let total = scene.proxy.passed();
+        let total = scene.proxy.forwarded_bytes();
         let many: u64 = if question.is_streamed { 12 } else { 6 };
         let mut places: Vec<u64> = (0..many).map(|part| total * part / many).collect();
         places.extend([1, total - 100]);
@@ -55,11 +55,11 @@ async fn closing_the_connection_does_not_end_an_answer() {
     let scene = Scene::start(NAME, &[]).await;
     for (question, whole) in scene.questions().await {
         let name = question.name;
-        scene.proxy.set(Fault::Rewritten(Rewriting::whole(End::Proper)));
+        scene.proxy.set(Fault::Rewrite(ResponseRewrite::whole(BodyEnd::Complete)));
         assert_eq!(question.ask().await, whole, "{name}");
         // The same bytes, but ended by closing the connection.
-        for end in [End::Closing, End::ClosingAsIdentity] {
-            scene.proxy.set(Fault::Rewritten(Rewriting::whole(end)));
+        for end in [BodyEnd::ConnectionClose, BodyEnd::IdentityThenClose] {
+            scene.proxy.set(Fault::Rewrite(ResponseRewrite::whole(end)));
             let seen = question.ask().await;
             let begun = question.may_begin_early() && seen == Seen::Broken;
             assert!(
@@ -79,14 +79,14 @@ async fn a_late_answer_is_the_answer_and_one_too_late_a_failure_in_time() {
         let name = question.name;
         scene.proxy.set(Fault::None);
         question.ask().await;
-        let middle = scene.proxy.passed() / 2;
+        let middle = scene.proxy.forwarded_bytes() / 2;
         middles.push(middle);
         for place in [0, middle] {
             scene.proxy.set(Fault::PauseAfter(place, LATE));
             let begun = Instant::now();
             assert_eq!(question.ask().await, whole, "{name}: late after {place} bytes");
             assert!(
-                begun.elapsed() >= LATE || scene.proxy.passed() <= place,
+                begun.elapsed() >= LATE || scene.proxy.forwarded_bytes() <= place,
                 "{name}: {:?}",
                 begun.elapsed()
             );

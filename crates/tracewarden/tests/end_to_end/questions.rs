@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use flate2::read::MultiGzDecoder;
 use reqwest::{Method, RequestBuilder};
 use serde_json::json;
-use tracewarden_testkit::chaos_proxy::{ChaosProxy, Fault, Rewriting};
+use tracewarden_testkit::chaos_proxy::{ChaosProxy, Fault, ResponseRewrite};
 
 use crate::support::store::{Store, blue_policies, bound_service_at};
 use crate::support::{Client, Service};
@@ -157,7 +157,7 @@ impl Scene {
 
     /// The same, with a proxy that repeats the first answer to each statement.
     pub async fn start_remembering(name: &str) -> Self {
-        Self::start_behind(ChaosProxy::remembering, name, &[]).await
+        Self::start_behind(ChaosProxy::replaying, name, &[]).await
     }
 
     async fn start_behind(
@@ -211,8 +211,8 @@ impl Scene {
 
     /// Sends the request while the proxy rewrites answers. A changed answer must be detected. Cached data is not requested
     /// again, so there may be no answer to change.
-    pub async fn ask_rewritten(&self, question: &Question, whole: Seen, rewriting: Rewriting) -> bool {
-        self.proxy.set(Fault::Rewritten(rewriting));
+    pub async fn ask_rewritten(&self, question: &Question, whole: Seen, rewriting: ResponseRewrite) -> bool {
+        self.proxy.set(Fault::Rewrite(rewriting));
         let seen = question.ask().await;
         let changed = self.proxy.changed() > 0;
         let right = if changed { seen.is_failure() } else { seen == whole };

@@ -432,7 +432,7 @@ async fn postgresql_takes_the_statements_for_its_role() {
     let url = database.url();
     let server = url.split_once('@').unwrap().1.split('/').next().unwrap();
     let url = format!("postgres://{name}:a%20long%20random%20password@{server}/{name}");
-    let made = Arc::new(database.made_beside(&name));
+    let made = Arc::new(database.sibling(&name));
     for statement in &schema {
         made.run(&[statement]).unwrap();
     }

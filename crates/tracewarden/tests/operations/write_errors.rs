@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tracewarden_testkit::commit_proxy::CommitProxy;
 use tracewarden_testkit::postgres::{self, Database};
 use tracewarden_testkit::progress::Progress;
-use tracewarden_testkit::write_errors::{Disk, Kind, TOLD, WriteErrors};
+use tracewarden_testkit::write_errors::{Disk, FAILURE_MESSAGE, Kind, WriteErrors};
 
 use crate::support::store::{Store, blue_policies, bound_service};
 use crate::support::{Answer, Client, program, secrets};
@@ -60,7 +60,7 @@ impl Place {
             Failing::Connection => {
                 let database = postgres::database().unwrap();
                 let proxy = CommitProxy::start(&database).unwrap();
-                proxy.lose_sending(number, once);
+                proxy.lose_message(number, once);
                 Self::Connection(database, proxy)
             }
         }
@@ -82,7 +82,7 @@ impl Place {
 
     fn has_failed(&self, directory: &Path) -> bool {
         match self {
-            Self::Disk(_) => log(directory).contains(TOLD),
+            Self::Disk(_) => log(directory).contains(FAILURE_MESSAGE),
             Self::Connection(_, proxy) => proxy.has_lost(),
         }
     }
@@ -439,7 +439,7 @@ async fn a_connection_lost_while_creating_the_administrator_keeps_sign_in_possib
         let database = postgres::database().unwrap();
         let proxy = CommitProxy::start(&database).unwrap();
         // While its record is written, shortly before the commit.
-        proxy.lose_sending_from("admin.create", failed + 1, true);
+        proxy.lose_message_after("admin.create", failed + 1, true);
         let place = Place::Connection(database, proxy);
         let is_up = start(directory, &store.settings(), &place.disturbed()).client.is_some();
         assert!(is_up || place.has_failed(directory), "{}", log(directory));

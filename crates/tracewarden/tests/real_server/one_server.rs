@@ -197,7 +197,7 @@ async fn searches_at_a_server_that_hangs_fail_at_the_same_time() {
     for at in 0..3 {
         clients.push(service.user(&admin, &format!("u{at}"), &["blue"]).await);
     }
-    server.freeze().unwrap();
+    server.pause().unwrap();
     let search = |at: usize| {
         let client = &clients[at % clients.len()];
         async move {
@@ -214,7 +214,7 @@ async fn searches_at_a_server_that_hangs_fail_at_the_same_time() {
     let ready = join_all((0..10).map(|_| async { service.anonymous().get("/readyz").await.status })).await;
     assert_eq!(ready, [503; 10]);
     assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
-    server.thaw().unwrap();
+    server.unpause().unwrap();
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use tracewarden_testkit::commit_proxy::{CommitProxy, Lost};
+use tracewarden_testkit::commit_proxy::{CommitProxy, LostMessage};
 use tracewarden_testkit::postgres;
 
 use crate::audit_log;
@@ -39,10 +39,10 @@ impl Scene {
         &self,
         client: &Client,
         (method, path, body): (Method, &str, Value),
-        lost: Lost,
+        lost: LostMessage,
     ) -> (Answer, Vec<String>) {
         let mark = format!("{method} {path} {lost:?}");
-        self.proxy.lose(&mark, lost);
+        self.proxy.lose_commit(&mark, lost);
         let client = client.with("user-agent", &mark);
         let answer =
             client.send(method, path, (!body.is_null()).then_some(body)).await.problem(503, "unavailable");
@@ -58,7 +58,7 @@ impl Scene {
     }
 }
 
-const BOTH: [(Lost, bool); 2] = [(Lost::Commit, false), (Lost::Answer, true)];
+const BOTH: [(LostMessage, bool); 2] = [(LostMessage::Commit, false), (LostMessage::Answer, true)];
 
 #[tokio::test]
 async fn a_change_that_was_made_is_not_denied() {

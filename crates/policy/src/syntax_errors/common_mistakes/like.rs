@@ -2,11 +2,11 @@
 
 use tracewarden_model::field::escape;
 
-use super::{Edit, Reader};
+use super::{Correction, MistakeFinder};
 
-impl Reader<'_> {
+impl MistakeFinder<'_> {
     /// Replaces `x LIKE "a%"`. `pattern` is the token of the pattern.
-    pub(super) fn like(&self, at: usize, pattern: usize, negated: bool) -> Option<Edit> {
+    pub(super) fn like(&self, at: usize, pattern: usize, negated: bool) -> Option<Correction> {
         let first = self.operand_before(at.checked_sub(1)?)?;
         let written = self.token(pattern);
         let inner = written.strip_prefix(['"', '\''])?.strip_suffix(['"', '\''])?;
@@ -16,13 +16,13 @@ impl Reader<'_> {
         let subject = self.part(first, at - 1);
         let folded = self.part(at, pattern - 1).to_ascii_lowercase().contains("ilike");
         let Some(call) = like_as_call(subject, inner, folded) else {
-            return Some(Edit {
+            return Some(Correction {
                 span: self.span(first, pattern),
                 replacement: if negated { "false" } else { "true" }.to_owned(),
-                place: self.span(at, pattern),
+                underline: self.span(at, pattern),
                 message: format!("`{}` is not allowed here", self.part(at, pattern)),
                 hint: "every string matches this: leave the condition out".to_owned(),
-                faithful: false,
+                preserves_meaning: false,
             });
         };
         let replacement = match (negated, call.contains(" == ")) {
@@ -30,13 +30,13 @@ impl Reader<'_> {
             (true, false) => format!("!{call}"),
             _ => call,
         };
-        Some(Edit {
+        Some(Correction {
             span: self.span(first, pattern),
             hint: format!("write `{replacement}`"),
             replacement,
-            place: self.span(at, pattern - 1),
+            underline: self.span(at, pattern - 1),
             message: format!("`{}` is not allowed here", self.part(at, pattern - 1)),
-            faithful: true,
+            preserves_meaning: true,
         })
     }
 }

@@ -2,13 +2,13 @@
 
 use tracewarden_model::field::escape;
 
-use super::{Edit, Reader};
+use super::{Correction, MistakeFinder};
 use crate::diagnostics::Span;
-use crate::syntax_errors::visible;
+use crate::syntax_errors::escape_invisible;
 
-impl Reader<'_> {
+impl MistakeFinder<'_> {
     /// Replaces typographic quotes.
-    pub(super) fn curly_string(&self, open: Span) -> Option<Edit> {
+    pub(super) fn curly_string(&self, open: Span) -> Option<Correction> {
         let closing: &[char] = match self.text.get(open.start..open.end)? {
             "\u{2018}" | "\u{2019}" | "\u{201a}" => &['\u{2019}', '\u{2018}'],
             "\u{ab}" => &['\u{bb}'],
@@ -21,47 +21,47 @@ impl Reader<'_> {
         let end = close + rest.get(inner.len()..)?.chars().next()?.len_utf8();
         let replacement = format!("\"{}\"", escape(inner));
         let span = Span::new(open.start, end);
-        Some(Edit {
+        Some(Correction {
             span,
             hint: format!("put strings in straight quotes: `{replacement}`"),
             replacement,
-            place: span,
+            underline: span,
             message: "a string is written in straight quotes".to_owned(),
-            faithful: true,
+            preserves_meaning: true,
         })
     }
 
     /// Replaces a comment up to the end of the line. The tokens from `first` to `last` begin it.
-    pub(super) fn remark(&self, first: usize, last: usize) -> Edit {
-        let place = self.span(first, last);
-        let rest = self.text.get(place.end..).unwrap_or_default();
+    pub(super) fn line_comment(&self, first: usize, last: usize) -> Correction {
+        let underline = self.span(first, last);
+        let rest = self.text.get(underline.end..).unwrap_or_default();
         let rest = rest.split(['\n', '\r']).next().unwrap_or_default();
-        Edit {
-            span: Span::new(place.start, place.end + rest.len()),
+        Correction {
+            span: Span::new(underline.start, underline.end + rest.len()),
             replacement: format!("//{rest}"),
-            place,
+            underline,
             message: format!("`{}` is not allowed here", self.part(first, last)),
             hint: "a comment begins with `//`".to_owned(),
-            faithful: true,
+            preserves_meaning: true,
         }
     }
 
-    pub(super) fn block_remark(&self, at: usize) -> Option<Edit> {
-        let place = self.span(at, at + 1);
-        let rest = self.text.get(place.end..)?;
+    pub(super) fn block_comment(&self, at: usize) -> Option<Correction> {
+        let underline = self.span(at, at + 1);
+        let rest = self.text.get(underline.end..)?;
         let length = rest.find("*/")?;
-        Some(Edit {
-            span: Span::new(place.start, place.end + length + 2),
+        Some(Correction {
+            span: Span::new(underline.start, underline.end + length + 2),
             replacement: " ".to_owned(),
-            place,
+            underline,
             message: "`/*` is not allowed here".to_owned(),
             hint: "a comment begins with `//` and goes to the end of its line".to_owned(),
-            faithful: true,
+            preserves_meaning: true,
         })
     }
 
     /// Replaces escapes of JSON and JavaScript in a string: `\ud83d\ude00` and `\u{1F600}` by `\U0001F600`.
-    pub(super) fn surrogates(&self, at: usize) -> Option<Edit> {
+    pub(super) fn surrogates(&self, at: usize) -> Option<Correction> {
         let written = self.token(at);
         if !written.starts_with(['"', '\'']) {
             return None;
@@ -74,7 +74,7 @@ impl Reader<'_> {
             replacement.push_str(before);
             let (length, character) =
                 foreign_escape(escaped).unwrap_or((escaped.chars().take(2).map(char::len_utf8).sum(), None));
-            let (same, behind) = escaped.split_at_checked(length)?;
+            let (same, remainder) = escaped.split_at_checked(length)?;
             match (foreign_escape(escaped), character) {
                 (None, _) => replacement.push_str(same),
                 (Some(_), Some(character)) => {
@@ -87,7 +87,7 @@ impl Reader<'_> {
             {
                 first = Some((written.len() - rest.len() + escape, length, character.is_some()));
             }
-            rest = behind;
+            rest = remainder;
         }
         replacement.push_str(rest);
         let (offset, length, is_whole) = first?;
@@ -102,18 +102,18 @@ impl Reader<'_> {
             let message = format!("`{shown}` is half of a surrogate pair");
             (message, "write the whole character, with eight digits: `\"\\U0001F600\"`".to_owned())
         };
-        Some(Edit {
+        Some(Correction {
             span: self.span(at, at),
             hint,
             replacement,
-            place: Span::new(start, start + length),
+            underline: Span::new(start, start + length),
             message,
-            faithful: is_whole,
+            preserves_meaning: is_whole,
         })
     }
 
     /// Replaces a string that contains an escape unknown in CEL, as in patterns.
-    pub(super) fn raw_string(&self, at: usize) -> Option<Edit> {
+    pub(super) fn raw_string(&self, at: usize) -> Option<Correction> {
         let written = self.token(at);
         if !written.starts_with(['"', '\'']) || !written.ends_with(['"', '\'']) || written.len() < 2 {
             return None;
@@ -135,13 +135,13 @@ impl Reader<'_> {
         let (offset, escaped) = unknown?;
         let start = self.tokens.get(at)?.start + offset;
         let replacement = format!("r{written}");
-        Some(Edit {
+        Some(Correction {
             span: self.span(at, at),
             hint: format!("in a raw string, a backslash stands for itself: write `{replacement}`"),
             replacement,
-            place: Span::new(start, start + 1 + escaped.len_utf8()),
-            message: format!("`\\{}` is not an escape of CEL", visible(&escaped.to_string())),
-            faithful: true,
+            underline: Span::new(start, start + 1 + escaped.len_utf8()),
+            message: format!("`\\{}` is not an escape of CEL", escape_invisible(&escaped.to_string())),
+            preserves_meaning: true,
         })
     }
 }

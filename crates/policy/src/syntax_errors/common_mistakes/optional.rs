@@ -1,6 +1,6 @@
 //! CEL's optional values, which policies do not support: `m[?"k"].orValue("") == "x"`, `m.?k.hasValue()`.
 
-use super::{Edit, Reader, is_string, is_word};
+use super::{Correction, MistakeFinder, is_string, is_word};
 
 const COMPARISONS: [&str; 7] = ["==", "!=", "<", "<=", ">", ">=", "in"];
 
@@ -19,13 +19,13 @@ struct Optional {
     last: usize,
 }
 
-impl Reader<'_> {
+impl MistakeFinder<'_> {
     /// Replaces an optional value. The token at `at` is the bracket or the dot before a question mark.
-    pub(super) fn optional(&self, at: usize) -> Option<Edit> {
+    pub(super) fn optional(&self, at: usize) -> Option<Correction> {
         let first = self.operand_before(at.checked_sub(1)?)?;
         let map = self.part(first, at - 1);
         let (key, value, end) = if self.token(at) == "[" {
-            let close = self.closing(at)?;
+            let close = self.matching_close(at)?;
             let key = self.part(at + 2, close.checked_sub(1)?).to_owned();
             let value = format!("{map}[{key}]");
             (key, value, close)
@@ -36,26 +36,26 @@ impl Reader<'_> {
             (format!("\"{name}\""), value, at + 2)
         };
         let presence = format!("{key} in {map}");
-        let edit = |first: usize, last: usize, replacement: String, faithful: bool| {
+        let correction = |first: usize, last: usize, replacement: String, preserves_meaning: bool| {
             // `!` has a higher precedence than the replacement.
             let negated = first.checked_sub(1).is_some_and(|before| self.token(before) == "!");
             let replacement = if negated { format!("({replacement})") } else { replacement };
-            Edit {
+            Correction {
                 span: self.span(first, last),
                 hint: format!("write `{replacement}`"),
                 replacement,
-                place: self.span(at, at + 1),
+                underline: self.span(at, at + 1),
                 message: "a policy has no optional values".to_owned(),
-                faithful,
+                preserves_meaning,
             }
         };
         let call = |end: usize, name: &str| {
             let is_called =
                 self.token(end + 1) == "." && self.token(end + 2) == name && self.token(end + 3) == "(";
-            is_called.then(|| self.closing(end + 3)).flatten()
+            is_called.then(|| self.matching_close(end + 3)).flatten()
         };
         if let Some(close) = call(end, "hasValue") {
-            return Some(edit(first, close, presence, true));
+            return Some(correction(first, close, presence, true));
         }
         let mut optional = Optional { presence, value, default: None, rest: String::new(), first, last: end };
         if let Some(close) = call(end, "orValue") {
@@ -71,18 +71,18 @@ impl Reader<'_> {
         }
         // Another optional value in the chain, or `or(…)`: only suggests how to write the value.
         if optional.rest.contains('?') || optional.rest.starts_with(".or(") {
-            let mut edit = edit(at + 1, at + 1, String::new(), false);
-            edit.hint =
+            let mut correction = correction(at + 1, at + 1, String::new(), false);
+            correction.hint =
                 format!("write `{}`: where it is absent, the condition is not satisfied", optional.value);
-            return Some(edit);
+            return Some(correction);
         }
-        let Some((first, last, replacement, faithful)) = self.condition_on(&optional) else {
+        let Some((first, last, replacement, preserves_meaning)) = self.condition_on(&optional) else {
             let Optional { presence, value, rest, first, last, .. } = optional;
-            let mut edit = edit(first, last, format!("{value}{rest}"), false);
-            edit.hint = format!("write `{presence} && …`, with `{value}` in the condition");
-            return Some(edit);
+            let mut correction = correction(first, last, format!("{value}{rest}"), false);
+            correction.hint = format!("write `{presence} && …`, with `{value}` in the condition");
+            return Some(correction);
         };
-        Some(edit(first, last, replacement, faithful))
+        Some(correction(first, last, replacement, preserves_meaning))
     }
 
     /// Returns the last token of the calls, members and keys that follow the token at `end`.
@@ -91,10 +91,12 @@ impl Reader<'_> {
         loop {
             at = match self.token(at + 1) {
                 "." if is_word(self.token(at + 2)) => at + 2,
-                "[" | "(" if self.adjacent(at) && self.token(at + 2) != "?" => match self.closing(at + 1) {
-                    Some(close) => close,
-                    None => return at,
-                },
+                "[" | "(" if self.adjacent(at) && self.token(at + 2) != "?" => {
+                    match self.matching_close(at + 1) {
+                        Some(close) => close,
+                        None => return at,
+                    }
+                }
                 _ => return at,
             };
         }

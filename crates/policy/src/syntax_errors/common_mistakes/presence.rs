@@ -1,31 +1,31 @@
 //! Tests for null in the syntax of SQL and programming languages.
 
-use super::{Edit, Reader};
+use super::{Correction, MistakeFinder};
 
-impl Reader<'_> {
+impl MistakeFinder<'_> {
     /// Replaces `x IS NULL`, `x IS NOT NULL`, `x is "y"`.
-    pub(super) fn is(&self, at: usize) -> Option<Edit> {
+    pub(super) fn is(&self, at: usize) -> Option<Correction> {
         let negated = self.token(at + 1).eq_ignore_ascii_case("not");
         let value = at + 1 + usize::from(negated);
-        let place = self.span(at, value - 1);
+        let underline = self.span(at, value - 1);
         let message = format!("`{}` is not allowed here", self.part(at, value - 1));
         if !self.token(value).eq_ignore_ascii_case("null") {
             let operator = if negated { "!=" } else { "==" };
             let hint = format!("write `{operator}`");
-            return Some(Edit {
-                span: place,
+            return Some(Correction {
+                span: underline,
                 replacement: operator.to_owned(),
-                place,
+                underline,
                 message,
                 hint,
-                faithful: true,
+                preserves_meaning: true,
             });
         }
         self.presence(at, value, negated)
     }
 
     /// Replaces `x IS NULL`, `x = NULL` and their negations. The operator is at `at`, the word for null at `value`.
-    pub(super) fn presence(&self, at: usize, value: usize, negated: bool) -> Option<Edit> {
+    pub(super) fn presence(&self, at: usize, value: usize, negated: bool) -> Option<Correction> {
         let first = self.operand_before(at.checked_sub(1)?)?;
         let subject = self.part(first, at - 1);
         // Only the access model tells which names belong to the map and which to the key.
@@ -43,7 +43,7 @@ impl Reader<'_> {
         };
         let presence = match self.token(at - 1) {
             "]" => {
-                let open = self.opening(at - 1)?;
+                let open = self.matching_open(at - 1)?;
                 let map = self.part(first, open.checked_sub(1)?);
                 Some(format!("{} in {map}", self.part(open + 1, at - 2)))
             }
@@ -60,26 +60,26 @@ impl Reader<'_> {
                 };
                 let hint = hint.to_owned();
                 let replacement = format!("{subject} == \"\"");
-                let place = self.span(at, value);
+                let underline = self.span(at, value);
                 let message = format!("`{}` is not allowed here", self.part(at, value));
-                return Some(Edit {
+                return Some(Correction {
                     span: self.span(first, value),
                     replacement,
-                    place,
+                    underline,
                     message,
                     hint,
-                    faithful: false,
+                    preserves_meaning: false,
                 });
             }
         };
         let replacement = if negated { presence } else { format!("!({presence})") };
-        Some(Edit {
+        Some(Correction {
             span: self.span(first, value),
             hint: format!("write `{replacement}`"),
             replacement,
-            place: self.span(at, value),
+            underline: self.span(at, value),
             message: format!("`{}` is not allowed here", self.part(at, value)),
-            faithful: true,
+            preserves_meaning: true,
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use tracewarden_testkit::shop::{Batches, SEED, SPANS_A_REQUEST, Shop};
+use tracewarden_testkit::shop::{Batches, SEED, SPANS_PER_REQUEST, Shop};
 
 use super::Trace;
 use crate::support::Client;
@@ -33,7 +33,7 @@ pub async fn reindex(store: &Store) -> Trace {
     let id = shop.landmarks().reindex;
     let trace = shop.traces().find(|trace| trace.id == id).unwrap();
     let spans = trace.spans.len();
-    for batch in Batches::new(std::iter::once(trace), SPANS_A_REQUEST) {
+    for batch in Batches::new(std::iter::once(trace), SPANS_PER_REQUEST) {
         let sent =
             Client::new(&store.otlp).request(Method::POST, "").json(&batch.request).send().await.unwrap();
         assert!(sent.status().is_success(), "{}", sent.text().await.unwrap());

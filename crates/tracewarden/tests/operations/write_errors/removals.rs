@@ -136,7 +136,7 @@ async fn run(failing: &Failing<'_>, template: Option<&Path>, failure: Failure) -
         Place::Connection(database, proxy) => {
             fill(&database.url()).await;
             // Not during the start, which waits long for its server.
-            proxy.lose_sending_from(BEGINNING, failure.number, failure.once);
+            proxy.lose_message_after(BEGINNING, failure.number, failure.once);
             database.url()
         }
     };

@@ -9,12 +9,12 @@ use tracewarden_model::{Decimal, FieldRef, FieldSource, LogicalType, MarkedField
 use super::{always_has_value, is_text_when_present};
 use crate::pattern::{Pattern, readable};
 use crate::predicate::{Array, Atom, Int, Quantifier, Relation, Text, TextFunction};
-use crate::syntax_errors::visible;
+use crate::syntax_errors::escape_invisible;
 
 /// Maximum length of field names, texts and patterns; longer ones are truncated.
-const MAX_TEXT: usize = 80;
+const MAX_TEXT_CHARS: usize = 80;
 /// Maximum number of list elements in a description.
-const MAX_LISTED: usize = 10;
+const MAX_LIST_ELEMENTS: usize = 10;
 
 /// Names of the elements that tests iterate over: `x`, `y`, `z`, `x4`, …
 #[derive(Debug, Clone, Default)]
@@ -92,55 +92,60 @@ fn subject(atom: &Atom) -> Option<Subject<'_>> {
 /// Describes the test or its negation. `known` are fields that are known to have a value.
 pub(super) fn clause(atom: &Atom, negated: bool, known: &HashSet<&FieldRef>, names: &Names) -> Clause {
     let is = if negated { "is not" } else { "is" };
-    let text = |text: &Text| text_words(text, names);
-    let said = |subject: String, phrase: String| Clause { subject, phrase };
+    let text = |text: &Text| describe_text(text, names);
+    let new_clause = |subject: String, phrase: String| Clause { subject, phrase };
     match atom {
         Atom::Present(field) => {
-            said(name(field), if negated { "is absent" } else { "is present" }.to_owned())
+            new_clause(name(field), if negated { "is absent" } else { "is present" }.to_owned())
         }
-        Atom::Defined(field) => said(name(field), value_of_type(field, negated)),
-        Atom::Utf8(of) => said(text(of), format!("{is} valid UTF-8")),
+        Atom::Defined(field) => new_clause(name(field), value_of_type(field, negated)),
+        Atom::Utf8(of) => new_clause(text(of), format!("{is} valid UTF-8")),
         Atom::CompareText(relation, left @ Text::Literal(_), right @ (Text::Field(_) | Text::Element(_))) => {
-            said(text(right), compare_text(turned(relation.swapped(), negated), left, names))
+            new_clause(text(right), compare_text(apply_negation(relation.swapped(), negated), left, names))
         }
         Atom::CompareText(relation, left, right) => {
-            said(text(left), compare_text(turned(*relation, negated), right, names))
+            new_clause(text(left), compare_text(apply_negation(*relation, negated), right, names))
         }
-        Atom::TextIn(needle, values, none) => said(text(needle), one_of(values, *none != negated)),
-        Atom::TextCall(function, subject, argument) => {
-            said(text(subject), format!("{} {}", call(*function, negated), argument_words(argument, names)))
-        }
+        Atom::TextIn(needle, values, none) => new_clause(text(needle), one_of(values, *none != negated)),
+        Atom::TextCall(function, subject, argument) => new_clause(
+            text(subject),
+            format!("{} {}", call(*function, negated), describe_argument(argument, names)),
+        ),
         Atom::TextCallAny(function, subject, values) => {
             let phrase = match (values.as_slice(), negated) {
                 ([value], _) => format!("{} {}", call(*function, negated), quoted(value)),
-                (_, false) => format!("{} one of {}", call(*function, false), texts(values)),
-                (_, true) => format!("{} none of {}", call(*function, false), texts(values)),
+                (_, false) => format!("{} one of {}", call(*function, false), format_texts(values)),
+                (_, true) => format!("{} none of {}", call(*function, false), format_texts(values)),
             };
-            said(text(subject), phrase)
+            new_clause(text(subject), phrase)
         }
         Atom::Matches(subject, pattern) => {
             let matches = if negated { "does not match" } else { "matches" };
-            said(text(subject), format!("{matches} the pattern `{}`", cut(&readable(pattern), MAX_TEXT)))
+            new_clause(
+                text(subject),
+                format!("{matches} the pattern `{}`", truncate(&readable(pattern), MAX_TEXT_CHARS)),
+            )
         }
-        Atom::ArrayHas(array, needle) => said(
+        Atom::ArrayHas(array, needle) => new_clause(
             elements(Quantifier::Exists, array, negated, names),
             compare_text(Relation::Eq, needle, names),
         ),
         Atom::ArrayHasAll(array, values) if values.len() > 1 => {
             let has = if negated { "does not have all of" } else { "has all of" };
-            said(array_words(array, names), format!("{has} {}", texts(values)))
+            new_clause(describe_array(array, names), format!("{has} {}", format_texts(values)))
         }
         Atom::ArrayHasAny(array, values) | Atom::ArrayHasAll(array, values) => {
-            said(elements(Quantifier::Exists, array, negated, names), one_of(values, false))
+            new_clause(elements(Quantifier::Exists, array, negated, names), one_of(values, false))
         }
-        Atom::ArrayEq(left, right @ Array::Field(_)) => {
-            said(array_words(left, names), format!("{is} the same list as {}", array_words(right, names)))
-        }
+        Atom::ArrayEq(left, right @ Array::Field(_)) => new_clause(
+            describe_array(left, names),
+            format!("{is} the same list as {}", describe_array(right, names)),
+        ),
         Atom::ArrayEq(left, right) => {
-            said(array_words(left, names), format!("{is} the list {}", array_words(right, names)))
+            new_clause(describe_array(left, names), format!("{is} the list {}", describe_array(right, names)))
         }
         Atom::CompareInt(relation, left, right) => {
-            compare_int(turned(*relation, negated), left, right, names)
+            compare_int(apply_negation(*relation, negated), left, right, names)
         }
         Atom::Flag(field) => {
             let value = match negated {
@@ -148,24 +153,26 @@ pub(super) fn clause(atom: &Atom, negated: bool, known: &HashSet<&FieldRef>, nam
                 true if always_has_value(field) || known.contains(&field.field) => "is false",
                 true => "is not true",
             };
-            said(name(field), value.to_owned())
+            new_clause(name(field), value.to_owned())
         }
         Atom::CompareNumber(relation, field, number) => {
             // NaN is not equal to itself and not less than any number, so the negation is not another relation.
             let not = match (negated, relation) {
-                (true, Relation::Eq) => return said(name(field), compare_number(Relation::Ne, number)),
-                (true, Relation::Ne) => return said(name(field), compare_number(Relation::Eq, number)),
+                (true, Relation::Eq) => return new_clause(name(field), compare_number(Relation::Ne, number)),
+                (true, Relation::Ne) => return new_clause(name(field), compare_number(Relation::Eq, number)),
                 (true, _) => "is not: ",
                 (false, _) => "",
             };
-            said(name(field), format!("{not}{}", compare_number(*relation, number)))
+            new_clause(name(field), format!("{not}{}", compare_number(*relation, number)))
         }
         // These consist of other predicates and are described by the caller.
-        Atom::Quantified { .. } | Atom::ExactlyOne(_) => said("something".to_owned(), "holds".to_owned()),
+        Atom::Quantified { .. } | Atom::ExactlyOne(_) => {
+            new_clause("something".to_owned(), "holds".to_owned())
+        }
     }
 }
 
-fn turned(relation: Relation, negated: bool) -> Relation {
+fn apply_negation(relation: Relation, negated: bool) -> Relation {
     if negated { relation.negated() } else { relation }
 }
 
@@ -186,7 +193,7 @@ fn value_of_type(field: &MarkedField, negated: bool) -> String {
 
 fn compare_text(relation: Relation, other: &Text, names: &Names) -> String {
     let is_literal = matches!(other, Text::Literal(_));
-    let other = text_words(other, names);
+    let other = describe_text(other, names);
     match (relation, is_literal) {
         (Relation::Eq, true) => format!("is {other}"),
         (Relation::Ne, true) => format!("is not {other}"),
@@ -204,8 +211,8 @@ fn one_of(values: &[String], negated: bool) -> String {
     match (values, negated) {
         ([value], false) => format!("is {}", quoted(value)),
         ([value], true) => format!("is not {}", quoted(value)),
-        (_, false) => format!("is one of {}", texts(values)),
-        (_, true) => format!("is none of {}", texts(values)),
+        (_, false) => format!("is one of {}", format_texts(values)),
+        (_, true) => format!("is none of {}", format_texts(values)),
     }
 }
 
@@ -226,8 +233,8 @@ fn compare_int(relation: Relation, left: &Int, right: &Int, names: &Names) -> Cl
         _ => (relation, left, right),
     };
     let (subject, unit) = match left {
-        Int::TextSize(text) => (text_words(text, names), "character"),
-        Int::ArraySize(array) => (array_words(array, names), "element"),
+        Int::TextSize(text) => (describe_text(text, names), "character"),
+        Int::ArraySize(array) => (describe_array(array, names), "element"),
         Int::Literal(value) => (value.to_string(), ""),
     };
     let phrase = match (left, relation, right) {
@@ -253,8 +260,10 @@ fn compare_int(relation: Relation, left: &Int, right: &Int, names: &Names) -> Cl
                 _ => format!("the number of {unit}s of {subject}"),
             };
             let other = match right {
-                Int::TextSize(text) => format!("the number of characters of {}", text_words(text, names)),
-                Int::ArraySize(array) => format!("the number of elements of {}", array_words(array, names)),
+                Int::TextSize(text) => format!("the number of characters of {}", describe_text(text, names)),
+                Int::ArraySize(array) => {
+                    format!("the number of elements of {}", describe_array(array, names))
+                }
                 Int::Literal(value) => value.to_string(),
             };
             return Clause { subject, phrase: format!("{} {other}", number_relation(relation)) };
@@ -288,7 +297,7 @@ pub(super) fn elements(quantifier: Quantifier, array: &Array, negated: bool, nam
         (Quantifier::All, true) => "not every",
         (Quantifier::ExistsOne, true) => "not exactly one",
     };
-    format!("{many} element of {}", array_words(array, names))
+    format!("{many} element of {}", describe_array(array, names))
 }
 
 /// Whether all texts that match the pattern are known to begin with `start`.
@@ -297,7 +306,7 @@ pub(super) fn begins_with(pattern: &str, start: &str) -> bool {
     prefix.is_some_and(|prefix| prefix.starts_with(start))
 }
 
-fn text_words(text: &Text, names: &Names) -> String {
+fn describe_text(text: &Text, names: &Names) -> String {
     match text {
         Text::Literal(text) => quoted(text),
         Text::Field(field) => name(field),
@@ -306,30 +315,32 @@ fn text_words(text: &Text, names: &Names) -> String {
 }
 
 /// Describes an operand of a text function. Words, not only quotes, distinguish a field from a text.
-fn argument_words(text: &Text, names: &Names) -> String {
+fn describe_argument(text: &Text, names: &Names) -> String {
     match text {
-        Text::Field(_) => format!("the value of {}", text_words(text, names)),
-        _ => text_words(text, names),
+        Text::Field(_) => format!("the value of {}", describe_text(text, names)),
+        _ => describe_text(text, names),
     }
 }
 
-fn array_words(array: &Array, names: &Names) -> String {
+fn describe_array(array: &Array, names: &Names) -> String {
     match array {
         Array::Field(field) => name(field),
-        Array::List(values) => format!("[{}]", listed(values.iter().map(|value| text_words(value, names)))),
+        Array::List(values) => {
+            format!("[{}]", format_list(values.iter().map(|value| describe_text(value, names))))
+        }
     }
 }
 
 fn name(field: &MarkedField) -> String {
-    cut(&visible(&field.field.to_string()), MAX_TEXT)
+    truncate(&escape_invisible(&field.field.to_string()), MAX_TEXT_CHARS)
 }
 
 /// Formats a text in CEL syntax, with invisible characters escaped.
 fn quoted(text: &str) -> String {
     let mut short = String::new();
     for character in text.chars() {
-        let written = visible(&escape(character.encode_utf8(&mut [0; 4])));
-        if short.chars().count() + written.chars().count() > MAX_TEXT {
+        let written = escape_invisible(&escape(character.encode_utf8(&mut [0; 4])));
+        if short.chars().count() + written.chars().count() > MAX_TEXT_CHARS {
             return format!("\"{short}\"… ({} characters)", text.chars().count());
         }
         short.push_str(&written);
@@ -337,21 +348,21 @@ fn quoted(text: &str) -> String {
     format!("\"{short}\"")
 }
 
-fn cut(text: &str, most: usize) -> String {
+fn truncate(text: &str, max_chars: usize) -> String {
     let count = text.chars().count();
-    if count <= most {
+    if count <= max_chars {
         return text.to_owned();
     }
-    format!("{}… ({count} characters)", text.chars().take(most).collect::<String>())
+    format!("{}… ({count} characters)", text.chars().take(max_chars).collect::<String>())
 }
 
-fn texts(values: &[String]) -> String {
-    listed(values.iter().map(|value| quoted(value)))
+fn format_texts(values: &[String]) -> String {
+    format_list(values.iter().map(|value| quoted(value)))
 }
 
-fn listed(values: impl ExactSizeIterator<Item = String>) -> String {
-    let more = values.len().saturating_sub(MAX_LISTED);
-    let mut text = values.take(MAX_LISTED).collect::<Vec<_>>().join(", ");
+fn format_list(values: impl ExactSizeIterator<Item = String>) -> String {
+    let more = values.len().saturating_sub(MAX_LIST_ELEMENTS);
+    let mut text = values.take(MAX_LIST_ELEMENTS).collect::<Vec<_>>().join(", ");
     if more > 0 {
         text.push_str(&format!(" … and {more} more"));
     }

@@ -3,7 +3,7 @@
 
 mod support;
 
-use support::forms::{
+use support::builders::{
     all, any, call, compared, defined, element, every, exactly_one_element, exists, flag, flags, has,
     has_all, has_any, is, is_not, literal, none_of, not, one, one_of, other_is, owned, present, quantified,
     starts, starts_any, tags, text,
@@ -13,7 +13,7 @@ use tracewarden_policy::predicate::{Array, Atom, Int, Quantifier, Relation, Text
 
 /// Each first predicate simplifies to the second.
 #[track_caller]
-fn become_<const N: usize>(cases: [(Predicate, Predicate); N]) {
+fn assert_simplified<const N: usize>(cases: [(Predicate, Predicate); N]) {
     for (at, (predicate, expected)) in cases.into_iter().enumerate() {
         let simple = predicate.simplified();
         assert!(simple == expected, "case {at}: {predicate:#?}\nbecame {simple:#?}\nnot {expected:#?}");
@@ -22,8 +22,8 @@ fn become_<const N: usize>(cases: [(Predicate, Predicate); N]) {
 
 /// Each predicate is already simple.
 #[track_caller]
-fn stay<const N: usize>(predicates: [Predicate; N]) {
-    become_(predicates.map(|predicate| (predicate.clone(), predicate)));
+fn assert_unchanged<const N: usize>(predicates: [Predicate; N]) {
+    assert_simplified(predicates.map(|predicate| (predicate.clone(), predicate)));
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn junctions_are_flat_and_hold_no_constants() {
 fn duplicates_are_removed() {
     let [p, q, r, s] = flags(["p", "q", "r", "s"]);
     let many = || (0..20).map(|number| flag(&number.to_string()));
-    become_([
+    assert_simplified([
         (any([p.clone(), p.clone()]), p.clone()),
         (all([p.clone(), q.clone(), p.clone()]), all([p.clone(), q.clone()])),
         (Predicate::any(many().chain(many())), Predicate::any(many())),
@@ -84,7 +84,7 @@ fn duplicates_are_removed() {
             all([r.clone(), s.clone(), q.clone()]),
         ),
     ]);
-    stay([
+    assert_unchanged([
         any([p.clone(), q.clone()]),
         all([p.clone(), q.clone()]),
         any([all([p.clone(), q.clone()]), all([r, s])]),
@@ -96,7 +96,7 @@ fn duplicates_are_removed() {
 fn a_part_and_its_negation_are_constant() {
     let [p, q, r] = flags(["p", "q", "r"]);
     let both = || all([p.clone(), q.clone()]);
-    become_([
+    assert_simplified([
         (all([p.clone(), r.clone(), not(p.clone())]), Predicate::False),
         (any([p.clone(), r.clone(), not(p.clone())]), Predicate::True),
         (all([both(), r.clone(), not(p.clone())]), Predicate::False),
@@ -108,13 +108,13 @@ fn a_part_and_its_negation_are_constant() {
         (any([all([p.clone(), not(p.clone())]), all([q.clone(), not(q.clone())])]), Predicate::False),
         (not(any([p.clone(), not(p.clone())])), Predicate::False),
     ]);
-    stay([all([p.clone(), not(q.clone())]), any([p.clone(), not(q)]), not(p)]);
+    assert_unchanged([all([p.clone(), not(q.clone())]), any([p.clone(), not(q)]), not(p)]);
 }
 
 #[test]
 fn implied_parts_are_removed() {
     let [p, q, r, s, t] = flags(["p", "q", "r", "s", "t"]);
-    become_([
+    assert_simplified([
         (any([all([p.clone(), q.clone()]), s.clone(), p.clone()]), any([s.clone(), p.clone()])),
         (all([any([p.clone(), q.clone()]), s.clone(), p.clone()]), all([s.clone(), p.clone()])),
         (
@@ -145,21 +145,24 @@ fn implied_parts_are_removed() {
     ]);
     // Regardless of the number of parts.
     let many = || (0..300).map(|number| flag(&number.to_string()));
-    become_([(Predicate::any(many().chain([all([flag("0"), p.clone()])])), Predicate::any(many()))]);
+    assert_simplified([(
+        Predicate::any(many().chain([all([flag("0"), p.clone()])])),
+        Predicate::any(many()),
+    )]);
     // Neither contains the other.
-    stay([any([all([p.clone(), q.clone(), r.clone()]), all([p, s.clone()]), all([t, s, r])])]);
+    assert_unchanged([any([all([p.clone(), q.clone(), r.clone()]), all([p, s.clone()]), all([t, s, r])])]);
 }
 
 #[test]
 fn presence_is_tested_once() {
     let [p, q] = flags(["p", "q"]);
-    become_([
+    assert_simplified([
         (all([present(0), defined(0)]), defined(0)),
         (all([defined(0), p.clone(), present(0)]), all([defined(0), p.clone()])),
         (any([present(0), defined(0)]), present(0)),
         (any([all([defined(0), p.clone()]), q.clone(), present(0)]), any([q.clone(), present(0)])),
     ]);
-    stay([
+    assert_unchanged([
         all([present(0), defined(1)]),
         any([present(0), defined(1)]),
         any([all([present(0), p.clone()]), q.clone(), defined(0)]),
@@ -170,7 +173,7 @@ fn presence_is_tested_once() {
 #[test]
 fn common_parts_are_factored_out() {
     let [p, q, r, s, t] = flags(["p", "q", "r", "s", "t"]);
-    become_([
+    assert_simplified([
         (
             any([all([p.clone(), q.clone()]), all([r.clone(), p.clone()])]),
             all([p.clone(), any([q.clone(), r.clone()])]),
@@ -205,14 +208,14 @@ fn common_parts_are_factored_out() {
             all([p.clone(), any([all([q.clone(), one_of(&["a", "c"])]), all([is("b"), r.clone()])])]),
         ),
     ]);
-    stay([any([all([p.clone(), q.clone()]), all([p, r]), all([q, s])])]);
+    assert_unchanged([any([all([p.clone(), q.clone()]), all([p, r]), all([q, s])])]);
 }
 
 #[test]
 fn alternatives_that_differ_in_one_test_are_merged() {
     let [p, q, s] = flags(["p", "q", "s"]);
     let starts_element = |value| element(TextFunction::StartsWith, value);
-    become_([
+    assert_simplified([
         (
             any([all([p.clone(), is("a")]), s.clone(), all([p.clone(), is("b")])]),
             any([all([p.clone(), one_of(&["a", "b"])]), s.clone()]),
@@ -284,7 +287,7 @@ fn alternatives_that_differ_in_one_test_are_merged() {
             ]),
         ),
     ]);
-    stay([
+    assert_unchanged([
         any([all([p.clone(), is("a")]), s.clone(), all([q.clone(), is("b")])]),
         any([all([p.clone(), is("a")]), s.clone(), all([p.clone(), q, is("b")])]),
         any([all([p.clone(), is("a")]), s.clone(), all([p.clone(), other_is("b")])]),
@@ -315,13 +318,16 @@ fn merging_does_not_depend_on_order() {
     }
     assert_ne!(one_of(&["a", "b"]), none_of(&["b", "a"]));
     assert_ne!(starts_any(&["a", "b"]), one_of(&["b", "a"]));
-    become_([(any([all([has_any(&["b", "a"]), is("x")]), has("a"), has("b")]), has_any(&["a", "b"]))]);
+    assert_simplified([(
+        any([all([has_any(&["b", "a"]), is("x")]), has("a"), has("b")]),
+        has_any(&["a", "b"]),
+    )]);
 }
 
 #[test]
 fn values_of_one_string_become_one_list() {
     let ([p, q], long) = (flags(["p", "q"]), "a".repeat(200));
-    become_([
+    assert_simplified([
         (any([is("a"), p.clone(), is("b"), q.clone()]), any([one_of(&["a", "b"]), p.clone(), q.clone()])),
         (all([is_not("a"), p.clone(), is_not("b")]), all([none_of(&["a", "b"]), p.clone()])),
         (any([is("a"), one_of(&["b", "a", "c"])]), one_of(&["a", "b", "c"])),
@@ -343,7 +349,7 @@ fn values_of_one_string_become_one_list() {
             any([one_of(&["a", "b"]), Predicate::atom(Atom::TextIn(text(1), owned(&["x", "y"]), false))]),
         ),
     ]);
-    stay([
+    assert_unchanged([
         any([is("a"), other_is("a")]),
         any([compared(Relation::Lt, text(0), literal("a")), is("a")]),
         any([is("a"), compared(Relation::Eq, text(0), text(1))]),
@@ -354,7 +360,7 @@ fn values_of_one_string_become_one_list() {
 fn calls_of_one_function_are_merged() {
     let p = flag("p");
     let ends = |value| call(TextFunction::EndsWith, value);
-    become_([
+    assert_simplified([
         (any([starts("a"), p.clone(), starts("b")]), any([starts_any(&["a", "b"]), p.clone()])),
         (any([starts_any(&["a", "b"]), starts_any(&["b", "c"])]), starts_any(&["a", "b", "c"])),
         (
@@ -371,7 +377,7 @@ fn calls_of_one_function_are_merged() {
             ]),
         ),
     ]);
-    stay([
+    assert_unchanged([
         all([starts("a"), starts("b")]),
         any([not(starts("a")), not(starts("b"))]),
         any([starts("a"), ends("a")]),
@@ -387,7 +393,7 @@ fn elements_of_one_array_become_one_list() {
         let list = Array::List(vec![text(0), text(1)]);
         Predicate::atom(Atom::ArrayHas(list, literal(value)))
     };
-    become_([
+    assert_simplified([
         (all([has("a"), p.clone(), has("b")]), all([has_all(&["a", "b"]), p.clone()])),
         (any([has("a"), p.clone(), has("b")]), any([has_any(&["a", "b"]), p.clone()])),
         (all([not(has("a")), not(has("b"))]), not(has_any(&["a", "b"]))),
@@ -397,7 +403,7 @@ fn elements_of_one_array_become_one_list() {
         (any([not(has_all(&["a", "b"])), not(has("c"))]), not(has_all(&["a", "b", "c"]))),
         (all([not(has_any(&["a", "b"])), not(has("c"))]), not(has_any(&["a", "b", "c"]))),
     ]);
-    stay([
+    assert_unchanged([
         all([has_any(&["a", "b"]), has("c")]),
         any([has_all(&["a", "b"]), has("c")]),
         any([not(has_any(&["a", "b"])), not(has("c"))]),
@@ -414,7 +420,7 @@ fn conditions_on_elements_are_merged() {
     let (p, a, b) = (flag("p"), element(StartsWith, "a"), element(EndsWith, "b"));
     let is_element = |value| compared(Relation::Eq, Text::Element(1), literal(value));
     let others = Predicate::atom(Atom::TextIn(Text::Element(1), owned(&["a", "b"]), true));
-    become_([
+    assert_simplified([
         (
             any([exists(a.clone()), p.clone(), exists(b.clone())]),
             any([exists(any([a.clone(), b.clone()])), p.clone()]),
@@ -437,7 +443,7 @@ fn conditions_on_elements_are_merged() {
         (exactly_one_element(any([a.clone(), not(a.clone())])), exactly_one_element(Predicate::True)),
     ]);
     let of_other = compared(Relation::Eq, Text::Element(2), literal("a"));
-    stay([
+    assert_unchanged([
         all([exists(a.clone()), exists(b.clone())]),
         any([every(a.clone()), every(b.clone())]),
         any([exactly_one_element(a.clone()), exactly_one_element(b.clone())]),
@@ -464,7 +470,7 @@ fn single_tests_are_simplified() {
     };
     let holding = [(Eq, false), (Ne, true), (Lt, true), (Le, true), (Gt, false), (Ge, false)];
     for (relation, holds) in holding {
-        become_([
+        assert_simplified([
             (compared(relation, literal("a"), literal("b")), Predicate::constant(holds)),
             (int(relation, Int::Literal(1), Int::Literal(2)), Predicate::constant(holds)),
         ]);
@@ -472,7 +478,7 @@ fn single_tests_are_simplified() {
     for (relation, swapped, negated) in
         [(Eq, Eq, Ne), (Ne, Ne, Eq), (Lt, Gt, Ge), (Le, Ge, Gt), (Gt, Lt, Le), (Ge, Le, Lt)]
     {
-        become_([
+        assert_simplified([
             (compared(relation, literal("a"), text(0)), compared(swapped, text(0), literal("a"))),
             (int(relation, Int::Literal(1), size()), int(swapped, size(), Int::Literal(1))),
             (not(compared(relation, text(0), text(1))), compared(negated, text(0), text(1))),
@@ -480,7 +486,7 @@ fn single_tests_are_simplified() {
             (compared(relation, text(0), text(0)), Predicate::constant(matches!(relation, Eq | Le | Ge))),
         ]);
     }
-    become_([
+    assert_simplified([
         (Predicate::atom(Atom::Utf8(literal("a"))), Predicate::True),
         (given("a", &["b", "a"], false), Predicate::True),
         (given("a", &["b", "a"], true), Predicate::False),
@@ -501,7 +507,7 @@ fn single_tests_are_simplified() {
         (has_any(&[]), Predicate::False),
         (has_all(&[]), Predicate::True),
     ]);
-    stay([
+    assert_unchanged([
         Predicate::atom(Atom::Utf8(text(0))),
         starts("a"),
         has("a"),
@@ -526,7 +532,7 @@ fn exactly_one_is_simplified_by_constant_parts() {
     assert_eq!(one([Predicate::True]), Predicate::True);
     assert_eq!(one([Predicate::True, p.clone(), q.clone()]), all([not(p.clone()), not(q.clone())]));
     assert_eq!(one([Predicate::True, p.clone(), Predicate::True]), Predicate::False);
-    become_([
+    assert_simplified([
         (one([never(), p.clone()]), p.clone()),
         (one([never(), p.clone(), q.clone()]), one([p.clone(), q.clone()])),
         (one([always(), p.clone(), q.clone()]), all([not(p.clone()), not(q.clone())])),
@@ -534,7 +540,7 @@ fn exactly_one_is_simplified_by_constant_parts() {
         (one([always(), is("a"), is("b")]), none_of(&["a", "b"])),
         (one([never(), all([p.clone(), never()])]), Predicate::False),
     ]);
-    stay([one([p.clone(), q.clone(), r]), one([p, not(q)])]);
+    assert_unchanged([one([p.clone(), q.clone(), r]), one([p, not(q)])]);
 }
 
 #[test]

@@ -14,9 +14,9 @@ pub(super) const MINUTE: u64 = 60 * SECOND;
 pub(super) const HOUR: u64 = 60 * MINUTE;
 
 /// A seeded random generator.
-pub(super) struct Chance(ChaCha8Rng);
+pub(super) struct SampleRng(ChaCha8Rng);
 
-impl Chance {
+impl SampleRng {
     pub fn seeded(seed: u64) -> Self {
         Self(ChaCha8Rng::seed_from_u64(seed))
     }
@@ -87,7 +87,7 @@ impl Chance {
     }
 }
 
-/// Returns the running totals for [`Chance::weighted`].
+/// Returns the running totals for [`SampleRng::weighted`].
 pub(super) fn cumulative(weights: impl Iterator<Item = u64>) -> Vec<u64> {
     weights
         .scan(0, |total, weight| {

@@ -10,49 +10,55 @@ use super::rewriting::{Message, line};
 
 /// The recorded responses.
 #[derive(Default)]
-pub(super) struct Memory {
+pub(super) struct RecordedResponses {
     /// Whole responses with their heads, by [`Request::statement`].
-    answers: HashMap<Vec<u8>, Vec<u8>>,
+    by_statement: HashMap<Vec<u8>, Vec<u8>>,
     /// Number of repeated responses.
     pub(super) repeated: usize,
 }
 
 /// Listens on a free port of the loopback interface until the process ends.
-pub(super) fn start(upstream: SocketAddr, memory: Arc<Mutex<Memory>>) -> std::io::Result<SocketAddr> {
+pub(super) fn start(
+    upstream: SocketAddr,
+    recorded: Arc<Mutex<RecordedResponses>>,
+) -> std::io::Result<SocketAddr> {
     let listener = TcpListener::bind(("127.0.0.1", 0))?;
     let address = listener.local_addr()?;
     std::thread::spawn(move || {
         for client in listener.incoming().map_while(Result::ok) {
-            let memory = Arc::clone(&memory);
-            std::thread::spawn(move || relay(client, upstream, &memory));
+            let recorded = Arc::clone(&recorded);
+            std::thread::spawn(move || relay(client, upstream, &recorded));
         }
     });
     Ok(address)
 }
 
 /// Forwards requests until the client disconnects or the server closes the connection.
-fn relay(client: TcpStream, upstream: SocketAddr, memory: &Mutex<Memory>) {
+fn relay(client: TcpStream, upstream: SocketAddr, recorded: &Mutex<RecordedResponses>) {
     let Ok(mut to_client) = client.try_clone() else { return };
     let mut requests = BufReader::new(client);
     while let Some(request) = Request::read(&mut requests) {
-        let remembered = {
-            let mut memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
-            let remembered =
-                request.statement.as_ref().and_then(|statement| memory.answers.get(statement)).cloned();
-            memory.repeated += usize::from(remembered.is_some());
-            remembered
+        let cached = {
+            let mut recorded = recorded.lock().unwrap_or_else(PoisonError::into_inner);
+            let cached = request
+                .statement
+                .as_ref()
+                .and_then(|statement| recorded.by_statement.get(statement))
+                .cloned();
+            recorded.repeated += usize::from(cached.is_some());
+            cached
         };
-        let Some(answer) = remembered.or_else(|| {
-            let answer = exchange(upstream, &request.bytes)?;
+        let Some(response) = cached.or_else(|| {
+            let response = exchange(upstream, &request.bytes)?;
             if let Some(statement) = request.statement {
-                let mut memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
-                memory.answers.insert(statement, answer.clone());
+                let mut recorded = recorded.lock().unwrap_or_else(PoisonError::into_inner);
+                recorded.by_statement.insert(statement, response.clone());
             }
-            Some(answer)
+            Some(response)
         }) else {
             return;
         };
-        if to_client.write_all(&answer).is_err() {
+        if to_client.write_all(&response).is_err() {
             return;
         }
     }
@@ -94,19 +100,19 @@ impl Request {
 fn exchange(upstream: SocketAddr, request: &[u8]) -> Option<Vec<u8>> {
     let mut server = TcpStream::connect(upstream).ok()?;
     server.write_all(request).ok()?;
-    let mut kept = Kept { from: server, bytes: Vec::new() };
+    let mut reader = RecordingReader { from: server, bytes: Vec::new() };
     // The connection carries one response, so the buffered reader cannot read beyond it.
-    let answer = Message::read(&mut BufReader::new(&mut kept))?;
-    answer.whole.then_some(kept.bytes)
+    let response = Message::read(&mut BufReader::new(&mut reader))?;
+    response.whole.then_some(reader.bytes)
 }
 
 /// Records all bytes that are read through it.
-struct Kept {
+struct RecordingReader {
     from: TcpStream,
     bytes: Vec<u8>,
 }
 
-impl Read for Kept {
+impl Read for RecordingReader {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         let length = self.from.read(buffer)?;
         self.bytes.extend_from_slice(buffer.get(..length).unwrap_or_default());

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 /// Runs the server until a line arrives with the signal to stop it, or until the pipe closes because its owner exited for any
 /// reason. In the latter case the folder is removed too. The server's process id is written to a file.
-const KEEPER: &str = r#"
+const SUPERVISOR: &str = r#"
 directory=$1; orphaned=$2; shift 2
 trap '' INT TERM HUP
 "$@" </dev/null >>"$directory/log" 2>&1 &
@@ -24,48 +24,48 @@ else kill "-$orphaned" "$server"; wait "$server"; rm -rf "$directory"; fi
 "#;
 
 /// Interval of the readiness checks while a server starts.
-const POLL: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A running server.
-pub(crate) struct KeptProcess {
-    keeper: Child,
+pub(crate) struct SupervisedProcess {
+    supervisor: Child,
     stdin: ChildStdin,
     directory: PathBuf,
 }
 
-impl KeptProcess {
+impl SupervisedProcess {
     /// Starts `program` with its arguments. `shell` is `sh`, with the environment and user for the server. The server's output is
-    /// appended to `log` in `directory`. If this process ends without stopping the server, the server gets the signal `orphaned`.
+    /// appended to `log` in `directory`. If this process ends without stopping the server, the server gets the signal `orphan_signal`.
     ///
     /// # Errors
     /// When the shell cannot be started.
     pub(crate) fn start(
         mut shell: Command,
         directory: &Path,
-        orphaned: &str,
+        orphan_signal: &str,
         program: &[&OsStr],
     ) -> Result<Self, String> {
         // A crash may have left this file. That server has exited, because its keeper was waited for.
         let _ = fs::remove_file(directory.join("server"));
-        shell.args(["-c", KEEPER, "sh"]).arg(directory).arg(orphaned).args(program);
+        shell.args(["-c", SUPERVISOR, "sh"]).arg(directory).arg(orphan_signal).args(program);
         // In its own process group: Ctrl-C ends the tests, and their end stops the server.
         shell.process_group(0).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-        let mut keeper = shell.spawn().map_err(|error| format!("cannot start `sh`: {error}"))?;
-        let stdin = keeper.stdin.take().ok_or("no pipe to `sh`")?;
-        Ok(Self { keeper, stdin, directory: directory.to_owned() })
+        let mut supervisor = shell.spawn().map_err(|error| format!("cannot start `sh`: {error}"))?;
+        let stdin = supervisor.stdin.take().ok_or("no pipe to `sh`")?;
+        Ok(Self { supervisor, stdin, directory: directory.to_owned() })
     }
 
-    /// Waits until `ready` returns true. Returns false if the server exits first or takes longer than `within`.
-    pub(crate) fn wait_until(&mut self, within: Duration, mut ready: impl FnMut() -> bool) -> bool {
-        let begun = Instant::now();
-        while begun.elapsed() < within {
+    /// Waits until `ready` returns true. Returns false if the server exits first or takes longer than `timeout`.
+    pub(crate) fn wait_until(&mut self, timeout: Duration, mut ready: impl FnMut() -> bool) -> bool {
+        let started = Instant::now();
+        while started.elapsed() < timeout {
             if ready() {
                 return true;
             }
             if self.has_ended() {
                 return false;
             }
-            sleep(POLL);
+            sleep(POLL_INTERVAL);
         }
         false
     }
@@ -73,7 +73,7 @@ impl KeptProcess {
     /// Whether the server exited by itself, for example because a port was taken. It is then a zombie, because its keeper still
     /// waits for a line.
     fn has_ended(&mut self) -> bool {
-        if !matches!(self.keeper.try_wait(), Ok(None)) {
+        if !matches!(self.supervisor.try_wait(), Ok(None)) {
             return true;
         }
         let Some(number) = self.process() else { return false };
@@ -92,13 +92,13 @@ impl KeptProcess {
     /// Stops the server with a signal (`TERM`, `KILL`) and waits until it has exited.
     pub(crate) fn stop(mut self, signal: &str) {
         let _ = writeln!(self.stdin, "{signal}");
-        let _ = self.keeper.wait();
+        let _ = self.supervisor.wait();
     }
 
     /// Does the same as the end of this process: the server gets the signal for that, and its folder is removed.
     pub(crate) fn abandon(mut self) {
         drop(self.stdin);
-        let _ = self.keeper.wait();
+        let _ = self.supervisor.wait();
     }
 }
 

@@ -41,15 +41,15 @@ pub fn in_words(predicate: &Predicate) -> String {
         Predicate::False => "no span".to_owned(),
         predicate if predicate.size() > MAX_SIZE => "a condition … that is too long to be shown".to_owned(),
         predicate => {
-            let mut speaker = Describer { left: MAX_CHARACTERS };
-            speaker.describe(predicate, &Place::default()).text(false)
+            let mut describer = Describer { remaining_chars: MAX_CHARACTERS };
+            describer.describe(predicate, &Context::default()).text(false)
         }
     }
 }
 
 /// Context of a part of the predicate.
 #[derive(Debug, Clone, Default)]
-struct Place<'a> {
+struct Context<'a> {
     depth: usize,
     /// Fields that are known to have a value here.
     known: HashSet<&'a FieldRef>,
@@ -67,7 +67,7 @@ enum Description {
 
 #[derive(Debug, Default)]
 struct Parts {
-    said: Vec<Description>,
+    items: Vec<Description>,
     /// Number of omitted parts.
     more: usize,
 }
@@ -77,18 +77,18 @@ impl Parts {
     fn push(&mut self, part: Description, conjunction: bool) {
         match (part, conjunction) {
             (Description::All(parts), true) | (Description::Any(parts), false) => {
-                self.said.extend(parts.said);
+                self.items.extend(parts.items);
                 self.more += parts.more;
             }
-            (part, _) => self.said.push(part),
+            (part, _) => self.items.push(part),
         }
     }
 
-    fn joined(self, conjunction: bool) -> Description {
-        match <[Description; 1]>::try_from(self.said) {
+    fn into_description(self, conjunction: bool) -> Description {
+        match <[Description; 1]>::try_from(self.items) {
             Ok([one]) if self.more == 0 => one,
-            Ok([one]) => Self { said: vec![one], more: self.more }.kind(conjunction),
-            Err(said) => Self { said, more: self.more }.kind(conjunction),
+            Ok([one]) => Self { items: vec![one], more: self.more }.kind(conjunction),
+            Err(items) => Self { items, more: self.more }.kind(conjunction),
         }
     }
 
@@ -104,8 +104,8 @@ impl Description {
             Self::All(parts) => (parts, " and "),
             Self::Any(parts) => (parts, " or "),
         };
-        let said: Vec<String> = parts.said.iter().map(|part| part.text(true)).collect();
-        let mut text = said.join(word);
+        let items: Vec<String> = parts.items.iter().map(|part| part.text(true)).collect();
+        let mut text = items.join(word);
         if parts.more > 0 {
             let plural = if parts.more == 1 { "" } else { "s" };
             text.push_str(&format!("{word}… {} more condition{plural}", parts.more));
@@ -116,82 +116,84 @@ impl Description {
 
 struct Describer {
     /// Number of characters that may still be written.
-    left: usize,
+    remaining_chars: usize,
 }
 
 impl Describer {
-    fn describe<'a>(&mut self, predicate: &'a Predicate, place: &Place<'a>) -> Description {
+    fn describe<'a>(&mut self, predicate: &'a Predicate, context: &Context<'a>) -> Description {
         match predicate {
             Predicate::True => self.clause("anything holds".to_owned()),
             Predicate::False => self.clause("nothing holds".to_owned()),
-            Predicate::And(_) | Predicate::Or(_) if place.depth >= MAX_DEPTH || self.left == 0 => {
+            Predicate::And(_) | Predicate::Or(_)
+                if context.depth >= MAX_DEPTH || self.remaining_chars == 0 =>
+            {
                 Description::Clause("…".to_owned())
             }
-            Predicate::And(junction) => self.all(junction, place),
-            Predicate::Or(junction) => self.any(junction, place),
+            Predicate::And(junction) => self.all(junction, context),
+            Predicate::Or(junction) => self.any(junction, context),
             Predicate::Not(junction) => match junction.parts() {
-                [Predicate::Atom(atom)] => self.atom(atom, true, place),
-                [inner] => self.negated(inner, place),
+                [Predicate::Atom(atom)] => self.atom(atom, true, context),
+                [inner] => self.negated(inner, context),
                 _ => self.clause("nothing holds".to_owned()),
             },
-            Predicate::Atom(atom) => self.atom(atom, false, place),
+            Predicate::Atom(atom) => self.atom(atom, false, context),
         }
     }
 
     fn clause(&mut self, text: String) -> Description {
-        self.left = self.left.saturating_sub(text.chars().count());
+        self.remaining_chars = self.remaining_chars.saturating_sub(text.chars().count());
         Description::Clause(text)
     }
 
-    fn negated<'a>(&mut self, inner: &'a Predicate, place: &Place<'a>) -> Description {
-        let inner = self.describe(inner, &Place { depth: place.depth + 1, ..place.clone() });
+    fn negated<'a>(&mut self, inner: &'a Predicate, context: &Context<'a>) -> Description {
+        let inner = self.describe(inner, &Context { depth: context.depth + 1, ..context.clone() });
         self.clause(format!("not {}", inner.text(true)))
     }
 
-    fn any<'a>(&mut self, junction: &'a Junction, place: &Place<'a>) -> Description {
+    fn any<'a>(&mut self, junction: &'a Junction, context: &Context<'a>) -> Description {
         let mut parts = Parts::default();
-        let absent: Vec<&FieldRef> = junction.parts().iter().filter_map(asks_for_absence).collect();
+        let absent: Vec<&FieldRef> = junction.parts().iter().filter_map(absence_test).collect();
         for (at, part) in junction.parts().iter().enumerate() {
-            if at >= MAX_PARTS || self.left == 0 {
+            if at >= MAX_PARTS || self.remaining_chars == 0 {
                 parts.more += junction.parts().len() - at;
                 break;
             }
             // The other alternatives apply only to spans that have a value.
-            let own = asks_for_absence(part);
-            let mut known = place.known.clone();
+            let own = absence_test(part);
+            let mut known = context.known.clone();
             known.extend(absent.iter().filter(|field| own.as_ref() != Some(field)));
-            let place = Place { depth: place.depth + 1, known, names: place.names.clone() };
-            parts.push(self.describe(part, &place), false);
+            let context = Context { depth: context.depth + 1, known, names: context.names.clone() };
+            parts.push(self.describe(part, &context), false);
         }
-        parts.joined(false)
+        parts.into_description(false)
     }
 
-    fn all<'a>(&mut self, junction: &'a Junction, place: &Place<'a>) -> Description {
-        let asked: Vec<&Predicate> = junction.parts().iter().collect();
-        let has_value: HashSet<&FieldRef> = asked.iter().filter_map(|part| asks_for_value(part)).collect();
-        let mut known = place.known.clone();
+    fn all<'a>(&mut self, junction: &'a Junction, context: &Context<'a>) -> Description {
+        let tests: Vec<&Predicate> = junction.parts().iter().collect();
+        let has_value: HashSet<&FieldRef> = tests.iter().filter_map(|part| value_test(part)).collect();
+        let mut known = context.known.clone();
         known.extend(&has_value);
-        let inner = Place { depth: place.depth + 1, known, names: place.names.clone() };
+        let inner = Context { depth: context.depth + 1, known, names: context.names.clone() };
         let mut implied_here = HashSet::new();
-        for part in &asked {
+        for part in &tests {
             implied_here.extend(implied(part, inner.depth));
         }
-        let named = fields_of(asked.iter().copied().filter(|part| !is_guard(part)));
-        let said_already = |field: &FieldRef| place.known.contains(field) || implied_here.contains(field);
+        let named = fields_of(tests.iter().copied().filter(|part| !is_guard(part)));
+        let is_described = |field: &FieldRef| context.known.contains(field) || implied_here.contains(field);
         let kept: Vec<&Predicate> =
-            asked.iter().copied().filter(|part| !is_left_out(part, &asked, &named, &said_already)).collect();
+            tests.iter().copied().filter(|part| !is_redundant(part, &tests, &named, &is_described)).collect();
         let mut parts = Parts::default();
         let mut done: HashSet<usize> = HashSet::new();
         for (at, part) in kept.iter().enumerate() {
             if done.contains(&at) {
                 continue;
             }
-            if parts.said.len() >= MAX_PARTS || self.left == 0 {
+            if parts.items.len() >= MAX_PARTS || self.remaining_chars == 0 {
                 parts.more += kept.len() - at - done.iter().filter(|other| **other > at).count();
                 break;
             }
             // `X is present and is not "prod"`: the test of the value follows directly.
-            let about = asks_for_value(part).and_then(|field| {
+            let about = value_test(part).and_then(|field| {
                 let (other, test) = kept.iter().enumerate().find_map(|(other, test)| {
                     let test = leaf(test)?;
                     let fits = other != at && !done.contains(&other) && clauses::is_about(test.0, field);
@@ -209,24 +211,24 @@ impl Describer {
                 None => parts.push(self.describe(part, &inner), true),
             }
         }
-        if parts.said.is_empty() && parts.more == 0 {
+        if parts.items.is_empty() && parts.more == 0 {
             return self.clause("anything holds".to_owned());
         }
-        parts.joined(true)
+        parts.into_description(true)
     }
 
-    fn atom<'a>(&mut self, atom: &'a Atom, negated: bool, place: &Place<'a>) -> Description {
+    fn atom<'a>(&mut self, atom: &'a Atom, negated: bool, context: &Context<'a>) -> Description {
         match atom {
             Atom::Quantified { quantifier, array, variable, body } => {
-                let subject = clauses::elements(*quantifier, array, negated, &place.names);
-                let alone = leaf(sole(body))
+                let subject = clauses::elements(*quantifier, array, negated, &context.names);
+                let single_phrase = leaf(only_element_test(body))
                     .filter(|(test, _)| clauses::is_about_element(test, *variable))
-                    .map(|(test, negated)| clause(test, negated, &place.known, &place.names).phrase);
-                if let Some(phrase) = alone {
+                    .map(|(test, negated)| clause(test, negated, &context.known, &context.names).phrase);
+                if let Some(phrase) = single_phrase {
                     return self.clause(format!("{subject} {phrase}"));
                 }
-                let (names, name) = place.names.with(*variable);
-                let inner = Place { depth: place.depth + 1, known: place.known.clone(), names };
+                let (names, name) = context.names.with(*variable);
+                let inner = Context { depth: context.depth + 1, known: context.known.clone(), names };
                 let body = match self.describe(body, &inner) {
                     // Without brackets, the text that follows could be read as part of the condition on the element.
                     Description::Clause(clause) => format!("({clause})"),
@@ -236,21 +238,21 @@ impl Describer {
                 self.clause(format!("for {many} element {name} {of}, {body}"))
             }
             Atom::ExactlyOne(parts) => {
-                let inner = Place { depth: place.depth + 1, ..place.clone() };
+                let inner = Context { depth: context.depth + 1, ..context.clone() };
                 let mut alternatives = Parts::default();
                 for (at, part) in parts.iter().enumerate() {
-                    if at >= MAX_PARTS || self.left == 0 || inner.depth > MAX_DEPTH {
+                    if at >= MAX_PARTS || self.remaining_chars == 0 || inner.depth > MAX_DEPTH {
                         alternatives.more += parts.len() - at;
                         break;
                     }
-                    alternatives.said.push(self.describe(part, &inner));
+                    alternatives.items.push(self.describe(part, &inner));
                 }
                 let not = if negated { "not exactly one" } else { "exactly one" };
                 let text = Description::Any(alternatives).text(true);
                 self.clause(format!("{not} of {text}"))
             }
             atom => {
-                let clause = clause(atom, negated, &place.known, &place.names);
+                let clause = clause(atom, negated, &context.known, &context.names);
                 self.clause(format!("{} {}", clause.subject, clause.phrase))
             }
         }
@@ -270,7 +272,7 @@ fn leaf(predicate: &Predicate) -> Option<(&Atom, bool)> {
 }
 
 /// Returns the only test of an element besides the one that it is UTF-8; otherwise the whole body.
-fn sole(body: &Predicate) -> &Predicate {
+fn only_element_test(body: &Predicate) -> &Predicate {
     let Predicate::And(junction) = body else { return body };
     let mut others = junction
         .parts()
@@ -283,7 +285,7 @@ fn sole(body: &Predicate) -> &Predicate {
 }
 
 /// Returns the field that must have a value, if the predicate tests nothing else.
-fn asks_for_value(predicate: &Predicate) -> Option<&FieldRef> {
+fn value_test(predicate: &Predicate) -> Option<&FieldRef> {
     match leaf(predicate)? {
         (Atom::Defined(field), false) => Some(&field.field),
         _ => None,
@@ -291,7 +293,7 @@ fn asks_for_value(predicate: &Predicate) -> Option<&FieldRef> {
 }
 
 /// Returns the field that must have no value, if the predicate tests nothing else.
-fn asks_for_absence(predicate: &Predicate) -> Option<&FieldRef> {
+fn absence_test(predicate: &Predicate) -> Option<&FieldRef> {
     match leaf(predicate)? {
         (Atom::Defined(field), true) => Some(&field.field),
         (Atom::Present(field), true) if is_text_when_present(field) => Some(&field.field),
@@ -312,15 +314,15 @@ fn is_guard(part: &Predicate) -> bool {
 
 /// Whether the description can omit this part because of other parts of the conjunction. `named` are the fields that
 /// the other parts mention.
-fn is_left_out(
+fn is_redundant(
     part: &Predicate,
     all: &[&Predicate],
     named: &HashSet<FieldRef>,
-    has_value_already: &impl Fn(&FieldRef) -> bool,
+    is_described: &impl Fn(&FieldRef) -> bool,
 ) -> bool {
     match leaf(part) {
-        Some((Atom::Defined(field), false)) => has_value_already(&field.field),
-        Some((Atom::Present(field), false)) => is_text_when_present(field) && has_value_already(&field.field),
+        Some((Atom::Defined(field), false)) => is_described(&field.field),
+        Some((Atom::Present(field), false)) => is_text_when_present(field) && is_described(&field.field),
         Some((Atom::Utf8(text), false)) => match text {
             Text::Field(field) => named.contains(&field.field),
             Text::Element(_) => all.iter().any(|other| !is_guard(other)),

@@ -41,7 +41,7 @@ fn span() -> BTreeMap<String, FieldValue> {
 }
 
 #[track_caller]
-fn is(expression: &str, expected: &str) {
+fn expect_outcome(expression: &str, expected: &str) {
     let outcome = match evaluate(expression, &model(), &caller(), &[span()]).as_deref() {
         Ok([Outcome::True]) => "true".to_owned(),
         Ok([Outcome::False]) => "false".to_owned(),
@@ -81,39 +81,39 @@ fn columns_named_like_caller_attributes_do_not_shadow_them() {
 
 #[test]
 fn values_and_errors() {
-    is("ServiceName == \"checkout\"", "true");
-    is("SpanAttributes[\"tenant.id\"] == \"t1\"", "true");
-    is("SpanAttributes[\"env\"] != \"prod\"", "error");
-    is("!(SpanAttributes[\"env\"] == \"prod\")", "error");
-    is("\"env\" in SpanAttributes", "false");
-    is("has(SpanAttributes.flag)", "true");
-    is("SpanAttributes[\"flag\"]", "error");
-    is("SpanAttributes.flag == true", "error");
-    is("Nick == \"x\"", "error");
-    is("SpanAttributes[\"tags\"].exists(t, t == \"b\")", "true");
-    is("Events.Name.all(n, n.startsWith(\"e\"))", "false");
-    is("Sampled", "false");
+    expect_outcome("ServiceName == \"checkout\"", "true");
+    expect_outcome("SpanAttributes[\"tenant.id\"] == \"t1\"", "true");
+    expect_outcome("SpanAttributes[\"env\"] != \"prod\"", "error");
+    expect_outcome("!(SpanAttributes[\"env\"] == \"prod\")", "error");
+    expect_outcome("\"env\" in SpanAttributes", "false");
+    expect_outcome("has(SpanAttributes.flag)", "true");
+    expect_outcome("SpanAttributes[\"flag\"]", "error");
+    expect_outcome("SpanAttributes.flag == true", "error");
+    expect_outcome("Nick == \"x\"", "error");
+    expect_outcome("SpanAttributes[\"tags\"].exists(t, t == \"b\")", "true");
+    expect_outcome("Events.Name.all(n, n.startsWith(\"e\"))", "false");
+    expect_outcome("Sampled", "false");
 }
 
 #[test]
 fn errors_are_absorbed() {
-    is("SpanAttributes[\"env\"] == \"prod\" || true", "true");
-    is("true || SpanAttributes[\"env\"] == \"prod\"", "true");
-    is("SpanAttributes[\"env\"] == \"prod\" && false", "false");
-    is("SpanAttributes[\"env\"] == \"prod\" || false", "error");
-    is("user.attributes.team || true", "true");
-    is("user.attributes.missing == \"x\" || ServiceName == \"checkout\"", "true");
+    expect_outcome("SpanAttributes[\"env\"] == \"prod\" || true", "true");
+    expect_outcome("true || SpanAttributes[\"env\"] == \"prod\"", "true");
+    expect_outcome("SpanAttributes[\"env\"] == \"prod\" && false", "false");
+    expect_outcome("SpanAttributes[\"env\"] == \"prod\" || false", "error");
+    expect_outcome("user.attributes.team || true", "true");
+    expect_outcome("user.attributes.missing == \"x\" || ServiceName == \"checkout\"", "true");
 }
 
 #[test]
 fn the_caller() {
-    is("\"dev\" in user.roles && user.username == \"ada\"", "true");
-    is("SpanAttributes[\"tenant.id\"] in user.attributes.tenants", "true");
-    is("user.attributes.tenants.exists(t, SpanAttributes[\"tenant.id\"].startsWith(t))", "true");
-    is("ServiceName == user.attributes.tenants", "false");
-    is("ServiceName in user.attributes.team", "error");
-    is("has(user.attributes.team) && !(\"x\" in user.attributes)", "true");
-    is("user.attributes[\"lead\"] ? ServiceName.contains(\"eck\") : false", "true");
+    expect_outcome("\"dev\" in user.roles && user.username == \"ada\"", "true");
+    expect_outcome("SpanAttributes[\"tenant.id\"] in user.attributes.tenants", "true");
+    expect_outcome("user.attributes.tenants.exists(t, SpanAttributes[\"tenant.id\"].startsWith(t))", "true");
+    expect_outcome("ServiceName == user.attributes.tenants", "false");
+    expect_outcome("ServiceName in user.attributes.team", "error");
+    expect_outcome("has(user.attributes.team) && !(\"x\" in user.attributes)", "true");
+    expect_outcome("user.attributes[\"lead\"] ? ServiceName.contains(\"eck\") : false", "true");
 }
 
 #[test]
@@ -334,7 +334,7 @@ fn parts_of_characters_are_compared_by_bytes() {
         let span = BTreeMap::from([("Nick".to_owned(), FieldValue::String(bytes.to_vec()))]);
         evaluate(policy, &model(), &caller(), &[span]).unwrap().remove(0)
     };
-    for (bytes, policy, is) in [
+    for (bytes, policy, expect_outcome) in [
         (&b"\xc3"[..], "\"é\".contains(Nick)", true),
         (b"\xc3", "\"é\".startsWith(Nick)", true),
         (b"\xc3", "\"é\".endsWith(Nick)", false),
@@ -344,7 +344,11 @@ fn parts_of_characters_are_compared_by_bytes() {
         (b"a\xc3", "Nick.startsWith(\"a\") && Nick.contains(Nick)", true),
         (b"\xc3", "Nick == \"é\"", false),
     ] {
-        assert_eq!(on(bytes, policy), if is { Outcome::True } else { Outcome::False }, "{policy}");
+        assert_eq!(
+            on(bytes, policy),
+            if expect_outcome { Outcome::True } else { Outcome::False },
+            "{policy}"
+        );
     }
 }
 

@@ -37,12 +37,12 @@ pub(super) fn implied(predicate: &Predicate, depth: usize) -> HashSet<&FieldRef>
                 fields.insert(&field.field);
             }
         }
-        Predicate::Atom(atom) => of_atom(atom, depth, &mut fields),
+        Predicate::Atom(atom) => implied_by_atom(atom, depth, &mut fields),
     }
     fields
 }
 
-fn of_atom<'a>(atom: &'a Atom, depth: usize, fields: &mut HashSet<&'a FieldRef>) {
+fn implied_by_atom<'a>(atom: &'a Atom, depth: usize, fields: &mut HashSet<&'a FieldRef>) {
     match atom {
         Atom::CompareText(relation, left, right) if *relation != Relation::Ne => {
             fields.extend(text(left));

@@ -7,8 +7,8 @@ use tracewarden_model::MarkedField;
 use tracewarden_model::field::escape;
 
 use crate::diagnostics::{Diagnostic, Span};
-use crate::expression::{Kind, Known, Node, Type};
-use crate::lint::normal_form::{Effort, sides};
+use crate::expression::{Constant, Kind, Node, Type};
+use crate::lint::normal_form::{AnalysisBudget, normal_forms};
 use crate::lower::fields::present;
 use crate::predicate::{Predicate, Quantifier, Relation};
 
@@ -17,110 +17,113 @@ const MAX_SNIPPET_CHARS: usize = 120;
 
 /// Warns about negations over fields that may be absent. On a span without the key, a negation is an error like any
 /// other condition on the key, so the span does not match.
-pub(super) fn negations(text: &str, root: &Node, effort: &Effort) -> Vec<Diagnostic> {
-    let mut reader = Reader { text, root, effort, found: Vec::new() };
-    reader.visit(root, true, &[]);
-    reader.found
+pub(super) fn negations(text: &str, root: &Node, budget: &AnalysisBudget) -> Vec<Diagnostic> {
+    let mut linter = NegationLinter { text, root, budget, found: Vec::new() };
+    linter.visit(root, true, &[]);
+    linter.found
 }
 
 type Fields<'a> = Vec<&'a Arc<MarkedField>>;
 
-struct Reader<'a> {
+struct NegationLinter<'a> {
     text: &'a str,
     root: &'a Node,
-    effort: &'a Effort,
+    budget: &'a AnalysisBudget,
     found: Vec<Diagnostic>,
 }
 
 /// Parts of a chain that are negations over one field, and the other parts.
-struct Told<'a> {
+struct NegationGroup<'a> {
     field: &'a Arc<MarkedField>,
     negations: Vec<&'a Node>,
     others: Vec<&'a Node>,
     conjunction: bool,
 }
 
-impl<'a> Reader<'a> {
-    /// `settled` are the fields whose absence the policy handles elsewhere.
-    fn visit(&mut self, node: &'a Node, positive: bool, settled: &[&'a Arc<MarkedField>]) {
+impl<'a> NegationLinter<'a> {
+    /// `handled` are the fields whose absence the policy handles elsewhere.
+    fn visit(&mut self, node: &'a Node, positive: bool, handled: &[&'a Arc<MarkedField>]) {
         if positive {
-            for field in self.unsettled(node, settled) {
+            for field in self.unhandled_fields(node, handled) {
                 let (negations, others) = (vec![node], Vec::new());
-                self.negations(node, &Told { field, negations, others, conjunction: true });
+                self.negations(node, &NegationGroup { field, negations, others, conjunction: true });
             }
         }
-        self.descend(node, positive, settled);
+        self.descend(node, positive, handled);
     }
 
-    fn descend(&mut self, node: &'a Node, positive: bool, settled: &[&'a Arc<MarkedField>]) {
-        if let Some((inner, same)) = turned(node) {
-            return self.visit(inner, positive == same, settled);
+    fn descend(&mut self, node: &'a Node, positive: bool, handled: &[&'a Arc<MarkedField>]) {
+        if let Some((inner, same)) = strip_negation(node) {
+            return self.visit(inner, positive == same, handled);
         }
         match &node.kind {
-            Kind::And(..) | Kind::Or(..) => self.chain(node, positive, settled),
+            Kind::And(..) | Kind::Or(..) => self.chain(node, positive, handled),
             Kind::Conditional(condition, yes, no) => {
-                let with = |more: Fields<'a>| [settled, &more].concat();
-                self.visit(condition, positive, settled);
-                self.visit(yes, positive, &with(settled_by(condition, true, true)));
-                self.visit(no, positive, &with(settled_by(condition, false, true)));
+                let with = |more: Fields<'a>| [handled, &more].concat();
+                self.visit(condition, positive, handled);
+                self.visit(yes, positive, &with(fields_handled_by(condition, true, true)));
+                self.visit(no, positive, &with(fields_handled_by(condition, false, true)));
             }
             Kind::Compare(Relation::Ne, left, right) if positive => {
-                self.against_attribute(node, left, right, true);
+                self.check_attribute_comparison(node, left, right, true);
             }
             Kind::Compare(Relation::Eq, left, right) if !positive => {
-                self.against_attribute(node, left, right, false);
+                self.check_attribute_comparison(node, left, right, false);
             }
-            Kind::Macro { body, .. } => self.visit(body, positive, settled),
+            Kind::Macro { body, .. } => self.visit(body, positive, handled),
             _ => {}
         }
     }
 
     /// Reports all negations over one field in a chain once, because a correction of one of them would leave the
     /// others wrong.
-    fn chain(&mut self, node: &'a Node, positive: bool, settled: &[&'a Arc<MarkedField>]) {
+    fn chain(&mut self, node: &'a Node, positive: bool, handled: &[&'a Arc<MarkedField>]) {
         let conjunction = matches!(node.kind, Kind::And(..));
         let parts = parts(node, conjunction);
-        let mut told: Vec<(&'a Arc<MarkedField>, Vec<usize>)> = Vec::new();
+        let mut group: Vec<(&'a Arc<MarkedField>, Vec<usize>)> = Vec::new();
         for (at, part) in parts.iter().enumerate() {
-            let mut settled = settled.to_vec();
+            let mut handled = handled.to_vec();
             for (other, sibling) in parts.iter().enumerate() {
                 if other != at {
-                    settled.extend(settled_by(sibling, conjunction, positive));
+                    handled.extend(fields_handled_by(sibling, conjunction, positive));
                 }
             }
             if positive {
-                for field in self.unsettled(part, &settled) {
-                    match told.iter_mut().find(|(known, _)| *known == field) {
+                for field in self.unhandled_fields(part, &handled) {
+                    match group.iter_mut().find(|(known, _)| *known == field) {
                         Some((_, places)) => places.push(at),
-                        None => told.push((field, vec![at])),
+                        None => group.push((field, vec![at])),
                     }
                 }
             }
-            self.descend(part, positive, &settled);
+            self.descend(part, positive, &handled);
         }
-        for (field, places) in told {
+        for (field, places) in group {
             let place = |(at, part): (usize, &&'a Node)| (places.contains(&at), *part);
             let (negations, others): (Vec<_>, Vec<_>) =
                 parts.iter().enumerate().map(place).partition(|(negation, _)| *negation);
             let nodes = |parts: Vec<(bool, &'a Node)>| parts.into_iter().map(|(_, part)| part).collect();
-            let told = Told { field, negations: nodes(negations), others: nodes(others), conjunction };
-            match *told.negations.as_slice() {
-                [only] => self.negations(only, &Told { others: Vec::new(), ..told }),
-                _ => self.negations(node, &told),
+            let group =
+                NegationGroup { field, negations: nodes(negations), others: nodes(others), conjunction };
+            match *group.negations.as_slice() {
+                [only] => self.negations(only, &NegationGroup { others: Vec::new(), ..group }),
+                _ => self.negations(node, &group),
             }
         }
     }
 
     /// Returns the fields that a negation needs to be true and whose absence the policy does not handle.
-    fn unsettled(&self, node: &'a Node, settled: &[&'a Arc<MarkedField>]) -> Fields<'a> {
+    fn unhandled_fields(&self, node: &'a Node, handled: &[&'a Arc<MarkedField>]) -> Fields<'a> {
         let mut found = Vec::new();
-        match (turned(node), &node.kind) {
-            (Some((inner, false)), _) => read(inner, settled.to_vec(), &mut found),
+        match (strip_negation(node), &node.kind) {
+            (Some((inner, false)), _) => collect_unhandled(inner, handled.to_vec(), &mut found),
             (None, Kind::Compare(Relation::Ne, left, right)) => {
-                [left, right].into_iter().for_each(|side| read(side, settled.to_vec(), &mut found));
+                [left, right]
+                    .into_iter()
+                    .for_each(|side| collect_unhandled(side, handled.to_vec(), &mut found));
             }
             (None, Kind::Macro { quantifier: Quantifier::All, range, .. }) => {
-                read(range, settled.to_vec(), &mut found);
+                collect_unhandled(range, handled.to_vec(), &mut found);
             }
             _ => {}
         }
@@ -128,25 +131,27 @@ impl<'a> Reader<'a> {
             return found;
         }
         // Inside a negation, a part of `&&`, a branch or the body of a macro may not affect the result.
-        let sides = sides(node, self.effort);
-        found.retain(|field| sides.as_ref().is_some_and(|sides| sides.is_true.need(field)));
+        let normal_forms = normal_forms(node, self.budget);
+        found.retain(|field| {
+            normal_forms.as_ref().is_some_and(|normal_forms| normal_forms.is_true.requires_field(field))
+        });
         found
     }
 
     /// Warns about negations over a field that may be absent. `node` is the text that the suggestion replaces.
-    fn negations(&mut self, node: &'a Node, told: &Told<'a>) {
-        let Told { field, negations, others, conjunction } = told;
+    fn negations(&mut self, node: &'a Node, group: &NegationGroup<'a>) {
+        let NegationGroup { field, negations, others, conjunction } = group;
         let field = &field.field;
-        let what = match negations.as_slice() {
+        let subject = match negations.as_slice() {
             [only] if matches!(only.kind, Kind::Macro { .. }) => "this `all`",
             [_] => "this negation",
             _ => "these negations",
         };
         let Some(map) = &field.map else {
-            let message = format!("spans where `{field}` is NULL do not match {what}");
+            let message = format!("spans where `{field}` is NULL do not match {subject}");
             let hint = "a policy cannot test for NULL: if such spans should match, add a condition that \
                         identifies them with `||`";
-            return self.tell(node.span, "negated_absent_key", message, hint.to_owned());
+            return self.warn(node.span, "negated_absent_key", message, hint.to_owned());
         };
         let operator = if *conjunction { " && " } else { " || " };
         let written =
@@ -166,9 +171,9 @@ impl<'a> Reader<'a> {
         } else if !std::ptr::eq(node, self.root) {
             absent = format!("({absent})");
         }
-        let message = format!("spans without `{field}` do not match {what}");
+        let message = format!("spans without `{field}` do not match {subject}");
         let hint = format!("if they should match, write `{absent}`; if they should not, say so: `{present}`");
-        self.tell(node.span, "negated_absent_key", message, hint);
+        self.warn(node.span, "negated_absent_key", message, hint);
     }
 
     /// Returns a condition as an operand of `&&` or `||`.
@@ -182,7 +187,7 @@ impl<'a> Reader<'a> {
 
     /// Warns about `x != user.attributes.team`. Values of different types are unequal, so if the attribute is a list,
     /// every span that has the field matches.
-    fn against_attribute(&mut self, node: &'a Node, left: &'a Node, right: &'a Node, unequal: bool) {
+    fn check_attribute_comparison(&mut self, node: &'a Node, left: &'a Node, right: &'a Node, unequal: bool) {
         let (value, attribute, name) = match (&left.kind, &right.kind) {
             (Kind::Field(_), Kind::Attribute(name)) if left.ty == Type::Text => (left, right, name),
             (Kind::Attribute(name), Kind::Field(_)) if right.ty == Type::Text => (right, left, name),
@@ -191,15 +196,15 @@ impl<'a> Reader<'a> {
         let message =
             format!("where the attribute `{}` is a list, every string is unequal to it", escape(name));
         let (value, attribute) = (self.snippet(value), self.snippet(attribute));
-        let among = format!("{value} in {attribute}");
+        let membership = format!("{value} in {attribute}");
         let hint = match unequal {
-            true => format!("for a list write `!({among})`"),
-            false => format!("for a list write `{among}`"),
+            true => format!("for a list write `!({membership})`"),
+            false => format!("for a list write `{membership}`"),
         };
-        self.tell(node.span, "negated_attribute", message, hint);
+        self.warn(node.span, "negated_attribute", message, hint);
     }
 
-    fn tell(&mut self, span: Span, code: &'static str, message: String, hint: String) {
+    fn warn(&mut self, span: Span, code: &'static str, message: String, hint: String) {
         self.found.push(Diagnostic::new(self.text, span, code, message).with_hint(hint));
     }
 
@@ -224,13 +229,13 @@ pub(super) fn parts(node: &Node, conjunction: bool) -> Vec<&Node> {
 
 /// For a condition derived from another one, returns the other one, and whether both are equivalent. `!a` and `a ==
 /// false` are not equivalent to `a`.
-fn turned(node: &Node) -> Option<(&Node, bool)> {
+fn strip_negation(node: &Node) -> Option<(&Node, bool)> {
     match &node.kind {
         Kind::Not(inner) => Some((inner, false)),
         Kind::Compare(relation @ (Relation::Eq | Relation::Ne), left, right) => {
             let (inner, value) = match (&left.kind, &right.kind) {
-                (_, Kind::Known(Known::Bool(value))) => (left, *value),
-                (Kind::Known(Known::Bool(value)), _) => (right, *value),
+                (_, Kind::Constant(Constant::Bool(value))) => (left, *value),
+                (Kind::Constant(Constant::Bool(value)), _) => (right, *value),
                 _ => return None,
             };
             // An attribute that is not a boolean is unequal to both.
@@ -242,50 +247,50 @@ fn turned(node: &Node) -> Option<(&Node, bool)> {
 
 /// Returns the fields whose absence is handled: their absence alone determines the chain that contains `part`, or
 /// `part` needs them anyway.
-fn settled_by(part: &Node, conjunction: bool, positive: bool) -> Fields<'_> {
-    if let Some((inner, same)) = turned(part) {
+fn fields_handled_by(part: &Node, conjunction: bool, positive: bool) -> Fields<'_> {
+    if let Some((inner, same)) = strip_negation(part) {
         return match (&inner.kind, same, conjunction) {
             (Kind::HasKey(field), false, false) => vec![field],
-            (_, true, _) => settled_by(inner, conjunction, positive),
+            (_, true, _) => fields_handled_by(inner, conjunction, positive),
             _ => Vec::new(),
         };
     }
     match &part.kind {
         Kind::HasKey(field) if conjunction => vec![field],
         Kind::And(left, right) if conjunction => {
-            [settled_by(left, true, positive), settled_by(right, true, positive)].concat()
+            [fields_handled_by(left, true, positive), fields_handled_by(right, true, positive)].concat()
         }
         // `SpanAttributes["env"].startsWith("p") && SpanAttributes["env"] != "prod"` obviously needs the key.
-        _ if conjunction && positive => asked_for(part),
+        _ if conjunction && positive => required_fields(part),
         _ => Vec::new(),
     }
 }
 
 /// Returns the fields that a condition without a negation needs.
-fn asked_for(node: &Node) -> Fields<'_> {
-    if let Some((inner, same)) = turned(node) {
-        return if same { asked_for(inner) } else { Vec::new() };
+fn required_fields(node: &Node) -> Fields<'_> {
+    if let Some((inner, same)) = strip_negation(node) {
+        return if same { required_fields(inner) } else { Vec::new() };
     }
     match &node.kind {
         Kind::Or(..) | Kind::Conditional(..) | Kind::Compare(Relation::Ne, ..) => Vec::new(),
         Kind::Macro { quantifier: Quantifier::All, .. } => Vec::new(),
-        Kind::Macro { range, .. } => asked_for(range),
+        Kind::Macro { range, .. } => required_fields(range),
         Kind::Field(field) | Kind::HasKey(field) => vec![field],
-        _ => node.children().into_iter().flat_map(asked_for).collect(),
+        _ => node.children().into_iter().flat_map(required_fields).collect(),
     }
 }
 
 /// Collects the fields in a negation that may be absent and whose absence the policy does not handle.
-fn read<'a>(node: &'a Node, settled: Fields<'a>, found: &mut Fields<'a>) {
-    match turned(node) {
-        Some((inner, true)) => return read(inner, settled, found),
+fn collect_unhandled<'a>(node: &'a Node, handled: Fields<'a>, found: &mut Fields<'a>) {
+    match strip_negation(node) {
+        Some((inner, true)) => return collect_unhandled(inner, handled, found),
         // Double negation.
         Some((_, false)) => return,
         None => {}
     }
     match &node.kind {
         Kind::Field(field) => {
-            if present(field) != Predicate::True && !settled.contains(&field) && !found.contains(&field) {
+            if present(field) != Predicate::True && !handled.contains(&field) && !found.contains(&field) {
                 found.push(field);
             }
         }
@@ -293,17 +298,17 @@ fn read<'a>(node: &'a Node, settled: Fields<'a>, found: &mut Fields<'a>) {
             let conjunction = matches!(node.kind, Kind::And(..));
             let parts = parts(node, conjunction);
             for (at, part) in parts.iter().enumerate() {
-                let mut settled = settled.clone();
+                let mut handled = handled.clone();
                 for (other, sibling) in parts.iter().enumerate() {
                     if other != at {
-                        settled.extend(settled_by(sibling, conjunction, false));
+                        handled.extend(fields_handled_by(sibling, conjunction, false));
                     }
                 }
-                read(part, settled, found);
+                collect_unhandled(part, handled, found);
             }
         }
         // Double negation.
         Kind::Compare(Relation::Ne, ..) => {}
-        _ => node.children().into_iter().for_each(|child| read(child, settled.clone(), found)),
+        _ => node.children().into_iter().for_each(|child| collect_unhandled(child, handled.clone(), found)),
     }
 }

@@ -4,13 +4,13 @@
 
 use super::rules::{self, Elements, RULES, Rules};
 use super::truth::Truth;
-use super::{Lowered, fields};
-use crate::expression::Known;
+use super::{LoweredValue, fields};
+use crate::expression::Constant;
 use crate::predicate::{Atom, Predicate, Quantifier, Relation};
 
 /// An altered rule. `T` is where the operation is true, `F` where it is false, `D` where its operands are defined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Alteration {
+pub enum RuleMutation {
     /// `!a`: T is "not true", which treats errors as false.
     NotTrueOfErrors,
     /// `!a`: F is "not false".
@@ -48,7 +48,7 @@ pub enum Alteration {
     /// A list: always defined.
     ListAlwaysDefined,
     /// Order, patterns and sizes: also defined for strings that are not UTF-8.
-    BrokenTextIsText,
+    InvalidUtf8IsText,
     /// A field has a value on every span.
     FieldAlwaysDefined,
     /// A field has a value wherever it is present, regardless of its type.
@@ -69,9 +69,9 @@ pub enum Alteration {
     /// `"k" in m`: always true.
     KeyAlwaysPresent,
     /// `==` of values of different types: an error.
-    UnlikeIsError,
+    DifferentTypesIsError,
     /// `==` of values of different types: F without D.
-    UnlikeUndefined,
+    DifferentTypesUndefined,
     /// `!=`: T is the complement of the T of `==`.
     UnequalTrueOfErrors,
     /// `!=`: F is the complement of the F of `==`.
@@ -170,9 +170,9 @@ pub enum Alteration {
     ListExistsOneUndefined,
 }
 
-macro_rules! alterations {
+macro_rules! rule_mutations {
     ($($name:ident: $rule:ident = $wrong:expr;)*) => {
-        impl Alteration {
+        impl RuleMutation {
             /// All alterations.
             pub const ALL: &[Self] = &[$(Self::$name),*];
 
@@ -186,11 +186,11 @@ macro_rules! alterations {
 
         /// Names of the altered rules, with repetitions.
         #[cfg(test)]
-        const ALTERED: &[&str] = &[$(stringify!($rule)),*];
+        const MUTATED_RULES: &[&str] = &[$(stringify!($rule)),*];
     };
 }
 
-alterations! {
+rule_mutations! {
     NotTrueOfErrors: not = |a| Truth { is_true: a.is_true.clone().negate(), is_false: a.is_true };
     NotFalseOfErrors: not = |a| Truth { is_true: a.is_false.clone(), is_false: a.is_false.negate() };
     AndTrueOfOne: and = |a, b| Truth { is_true: a.is_true.or(b.is_true), is_false: a.is_false.or(b.is_false) };
@@ -201,27 +201,27 @@ alterations! {
     OrFalseOfOne: or = |a, b| Truth { is_true: a.is_true.or(b.is_true), is_false: a.is_false.or(b.is_false) };
     OrFalseOfErrors: or = |a, b| complement((RULES.or)(a, b));
     ConditionalErrorTakesElse: conditional = |c, a, b| {
-        let lenient = Truth { is_true: c.is_true.clone(), is_false: c.is_true.clone().negate() };
-        (RULES.conditional)(&lenient, a, b)
+        let error_as_false = Truth { is_true: c.is_true.clone(), is_false: c.is_true.clone().negate() };
+        (RULES.conditional)(&error_as_false, a, b)
     };
     ConditionalFalseOfErrors: conditional = |c, a, b| complement((RULES.conditional)(c, a, b));
     ConditionalFalseSwapped: conditional = |c, a, b| Truth {
         is_false: (RULES.conditional)(c, b.clone(), a.clone()).is_false,
         is_true: (RULES.conditional)(c, a, b).is_true,
     };
-    ConditionalNeedsBothBranches: conditional_defined = |c, a, b| c.decided().and(a).and(b);
+    ConditionalNeedsBothBranches: conditional_defined = |c, a, b| c.not_error().and(a).and(b);
     BooleanDefinedWhereTrue: boolean_defined = |a| a.is_true.clone();
     DefinedByLeft: both_defined = |a, _| a;
     DefinedByRight: both_defined = |_, b| b;
     DefinedByEither: both_defined = |a, b| a.or(b);
     ListDefinedByOne: list_defined = Predicate::any;
     ListAlwaysDefined: list_defined = |_| Predicate::True;
-    BrokenTextIsText: utf8 = |defined, _| defined;
+    InvalidUtf8IsText: utf8 = |defined, _| defined;
     FieldAlwaysDefined: field_defined = |_| Predicate::True;
     FieldDefinedWherePresent: field_defined = fields::present;
     FieldPresentWhereDefined: field_present = fields::defined;
-    AbsentAttributeIsEmpty: absent_attribute = || Lowered::known_text("");
-    AbsentAttributeIsFalse: absent_attribute = || Lowered::Known(Known::Bool(false));
+    AbsentAttributeIsEmpty: absent_attribute = || LoweredValue::constant_text("");
+    AbsentAttributeIsFalse: absent_attribute = || LoweredValue::Constant(Constant::Bool(false));
     BooleanFieldFalseUndefined: boolean_field = |defined, value| Truth {
         is_true: defined.and(value.clone()),
         is_false: value.negate(),
@@ -229,35 +229,35 @@ alterations! {
     BooleanFieldSwapped: boolean_field = |defined, value| (RULES.not)((RULES.boolean_field)(defined, value));
     AbsentKeyIsError: has_key = |present| Truth { is_true: present, is_false: Predicate::False };
     KeyAlwaysPresent: has_key = |_| Truth::known(true);
-    UnlikeIsError: unlike = |_| Truth::ERROR;
-    UnlikeUndefined: unlike = |_| Truth::known(false);
+    DifferentTypesIsError: different_types = |_| Truth::ERROR;
+    DifferentTypesUndefined: different_types = |_| Truth::known(false);
     UnequalTrueOfErrors: unequal = |equal| Truth { is_true: equal.is_true.clone().negate(), is_false: equal.is_true };
     UnequalFalseOfErrors: unequal =
         |equal| Truth { is_true: equal.is_false.clone(), is_false: equal.is_false.negate() };
     EqualTextsTrueUndefined: equal_texts =
-        |defined, a, b| true_anywhere(defined, |defined| (RULES.equal_texts)(defined, a.clone(), b.clone()));
+        |defined, a, b| true_where_undefined(defined, |defined| (RULES.equal_texts)(defined, a.clone(), b.clone()));
     EqualTextsFalseUndefined: equal_texts =
-        |defined, a, b| false_anywhere(defined, |defined| (RULES.equal_texts)(defined, a.clone(), b.clone()));
+        |defined, a, b| false_where_undefined(defined, |defined| (RULES.equal_texts)(defined, a.clone(), b.clone()));
     EqualIntegersTrueUndefined: equal_integers =
-        |defined, a, b| true_anywhere(defined, |defined| (RULES.equal_integers)(defined, a.clone(), b.clone()));
+        |defined, a, b| true_where_undefined(defined, |defined| (RULES.equal_integers)(defined, a.clone(), b.clone()));
     EqualIntegersFalseUndefined: equal_integers =
-        |defined, a, b| false_anywhere(defined, |defined| (RULES.equal_integers)(defined, a.clone(), b.clone()));
+        |defined, a, b| false_where_undefined(defined, |defined| (RULES.equal_integers)(defined, a.clone(), b.clone()));
     EqualBooleansBothTrue: equal_booleans = |a, b| Truth {
         is_true: a.is_true.clone().and(b.is_true.clone()),
         is_false: (RULES.equal_booleans)(a, b).is_false,
     };
     EqualBooleansFalseOfErrors: equal_booleans = |a, b| complement((RULES.equal_booleans)(a, b));
     EqualArraysTrueUndefined: equal_arrays =
-        |defined, a, b| true_anywhere(defined, |defined| (RULES.equal_arrays)(defined, a.clone(), b.clone()));
+        |defined, a, b| true_where_undefined(defined, |defined| (RULES.equal_arrays)(defined, a.clone(), b.clone()));
     EqualArraysFalseUndefined: equal_arrays =
-        |defined, a, b| false_anywhere(defined, |defined| (RULES.equal_arrays)(defined, a.clone(), b.clone()));
+        |defined, a, b| false_where_undefined(defined, |defined| (RULES.equal_arrays)(defined, a.clone(), b.clone()));
     EqualListsOnePair: equal_lists = |defined, pairs| rules::any(pairs).where_defined(&defined);
     EqualListsUndefined: equal_lists = |_, pairs| rules::every(pairs);
     OrderedTextsTrueUndefined: ordered_texts = |defined, relation, a, b| {
-        true_anywhere(defined, |defined| (RULES.ordered_texts)(defined, relation, a.clone(), b.clone()))
+        true_where_undefined(defined, |defined| (RULES.ordered_texts)(defined, relation, a.clone(), b.clone()))
     };
     OrderedTextsFalseUndefined: ordered_texts = |defined, relation, a, b| {
-        false_anywhere(defined, |defined| (RULES.ordered_texts)(defined, relation, a.clone(), b.clone()))
+        false_where_undefined(defined, |defined| (RULES.ordered_texts)(defined, relation, a.clone(), b.clone()))
     };
     OrderedTextsFalseReversed: ordered_texts = |defined, relation, a, b| Truth {
         is_true: Predicate::atom(Atom::CompareText(relation, a.clone(), b.clone())),
@@ -265,10 +265,10 @@ alterations! {
     }
     .where_defined(&defined);
     OrderedIntegersTrueUndefined: ordered_integers = |defined, relation, a, b| {
-        true_anywhere(defined, |defined| (RULES.ordered_integers)(defined, relation, a.clone(), b.clone()))
+        true_where_undefined(defined, |defined| (RULES.ordered_integers)(defined, relation, a.clone(), b.clone()))
     };
     OrderedIntegersFalseUndefined: ordered_integers = |defined, relation, a, b| {
-        false_anywhere(defined, |defined| (RULES.ordered_integers)(defined, relation, a.clone(), b.clone()))
+        false_where_undefined(defined, |defined| (RULES.ordered_integers)(defined, relation, a.clone(), b.clone()))
     };
     OrderedIntegersFalseReversed: ordered_integers = |defined, relation, a, b| Truth {
         is_true: Predicate::atom(Atom::CompareInt(relation, a.clone(), b.clone())),
@@ -277,33 +277,33 @@ alterations! {
     .where_defined(&defined);
     OrderedBooleansReversed: ordered_booleans = |relation, a, b| (RULES.ordered_booleans)(relation, b, a);
     InTextsTrueUndefined: in_texts = |defined, needle, texts| {
-        true_anywhere(defined, |defined| (RULES.in_texts)(defined, needle.clone(), texts.clone()))
+        true_where_undefined(defined, |defined| (RULES.in_texts)(defined, needle.clone(), texts.clone()))
     };
     InTextsFalseUndefined: in_texts = |defined, needle, texts| {
-        false_anywhere(defined, |defined| (RULES.in_texts)(defined, needle.clone(), texts.clone()))
+        false_where_undefined(defined, |defined| (RULES.in_texts)(defined, needle.clone(), texts.clone()))
     };
     InListUndefined: in_list = |_, equal| rules::any(equal);
     InListAll: in_list = |defined, equal| rules::every(equal).where_defined(&defined);
     InArrayTrueUndefined: in_array = |defined, array, needle| {
-        true_anywhere(defined, |defined| (RULES.in_array)(defined, array.clone(), needle.clone()))
+        true_where_undefined(defined, |defined| (RULES.in_array)(defined, array.clone(), needle.clone()))
     };
     InArrayFalseUndefined: in_array = |defined, array, needle| {
-        false_anywhere(defined, |defined| (RULES.in_array)(defined, array.clone(), needle.clone()))
+        false_where_undefined(defined, |defined| (RULES.in_array)(defined, array.clone(), needle.clone()))
     };
     TextCallTrueUndefined: text_call = |defined, function, a, b| {
-        true_anywhere(defined, |defined| (RULES.text_call)(defined, function, a.clone(), b.clone()))
+        true_where_undefined(defined, |defined| (RULES.text_call)(defined, function, a.clone(), b.clone()))
     };
     TextCallFalseUndefined: text_call = |defined, function, a, b| {
-        false_anywhere(defined, |defined| (RULES.text_call)(defined, function, a.clone(), b.clone()))
+        false_where_undefined(defined, |defined| (RULES.text_call)(defined, function, a.clone(), b.clone()))
     };
     MatchesTrueUndefined: matches = |defined, text, pattern| {
-        true_anywhere(defined, |defined| (RULES.matches)(defined, text.clone(), pattern))
+        true_where_undefined(defined, |defined| (RULES.matches)(defined, text.clone(), pattern))
     };
     MatchesFalseUndefined: matches = |defined, text, pattern| {
-        false_anywhere(defined, |defined| (RULES.matches)(defined, text.clone(), pattern))
+        false_where_undefined(defined, |defined| (RULES.matches)(defined, text.clone(), pattern))
     };
     ExistsTrueUndefined: exists =
-        |defined, elements, body| true_anywhere(defined, |defined| (RULES.exists)(defined, elements, body.clone()));
+        |defined, elements, body| true_where_undefined(defined, |defined| (RULES.exists)(defined, elements, body.clone()));
     ExistsFalseOfOne: exists = |defined, elements, body| Truth {
         is_true: elements.satisfy(Quantifier::Exists, body.is_true),
         is_false: elements.satisfy(Quantifier::Exists, body.is_false),
@@ -312,7 +312,7 @@ alterations! {
     ExistsFalseOfErrors: exists =
         |defined, elements, body| complement((RULES.exists)(Predicate::True, elements, body)).where_defined(&defined);
     ExistsFalseUndefined: exists =
-        |defined, elements, body| false_anywhere(defined, |defined| (RULES.exists)(defined, elements, body.clone()));
+        |defined, elements, body| false_where_undefined(defined, |defined| (RULES.exists)(defined, elements, body.clone()));
     AllTrueOfOne: all = |defined, elements, body| Truth {
         is_true: elements.satisfy(Quantifier::Exists, body.is_true),
         is_false: elements.satisfy(Quantifier::Exists, body.is_false),
@@ -323,17 +323,17 @@ alterations! {
         Truth { is_true: found.clone().negate(), is_false: found }.where_defined(&defined)
     };
     AllFalseUndefined: all =
-        |defined, elements, body| false_anywhere(defined, |defined| (RULES.all)(defined, elements, body.clone()));
+        |defined, elements, body| false_where_undefined(defined, |defined| (RULES.all)(defined, elements, body.clone()));
     AllTrueUndefined: all =
-        |defined, elements, body| true_anywhere(defined, |defined| (RULES.all)(defined, elements, body.clone()));
+        |defined, elements, body| true_where_undefined(defined, |defined| (RULES.all)(defined, elements, body.clone()));
     ExistsOneOfErrors: exists_one = |defined, elements, body| {
         let one = elements.satisfy(Quantifier::ExistsOne, body.is_true);
         Truth { is_true: one.clone(), is_false: one.negate() }.where_defined(&defined)
     };
     ExistsOneOfMany: exists_one = |defined, elements: &Elements, body| {
-        let decided = elements.satisfy(Quantifier::All, body.decided());
+        let not_error = elements.satisfy(Quantifier::All, body.not_error());
         let some = elements.satisfy(Quantifier::Exists, body.is_true);
-        Truth { is_true: some.clone(), is_false: some.negate() }.where_defined(&defined.and(decided))
+        Truth { is_true: some.clone(), is_false: some.negate() }.where_defined(&defined.and(not_error))
     };
     ExistsOneUndefined: exists_one = |_, elements, body| (RULES.exists_one)(Predicate::True, elements, body);
     ListExistsFalseOfOne: list_exists = |defined, bodies| Truth {
@@ -357,9 +357,9 @@ alterations! {
         Truth { is_true: one.clone(), is_false: one.negate() }.where_defined(&defined)
     };
     ListExistsOneOfMany: list_exists_one = |defined, bodies| {
-        let decided = Predicate::all(bodies.iter().map(Truth::decided));
+        let not_error = Predicate::all(bodies.iter().map(Truth::not_error));
         let some = Predicate::any(bodies.into_iter().map(|body| body.is_true));
-        Truth { is_true: some.clone(), is_false: some.negate() }.where_defined(&defined.and(decided))
+        Truth { is_true: some.clone(), is_false: some.negate() }.where_defined(&defined.and(not_error))
     };
     ListExistsOneUndefined: list_exists_one = |_, bodies| (RULES.list_exists_one)(Predicate::True, bodies);
 }
@@ -370,12 +370,12 @@ fn complement(truth: Truth) -> Truth {
 }
 
 /// Applies the rule with T without D.
-fn true_anywhere(defined: Predicate, rule: impl Fn(Predicate) -> Truth) -> Truth {
+fn true_where_undefined(defined: Predicate, rule: impl Fn(Predicate) -> Truth) -> Truth {
     Truth { is_true: rule(Predicate::True).is_true, is_false: rule(defined).is_false }
 }
 
 /// Applies the rule with F without D.
-fn false_anywhere(defined: Predicate, rule: impl Fn(Predicate) -> Truth) -> Truth {
+fn false_where_undefined(defined: Predicate, rule: impl Fn(Predicate) -> Truth) -> Truth {
     Truth { is_false: rule(Predicate::True).is_false, is_true: rule(defined).is_true }
 }
 
@@ -405,12 +405,12 @@ mod tests {
     fn every_rule_has_a_mutation() {
         let names = names!(
             not and or conditional conditional_defined boolean_defined both_defined list_defined utf8 field_defined
-            field_present absent_attribute boolean_field has_key unlike unequal equal_texts equal_integers
+            field_present absent_attribute boolean_field has_key different_types unequal equal_texts equal_integers
             equal_booleans equal_arrays equal_lists ordered_texts ordered_integers ordered_booleans in_texts in_list
             in_array text_call matches exists all exists_one list_exists list_all list_exists_one
         );
         for rule in names {
-            assert!(ALTERED.contains(&rule), "nothing shows that a mistake in `{rule}` is noticed");
+            assert!(MUTATED_RULES.contains(&rule), "nothing shows that a mistake in `{rule}` is noticed");
         }
     }
 }

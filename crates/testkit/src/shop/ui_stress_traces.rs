@@ -1,8 +1,8 @@
 //! Traces for tests of user interfaces: a very large one, and one in which every text is an injection attempt or hard to display.
 
 use super::builder::{Builder, Node};
-use super::chance::{Chance, HOUR, MILLISECOND, MINUTE};
 use super::reindex::reindex;
+use super::rng::{HOUR, MILLISECOND, MINUTE, SampleRng};
 use super::services::Environment::Production;
 use super::services::Service::{Assistant, Frontend};
 use super::span::{Kind, SpanId, Trace, TraceId, Value};
@@ -47,32 +47,33 @@ const HOSTILE: [&str; 22] = [
 
 /// The ids of the traces that are hard to show.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct HardToShow {
+pub struct UiStressTraces {
     /// A trace of [`LARGE_SPANS`] spans.
     pub large: TraceId,
     /// A trace with hostile names, keys and values, long ones among them.
     pub hostile: TraceId,
 }
 
-impl HardToShow {
+impl UiStressTraces {
     pub(super) fn of(seed: u64) -> Self {
-        let id = |name| Chance::named(seed, name).trace_id();
+        let id = |name| SampleRng::named(seed, name).trace_id();
         Self { large: id("large"), hostile: id("hostile") }
     }
 }
 
 pub(super) fn traces(seed: u64, timeline: Timeline) -> impl Iterator<Item = Trace> {
-    let ids = HardToShow::of(seed);
+    let ids = UiStressTraces::of(seed);
     let large = move || {
-        reindex(&mut Chance::named(seed, "large trace"), ids.large, timeline.before(2 * HOUR), LARGE_SPANS)
+        reindex(&mut SampleRng::named(seed, "large trace"), ids.large, timeline.before(2 * HOUR), LARGE_SPANS)
     };
-    let hostile =
-        move || hostile(&mut Chance::named(seed, "hostile trace"), ids.hostile, timeline.before(15 * MINUTE));
+    let hostile = move || {
+        hostile(&mut SampleRng::named(seed, "hostile trace"), ids.hostile, timeline.before(15 * MINUTE))
+    };
     std::iter::once_with(large).chain(std::iter::once_with(hostile))
 }
 
-fn hostile(chance: &mut Chance, id: TraceId, at: u64) -> Trace {
-    let mut builder = Builder::with_id(chance, Production, id);
+fn hostile(rng: &mut SampleRng, id: TraceId, at: u64) -> Trace {
+    let mut builder = Builder::with_id(rng, Production, id);
     let [first, ..] = HOSTILE;
     let root = builder.begin(None, Frontend, first, Kind::Server, at);
     let mut time = at;

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use support::{caller, field, model};
 use tracewarden_model::{AccessModel, Caller, FieldRef, LogicalType};
 use tracewarden_policy::{
-    AccessScope, BrokenPolicy, CompiledPolicies, KeyConstraint, PolicySource, Reuse, RolePolicy, authorise,
+    AccessScope, BrokenPolicy, CompiledPolicies, KeyConstraint, PolicyCacheStats, PolicySource, RolePolicy,
+    authorise,
 };
 
-fn opened(
+fn granted(
     expression: &str,
     model: &AccessModel,
     compiled: &CompiledPolicies,
@@ -22,12 +23,12 @@ fn opened(
 #[test]
 fn policies_are_compiled_once() {
     let compiled = CompiledPolicies::new();
-    let first = opened("ServiceName == \"a\"", &model(), &compiled).unwrap();
-    let again = opened("ServiceName == \"a\"", &model(), &compiled).unwrap();
+    let first = granted("ServiceName == \"a\"", &model(), &compiled).unwrap();
+    let again = granted("ServiceName == \"a\"", &model(), &compiled).unwrap();
     assert_eq!(first.predicate(), again.predicate());
-    assert_eq!(compiled.reuse(), Reuse { found: 1, compiled: 1 });
-    opened("ServiceName == \"b\"", &model(), &compiled).unwrap();
-    assert_eq!(compiled.reuse(), Reuse { found: 1, compiled: 2 });
+    assert_eq!(compiled.cache_stats(), PolicyCacheStats { found: 1, compiled: 1 });
+    granted("ServiceName == \"b\"", &model(), &compiled).unwrap();
+    assert_eq!(compiled.cache_stats(), PolicyCacheStats { found: 1, compiled: 2 });
 }
 
 #[test]
@@ -35,29 +36,29 @@ fn another_model_under_the_same_version_is_another_model() {
     let compiled = CompiledPolicies::new();
     let before = model();
     let text = "SpanAttributes[\"flag\"]";
-    let opens = opened(text, &before, &compiled).unwrap();
+    let grants = granted(text, &before, &compiled).unwrap();
     // As after restoring a backup and changing the model again: the version is the same, but the key is now a string.
     let mut restored = before.clone();
     let position = restored.fields.iter().position(|field| field.field.name == "flag").unwrap();
     restored.fields[position] = field(FieldRef::key("SpanAttributes", "flag"), LogicalType::String, "String");
     assert_eq!(restored.version, before.version);
-    assert_eq!(opened(text, &restored, &compiled).unwrap_err().diagnostics[0].code, "type_mismatch");
+    assert_eq!(granted(text, &restored, &compiled).unwrap_err().diagnostics[0].code, "type_mismatch");
     // The field is no longer marked.
     restored.fields.remove(position);
-    assert_eq!(opened(text, &restored, &compiled).unwrap_err().diagnostics[0].code, "unmarked_field");
+    assert_eq!(granted(text, &restored, &compiled).unwrap_err().diagnostics[0].code, "unmarked_field");
     // The field may no longer be used in policies.
     let mut unmarked = before.clone();
     unmarked.fields[position].policy = false;
-    assert!(opened(text, &unmarked, &compiled).is_err());
+    assert!(granted(text, &unmarked, &compiled).is_err());
     // The field's column has another type.
     let mut nullable = before.clone();
     nullable.fields[position].column_type = tracewarden_model::ColumnType::parse("Nullable(String)");
-    assert_ne!(opened(text, &nullable, &compiled).unwrap().predicate(), opens.predicate());
+    assert_ne!(granted(text, &nullable, &compiled).unwrap().predicate(), grants.predicate());
     // A column replaces the field's map key.
     let mut adopted = before.clone();
     adopted.fields[position].column = Some("SpanAttributes_flag".to_owned());
-    assert_ne!(opened(text, &adopted, &compiled).unwrap().predicate(), opens.predicate());
-    assert_eq!(opened(text, &before, &compiled).unwrap().predicate(), opens.predicate());
+    assert_ne!(granted(text, &adopted, &compiled).unwrap().predicate(), grants.predicate());
+    assert_eq!(granted(text, &before, &compiled).unwrap().predicate(), grants.predicate());
 }
 
 #[test]
@@ -83,8 +84,8 @@ fn policies_with_administrator_fields_are_not_reused_for_others() {
 fn policies_that_do_not_compile_are_not_kept() {
     let compiled = CompiledPolicies::new();
     for count in 1..4 {
-        assert!(opened("Gone == \"x\"", &model(), &compiled).is_err());
-        assert_eq!(compiled.reuse(), Reuse { found: 0, compiled: count });
+        assert!(granted("Gone == \"x\"", &model(), &compiled).is_err());
+        assert_eq!(compiled.cache_stats(), PolicyCacheStats { found: 0, compiled: count });
     }
 }
 
@@ -118,12 +119,15 @@ fn the_cache_size_is_limited() {
         }
     };
     each(&texts);
-    let before = compiled.reuse();
+    let before = compiled.cache_stats();
     // The first entries were evicted, the last ones are still cached.
     each(&texts[..100]);
-    assert_eq!(compiled.reuse(), Reuse { compiled: before.compiled + 100, ..before });
+    assert_eq!(compiled.cache_stats(), PolicyCacheStats { compiled: before.compiled + 100, ..before });
     each(&texts[8_900..]);
-    assert_eq!(compiled.reuse(), Reuse { found: before.found + 100, compiled: before.compiled + 100 });
+    assert_eq!(
+        compiled.cache_stats(),
+        PolicyCacheStats { found: before.found + 100, compiled: before.compiled + 100 }
+    );
 }
 
 #[test]
@@ -136,16 +140,16 @@ fn many_threads_at_once() {
             scope.spawn(move || {
                 for round in 0..60 {
                     let text = format!("ServiceName == \"{}\"", (thread + round) % 5);
-                    let expected = opened(&text, &models[0], &CompiledPolicies::new()).unwrap();
-                    let found = opened(&text, &models[(thread * round) % models.len()], &compiled).unwrap();
+                    let expected = granted(&text, &models[0], &CompiledPolicies::new()).unwrap();
+                    let found = granted(&text, &models[(thread * round) % models.len()], &compiled).unwrap();
                     assert_eq!(found.predicate(), expected.predicate());
                 }
             });
         }
     });
-    let reuse = compiled.reuse();
-    assert_eq!(reuse.found + reuse.compiled, 240);
-    assert!(reuse.found > 100, "{reuse:?}");
+    let cache_stats = compiled.cache_stats();
+    assert_eq!(cache_stats.found + cache_stats.compiled, 240);
+    assert!(cache_stats.found > 100, "{cache_stats:?}");
 }
 
 #[test]
@@ -153,7 +157,7 @@ fn long_policies_are_cached() {
     let compiled = CompiledPolicies::new();
     let text = vec!["ServiceName == \"checkout\""; 100].join(" || ");
     for found in 0..2 {
-        opened(&text, &model(), &compiled).unwrap();
-        assert_eq!(compiled.reuse(), Reuse { found, compiled: 1 });
+        granted(&text, &model(), &compiled).unwrap();
+        assert_eq!(compiled.cache_stats(), PolicyCacheStats { found, compiled: 1 });
     }
 }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use support::predicates::{Held, Spans, atom, holds, predicate, value};
+use support::predicates::{FieldValues, Spans, atom, holds, predicate, value};
 use support::{caller, field, model};
 use tracewarden_model::{AccessModel, Caller, FieldRef, FieldSource, LogicalType, MarkedField};
 use tracewarden_policy::predicate::{Atom, Int, Quantifier, Relation, Text};
@@ -16,7 +16,7 @@ use tracewarden_policy::{Predicate, check, in_words};
 /// The documented maximum.
 const MAX_CHARACTERS: usize = 5_000;
 
-fn said_by(expression: &str, model: &AccessModel, caller: &Caller) -> String {
+fn describe(expression: &str, model: &AccessModel, caller: &Caller) -> String {
     match check(expression, model).map(|checked| checked.predicate(caller)) {
         Ok(Some(predicate)) => in_words(&predicate),
         Ok(None) => "too large".to_owned(),
@@ -25,137 +25,158 @@ fn said_by(expression: &str, model: &AccessModel, caller: &Caller) -> String {
 }
 
 #[track_caller]
-fn says(expression: &str, expected: &str) {
-    assert_eq!(said_by(expression, &model(), &caller()), expected, "{expression}");
+fn assert_description(expression: &str, expected: &str) {
+    assert_eq!(describe(expression, &model(), &caller()), expected, "{expression}");
 }
 
 #[test]
 fn values() {
-    says("true", "every span");
-    says("false", "no span");
-    says("\"admin\" in user.roles", "no span");
-    says("user.attributes.lead", "every span");
-    says(r#"ServiceName == "checkout""#, r#"ServiceName is "checkout""#);
-    says(r#""checkout" == ServiceName"#, r#"ServiceName is "checkout""#);
-    says(r#"ServiceName != "checkout""#, r#"ServiceName is not "checkout""#);
-    says(r#"ServiceName in ["a", "b"]"#, r#"ServiceName is one of "a", "b""#);
-    says(r#"!(ServiceName in ["a", "b"])"#, r#"ServiceName is none of "a", "b""#);
-    says(r#"ServiceName < "m""#, r#"ServiceName sorts before "m""#);
-    says(r#"ServiceName >= "m""#, r#"ServiceName sorts no earlier than "m""#);
-    says(r#"ServiceName.startsWith("pay")"#, r#"ServiceName starts with "pay""#);
-    says(r#"!ServiceName.endsWith("-dev")"#, r#"ServiceName does not end with "-dev""#);
-    says(r#"ServiceName.contains("pay")"#, r#"ServiceName contains "pay""#);
-    says(
+    assert_description("true", "every span");
+    assert_description("false", "no span");
+    assert_description("\"admin\" in user.roles", "no span");
+    assert_description("user.attributes.lead", "every span");
+    assert_description(r#"ServiceName == "checkout""#, r#"ServiceName is "checkout""#);
+    assert_description(r#""checkout" == ServiceName"#, r#"ServiceName is "checkout""#);
+    assert_description(r#"ServiceName != "checkout""#, r#"ServiceName is not "checkout""#);
+    assert_description(r#"ServiceName in ["a", "b"]"#, r#"ServiceName is one of "a", "b""#);
+    assert_description(r#"!(ServiceName in ["a", "b"])"#, r#"ServiceName is none of "a", "b""#);
+    assert_description(r#"ServiceName < "m""#, r#"ServiceName sorts before "m""#);
+    assert_description(r#"ServiceName >= "m""#, r#"ServiceName sorts no earlier than "m""#);
+    assert_description(r#"ServiceName.startsWith("pay")"#, r#"ServiceName starts with "pay""#);
+    assert_description(r#"!ServiceName.endsWith("-dev")"#, r#"ServiceName does not end with "-dev""#);
+    assert_description(r#"ServiceName.contains("pay")"#, r#"ServiceName contains "pay""#);
+    assert_description(
         r#"ServiceName.startsWith("a") || ServiceName.startsWith("b")"#,
         r#"ServiceName starts with one of "a", "b""#,
     );
-    says(r#"size(ServiceName) > 3"#, "ServiceName has more than 3 characters");
-    says(r#"size(ServiceName) == 0"#, "ServiceName is empty");
-    says(r#"ServiceName.size() != 1"#, "ServiceName does not have exactly 1 character");
-    says("Sampled", "Sampled is true");
-    says("!Sampled", "Sampled is false");
-    says("Sampled == false", "Sampled is false");
+    assert_description(r#"size(ServiceName) > 3"#, "ServiceName has more than 3 characters");
+    assert_description(r#"size(ServiceName) == 0"#, "ServiceName is empty");
+    assert_description(r#"ServiceName.size() != 1"#, "ServiceName does not have exactly 1 character");
+    assert_description("Sampled", "Sampled is true");
+    assert_description("!Sampled", "Sampled is false");
+    assert_description("Sampled == false", "Sampled is false");
 }
 
 #[test]
 fn patterns_are_readable() {
-    says(
+    assert_description(
         r#"ServiceName.matches("pay(ments)?-\\d+")"#,
         r"ServiceName matches the pattern `pay(?:ments)?-\d+`",
     );
-    says(r#"ServiceName.matches("^pay-[a-z]+$")"#, "ServiceName matches the pattern `^pay-[a-z]+$`");
-    says(r#"!ServiceName.matches("^pay")"#, "ServiceName does not match the pattern `^pay`");
+    assert_description(
+        r#"ServiceName.matches("^pay-[a-z]+$")"#,
+        "ServiceName matches the pattern `^pay-[a-z]+$`",
+    );
+    assert_description(r#"!ServiceName.matches("^pay")"#, "ServiceName does not match the pattern `^pay`");
 }
 
 #[test]
 fn absence_is_mentioned_where_it_matters() {
-    says(r#"SpanAttributes["tenant.id"] == "t1""#, r#"SpanAttributes["tenant.id"] is "t1""#);
-    says(
+    assert_description(r#"SpanAttributes["tenant.id"] == "t1""#, r#"SpanAttributes["tenant.id"] is "t1""#);
+    assert_description(
         r#"SpanAttributes["tenant.id"] in user.attributes.tenants"#,
         r#"SpanAttributes["tenant.id"] is one of "t1", "t2""#,
     );
-    says(r#"SpanAttributes["env"] != "prod""#, r#"SpanAttributes["env"] is present and is not "prod""#);
-    says(
+    assert_description(
+        r#"SpanAttributes["env"] != "prod""#,
+        r#"SpanAttributes["env"] is present and is not "prod""#,
+    );
+    assert_description(
         r#"!SpanAttributes["env"].startsWith("prod")"#,
         r#"SpanAttributes["env"] is present and does not start with "prod""#,
     );
-    says(r#""env" in SpanAttributes"#, r#"SpanAttributes["env"] is present"#);
-    says(r#"!has(SpanAttributes.env)"#, r#"SpanAttributes["env"] is absent"#);
-    says(
+    assert_description(r#""env" in SpanAttributes"#, r#"SpanAttributes["env"] is present"#);
+    assert_description(r#"!has(SpanAttributes.env)"#, r#"SpanAttributes["env"] is absent"#);
+    assert_description(
         r#"!("env" in SpanAttributes) || SpanAttributes["env"] != "prod""#,
         r#"SpanAttributes["env"] is absent or SpanAttributes["env"] is not "prod""#,
     );
-    says(
+    assert_description(
         r#"SpanAttributes["env"] != "prod" && ServiceName == "a""#,
         r#"SpanAttributes["env"] is present and is not "prod" and ServiceName is "a""#,
     );
-    says(
+    assert_description(
         r#"ServiceName == "a" || SpanAttributes["env"] != "prod""#,
         r#"ServiceName is "a" or (SpanAttributes["env"] is present and is not "prod")"#,
     );
-    says(
+    assert_description(
         r#"SpanAttributes["env"] == "a" || SpanAttributes["env"].endsWith("b")"#,
         r#"SpanAttributes["env"] is "a" or SpanAttributes["env"] ends with "b""#,
     );
     // Only one alternative is about the field.
-    says(
+    assert_description(
         r#"has(SpanAttributes.env) && SpanAttributes["env"] != "x" && (Sampled || ServiceName == "a")"#,
         r#"SpanAttributes["env"] is present and is not "x" and (Sampled is true or ServiceName is "a")"#,
     );
-    says(
+    assert_description(
         r#"SpanAttributes["env"] == SpanAttributes["tenant.id"]"#,
         r#"SpanAttributes["env"] is the same as SpanAttributes["tenant.id"]"#,
     );
-    says(r#"SpanAttributes["env"] == ServiceName"#, r#"SpanAttributes["env"] is the same as ServiceName"#);
-    says(
+    assert_description(
+        r#"SpanAttributes["env"] == ServiceName"#,
+        r#"SpanAttributes["env"] is the same as ServiceName"#,
+    );
+    assert_description(
         r#"ServiceName.startsWith(SpanAttributes["env"])"#,
         r#"ServiceName starts with the value of SpanAttributes["env"]"#,
     );
-    says(r#"SpanAttributes["flag"]"#, r#"SpanAttributes["flag"] is true"#);
-    says(r#"!SpanAttributes["flag"]"#, r#"SpanAttributes["flag"] is false"#);
-    says(
+    assert_description(r#"SpanAttributes["flag"]"#, r#"SpanAttributes["flag"] is true"#);
+    assert_description(r#"!SpanAttributes["flag"]"#, r#"SpanAttributes["flag"] is false"#);
+    assert_description(
         r#"size(SpanAttributes["env"]) < 3"#,
         r#"SpanAttributes["env"] is present and has fewer than 3 characters"#,
     );
-    says(r#"Nick != "x""#, r#"Nick is present and is not "x""#);
+    assert_description(r#"Nick != "x""#, r#"Nick is present and is not "x""#);
 }
 
 #[test]
 fn lists_and_macros() {
-    says(r#""error" in Events.Name"#, r#"some element of Events.Name is "error""#);
-    says(r#"!("error" in Events.Name)"#, r#"no element of Events.Name is "error""#);
-    says(
+    assert_description(r#""error" in Events.Name"#, r#"some element of Events.Name is "error""#);
+    assert_description(r#"!("error" in Events.Name)"#, r#"no element of Events.Name is "error""#);
+    assert_description(
         r#"Events.Name.exists(n, n == "a" || n == "b")"#,
         r#"some element of Events.Name is one of "a", "b""#,
     );
-    says(r#"Events.Name.exists(n, n.startsWith("e"))"#, r#"some element of Events.Name starts with "e""#);
-    says(r#"Events.Name.all(n, n.startsWith("e"))"#, r#"every element of Events.Name starts with "e""#);
-    says(
+    assert_description(
+        r#"Events.Name.exists(n, n.startsWith("e"))"#,
+        r#"some element of Events.Name starts with "e""#,
+    );
+    assert_description(
+        r#"Events.Name.all(n, n.startsWith("e"))"#,
+        r#"every element of Events.Name starts with "e""#,
+    );
+    assert_description(
         r#"!Events.Name.all(n, n.matches("e"))"#,
         "some element of Events.Name does not match the pattern `e`",
     );
-    says(r#"Events.Name.exists_one(n, n == "a")"#, r#"exactly one element of Events.Name is "a""#);
-    says(
+    assert_description(
+        r#"Events.Name.exists_one(n, n == "a")"#,
+        r#"exactly one element of Events.Name is "a""#,
+    );
+    assert_description(
         r#"Events.Name.exists(n, n.startsWith("a") && n.endsWith("b"))"#,
         r#"for some element x of Events.Name, (x starts with "a" and x ends with "b")"#,
     );
-    says(
+    assert_description(
         r#"Events.Name.all(n, SpanAttributes["tags"].exists(t, t == n))"#,
         r#"for every element x of Events.Name, (some element of SpanAttributes["tags"] is the same as x)"#,
     );
-    says(r#"SpanAttributes["tags"].exists(t, t == "b")"#, r#"some element of SpanAttributes["tags"] is "b""#);
-    says(
+    assert_description(
+        r#"SpanAttributes["tags"].exists(t, t == "b")"#,
+        r#"some element of SpanAttributes["tags"] is "b""#,
+    );
+    assert_description(
         r#"!("b" in SpanAttributes["tags"])"#,
         r#"SpanAttributes["tags"] is present as a list and no element of SpanAttributes["tags"] is "b""#,
     );
-    says(r#"Events.Name == ["a", "b"]"#, r#"Events.Name is the list ["a", "b"]"#);
-    says(r#"size(Events.Name) >= 2"#, "Events.Name has at least 2 elements");
-    says(r#"["a", "b"].all(t, t in Events.Name)"#, r#"Events.Name has all of "a", "b""#);
-    says(
+    assert_description(r#"Events.Name == ["a", "b"]"#, r#"Events.Name is the list ["a", "b"]"#);
+    assert_description(r#"size(Events.Name) >= 2"#, "Events.Name has at least 2 elements");
+    assert_description(r#"["a", "b"].all(t, t in Events.Name)"#, r#"Events.Name has all of "a", "b""#);
+    assert_description(
         r#"[ServiceName, SpanAttributes["env"]].exists(v, v == "a")"#,
         r#"SpanAttributes["env"] is present and (ServiceName is "a" or SpanAttributes["env"] is "a")"#,
     );
-    says(
+    assert_description(
         r#"[ServiceName, Nick].exists_one(v, v == "a")"#,
         r#"Nick is present and exactly one of (ServiceName is "a" or Nick is "a")"#,
     );
@@ -163,19 +184,19 @@ fn lists_and_macros() {
 
 #[test]
 fn junctions() {
-    says(
+    assert_description(
         r#"ServiceName == "a" && Sampled || ServiceName == "b" && !Sampled"#,
         r#"(ServiceName is "a" and Sampled is true) or (ServiceName is "b" and Sampled is false)"#,
     );
-    says(
+    assert_description(
         r#"(ServiceName == "a" || Sampled) && "x" in Events.Name"#,
         r#"(ServiceName is "a" or Sampled is true) and some element of Events.Name is "x""#,
     );
-    says(
+    assert_description(
         r#"Sampled ? ServiceName == "a" : ServiceName == "b""#,
         r#"(Sampled is true and ServiceName is "a") or (Sampled is false and ServiceName is "b")"#,
     );
-    says(
+    assert_description(
         r#"user.attributes.missing == "x" || SpanAttributes["env"] == user.attributes.team"#,
         r#"SpanAttributes["env"] is "payments""#,
     );
@@ -183,7 +204,7 @@ fn junctions() {
 
 #[test]
 fn invisible_characters_are_escaped() {
-    let words = said_by(
+    let words = describe(
         "ServiceName == \"a\\n\\\"b\\u202e\\u0000\" || ServiceName.matches(\"\\u200b`\")",
         &model(),
         &caller(),
@@ -226,20 +247,20 @@ fn long_descriptions_are_truncated_with_counts() {
         let values: Vec<String> = (0..count).map(|at| format!("\"v{at}\"")).collect();
         format!("ServiceName in [{}]", values.join(", "))
     };
-    says(
+    assert_description(
         &many(13),
         r#"ServiceName is one of "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9" … and 3 more"#,
     );
     let long = format!("ServiceName == \"{}\"", "x".repeat(300));
-    says(&long, &format!("ServiceName is \"{}\"… (300 characters)", "x".repeat(80)));
+    assert_description(&long, &format!("ServiceName is \"{}\"… (300 characters)", "x".repeat(80)));
     let parts: Vec<String> =
         (0..20).map(|at| format!("(ServiceName.contains(\"{at}\") && size(Events.Name) == {at})")).collect();
-    let words = said_by(&parts.join(" || "), &model(), &caller());
+    let words = describe(&parts.join(" || "), &model(), &caller());
     assert!(words.ends_with(" or … 8 more conditions"), "{words}");
     let nested = (0..30).fold("Sampled".to_owned(), |inner, at| {
         format!("(ServiceName == \"{at}\" || (SpanAttributes[\"env\"] == \"{at}\" && {inner}))")
     });
-    let words = said_by(&nested, &model(), &caller());
+    let words = describe(&nested, &model(), &caller());
     assert!(words.contains('…') && words.chars().count() < MAX_CHARACTERS, "{words}");
 }
 
@@ -310,7 +331,7 @@ fn sensible_spans() -> impl Strategy<Value = Vec<Spans>> {
             // ClickHouse returns an empty value where there is none.
             let text = if defined { text } else { String::new() };
             let list = if defined { list } else { Vec::new() };
-            (name.to_owned(), Held::texts(present, defined, text, list))
+            (name.to_owned(), FieldValues::texts(present, defined, text, list))
         })
     };
     let span = (held("f", false), held("g", false), held("tags", true));
@@ -333,13 +354,13 @@ proptest! {
         spans in sensible_spans(),
     ) {
         let (left, right) = (within(&context, left).simplified(), within(&context, right).simplified());
-        let (said, other) = (in_words(&left), in_words(&right));
-        if said == other && !is_cut(&said) {
+        let (description, other) = (in_words(&left), in_words(&right));
+        if description == other && !is_cut(&description) {
             for span in &spans {
                 let none = HashMap::new();
                 prop_assert_eq!(
                     holds(&left, span, &none), holds(&right, span, &none),
-                    "{}\ndescribes {:?}\nand {:?}\nwhich differ on {:?}", said, left, right, span
+                    "{}\ndescribes {:?}\nand {:?}\nwhich differ on {:?}", description, left, right, span
                 );
             }
         }

@@ -1,6 +1,6 @@
 //! Users of the shop: tenants (merchants that sell through it) and their customers.
 
-use super::chance::{Chance, cumulative};
+use super::rng::{SampleRng, cumulative};
 use super::services::Environment;
 
 const KINDS: [&str; 20] = [
@@ -43,29 +43,29 @@ pub(super) struct Visitor {
 }
 
 /// All callers.
-pub(super) struct People {
+pub(super) struct Visitors {
     tenants: Vec<u64>,
 }
 
-impl People {
+impl Visitors {
     pub fn new() -> Self {
         // A Zipf distribution with a shifted rank: the first tenant has about a tenth of the traffic, the last one in 3,000
         // requests.
         Self { tenants: cumulative((0..TENANTS as u64).map(|rank| 1_000_000 / (rank + 2))) }
     }
 
-    pub fn visitor(&self, chance: &mut Chance, environment: Environment) -> Visitor {
-        let tenant = tenant(chance.weighted(&self.tenants));
-        visitor_of(chance, environment, tenant)
+    pub fn visitor(&self, rng: &mut SampleRng, environment: Environment) -> Visitor {
+        let tenant = tenant(rng.weighted(&self.tenants));
+        visitor_of(rng, environment, tenant)
     }
 }
 
-pub(super) fn visitor_of(chance: &mut Chance, environment: Environment, tenant: String) -> Visitor {
-    let user = chance.percent(60).then(|| customer(chance));
+pub(super) fn visitor_of(rng: &mut SampleRng, environment: Environment, tenant: String) -> Visitor {
+    let user = rng.percent(60).then(|| customer(rng));
     // 198.51.100.0/24 and 203.0.113.0/24 are reserved for documentation.
-    let network = chance.one_of("198.51.100", &["203.0.113"]);
-    let address = format!("{network}.{}", chance.between(1, 255));
-    let browser = chance.one_of(
+    let network = rng.one_of("198.51.100", &["203.0.113"]);
+    let address = format!("{network}.{}", rng.between(1, 255));
+    let browser = rng.one_of(
         "Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0",
         &[
             "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/26.1 Safari/605.1.15",
@@ -76,6 +76,6 @@ pub(super) fn visitor_of(chance: &mut Chance, environment: Environment, tenant: 
     Visitor { environment, tenant, user, address, browser }
 }
 
-pub(super) fn customer(chance: &mut Chance) -> String {
-    format!("u-{}", 10_000 + chance.between(0, CUSTOMERS))
+pub(super) fn customer(rng: &mut SampleRng) -> String {
+    format!("u-{}", 10_000 + rng.between(0, CUSTOMERS))
 }

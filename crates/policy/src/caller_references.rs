@@ -3,9 +3,9 @@
 
 use tracewarden_model::AttributeKind;
 
-use crate::check::Checked;
+use crate::check::CheckedPolicy;
 use crate::diagnostics::Span;
-use crate::expression::{Kind, Known, Node, Type};
+use crate::expression::{Constant, Kind, Node, Type};
 
 /// A place where a policy names an attribute of the caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub struct AttributeUse {
     pub presence_only: bool,
     /// Attribute types that can be used here. A value of any other type gives an error, or the same result on every
     /// span.
-    pub takes: &'static [AttributeKind],
+    pub accepted_kinds: &'static [AttributeKind],
 }
 
 /// A place where a policy tests for a role of the caller, as in `"oncall" in user.roles`.
@@ -38,14 +38,14 @@ pub struct RoleUse {
     pub length: u32,
 }
 
-impl Checked {
+impl CheckedPolicy {
     /// Returns the caller's attributes that the policy names, in text order.
     pub fn attributes(&self) -> Vec<AttributeUse> {
         let found = attributes(&self.root).into_iter();
         let mut found: Vec<AttributeUse> = found
-            .map(|Mention { name, span, presence_only, takes }| {
-                let (line, column, length) = span.place(&self.text);
-                AttributeUse { name: name.to_owned(), line, column, length, presence_only, takes }
+            .map(|AttributeReference { name, span, presence_only, accepted_kinds }| {
+                let (line, column, length) = span.position(&self.text);
+                AttributeUse { name: name.to_owned(), line, column, length, presence_only, accepted_kinds }
             })
             .collect();
         found.sort_by_key(|found| (found.line, found.column));
@@ -57,9 +57,9 @@ impl Checked {
         let mut found = Vec::new();
         for node in self.root.walk() {
             if let Kind::In(needle, haystack) = &node.kind
-                && let (Kind::Known(Known::Text(name)), Kind::Roles) = (&needle.kind, &haystack.kind)
+                && let (Kind::Constant(Constant::Text(name)), Kind::Roles) = (&needle.kind, &haystack.kind)
             {
-                let (line, column, length) = needle.span.place(&self.text);
+                let (line, column, length) = needle.span.position(&self.text);
                 found.push(RoleUse { name: name.clone(), line, column, length });
             }
         }
@@ -69,10 +69,10 @@ impl Checked {
 
     /// Whether the policy refers to the caller. If not, it has the same meaning for all callers.
     pub fn depends_on_caller(&self) -> bool {
-        let of_caller = |kind: &Kind| {
+        let refers_to_caller = |kind: &Kind| {
             matches!(kind, Kind::Username | Kind::Roles | Kind::Attribute(_) | Kind::HasAttribute(_))
         };
-        self.root.walk().into_iter().any(|node| of_caller(&node.kind))
+        self.root.walk().into_iter().any(|node| refers_to_caller(&node.kind))
     }
 
     /// Returns the policy's text.
@@ -81,11 +81,11 @@ impl Checked {
     }
 }
 
-struct Mention<'a> {
+struct AttributeReference<'a> {
     name: &'a str,
     span: Span,
     presence_only: bool,
-    takes: &'static [AttributeKind],
+    accepted_kinds: &'static [AttributeKind],
 }
 
 const ANY: &[AttributeKind] = &AttributeKind::ALL;
@@ -95,38 +95,50 @@ const LIST: &[AttributeKind] = &[AttributeKind::Strings];
 const SIZED: &[AttributeKind] = &[AttributeKind::String, AttributeKind::Strings];
 
 /// Returns the attributes named below `root`, in no particular order.
-fn attributes(root: &Node) -> Vec<Mention<'_>> {
+fn attributes(root: &Node) -> Vec<AttributeReference<'_>> {
     let mut found = Vec::new();
-    let mut left = vec![(root, BOOL)];
-    while let Some((node, takes)) = left.pop() {
+    let mut pending = vec![(root, BOOL)];
+    while let Some((node, accepted_kinds)) = pending.pop() {
         match &node.kind {
             Kind::Attribute(name) => {
-                found.push(Mention { name, span: node.span, presence_only: false, takes });
+                found.push(AttributeReference {
+                    name,
+                    span: node.span,
+                    presence_only: false,
+                    accepted_kinds,
+                });
             }
             Kind::HasAttribute(name) => {
-                found.push(Mention { name, span: node.span, presence_only: true, takes: ANY });
+                found.push(AttributeReference {
+                    name,
+                    span: node.span,
+                    presence_only: true,
+                    accepted_kinds: ANY,
+                });
             }
-            Kind::Not(inner) => left.push((inner, BOOL)),
-            Kind::And(a, b) | Kind::Or(a, b) => left.extend([(&**a, BOOL), (&**b, BOOL)]),
+            Kind::Not(inner) => pending.push((inner, BOOL)),
+            Kind::And(a, b) | Kind::Or(a, b) => pending.extend([(&**a, BOOL), (&**b, BOOL)]),
             Kind::Conditional(condition, yes, no) => {
-                left.extend([(&**condition, BOOL), (&**yes, takes), (&**no, takes)]);
+                pending.extend([(&**condition, BOOL), (&**yes, accepted_kinds), (&**no, accepted_kinds)]);
             }
-            Kind::Compare(_, a, b) => left.extend([(&**a, like(b)), (&**b, like(a))]),
+            Kind::Compare(_, a, b) => {
+                pending.extend([(&**a, comparable_kinds(b)), (&**b, comparable_kinds(a))])
+            }
             Kind::In(needle, haystack) => {
-                left.push((needle, elements_of(haystack)));
+                pending.push((needle, element_kinds(haystack)));
                 match &haystack.kind {
                     Kind::List(elements) => {
-                        left.extend(elements.iter().map(|element| (element, like(needle))));
+                        pending.extend(elements.iter().map(|element| (element, comparable_kinds(needle))));
                     }
-                    _ => left.push((haystack, LIST)),
+                    _ => pending.push((haystack, LIST)),
                 }
             }
-            Kind::TextCall(_, a, b) => left.extend([(&**a, TEXT), (&**b, TEXT)]),
-            Kind::Matches(subject, _) => left.push((subject, TEXT)),
-            Kind::Size(inner) => left.push((inner, SIZED)),
-            Kind::Macro { range, body, .. } => left.extend([(&**range, LIST), (&**body, BOOL)]),
-            Kind::List(elements) => left.extend(elements.iter().map(|element| (element, ANY))),
-            Kind::Known(_)
+            Kind::TextCall(_, a, b) => pending.extend([(&**a, TEXT), (&**b, TEXT)]),
+            Kind::Matches(subject, _) => pending.push((subject, TEXT)),
+            Kind::Size(inner) => pending.push((inner, SIZED)),
+            Kind::Macro { range, body, .. } => pending.extend([(&**range, LIST), (&**body, BOOL)]),
+            Kind::List(elements) => pending.extend(elements.iter().map(|element| (element, ANY))),
+            Kind::Constant(_)
             | Kind::Username
             | Kind::Roles
             | Kind::Field(_)
@@ -138,7 +150,7 @@ fn attributes(root: &Node) -> Vec<Mention<'_>> {
 }
 
 /// Returns the attribute types that can be compared with `other`.
-fn like(other: &Node) -> &'static [AttributeKind] {
+fn comparable_kinds(other: &Node) -> &'static [AttributeKind] {
     match other.ty {
         Type::Bool => BOOL,
         Type::Text => TEXT,
@@ -150,7 +162,7 @@ fn like(other: &Node) -> &'static [AttributeKind] {
 }
 
 /// Returns the attribute types that an element of `list` can have.
-fn elements_of(list: &Node) -> &'static [AttributeKind] {
+fn element_kinds(list: &Node) -> &'static [AttributeKind] {
     match &list.kind {
         Kind::Field(_) | Kind::Roles | Kind::Attribute(_) => TEXT,
         Kind::List(elements) if !elements.is_empty() && elements.iter().all(|e| e.ty == Type::Text) => TEXT,
@@ -163,7 +175,7 @@ mod tests {
     use super::*;
     use tracewarden_model::AccessModel;
 
-    fn checked(expression: &str) -> Checked {
+    fn checked(expression: &str) -> CheckedPolicy {
         crate::check(expression, &AccessModel::default()).unwrap()
     }
 
@@ -171,7 +183,7 @@ mod tests {
     fn attribute_uses_state_the_accepted_types() {
         let taken = |expression: &str| -> Vec<(String, &[AttributeKind])> {
             let uses = checked(expression).attributes();
-            uses.into_iter().map(|found| (found.name, found.takes)).collect()
+            uses.into_iter().map(|found| (found.name, found.accepted_kinds)).collect()
         };
         for (expression, expected) in [
             ("user.attributes.a", BOOL),
@@ -203,8 +215,8 @@ mod tests {
     #[test]
     fn roles_are_found_with_their_positions() {
         let found = checked("true || \n 'on call' in user.roles || user.username in user.roles").roles();
-        let place = RoleUse { name: "on call".to_owned(), line: 2, column: 2, length: 9 };
-        assert_eq!(found, [place]);
+        let position = RoleUse { name: "on call".to_owned(), line: 2, column: 2, length: 9 };
+        assert_eq!(found, [position]);
         for (expression, depends) in [
             ("'a' in user.roles", true),
             ("has(user.attributes.a)", true),

@@ -6,7 +6,7 @@ use tracewarden_model::field::escape;
 use tracewarden_model::{FieldRef, FieldSource, MarkedField};
 
 use crate::check::Checker;
-use crate::expression::{Kind, Known, Node, Type};
+use crate::expression::{Constant, Kind, Node, Type};
 
 /// Maximum length of text that a suggestion repeats.
 const MAX_SNIPPET_CHARS: usize = 80;
@@ -39,7 +39,7 @@ impl Checker<'_> {
     }
 
     /// Describes a value for a message: its text if it is short, and its type.
-    pub(super) fn described(&self, node: &IdedExpr, checked: &Node) -> String {
+    pub(super) fn describe_operand(&self, node: &IdedExpr, checked: &Node) -> String {
         match self.snippet(node).filter(|text| text.len() <= 40) {
             Some(text) => format!("`{text}` is {}", checked.ty.name()),
             None => format!("one side is {}", checked.ty.name()),
@@ -47,15 +47,15 @@ impl Checker<'_> {
     }
 
     /// Suggests how to use a value of another type as a condition.
-    pub(super) fn as_condition(&self, node: &IdedExpr, checked: &Node) -> String {
+    pub(super) fn suggest_condition(&self, node: &IdedExpr, checked: &Node) -> String {
         let operand = self.operand(node, "x");
         match (&checked.kind, checked.ty) {
-            (Kind::Known(Known::Text(_)), _) => {
+            (Kind::Constant(Constant::Text(_)), _) => {
                 format!("add the other operand: `x == {operand}`")
             }
             (_, Type::Text) => format!("compare it: `{operand} == \"…\"`"),
             (_, Type::List) => format!("look for an element: `\"…\" in {operand}`"),
-            (Kind::Known(Known::Int(0 | 1)), _) => "write `true` or `false`".to_owned(),
+            (Kind::Constant(Constant::Int(0 | 1)), _) => "write `true` or `false`".to_owned(),
             (_, Type::Int) => format!("compare it: `{operand} > 0`"),
             _ => String::new(),
         }
@@ -80,13 +80,13 @@ impl Checker<'_> {
 
     /// Returns a usable key of the map, as an example of the syntax.
     pub(super) fn example_of(&self, map: &str) -> String {
-        let keys = self.usable().filter(|field| field.field.map.as_deref() == Some(map));
+        let keys = self.policy_fields().filter(|field| field.field.map.as_deref() == Some(map));
         let named = keys.map(|field| field.field.to_string()).next();
         named.unwrap_or_else(|| format!("{map}[\"key\"]"))
     }
 
     /// Suggests how to test for a key, with an existing key as example.
-    pub(super) fn asking_for_a_key(&self) -> String {
+    pub(super) fn suggest_key_test(&self) -> String {
         let key = self.example_key();
         let map = key.map.as_deref().unwrap_or("SpanAttributes");
         format!("to test whether a key is present, write `\"{}\" in {map}`", escape(&key.name))
@@ -94,12 +94,12 @@ impl Checker<'_> {
 
     /// Returns an example key for messages that refer to no specific map.
     pub(super) fn example_key(&self) -> FieldRef {
-        let key = self.usable().find(|field| field.source == FieldSource::MapKey);
+        let key = self.policy_fields().find(|field| field.source == FieldSource::MapKey);
         key.map_or_else(|| FieldRef::key("SpanAttributes", "key"), |field| field.field.clone())
     }
 
     /// Returns the fields that policies can use.
-    pub(super) fn usable(&self) -> impl Iterator<Item = &MarkedField> {
+    pub(super) fn policy_fields(&self) -> impl Iterator<Item = &MarkedField> {
         self.model.fields.iter().filter(|field| field.policy)
     }
 }
