@@ -48,7 +48,7 @@ impl Failure {
         let causes = vec![(String::new(), "something went wrong".to_owned())];
         Self {
             code: "internal",
-            retry: Retry::of("internal"),
+            retry: Retry::from_code("internal"),
             causes,
             advice: None,
             for_administrators: None,
@@ -148,8 +148,8 @@ fn argument(pointer: &str) -> String {
 
 impl From<ServiceError> for Failure {
     fn from(error: ServiceError) -> Self {
-        if let Some(inside) = error.inside() {
-            tracing::warn!(code = error.code(), inside, "a tool call failed");
+        if let Some(log_cause) = error.log_cause() {
+            tracing::warn!(code = error.code(), log_cause, "a tool call failed");
         }
         let causes = match error.errors() {
             [] => vec![(String::new(), error.detail())],
@@ -217,10 +217,10 @@ mod tests {
 
     #[test]
     fn administrators_get_causes_and_all_callers_retry_advice() {
-        let inside = || std::io::Error::other("a statement");
+        let log_cause = || std::io::Error::other("a statement");
         let failed_so = |cause: &str, is_permanent| {
             let cause = Some(cause.to_owned());
-            Failure::from(ServiceError::ClickHouse { inside: inside().into(), cause, is_permanent })
+            Failure::from(ServiceError::ClickHouse { log_cause: log_cause().into(), cause, is_permanent })
         };
         let failed = |cause: &str| failed_so(cause, false);
         let lasting = failed_so("a column is gone", true).text();
@@ -238,7 +238,7 @@ mod tests {
             [(59, "Try again in 59 seconds."), (1, "Try again in a second.")]
         {
             let error = ServiceError::ClickHouseUnavailable {
-                inside: inside().into(),
+                log_cause: log_cause().into(),
                 cause: None,
                 retry_after_seconds,
             };

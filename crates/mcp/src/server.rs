@@ -88,7 +88,7 @@ impl Server {
         if let Err(failure) = &result
             && let Some(outcome) = failure.unrecorded()
         {
-            self.service.note_refused_tool_call(principal, Some(tool), failure.code(), outcome).await;
+            self.service.record_rejected_tool_call(principal, Some(tool), failure.code(), outcome).await;
         }
         result
     }
@@ -186,8 +186,9 @@ impl ServerHandler for Server {
             let result = serde_json::to_value(result);
             return result.map(CustomResult).map_err(|_| ErrorData::internal_error("no result", None));
         }
-        let principal = caller(request(&context)?)?.calling(ToolCall { tool: name, arguments, client: None });
-        self.service.note_refused_tool_call(&principal, tool, "invalid_request", Outcome::Failed).await;
+        let principal =
+            caller(request(&context)?)?.with_tool_call(ToolCall { tool: name, arguments, client: None });
+        self.service.record_rejected_tool_call(&principal, tool, "invalid_request", Outcome::Failed).await;
         let detail = "a call has a `name`, and `arguments` that are an object";
         Err(ErrorData::invalid_params(detail, None))
     }
@@ -218,8 +219,11 @@ impl Server {
         let sent = Json::read(&arguments.to_string(), Bounds::NONE).unwrap_or(Json::Null);
         let carried = || parts.extensions.get::<ClientName>().map(|name| name.0.clone());
         let client = context.meta.client_info().as_ref().map(full_name).or_else(carried);
-        let principal =
-            caller(parts)?.calling(ToolCall { tool: name.to_owned(), arguments: arguments.clone(), client });
+        let principal = caller(parts)?.with_tool_call(ToolCall {
+            tool: name.to_owned(),
+            arguments: arguments.clone(),
+            client,
+        });
         let Some(tool) = Tool::parse(name) else {
             return Err(self.no_such_tool(&principal, name).await);
         };
@@ -234,7 +238,7 @@ impl Server {
     }
 
     async fn no_such_tool(&self, principal: &Principal, name: &str) -> ErrorData {
-        self.service.note_refused_tool_call(principal, None, "unknown_tool", Outcome::Failed).await;
+        self.service.record_rejected_tool_call(principal, None, "unknown_tool", Outcome::Failed).await;
         let known = Tool::ALL.map(Tool::name);
         let near = nearest(name, known);
         let suggestion =

@@ -43,8 +43,8 @@ fn error_trailer(
     representation: Representation,
     request_id: &str,
 ) -> impl Stream<Item = Result<Bytes, io::Error>> + Send + use<> {
-    let inside = error.inside().unwrap_or_default();
-    tracing::error!(request_id, code = error.code(), inside, "the answer was aborted");
+    let log_cause = error.log_cause().unwrap_or_default();
+    tracing::error!(request_id, code = error.code(), log_cause, "the answer was aborted");
     let line = (representation == Representation::Ndjson).then(|| {
         let error = Problem::from_service_error(error).details(request_id);
         Ok(Bytes::from(text(&ErrorTrailer { error }) + "\n"))

@@ -9,12 +9,12 @@ impl From<ServiceError> for Problem {
     /// Keeps the public part of the error. The cause is logged, where the request id identifies it.
     fn from(error: ServiceError) -> Self {
         let code = Code::parse(error.code()).unwrap_or(Code::Internal);
-        match error.inside().as_deref() {
-            Some(inside) if code.status().is_server_error() => {
-                tracing::error!(code = code.as_str(), inside, "the request failed");
+        match error.log_cause().as_deref() {
+            Some(log_cause) if code.status().is_server_error() => {
+                tracing::error!(code = code.as_str(), log_cause, "the request failed");
             }
             // Any client can send a wrong key any number of times: that is not an error of the service.
-            Some(inside) => tracing::debug!(code = code.as_str(), inside, "the request was refused"),
+            Some(log_cause) => tracing::debug!(code = code.as_str(), log_cause, "the request was refused"),
             None => {}
         }
         Self::from_service_error(&error)

@@ -7,8 +7,8 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use tracewarden_model::AccessModel;
 use tracewarden_service::{
-    DecidedBy, Decision, ExplainVerdict, ExplainedPolicy, ExplainedUser, Explanation, NearestSpan,
-    PolicyExplanation, PolicyVerdict, Span, SpanMention, Viewers,
+    Decision, ExplainVerdict, ExplainedPolicy, ExplainedUser, Explanation, NearestSpan, PolicyExplanation,
+    PolicyVerdict, Span, SpanReference, SpanVerdict, Viewers,
 };
 use utoipa::{IntoParams, ToSchema};
 
@@ -58,7 +58,7 @@ impl From<ExplainedUser> for WireUser {
 #[schema(as = AccessVerdict)]
 pub(crate) enum WireAccessVerdict {
     /// Visible: a span satisfies a policy.
-    CoveredTraces,
+    Opened,
     /// Not visible: no role of the user has a policy.
     NoPolicy,
     /// Not visible: no span satisfies a policy.
@@ -76,7 +76,7 @@ pub(crate) enum WireAccessVerdict {
 impl From<ExplainVerdict> for WireAccessVerdict {
     fn from(verdict: ExplainVerdict) -> Self {
         match verdict {
-            ExplainVerdict::CoveredTraces => Self::CoveredTraces,
+            ExplainVerdict::Granted => Self::Opened,
             ExplainVerdict::NoPolicy => Self::NoPolicy,
             ExplainVerdict::NotSatisfied => Self::NotSatisfied,
             ExplainVerdict::KeyConstraint => Self::KeyConstraint,
@@ -130,8 +130,8 @@ pub(crate) struct WireMention {
     service: Option<String>,
 }
 
-impl From<SpanMention> for WireMention {
-    fn from(SpanMention { span_id, start, name, service }: SpanMention) -> Self {
+impl From<SpanReference> for WireMention {
+    fn from(SpanReference { span_id, start, name, service }: SpanReference) -> Self {
         Self { span_id, start: start.to_string(), name, service }
     }
 }
@@ -180,7 +180,7 @@ pub(crate) struct WireDecidedBy {
     parts: Vec<DecidingPart>,
 }
 
-fn decided_by(DecidedBy { span, verdict }: DecidedBy, expression: &str) -> WireDecidedBy {
+fn decided_by(SpanVerdict { span, verdict }: SpanVerdict, expression: &str) -> WireDecidedBy {
     let part = |decision: Decision| DecidingPart {
         text: part(expression, &decision).unwrap_or_default(),
         decision: decision.into(),

@@ -12,8 +12,8 @@ use utoipa::ToSchema;
 
 use crate::App;
 use crate::body::{Json, present};
+use crate::collateral_access::WireCollateral;
 use crate::limit::Limit;
-use crate::overshare::WireOvershare;
 use crate::problem::Problem;
 use crate::roles::WirePolicy;
 use crate::routes::Caller;
@@ -61,8 +61,8 @@ pub(crate) enum WireCountedTraces {
 }
 
 impl From<CountedTraces> for WireCountedTraces {
-    fn from(among: CountedTraces) -> Self {
-        match among {
+    fn from(counted_traces: CountedTraces) -> Self {
+        match counted_traces {
             CountedTraces::All => Self::All,
             CountedTraces::Readable => Self::Readable,
         }
@@ -184,10 +184,19 @@ pub(crate) struct WireImpact {
 
 impl From<ImpactAnswer> for WireImpact {
     fn from(impact: ImpactAnswer) -> Self {
-        let ImpactAnswer { window, among, fraction, traces, members, members_compared, users, cost, notes } =
-            impact;
+        let ImpactAnswer {
+            window,
+            counted_traces,
+            fraction,
+            traces,
+            members,
+            members_compared,
+            users,
+            cost,
+            notes,
+        } = impact;
         Self {
-            counted: WireCounted::new(window, among, fraction, cost, notes),
+            counted: WireCounted::new(window, counted_traces, fraction, cost, notes),
             traces: traces.map(WireTraceChange::from),
             members,
             members_compared,
@@ -227,7 +236,7 @@ pub(crate) struct WirePreview {
     /// the traces gained and lost, both parts report the cost of that statement. Null for a role that is deleted, or if the
     /// values could not be determined.
     #[schema(required = true)]
-    overshare: Option<WireOvershare>,
+    overshare: Option<WireCollateral>,
     /// Cost for the first member of the first page of a search of all traces in the window's last 24 hours.
     search: WireSearchCosts,
 }
@@ -235,7 +244,7 @@ pub(crate) struct WirePreview {
 impl From<PolicyPreview> for WirePreview {
     fn from(preview: PolicyPreview) -> Self {
         let PolicyPreview { role, impact, overshare, search } = preview;
-        let overshare = overshare.map(WireOvershare::from);
+        let overshare = overshare.map(WireCollateral::from);
         Self { role, impact: impact.into(), overshare, search: search.into() }
     }
 }

@@ -8,6 +8,7 @@ mod body;
 mod body_memory;
 mod client;
 mod code;
+mod collateral_access;
 mod cookies;
 mod cross_site;
 mod ddl;
@@ -35,7 +36,6 @@ mod model_wire;
 mod nested_interface;
 mod openapi;
 mod operations;
-mod overshare;
 mod page;
 pub mod policies;
 pub mod policy_file;
@@ -125,7 +125,7 @@ fn declare(app: App) -> Routes {
     let cookie = app.middleware.cookie();
     Routes::new(app, openapi::base_document(cookie))
         .add(Public, routes!(session::login))
-        .add(Account(Session(SessionOnly::Logout)), routes!(session::logout))
+        .add(Account(Session(SessionOnly::SignOut)), routes!(session::logout))
         .add(Account(Any), routes!(me::get))
         .add(Account(Session(SessionOnly::ChangePassword)), routes!(me::change_password))
         .add(Principal(Any), routes!(me::sessions))
@@ -158,7 +158,7 @@ fn declare(app: App) -> Routes {
         .add(Administrator(Any), routes!(policies::check))
         .add(Administrator(Any), routes!(policies::evaluate))
         .add(Administrator(Any), routes!(impact::preview))
-        .add(Administrator(Any), routes!(overshare::overshare))
+        .add(Administrator(Any), routes!(collateral_access::collateral_access))
         .add(Administrator(Any), routes!(schema::get))
         .add(Administrator(Any), routes!(schema::tables))
         .add(Administrator(Any), routes!(schema::table))

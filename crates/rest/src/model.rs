@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, header};
 use serde::{Deserialize, Serialize};
-use tracewarden_service::{AccessFile, ModelAt, ModelState, ServiceError};
+use tracewarden_service::{ModelAt, ModelFile, ModelState, ServiceError};
 use utoipa::IntoParams;
 
 use crate::accept::Representation;
@@ -240,7 +240,7 @@ fn read(document: &Document) -> Result<PolicyFile, Problem> {
 }
 
 /// Returns the model of a file if it can be imported unchanged.
-fn validate(file: PolicyFile, document: &Document) -> Result<AccessFile, Problem> {
+fn validate(file: PolicyFile, document: &Document) -> Result<ModelFile, Problem> {
     let ambiguities = file.ambiguities(document);
     if !ambiguities.is_empty() {
         return Err(invalid_model(ambiguities));
@@ -258,7 +258,7 @@ fn validate(file: PolicyFile, document: &Document) -> Result<AccessFile, Problem
     if forms.into_iter().any(|form| render(&exported, form).len() > MAX_DOCUMENT_BYTES) {
         return too_many(MAX_DOCUMENT_BYTES, "bytes");
     }
-    file.into_access_file().map_err(invalid_model)
+    file.into_model_file().map_err(invalid_model)
 }
 
 fn invalid_model(faults: Vec<MemberFault>) -> Problem {

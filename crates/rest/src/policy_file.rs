@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use tracewarden_model::{AccessModel, ColumnType, FieldRef, FieldSource, LogicalType, MarkedField};
-use tracewarden_service::{AccessFile, FieldMark, FileField as ServiceField, ModelState, Policy};
+use tracewarden_service::{FieldMark, FileField as ServiceField, ModelFile, ModelState, Policy};
 use utoipa::ToSchema;
 
 use crate::body::present;
@@ -236,7 +236,7 @@ impl PolicyFile {
     ///
     /// # Errors
     /// Every member that is not allowed in such a file.
-    pub(crate) fn into_access_file(self) -> Result<AccessFile, Vec<MemberFault>> {
+    pub(crate) fn into_model_file(self) -> Result<ModelFile, Vec<MemberFault>> {
         let mut faults = Vec::new();
         let mut fault = |pointer: String, message: &str| {
             faults.push(MemberFault { pointer, message: message.to_owned() });
@@ -277,7 +277,7 @@ impl PolicyFile {
             .roles
             .into_iter()
             .map(|role| (role.name, role.policies.into_iter().map(Policy::from).collect()));
-        Ok(AccessFile {
+        Ok(ModelFile {
             binding: self.binding.map(Into::into),
             fields,
             roles: roles.collect(),

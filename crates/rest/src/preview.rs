@@ -98,7 +98,7 @@ impl WirePreviewRequest {
     fn into_request(self) -> Result<PreviewRequest, Problem> {
         match self {
             Self { roles: Some(roles), attributes, username: None } => {
-                Ok(PreviewRequest::As { roles, attributes: attributes.map(to_values) })
+                Ok(PreviewRequest::RolesAndAttributes { roles, attributes: attributes.map(to_values) })
             }
             Self { username: Some(username), .. } => Ok(PreviewRequest::User(username)),
             _ => Err(Problem::invalid("", "expected `roles` or `username`")),

@@ -125,7 +125,7 @@ impl Problem {
             detail: detail.into(),
             errors: Vec::new(),
             retry_after_seconds: None,
-            retry: Retry::of(code.as_str()),
+            retry: Retry::from_code(code.as_str()),
             reported_by_service: false,
             for_administrators: None,
         }

@@ -14,7 +14,7 @@ use serde::Serialize;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use tracewarden_model::Window;
-use tracewarden_service::{BegunQuery, ProgressCallback, RequestInfo, SearchProgress, ServiceError};
+use tracewarden_service::{PendingQuery, ProgressCallback, RequestInfo, SearchProgress, ServiceError};
 
 use crate::accept::Representation;
 use crate::framing::text;
@@ -78,7 +78,7 @@ enum State {
 ///
 /// # Errors
 /// When the search fails before its response begins.
-pub(crate) async fn ndjson_response(begun: BegunQuery, info: &RequestInfo) -> Result<Response, Problem> {
+pub(crate) async fn ndjson_response(begun: PendingQuery, info: &RequestInfo) -> Result<Response, Problem> {
     let (schema, window) = (begun.schema(), begun.window());
     let (sender, updates) =
         watch::channel(SearchProgress { searched_to: window.to(), traces: 0, fraction: None });

@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::response::IntoResponse;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
-use tracewarden_service::{Policy, PutRole, Role, RoleDetail};
+use tracewarden_service::{Policy, PutRoleAnswer, Role, RoleDetail};
 use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
 
@@ -188,8 +188,8 @@ pub(crate) async fn put(
     Ok((status, etag(stored.role.revision), JsonResponse(StoredRole::from(stored))))
 }
 
-impl From<PutRole> for StoredRole {
-    fn from(stored: PutRole) -> Self {
+impl From<PutRoleAnswer> for StoredRole {
+    fn from(stored: PutRoleAnswer) -> Self {
         let WireRole { name, policies, revision, updated_at } = stored.role.into();
         let mut warnings = stored.warnings.into_iter();
         let policies = policies

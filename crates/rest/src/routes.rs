@@ -13,7 +13,7 @@ use axum::routing::{any, get};
 use http::request::Parts;
 use http::{HeaderMap, Method, Uri, header};
 use tracewarden_service::{
-    Credential, Identity, Principal, RefusedCall, RequestInfo, Secret, ServiceError, SessionOnly, Tool,
+    Credential, Identity, Principal, RejectedCall, RequestInfo, Secret, ServiceError, SessionOnly, Tool,
     Transport,
 };
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
@@ -262,7 +262,11 @@ async fn guard_nested_interface(
         && let (Some(caller), Some(problem)) = (caller, response.extensions().get::<Problem>())
     {
         let code = problem.code().as_str();
-        guard.app.service.note_unreadable_call(&caller, code, request_line.rejected_call(guard.access)).await;
+        guard
+            .app
+            .service
+            .record_unparsable_call(&caller, code, request_line.rejected_call(guard.access))
+            .await;
     }
     response
 }
@@ -280,8 +284,8 @@ impl RequestLine {
         Self { method: head.method.clone(), route, uri: head.uri.clone() }
     }
 
-    fn rejected_call(&self, access: Access) -> RefusedCall<'_> {
-        RefusedCall {
+    fn rejected_call(&self, access: Access) -> RejectedCall<'_> {
+        RejectedCall {
             session_only: access.session_only(),
             tool: access.tool(),
             method: self.method.as_str(),
@@ -358,7 +362,7 @@ impl RouteGuard {
     /// of the request is read, and in the same order for all routes.
     fn authorize(&self, identity: &Identity) -> Result<(), ServiceError> {
         if !matches!(self.access, Access::Public | Access::Account(_)) {
-            identity.require_settled_password()?;
+            identity.require_no_pending_password_change()?;
         }
         if matches!(self.access, Access::Administrator(_)) {
             identity.require_admin_role()?;
@@ -381,11 +385,11 @@ impl RouteGuard {
     async fn refuse(&self, head: &Parts, identity: &Identity, error: ServiceError) -> Problem {
         let reads = self.access.reads_traces() || self.access == Access::Principal(CredentialKind::Key);
         let is_audited = reads || matches!(self.access, Access::Administrator(_));
-        if is_audited || matches!(error, ServiceError::SessionRequired | ServiceError::OutsideTools) {
+        if is_audited || matches!(error, ServiceError::SessionRequired | ServiceError::ToolNotPermitted) {
             let request_line = RequestLine::from_head(head);
             self.app
                 .service
-                .note_refused_call(identity, &error, request_line.rejected_call(self.access))
+                .record_rejected_call(identity, &error, request_line.rejected_call(self.access))
                 .await;
         }
         error.into()
@@ -398,7 +402,7 @@ impl RouteGuard {
         let is_unreadable = !problem.is_reported_by_service() && problem.code().status().is_client_error();
         if is_unreadable && (changes || self.access.reads_traces()) {
             let (code, call) = (problem.code().as_str(), request_line.rejected_call(self.access));
-            self.app.service.note_unreadable_call(caller, code, call).await;
+            self.app.service.record_unparsable_call(caller, code, call).await;
         }
     }
 }

@@ -6,7 +6,7 @@ use axum::{Extension, Json as JsonResponse};
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use secrecy::ExposeSecret;
 use serde::Deserialize;
-use tracewarden_service::{Login, RequestInfo, Secret};
+use tracewarden_service::{PasswordCredentials, RequestInfo, Secret};
 use utoipa::ToSchema;
 
 use crate::App;
@@ -40,7 +40,7 @@ pub(crate) async fn login(
     Extension(info): Extension<RequestInfo>,
     Json(LoginRequest { username, password }): Json<LoginRequest>,
 ) -> Result<impl IntoResponse, Problem> {
-    let signed_in = app.service.login(Login { username, password }, info).await?;
+    let signed_in = app.service.sign_in(PasswordCredentials { username, password }, info).await?;
     let cookie = set_cookie(app.middleware.cookie().set(signed_in.token.expose_secret()))?;
     Ok((cookie, JsonResponse(Me::from(signed_in.me))))
 }
@@ -48,7 +48,7 @@ pub(crate) async fn login(
 /// Signs out: ends the session of the request.
 #[utoipa::path(post, path = "/logout", tag = "self", responses((status = 204, description = "Signed out")))]
 pub(crate) async fn logout(State(app): State<App>, account: Account) -> Result<impl IntoResponse, Problem> {
-    app.service.logout(&account).await?;
+    app.service.sign_out(&account).await?;
     Ok((StatusCode::NO_CONTENT, set_cookie(app.middleware.cookie().clear())?))
 }
 

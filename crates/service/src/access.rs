@@ -11,8 +11,8 @@ use tracewarden_tracestore::ClickHouse;
 
 use crate::audit_detail;
 use crate::authority::Authority;
-use crate::broken_policy::refusal;
 use crate::error::ServiceError;
+use crate::policy_errors::broken_policy_error;
 use crate::principal::{Identity, Principal};
 use crate::service::Service;
 
@@ -25,7 +25,7 @@ pub(crate) struct Access {
     /// ClickHouse session of this read: all its statements go to one replica.
     pub(crate) store: ClickHouse,
     /// Inputs of the decision for the audit record: version of the access model, revisions of roles, preview and key policy.
-    pub(crate) basis: Value,
+    pub(crate) decision_inputs: Value,
 }
 
 impl Service {
@@ -40,14 +40,14 @@ impl Service {
         let mut tx = self.db().begin_read().await?;
         let authority = self.authority(&mut tx, principal).await?;
         drop(tx);
-        self.access_by(authority).await
+        self.access_for(authority).await
     }
 
     /// Compiles the policies of an authority that was read before.
-    pub(crate) async fn access_by(&self, authority: Authority) -> Result<Access, ServiceError> {
+    pub(crate) async fn access_for(&self, authority: Authority) -> Result<Access, ServiceError> {
         let authority = Arc::new(authority);
         let shared = Arc::clone(&authority);
-        self.access_within(authority, move |compiled| authorise(&shared, &shared.roles, compiled)).await
+        self.compile_access(authority, move |compiled| authorise(&shared, &shared.roles, compiled)).await
     }
 
     /// Compiles the policies of an administrator who inspects other users' access. A broken policy of their own hides all
@@ -59,20 +59,20 @@ impl Service {
             Err(ServiceError::PolicyBroken { .. }) => authorise(&shared, &[], compiled),
             decided => decided,
         };
-        self.access_within(authority, scope).await
+        self.compile_access(authority, scope).await
     }
 
-    async fn access_within(
+    async fn compile_access(
         &self,
         authority: Arc<Authority>,
         decide: impl FnOnce(&CompiledPolicies) -> Result<AccessScope, ServiceError> + Send + 'static,
     ) -> Result<Access, ServiceError> {
         let binding = authority.model.binding.clone().ok_or(ServiceError::NotBound)?;
-        let basis = basis(&authority);
+        let decision_inputs = decision_inputs(&authority);
         let compiled = self.compiled();
         let scope = self.compilation().run(move || decide(&compiled)).await??;
         let store = self.store().session();
-        Ok(Access { authority, binding, scope, store, basis })
+        Ok(Access { authority, binding, scope, store, decision_inputs })
     }
 }
 
@@ -84,7 +84,7 @@ fn authorise(
     let Authority { principal, model, .. } = authority;
     let key_constraint = principal.key_policy().map(|expression| key_constraint(principal, expression));
     policy::authorise(role_policies(roles), key_constraint, &caller(principal), model, compiled)
-        .map_err(|broken| refusal(broken, principal.is_admin()))
+        .map_err(|broken| broken_policy_error(broken, principal.is_admin()))
 }
 
 /// Returns the user for whom policies are evaluated when this principal reads traces.
@@ -119,14 +119,14 @@ pub(crate) fn role_policies(roles: &[Role]) -> impl Iterator<Item = RolePolicy<'
 /// Returns the policy of a key with its owner's current knowledge of fields: it must not reveal fields whose existence is
 /// hidden from the owner.
 pub(crate) fn key_constraint<'a>(owner: &Identity, expression: &'a str) -> KeyConstraint<'a> {
-    KeyConstraint { expression, knows_policy_fields: owner.holds_admin_role() }
+    KeyConstraint { expression, knows_policy_fields: owner.has_admin_role() }
 }
 
-fn basis(Authority { principal, roles, version, .. }: &Authority) -> Value {
+fn decision_inputs(Authority { principal, roles, version, .. }: &Authority) -> Value {
     let revisions: BTreeMap<&str, u64> =
         roles.iter().map(|role| (role.name.as_str(), role.revision)).collect();
-    let mut basis = json!({ "version": version, "roles": revisions });
-    if let (Some(preview), Value::Object(members)) = (principal.preview(), &mut basis) {
+    let mut decision_inputs = json!({ "version": version, "roles": revisions });
+    if let (Some(preview), Value::Object(members)) = (principal.preview(), &mut decision_inputs) {
         let attributes = audit_detail::attributes(&preview.attributes);
         let preview = json!({
             "roles": preview.roles,
@@ -136,9 +136,9 @@ fn basis(Authority { principal, roles, version, .. }: &Authority) -> Value {
         });
         members.insert("preview".to_owned(), preview);
     }
-    if let (Some(expression), Value::Object(members)) = (principal.key_policy(), &mut basis) {
+    if let (Some(expression), Value::Object(members)) = (principal.key_policy(), &mut decision_inputs) {
         // Recorded in full: the key may be revoked before the record is read.
         members.insert("key_policy".to_owned(), expression.into());
     }
-    basis
+    decision_inputs
 }

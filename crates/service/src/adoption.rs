@@ -19,13 +19,13 @@ impl Service {
         current: &AccessModel,
         fields: &[MarkedField],
     ) -> Result<(), ServiceError> {
-        let kept = |field: &MarkedField| {
+        let is_unchanged = |field: &MarkedField| {
             current.field(&field.field).is_some_and(|before| before.column == field.column)
         };
-        let (places, adopted): (Vec<usize>, Vec<MarkedField>) = fields
+        let (indices, adopted): (Vec<usize>, Vec<MarkedField>) = fields
             .iter()
             .enumerate()
-            .filter(|(_, field)| field.column.is_some() && !kept(field))
+            .filter(|(_, field)| field.column.is_some() && !is_unchanged(field))
             .map(|(at, field)| (at, field.clone()))
             .unzip();
         if adopted.is_empty() {
@@ -34,18 +34,18 @@ impl Service {
         let compared =
             self.store().compare_key_columns(binding, &adopted).await.map_err(|error| {
                 match error.into() {
-                    ServiceError::OverLimit { limit, inside, .. } => {
+                    ServiceError::OverLimit { limit, log_cause, .. } => {
                         let detail =
                             "comparing the columns with their maps exceeds the limit, which is ten times \
                              `query_timeout` (`TRACEWARDEN_QUERY_TIMEOUT`): adopt one column at a time while \
                              ClickHouse has little load, or raise the limit temporarily"
                                 .to_owned();
-                        ServiceError::OverLimit { limit, detail, inside }
+                        ServiceError::OverLimit { limit, detail, log_cause }
                     }
                     other => other,
                 }
             })?;
-        let differing: Vec<FieldError> = places
+        let differing: Vec<FieldError> = indices
             .iter()
             .zip(&adopted)
             .zip(&compared)

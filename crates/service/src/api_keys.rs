@@ -12,7 +12,7 @@ use crate::Secret;
 use crate::access::key_constraint;
 use crate::error::{FieldError, ServiceError, unknown};
 use crate::principal::Principal;
-use crate::refused_calls::SessionOnly;
+use crate::rejected_calls::SessionOnly;
 use crate::service::Service;
 use crate::tokens;
 use crate::tools::Tool;
@@ -93,11 +93,11 @@ impl Service {
         principal: &Principal,
         new: NewApiKey,
     ) -> Result<CreatedApiKey, ServiceError> {
-        let result = self.create_api_key_in(principal, new).await;
+        let result = self.create_api_key_inner(principal, new).await;
         self.audit_denial(principal, SessionOnly::CreateApiKey.action(), None, result).await
     }
 
-    async fn create_api_key_in(
+    async fn create_api_key_inner(
         &self,
         principal: &Principal,
         new: NewApiKey,
@@ -182,7 +182,7 @@ impl Service {
             let caller = Caller { username: user.username, roles: user.roles, attributes: user.attributes };
             Ok(checked.predicate(&caller).is_some())
         };
-        let checked = self.checking().run(work).await?;
+        let checked = self.key_policy_checks().run(work).await?;
         match checked {
             Ok(true) => {}
             Ok(false) => {
@@ -209,13 +209,13 @@ impl Service {
     /// # Errors
     /// [`ServiceError::NotFound`], or a failure of the application database.
     pub async fn revoke_my_api_key(&self, principal: &Principal, id: &str) -> Result<(), ServiceError> {
-        let result = self.revoke_my_api_key_in(principal, id).await;
+        let result = self.revoke_my_api_key_inner(principal, id).await;
         self.audit_denial(principal, "api_key.revoke", Some(id), result).await
     }
 
-    async fn revoke_my_api_key_in(&self, principal: &Principal, id: &str) -> Result<(), ServiceError> {
+    async fn revoke_my_api_key_inner(&self, principal: &Principal, id: &str) -> Result<(), ServiceError> {
         let mut tx = self.begin_change(principal).await?;
-        if !tx.delete_api_key(principal.user_id(), validate::findable(id, "API key")?).await? {
+        if !tx.delete_api_key(principal.user_id(), validate::lookup_name(id, "API key")?).await? {
             return Err(ServiceError::NotFound { what: "API key" });
         }
         self.record(&mut tx, principal, "api_key.revoke", Some(id), json!({})).await?;
@@ -234,8 +234,8 @@ fn check_tools(tools: Option<&[String]>, errors: &mut Vec<FieldError>) {
     for (at, name) in tools.iter().enumerate().take(TOOLS_CHECKED_MAX) {
         let pointer = format!("/tools/{at}");
         if Tool::parse(name).is_none() {
-            let near = nearest(name, known);
-            let detail = format!("{}; there are {}", unknown("tool", name, &near), known.join(", "));
+            let suggestions = nearest(name, known);
+            let detail = format!("{}; there are {}", unknown("tool", name, &suggestions), known.join(", "));
             errors.push(FieldError::new(pointer, "invalid_value", detail));
         } else if tools.iter().take(at).any(|before| before == name) {
             errors.push(FieldError::new(pointer, "invalid_value", format!("`{name}` is listed twice")));

@@ -10,9 +10,9 @@ use tracewarden_model::Timestamp;
 
 use crate::audit_detail::bounded;
 use crate::error::ServiceError;
-use crate::names;
 use crate::principal::{Identity, RequestInfo, ToolCall, Transport};
 use crate::service::{Service, run_to_completion};
+use crate::username_characters;
 
 /// Outcome of an action, as the audit log spells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,7 +64,7 @@ pub struct RecordedCall(String);
 
 /// Detail of an event, and the tool call in which it happened.
 #[derive(Serialize)]
-struct Recorded<'a> {
+struct RecordDetail<'a> {
     #[serde(flatten)]
     detail: &'a Value,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -90,7 +90,7 @@ pub(crate) fn sanitize(text: &str) -> String {
 
 /// Variation selector that displays the preceding character as an emoji; also used in the titles that users choose. It
 /// carries no information except its presence.
-const EMOJI: char = '\u{FE0F}';
+const EMOJI_VARIATION_SELECTOR: char = '\u{FE0F}';
 
 /// Whether a character is a control character, is invisible or changes the text direction. Invisible characters include tags
 /// and variation selectors, which can hide whole sentences from people but not from models.
@@ -100,7 +100,9 @@ pub fn is_invisible_or_bidi_control(character: char) -> bool {
     }
     // Line and paragraph separators; interlinear annotation characters.
     let breaks = matches!(character, '\u{2028}' | '\u{2029}' | '\u{FFF9}'..='\u{FFFB}');
-    breaks || character.is_control() || (character != EMOJI && names::is_default_ignorable(character))
+    breaks
+        || character.is_control()
+        || (character != EMOJI_VARIATION_SELECTOR && username_characters::is_default_ignorable(character))
 }
 
 #[test]
@@ -115,7 +117,7 @@ fn rejects_invisible_characters() {
 
 impl RecordedCall {
     /// Sanitises the name of the client and of the tool, which are text from the client.
-    pub(crate) fn of(call: &ToolCall) -> Self {
+    pub(crate) fn new(call: &ToolCall) -> Self {
         let client = call.client.as_deref().map(sanitize);
         let mut detail = bounded(json!({ "arguments": call.arguments }));
         if let Value::Object(members) = &mut detail {
@@ -128,7 +130,7 @@ impl RecordedCall {
 
 impl AuditContext {
     /// Creates the context of a request whose caller is known.
-    pub(crate) fn of(identity: &Identity) -> Self {
+    pub(crate) fn new(identity: &Identity) -> Self {
         Self {
             actor_id: Some(identity.user.id.clone()),
             actor_name: Some(identity.user.username.clone()),
@@ -176,12 +178,12 @@ impl AuditContext {
         completes: Option<u64>,
         event: &Event<'_>,
     ) -> Result<u64, ServiceError> {
-        let unreadable = |error: serde_json::Error| ServiceError::internal(format!("a record: {error}"));
+        let invalid_json = |error: serde_json::Error| ServiceError::internal(format!("a record: {error}"));
         // Only in the first record of an action; the record that completes it refers to the first.
         let call = self.tool_call.as_ref().filter(|_| completes.is_none());
-        let mcp = call.map(|call| serde_json::from_str(&call.0)).transpose().map_err(unreadable)?;
-        let recorded = Recorded { detail: &bounded(event.detail.clone()), mcp };
-        let detail = serde_json::to_string(&recorded).map_err(unreadable)?;
+        let mcp = call.map(|call| serde_json::from_str(&call.0)).transpose().map_err(invalid_json)?;
+        let recorded = RecordDetail { detail: &bounded(event.detail.clone()), mcp };
+        let detail = serde_json::to_string(&recorded).map_err(invalid_json)?;
         let target = event.target.map(sanitize);
         let sequence = tx
             .append_audit(&NewAuditRecord {
@@ -215,12 +217,12 @@ impl Service {
         detail: Value,
     ) -> Result<(), ServiceError> {
         let event = Event { action, outcome: Outcome::Success, target, detail };
-        AuditContext::of(identity).append(tx, self.now(), None, &event).await?;
+        AuditContext::new(identity).append(tx, self.now(), None, &event).await?;
         Ok(())
     }
 
     /// Records one event in its own transaction, queued behind the caller's earlier ones.
-    pub(crate) async fn record_alone(
+    pub(crate) async fn record_in_own_transaction(
         &self,
         context: &AuditContext,
         event: &Event<'_>,
@@ -248,13 +250,13 @@ impl Service {
             && !matches!(error, ServiceError::OutcomeUnknown { .. })
         {
             let detail = serde_json::json!({ "code": error.code() });
-            self.record_refusal(identity, action, error, target, detail).await;
+            self.record_rejection(identity, action, error, target, detail).await;
         }
         result
     }
 
     /// Records a denied or failed call, if the database accepts the record.
-    pub(crate) async fn record_refusal(
+    pub(crate) async fn record_rejection(
         &self,
         identity: &Identity,
         action: &'static str,
@@ -265,8 +267,8 @@ impl Service {
         let outcome = match error {
             ServiceError::SessionRequired
             | ServiceError::Forbidden
-            | ServiceError::NarrowedKey
-            | ServiceError::OutsideTools
+            | ServiceError::ScopedKey
+            | ServiceError::ToolNotPermitted
             | ServiceError::PasswordChangeRequired
             | ServiceError::Unauthenticated { .. }
             | ServiceError::TooManyQueries => Outcome::Denied,
@@ -287,19 +289,19 @@ impl Service {
             );
             return;
         };
-        let (service, context) = (self.clone(), AuditContext::of(identity));
+        let (service, context) = (self.clone(), AuditContext::new(identity));
         let Event { action, outcome, target, detail } = event;
         let target = target.map(str::to_owned);
         let recorded = run_to_completion(async move {
             let event = Event { action, outcome, target: target.as_deref(), detail };
-            let recorded = service.record_alone(&context, &event).await;
+            let recorded = service.record_in_own_transaction(&context, &event).await;
             drop(waiting);
             recorded
         });
         if let Err(failure) = recorded.await {
             tracing::warn!(
                 code = failure.code(),
-                inside = failure.inside(),
+                log_cause = failure.log_cause(),
                 "could not record a denied or failed request"
             );
         }

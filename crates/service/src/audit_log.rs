@@ -91,7 +91,7 @@ impl Service {
         _admin: &Administrator<'_>,
         query: AuditQuery,
     ) -> Result<AuditPage, ServiceError> {
-        let before = query_input::before(query.cursor.as_deref(), "not a cursor of the audit log")?;
+        let before = query_input::sequence_cursor(query.cursor.as_deref(), "not a cursor of the audit log")?;
         let limit = query_input::limit(query.limit, PAGE_DEFAULT, PAGE_MAX)?;
         if let (Some(from), Some(to)) = (query.from, query.to) {
             query_input::window(from, to)?;

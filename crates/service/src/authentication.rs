@@ -44,7 +44,7 @@ impl Service {
     async fn look_up(&self, credential: &Credential, info: RequestInfo) -> Result<Identity, ServiceError> {
         let now = self.now();
         // The look-up is by digest: its duration depends on bits that an attacker cannot choose.
-        let (proof, user, last_use) = match credential {
+        let (verified_credential, user, last_use) = match credential {
             Credential::Session(token) => {
                 let stored = self.db().session_by_token(tokens::digest(token.expose_secret())).await?;
                 let (session, user) = stored.unzip();
@@ -55,7 +55,9 @@ impl Service {
             Credential::ApiKey(token) => {
                 let token = token.expose_secret();
                 if !tokens::is_api_key(token) {
-                    return Err(ServiceError::Unauthenticated { inside: "not in the format of an API key" });
+                    return Err(ServiceError::Unauthenticated {
+                        log_cause: "not in the format of an API key",
+                    });
                 }
                 let (key, user) = self.db().api_key_by_token(tokens::digest(token)).await?.unzip();
                 let key = live_key(key, now)?;
@@ -63,8 +65,8 @@ impl Service {
                 (VerifiedCredential::ApiKey(key), user, last_use)
             }
         };
-        let mut identity = Identity { user: enabled(user)?, proof, info };
-        if identity.follows_user() {
+        let mut identity = Identity { user: enabled(user)?, verified_credential, info };
+        if identity.previews_user() {
             // The previewed user's access is read in one snapshot with the caller's.
             let mut tx = self.db().begin_read().await?;
             identity = self.reread(&mut tx, &identity).await?;
@@ -72,8 +74,12 @@ impl Service {
         let due = |last_use: Option<Timestamp>| self.is_use_due(last_use, now);
         if due(last_use) {
             // A failed write of the last use does not fail the request; requests that need a writable database fail later.
-            if let Err(error) = self.record_last_use(&identity.proof, due, now).await {
-                tracing::warn!(code = error.code(), inside = error.inside(), "could not record the last use");
+            if let Err(error) = self.record_last_use(&identity.verified_credential, due, now).await {
+                tracing::warn!(
+                    code = error.code(),
+                    log_cause = error.log_cause(),
+                    "could not record the last use"
+                );
             }
         }
         Ok(identity)
@@ -93,7 +99,7 @@ impl Service {
         stored: Option<Session>,
         now: Timestamp,
     ) -> Result<Session, ServiceError> {
-        let session = stored.ok_or(ServiceError::Unauthenticated { inside: "no such session" })?;
+        let session = stored.ok_or(ServiceError::Unauthenticated { log_cause: "no such session" })?;
         let settings = self.settings();
         let ended = |since: Timestamp, limit: Option<i64>| {
             limit.is_some_and(|nanos| since.saturating_add(nanos) <= now)
@@ -101,7 +107,7 @@ impl Service {
         if ended(session.created_at, settings.session_absolute_nanos)
             || ended(session.last_seen_at, settings.session_idle_nanos)
         {
-            return Err(ServiceError::Unauthenticated { inside: "the session has expired" });
+            return Err(ServiceError::Unauthenticated { log_cause: "the session has expired" });
         }
         Ok(session)
     }
@@ -110,18 +116,18 @@ impl Service {
     /// write for many concurrent requests is enough.
     async fn record_last_use(
         &self,
-        proof: &VerifiedCredential,
+        verified_credential: &VerifiedCredential,
         due: impl Fn(Option<Timestamp>) -> bool,
         now: Timestamp,
     ) -> Result<(), ServiceError> {
-        let id = match proof {
+        let id = match verified_credential {
             VerifiedCredential::Session(session) => &session.id,
             VerifiedCredential::ApiKey(key) => &key.id,
         };
-        let Some(_turn) = self.last_use_writes().try_acquire(id) else { return Ok(()) };
+        let Some(_permit) = self.last_use_writes().try_acquire(id) else { return Ok(()) };
         let mut tx = self.db().begin_write().await?;
         // Read again, since another replica may have written it.
-        match proof {
+        match verified_credential {
             VerifiedCredential::Session(_) => match tx.session_by_id(id).await? {
                 Some(session) if due(Some(session.last_seen_at)) => tx.touch_session(id, now).await?,
                 _ => return Ok(()),
@@ -137,9 +143,9 @@ impl Service {
 
 /// Returns the stored key, unless it is absent or has expired.
 pub(crate) fn live_key(stored: Option<ApiKey>, now: Timestamp) -> Result<ApiKey, ServiceError> {
-    let key = stored.ok_or(ServiceError::Unauthenticated { inside: "no such key" })?;
+    let key = stored.ok_or(ServiceError::Unauthenticated { log_cause: "no such key" })?;
     if key.expires_at.is_some_and(|expiry| expiry <= now) {
-        return Err(ServiceError::Unauthenticated { inside: "the key has expired" });
+        return Err(ServiceError::Unauthenticated { log_cause: "the key has expired" });
     }
     Ok(key)
 }
@@ -148,7 +154,7 @@ pub(crate) fn live_key(stored: Option<ApiKey>, now: Timestamp) -> Result<ApiKey,
 pub(crate) fn enabled(user: Option<User>) -> Result<User, ServiceError> {
     match user {
         Some(user) if !user.disabled => Ok(user),
-        Some(_) => Err(ServiceError::Unauthenticated { inside: "the user is disabled" }),
-        None => Err(ServiceError::Unauthenticated { inside: "the user has been deleted" }),
+        Some(_) => Err(ServiceError::Unauthenticated { log_cause: "the user is disabled" }),
+        None => Err(ServiceError::Unauthenticated { log_cause: "the user has been deleted" }),
     }
 }

@@ -15,7 +15,7 @@ use crate::principal::{Administrator, Identity, Principal, VerifiedCredential};
 use crate::service::Service;
 
 /// Permission that a caller needs for a change.
-pub(crate) trait Right {
+pub(crate) trait Permission {
     /// Caller as authenticated.
     fn identity(&self) -> &Identity;
 
@@ -23,35 +23,35 @@ pub(crate) trait Right {
     ///
     /// # Errors
     /// The error that authentication would return.
-    fn holds(now: Identity) -> Result<(), ServiceError>;
+    fn check(now: Identity) -> Result<(), ServiceError>;
 }
 
-impl Right for Identity {
+impl Permission for Identity {
     fn identity(&self) -> &Identity {
         self
     }
 
-    fn holds(_: Identity) -> Result<(), ServiceError> {
+    fn check(_: Identity) -> Result<(), ServiceError> {
         Ok(())
     }
 }
 
-impl Right for Principal {
+impl Permission for Principal {
     fn identity(&self) -> &Identity {
         self
     }
 
-    fn holds(now: Identity) -> Result<(), ServiceError> {
+    fn check(now: Identity) -> Result<(), ServiceError> {
         now.into_principal().map(drop)
     }
 }
 
-impl Right for Administrator<'_> {
+impl Permission for Administrator<'_> {
     fn identity(&self) -> &Identity {
         self
     }
 
-    fn holds(now: Identity) -> Result<(), ServiceError> {
+    fn check(now: Identity) -> Result<(), ServiceError> {
         now.into_principal()?.require_admin().map(drop)
     }
 }
@@ -70,17 +70,17 @@ pub(crate) struct Authority {
 impl Authority {
     /// Whether a decision made on `other` equals the one that would be made now. Times of last use have no influence on
     /// decisions.
-    pub(crate) fn decides_like(&self, other: &Self) -> bool {
+    pub(crate) fn is_equivalent(&self, other: &Self) -> bool {
         let user = |authority: &Self| User { last_login_at: None, ..authority.principal.user.clone() };
         user(self) == user(other)
-            && self.principal.proof.grants_like(&other.principal.proof)
+            && self.principal.verified_credential.is_equivalent(&other.principal.verified_credential)
             && self.roles == other.roles
             && self.model == other.model
     }
 }
 
 impl VerifiedCredential {
-    fn grants_like(&self, other: &Self) -> bool {
+    fn is_equivalent(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Session(one), Self::Session(other)) => {
                 one.id == other.id && one.user_id == other.user_id && one.preview == other.preview
@@ -104,11 +104,11 @@ impl Service {
     /// [`ServiceError::Unauthenticated`] if the credential or the user was deleted, disabled or has expired since the request
     /// was authenticated, [`ServiceError::PasswordChangeRequired`], [`ServiceError::Forbidden`], or a failure of the
     /// application database.
-    pub(crate) async fn begin_change<R: Right>(&self, right: &R) -> Result<WriteTx, ServiceError> {
+    pub(crate) async fn begin_change<R: Permission>(&self, permission: &R) -> Result<WriteTx, ServiceError> {
         // Queued by user, so that a user with many changes does not delay the changes of others.
-        let user = right.identity().user_id();
+        let user = permission.identity().user_id();
         let mut tx = self.db().begin_queued_write(user, self.db().timeout()).await?;
-        R::holds(self.reread(&mut tx, right.identity()).await?)?;
+        R::check(self.reread(&mut tx, permission.identity()).await?)?;
         Ok(tx)
     }
 
@@ -137,7 +137,7 @@ impl Service {
     /// Reads the inputs of an administrator's access; rejects a caller who has lost that right since the request began.
     ///
     /// # Errors
-    /// Those of [`Service::authority`], [`ServiceError::Forbidden`], [`ServiceError::NarrowedKey`].
+    /// Those of [`Service::authority`], [`ServiceError::Forbidden`], [`ServiceError::ScopedKey`].
     pub(crate) async fn admin_authority(
         &self,
         tx: &mut ReadTx,
@@ -158,16 +158,16 @@ impl Service {
         identity: &Identity,
     ) -> Result<Identity, ServiceError> {
         let now = self.now();
-        let proof = match &identity.proof {
+        let verified_credential = match &identity.verified_credential {
             VerifiedCredential::Session(session) => {
                 let session = self.live_session(tx.session_by_id(&session.id).await?, now)?;
-                VerifiedCredential::Session(preview::followed(tx, session).await?)
+                VerifiedCredential::Session(preview::refresh_preview(tx, session).await?)
             }
             VerifiedCredential::ApiKey(key) => {
                 VerifiedCredential::ApiKey(live_key(tx.api_key_by_id(&key.id).await?, now)?)
             }
         };
         let user = enabled(tx.user_by_id(identity.user_id()).await?)?;
-        Ok(Identity { user, proof, info: identity.info.clone() })
+        Ok(Identity { user, verified_credential, info: identity.info.clone() })
     }
 }

@@ -5,12 +5,12 @@ use tracewarden_model::{AccessModel, Binding, MarkedField};
 use tracewarden_tracestore::BindingError;
 
 use crate::adoption::without_column;
+use crate::discovery::refuse_system_database;
 use crate::error::{FieldError, ServiceError};
 use crate::model_change::{check_version, resolve};
 use crate::precondition::IfMatch;
 use crate::principal::Administrator;
 use crate::service::Service;
-use crate::trace_source::refuse_system_database;
 
 /// Access model after a change of the binding.
 #[derive(Debug, Clone)]
@@ -34,11 +34,11 @@ impl Service {
         binding: Binding,
         if_match: Option<IfMatch>,
     ) -> Result<BoundModel, ServiceError> {
-        let result = self.put_binding_in(admin, binding, if_match).await;
+        let result = self.put_binding_inner(admin, binding, if_match).await;
         self.audit_denial(admin, "schema.put_binding", None, result).await
     }
 
-    async fn put_binding_in(
+    async fn put_binding_inner(
         &self,
         admin: &Administrator<'_>,
         binding: Binding,

@@ -98,7 +98,7 @@ impl Service {
         if empty && let Some(created) = self.create_first_administrator(&admin, keep).await? {
             return Ok(created);
         }
-        self.note_password_costs().await?;
+        self.register_password_costs().await?;
         match &admin.password_hash {
             None => Ok(Bootstrap::Unchanged),
             Some(hash) => self.replace_hash(&admin.username, hash).await,
@@ -148,7 +148,7 @@ impl Service {
             let not_kept = |why| ServiceError::refused("/initial_password", "invalid_value", why);
             keep(password).map_err(not_kept)?;
         }
-        self.passwords().note_cost(&hash)?;
+        self.passwords().register_cost(&hash)?;
         tx.commit().await?;
         Ok(Some(Bootstrap::Created { username: admin.username.clone(), password }))
     }
@@ -171,7 +171,7 @@ impl Service {
         };
         let now = self.now();
         let hash = PasswordHash(hash.to_owned());
-        self.passwords().note_cost(&hash)?;
+        self.passwords().register_cost(&hash)?;
         tx.remember_password_hash(&digest, now).await?;
         tx.set_user_password(&user.id, &hash, false).await?;
         let ended = tx.delete_sessions_of_user(&user.id, None).await?;

@@ -34,7 +34,7 @@ pub(crate) struct Cursor {
 pub(crate) struct CursorKey(XChaCha20Poly1305);
 
 const VERSION: u8 = 1;
-const PURPOSE: &[u8] = b"tracewarden trace cursor";
+const ASSOCIATED_DATA: &[u8] = b"tracewarden trace cursor";
 const NONCE_BYTES: usize = 24;
 /// Maximum length of a cursor text, far above any real cursor; longer texts are not decoded.
 const TEXT_MAX_BYTES: usize = 4_096;
@@ -51,7 +51,7 @@ impl CursorKey {
         // 24 random bytes: replicas need not share a counter, and a repeated nonce is practically impossible.
         let mut nonce = [0_u8; NONCE_BYTES];
         entropy.fill(&mut nonce)?;
-        let payload = Payload { msg: &encode(cursor), aad: PURPOSE };
+        let payload = Payload { msg: &encode(cursor), aad: ASSOCIATED_DATA };
         let sealed = self
             .0
             .encrypt(&XNonce::from(nonce), payload)
@@ -61,13 +61,13 @@ impl CursorKey {
 
     /// Decrypts a text that [`CursorKey::seal`] returned.
     pub(crate) fn open(&self, text: &str) -> Result<Cursor, ServiceError> {
-        let invalid = |inside| ServiceError::InvalidCursor { inside };
+        let invalid = |log_cause| ServiceError::InvalidCursor { log_cause };
         if text.len() > TEXT_MAX_BYTES {
             return Err(invalid("too long"));
         }
         let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| invalid("not base64url"))?;
         let (nonce, sealed) = bytes.split_first_chunk::<NONCE_BYTES>().ok_or(invalid("too short"))?;
-        let payload = Payload { msg: sealed, aad: PURPOSE };
+        let payload = Payload { msg: sealed, aad: ASSOCIATED_DATA };
         let plain = self
             .0
             .decrypt(&XNonce::from(*nonce), payload)
@@ -82,12 +82,12 @@ impl Fingerprint {
     pub(crate) fn new(conditions: &[RawCondition], binding: &Binding, principal: &Principal) -> Self {
         let Binding { database, table, trace_id, span_id, timestamp, parent_span_id, trace_index, .. } =
             binding;
-        let mut bound = Canonical::new("binding");
+        let mut bound = CanonicalHasher::new("binding");
         for text in [database, table, trace_id, span_id, timestamp, parent_span_id] {
             bound.text(text);
         }
         bound.optional(trace_index.as_deref());
-        let mut caller = Canonical::new("caller");
+        let mut caller = CanonicalHasher::new("caller");
         caller.text(principal.user_id());
         // The fingerprint of a previewed user stays the same when their roles change, like the caller's own.
         let preview = principal.preview().map(|preview| match &preview.user_id {
@@ -108,7 +108,7 @@ impl Cursor {
         }
         if self.fingerprint != *query {
             return Err(ServiceError::InvalidCursor {
-                inside: "made for another caller, preview, key policy or binding",
+                log_cause: "made for another caller, preview, key policy or binding",
             });
         }
         Ok(())
@@ -119,7 +119,7 @@ impl Cursor {
 fn filter_digest(conditions: &[RawCondition]) -> [u8; 32] {
     let mut digests: Vec<[u8; 32]> = conditions.iter().map(condition_digest).collect();
     digests.sort_unstable();
-    let mut filter = Canonical::new("filter");
+    let mut filter = CanonicalHasher::new("filter");
     for digest in &digests {
         filter.bytes(digest);
     }
@@ -127,7 +127,7 @@ fn filter_digest(conditions: &[RawCondition]) -> [u8; 32] {
 }
 
 fn condition_digest(condition: &RawCondition) -> [u8; 32] {
-    let mut canonical = Canonical::new("condition");
+    let mut canonical = CanonicalHasher::new("condition");
     canonical.optional(condition.field.map.as_deref());
     canonical.text(&condition.field.name);
     canonical.text(&condition.op);
@@ -155,9 +155,9 @@ fn scalar(value: &Scalar) -> String {
 }
 
 /// Hash over length-prefixed members, so that different lists of members never have the same input.
-struct Canonical(Sha256);
+struct CanonicalHasher(Sha256);
 
-impl Canonical {
+impl CanonicalHasher {
     fn new(kind: &str) -> Self {
         let mut canonical = Self(Sha256::new());
         canonical.text(kind);

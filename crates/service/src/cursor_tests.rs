@@ -3,9 +3,9 @@ use tracewarden_model::{Decimal, FieldNotation, FieldRef};
 
 use super::*;
 
-struct Fixed;
+struct FixedEntropy;
 
-impl Entropy for Fixed {
+impl Entropy for FixedEntropy {
     fn fill(&self, bytes: &mut [u8]) -> Result<(), EntropyError> {
         bytes.fill(7);
         Ok(())
@@ -36,7 +36,7 @@ fn condition(name: &str, value: Scalar) -> RawCondition {
 
 #[test]
 fn only_sealed_cursors_are_accepted() {
-    let text = key().seal(&cursor(), &Fixed).unwrap();
+    let text = key().seal(&cursor(), &FixedEntropy).unwrap();
     assert_eq!(key().open(&text).unwrap(), cursor());
     let other_key = CursorKey::new(&[8; 32]).unwrap();
     assert_eq!(other_key.open(&text).unwrap_err().code(), "invalid_cursor");

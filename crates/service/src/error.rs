@@ -16,7 +16,7 @@ pub type Cause = Box<dyn Error + Send + Sync>;
 /// Maximum length in bytes of client input that an error repeats. Names in requests can be as long as the request.
 const MAX_TEXT_BYTES: usize = 2_048;
 /// Number of bytes kept from the end of a truncated text: suggestions follow the name that the client sent.
-const KEPT_TAIL_BYTES: usize = 512;
+const TAIL_BYTES: usize = 512;
 
 /// Truncates a text to at most 2,048 bytes and an ellipsis; keeps the beginning and the end.
 pub fn bounded(text: impl Into<String>) -> String {
@@ -24,8 +24,8 @@ pub fn bounded(text: impl Into<String>) -> String {
     if text.len() <= MAX_TEXT_BYTES {
         return text;
     }
-    let head_end = text.floor_char_boundary(MAX_TEXT_BYTES - KEPT_TAIL_BYTES);
-    let tail_start = text.ceil_char_boundary(text.len() - KEPT_TAIL_BYTES);
+    let head_end = text.floor_char_boundary(MAX_TEXT_BYTES - TAIL_BYTES);
+    let tail_start = text.ceil_char_boundary(text.len() - TAIL_BYTES);
     let (head, _) = text.split_at(head_end);
     let (_, tail) = text.split_at(tail_start);
     format!("{head}…{tail}")
@@ -57,7 +57,7 @@ impl FieldError {
     }
 }
 
-/// Denial or failure of a use case. The field `inside` is for the log only: it may contain SQL, addresses or other users'
+/// Denial or failure of a use case. The field `log_cause` is for the log only: it may contain SQL, addresses or other users'
 /// names.
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceError {
@@ -71,13 +71,13 @@ pub enum ServiceError {
     #[error("the cursor is not valid here")]
     InvalidCursor {
         /// Cause for the log.
-        inside: &'static str,
+        log_cause: &'static str,
     },
     /// No valid session and no valid API key.
     #[error("a valid session or API key is required")]
     Unauthenticated {
         /// Cause for the log.
-        inside: &'static str,
+        log_cause: &'static str,
     },
     /// Unknown user, wrong password or disabled user; the answer does not tell which.
     #[error("user name or password is wrong")]
@@ -87,10 +87,10 @@ pub enum ServiceError {
     Forbidden,
     /// The key belongs to an administrator, but is scoped.
     #[error("a scoped API key cannot administer, even if its owner is an administrator")]
-    NarrowedKey,
+    ScopedKey,
     /// The API key is scoped to tools that do not include this call.
     #[error("a scoped API key can only call the tools that it permits, and this request is not one of them")]
-    OutsideTools,
+    ToolNotPermitted,
     /// The user must change the password first.
     #[error("the password must be changed before anything else")]
     PasswordChangeRequired,
@@ -151,21 +151,21 @@ pub enum ServiceError {
         detail: String,
         /// Role, policy and fault.
         #[source]
-        inside: Cause,
+        log_cause: Cause,
     },
     /// Internal error of the service.
     #[error("internal error")]
     Internal {
         /// Cause for the log.
         #[source]
-        inside: Cause,
+        log_cause: Cause,
     },
     /// ClickHouse failed.
     #[error("ClickHouse failed")]
     ClickHouse {
         /// Cause for the log.
         #[source]
-        inside: Cause,
+        log_cause: Cause,
         /// Additional detail for administrators; contains no text of statements or spans.
         cause: Option<String>,
         /// Whether retrying cannot succeed until the configuration or the table changes.
@@ -182,14 +182,14 @@ pub enum ServiceError {
         errors: Vec<FieldError>,
         /// All changed fields, for the log.
         #[source]
-        inside: Cause,
+        log_cause: Cause,
     },
     /// ClickHouse or the application database cannot be reached.
     #[error("temporarily unavailable")]
     Unavailable {
         /// Cause for the log.
         #[source]
-        inside: Cause,
+        log_cause: Cause,
     },
     /// The service cannot serve requests at the moment.
     #[error("{reason}")]
@@ -198,7 +198,7 @@ pub enum ServiceError {
         reason: &'static str,
         /// Cause for the log.
         #[source]
-        inside: Cause,
+        log_cause: Cause,
         /// Seconds until the client should retry, if known.
         retry_after_seconds: Option<u64>,
     },
@@ -207,7 +207,7 @@ pub enum ServiceError {
     ClickHouseUnavailable {
         /// Cause for the log.
         #[source]
-        inside: Cause,
+        log_cause: Cause,
         /// Additional detail for administrators.
         cause: Option<String>,
         /// Seconds until an endpoint is tried again, at least 1.
@@ -222,7 +222,7 @@ pub enum ServiceError {
     OutcomeUnknown {
         /// Cause for the log.
         #[source]
-        inside: Cause,
+        log_cause: Cause,
     },
     /// The query exceeded a ClickHouse limit.
     #[error("{detail}")]
@@ -233,7 +233,7 @@ pub enum ServiceError {
         detail: String,
         /// Cause for the log.
         #[source]
-        inside: Cause,
+        log_cause: Cause,
     },
 }
 
@@ -244,12 +244,12 @@ impl ServiceError {
     }
 
     /// Creates an internal error with its cause.
-    pub fn internal(inside: impl Into<Cause>) -> Self {
-        Self::Internal { inside: inside.into() }
+    pub fn internal(log_cause: impl Into<Cause>) -> Self {
+        Self::Internal { log_cause: log_cause.into() }
     }
 
-    pub(crate) fn unavailable(inside: impl Into<Cause>) -> Self {
-        Self::Unavailable { inside: inside.into() }
+    pub(crate) fn unavailable(log_cause: impl Into<Cause>) -> Self {
+        Self::Unavailable { log_cause: log_cause.into() }
     }
 
     /// Returns whether a retry can succeed, and whether it is safe.
@@ -257,7 +257,7 @@ impl ServiceError {
         match self {
             Self::OutcomeUnknown { .. } => Retry::Unknown,
             Self::ClickHouse { is_permanent: true, .. } => Retry::Never,
-            _ => Retry::of(self.code()),
+            _ => Retry::from_code(self.code()),
         }
     }
 
@@ -269,7 +269,7 @@ impl ServiceError {
             Self::InvalidCursor { .. } => "invalid_cursor",
             Self::Unauthenticated { .. } => "unauthenticated",
             Self::InvalidCredentials => "invalid_credentials",
-            Self::Forbidden | Self::NarrowedKey | Self::OutsideTools => "forbidden",
+            Self::Forbidden | Self::ScopedKey | Self::ToolNotPermitted => "forbidden",
             Self::PasswordChangeRequired => "password_change_required",
             Self::SessionRequired => "session_required",
             Self::TraceNotFound => "trace_not_found",
@@ -309,10 +309,12 @@ impl ServiceError {
     }
 
     /// Cause and its sources, for the log only.
-    pub fn inside(&self) -> Option<String> {
+    pub fn log_cause(&self) -> Option<String> {
         match self {
-            Self::InvalidCursor { inside } | Self::Unauthenticated { inside } => Some((*inside).to_owned()),
-            other => other.source().map(chain),
+            Self::InvalidCursor { log_cause } | Self::Unauthenticated { log_cause } => {
+                Some((*log_cause).to_owned())
+            }
+            other => other.source().map(error_chain),
         }
     }
 
@@ -351,11 +353,11 @@ impl From<DbError> for ServiceError {
     fn from(error: DbError) -> Self {
         let unavailable = matches!(error, DbError::Unavailable(_));
         let unknown = matches!(error, DbError::OutcomeUnknown(_));
-        let inside = Cause::from(error);
+        let log_cause = Cause::from(error);
         match (unavailable, unknown) {
-            (true, _) => Self::Unavailable { inside },
-            (_, true) => Self::OutcomeUnknown { inside },
-            _ => Self::Internal { inside },
+            (true, _) => Self::Unavailable { log_cause },
+            (_, true) => Self::OutcomeUnknown { log_cause },
+            _ => Self::Internal { log_cause },
         }
     }
 }
@@ -368,49 +370,49 @@ impl From<EntropyError> for ServiceError {
 
 impl From<ClickHouseError> for ServiceError {
     fn from(error: ClickHouseError) -> Self {
-        Self::of_store(error, false)
+        Self::from_store(error, false)
     }
 }
 
 impl ServiceError {
     /// Converts a ClickHouse error. `knows_policy_fields` says whether the caller may learn of fields that are policy inputs
     /// only.
-    pub(crate) fn of_store(error: ClickHouseError, knows_policy_fields: bool) -> Self {
-        let over = |limit: QueryLimit, inside| Self::OverLimit {
+    pub(crate) fn from_store(error: ClickHouseError, knows_policy_fields: bool) -> Self {
+        let over = |limit: QueryLimit, log_cause| Self::OverLimit {
             limit,
-            detail: limit.what_happened().to_owned(),
-            inside,
+            detail: limit.message().to_owned(),
+            log_cause,
         };
         match &error {
             ClickHouseError::FieldsChanged(changed) => {
                 let known = changed.iter().filter(|changed| changed.field.filterable || knows_policy_fields);
-                let told = |changed: &ChangedField| {
+                let description = |changed: &ChangedField| {
                     let detail = format!("mark `{}` again: it is now {}", changed.field.field, changed.now);
                     FieldError::new("", "schema_changed", detail)
                 };
-                Self::SchemaChanged { errors: known.map(told).collect(), inside: error.into() }
+                Self::SchemaChanged { errors: known.map(description).collect(), log_cause: error.into() }
             }
             ClickHouseError::Unavailable { message, retry_after_seconds } => {
                 // Any other message describes the connection and contains no part of a statement.
                 let cause = clickhouse_cause(message, None).unwrap_or_else(|| bounded(message.clone()));
                 let (cause, retry_after_seconds) = (Some(cause), *retry_after_seconds);
-                Self::ClickHouseUnavailable { inside: error.into(), cause, retry_after_seconds }
+                Self::ClickHouseUnavailable { log_cause: error.into(), cause, retry_after_seconds }
             }
             ClickHouseError::Timeout(_) => over(QueryLimit::Time, error.into()),
             ClickHouseError::Memory(_) => over(QueryLimit::Memory, error.into()),
             ClickHouseError::TooLarge(_) => over(QueryLimit::Size, error.into()),
             ClickHouseError::Exception { code, message } => {
                 let (cause, is_permanent) = (clickhouse_cause(message, *code), error.is_permanent());
-                Self::ClickHouse { inside: error.into(), cause, is_permanent }
+                Self::ClickHouse { log_cause: error.into(), cause, is_permanent }
             }
             ClickHouseError::Unusable(reason) | ClickHouseError::TableChanged(reason) => {
                 let cause = Some(reason.clone());
-                Self::ClickHouse { inside: error.into(), cause, is_permanent: true }
+                Self::ClickHouse { log_cause: error.into(), cause, is_permanent: true }
             }
             ClickHouseError::IncompleteResponse(_) => {
-                Self::ClickHouse { inside: error.into(), cause: None, is_permanent: false }
+                Self::ClickHouse { log_cause: error.into(), cause: None, is_permanent: false }
             }
-            ClickHouseError::Internal(_) => Self::Internal { inside: error.into() },
+            ClickHouseError::Internal(_) => Self::Internal { log_cause: error.into() },
             ClickHouseError::UnknownColumn { name, nearest } => {
                 Self::refused("/columns", "unknown_field", unknown("column", name, nearest))
             }
@@ -419,7 +421,7 @@ impl ServiceError {
 }
 
 /// Formats an error with all its sources. Skips a source that the text already ends with.
-fn chain(error: &(dyn Error + 'static)) -> String {
+fn error_chain(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(error) = next {
@@ -475,11 +477,11 @@ mod tests {
     fn the_log_contains_each_cause() {
         let cause = Outer(io::Error::other("connection reset by peer"));
         let error = ServiceError::unavailable(cause);
-        assert_eq!(error.inside().unwrap(), "the statement failed: connection reset by peer");
+        assert_eq!(error.log_cause().unwrap(), "the statement failed: connection reset by peer");
         assert!(!error.detail().contains("reset"), "{}", error.detail());
         assert!(error.source().and_then(Error::source).is_some_and(|cause| cause.is::<io::Error>()));
         let lost = ServiceError::from(DbError::Unavailable("no such file".to_owned()));
-        assert_eq!(lost.inside().unwrap(), "application database unavailable: no such file");
+        assert_eq!(lost.log_cause().unwrap(), "application database unavailable: no such file");
         assert!(lost.source().is_some_and(|cause| cause.is::<DbError>()));
     }
 
@@ -487,8 +489,8 @@ mod tests {
     fn only_a_lost_commit_has_an_unknown_outcome() {
         let unknown = ServiceError::from(DbError::OutcomeUnknown(String::new()));
         assert_eq!((unknown.code(), unknown.retry()), ("unavailable", Retry::Unknown));
-        let away = ServiceError::from(DbError::Unavailable(String::new()));
-        assert_eq!((away.code(), away.retry()), ("unavailable", Retry::Safe));
+        let unavailable_error = ServiceError::from(DbError::Unavailable(String::new()));
+        assert_eq!((unavailable_error.code(), unavailable_error.retry()), ("unavailable", Retry::Safe));
         let busy = ServiceError::Overloaded { what: "log-ins" };
         assert_eq!(
             (busy.code(), busy.retry(), busy.retry_after_seconds()),
@@ -525,12 +527,12 @@ mod tests {
     #[test]
     fn administrators_see_code_and_version_but_no_statement() {
         let message = "status 404: Code: 60. DB::Exception: Unknown table 'secret' (x). (UNKNOWN_TABLE) (version 25.8.2.1)";
-        let told = |message: &str, code| clickhouse_cause(message, code).unwrap_or_default();
+        let description = |message: &str, code| clickhouse_cause(message, code).unwrap_or_default();
         let expected = "ClickHouse 25.8.2.1 answered with code 60 (UNKNOWN_TABLE)";
-        assert_eq!([told(message, Some(60)), told(message, None)], [expected, expected]);
+        assert_eq!([description(message, Some(60)), description(message, None)], [expected, expected]);
         let official = message.replace("25.8.2.1)", "25.8.2.1 (official build))");
-        assert_eq!(told(&official, None), expected);
-        assert_eq!(told("(secret", Some(47)), "ClickHouse answered with code 47");
-        assert_eq!(told("no code (SECRET)", None), "");
+        assert_eq!(description(&official, None), expected);
+        assert_eq!(description("(secret", Some(47)), "ClickHouse answered with code 47");
+        assert_eq!(description("no code (SECRET)", None), "");
     }
 }

@@ -44,8 +44,8 @@ impl Service {
         }
         validate::no_errors(errors)?;
         let model = self.db().access_model().await?;
-        let asked = CancelOnDrop(Arc::default());
-        let stopped = Arc::clone(&asked.0);
+        let cancel = CancelOnDrop(Arc::default());
+        let stopped = Arc::clone(&cancel.0);
         let evaluated = self.analysis().run(move || {
             let refused = |diagnostics: Vec<_>| {
                 diagnostics.into_iter().map(|found| FieldError::policy("/expression", found)).collect()

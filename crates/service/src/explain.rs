@@ -24,15 +24,15 @@ use crate::audit::Outcome;
 use crate::audit_detail;
 use crate::authority::Authority;
 use crate::error::ServiceError;
-use crate::open_audit_record::{OpenAuditRecord, Prepared};
+use crate::open_audit_record::{OpenAuditRecord, PreparedRead};
 use crate::principal::{Administrator, Principal};
 use crate::query_limit::QueryContext;
 use crate::service::Service;
 use crate::tools::TRACES_EXPLAIN;
 use crate::traces::{AuthorizedTrace, trace_not_found};
-use crate::users::user_named;
+use crate::users::find_user;
 
-pub(crate) use policies::{Applied, AppliedTo, FoundSatisfied, satisfied};
+pub(crate) use policies::{PolicyInputs, PolicyMatches, UserPolicies, match_policies};
 
 /// Parses a span in the JSON form that a query returns, for policies under an access model; `None` if the text is not a span.
 /// The transport defines the form.
@@ -55,7 +55,7 @@ pub struct ExplainedUser {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExplainVerdict {
     /// Visible: a policy is satisfied.
-    CoveredTraces,
+    Granted,
     /// No role of the user has a policy.
     NoPolicy,
     /// No span satisfies any policy.
@@ -74,7 +74,7 @@ impl ExplainVerdict {
     /// Name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::CoveredTraces => "opened",
+            Self::Granted => "opened",
             Self::NoPolicy => "no_policy",
             Self::NotSatisfied => "not_satisfied",
             Self::KeyConstraint => "key_constraint",
@@ -109,7 +109,7 @@ impl PolicyVerdict {
 
 /// Identification of a span. Contains data of the trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SpanMention {
+pub struct SpanReference {
     /// Span id; can be empty or shared by several spans of the trace.
     pub span_id: String,
     /// Start time.
@@ -122,9 +122,9 @@ pub struct SpanMention {
 
 /// Explanation of a policy's verdict on one span.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DecidedBy {
+pub struct SpanVerdict {
     /// The span.
-    pub span: SpanMention,
+    pub span: SpanReference,
     /// Verdict of the reference evaluator, which agrees with ClickHouse.
     pub verdict: Verdict,
 }
@@ -133,7 +133,7 @@ pub struct DecidedBy {
 #[derive(Debug, Clone, PartialEq)]
 pub struct NearestSpan {
     /// The span.
-    pub span: SpanMention,
+    pub span: SpanReference,
     /// Share of the policy's requirements that the span meets, from 0 to 1.
     pub score: f64,
 }
@@ -150,9 +150,9 @@ pub struct PolicyExplanation {
     /// Number of spans that satisfy the policy; `None` if it is broken.
     pub satisfied_by: Option<u64>,
     /// First of the satisfying spans; only for callers who may read the trace.
-    pub spans: Vec<SpanMention>,
+    pub spans: Vec<SpanReference>,
     /// Verdict on the first satisfying span, or on the nearest span; for administrators who may read the trace.
-    pub decided_by: Option<DecidedBy>,
+    pub decided_by: Option<SpanVerdict>,
     /// Nearest span if none satisfies the policy; only for callers who may read the trace and may know of the fields.
     pub nearest: Option<NearestSpan>,
     /// Errors of a broken policy; for administrators.
@@ -248,12 +248,14 @@ impl Service {
     ) -> Result<Explanation, ServiceError> {
         let Some(user) = user else {
             let found = self.find_trace(principal, TRACES_EXPLAIN, trace_id, None).await?;
-            let AuthorizedTrace { access, selection, open_audit_record, asked } = found;
-            let whose = AppliedTo::caller(&access.authority);
+            let AuthorizedTrace { access, selection, open_audit_record, query_context } = found;
+            let inputs = PolicyInputs::caller(&access.authority);
             // As read in the transaction of the audit record.
             let admin = access.authority.principal.is_admin();
-            let question = Question { trace_id, whose, own: true, admin, read };
-            return self.answered(access, Some(selection), open_audit_record, asked, question).await;
+            let request = ExplainRequest { trace_id, inputs, own: true, admin, read };
+            return self
+                .finish_explanation(access, Some(selection), open_audit_record, query_context, request)
+                .await;
         };
         let admin = principal.require_admin();
         let admin = self.audit_denial(principal, TRACES_EXPLAIN, Some(trace_id), admin).await?;
@@ -272,101 +274,106 @@ impl Service {
                 // One snapshot: the user's roles and the model under which they are evaluated must belong together.
                 let mut tx = self.db().begin_read().await?;
                 let authority = self.admin_authority(&mut tx, admin).await?;
-                let user = user_named(&mut tx, user).await?;
+                let user = find_user(&mut tx, user).await?;
                 let roles = tx.roles_of_user(&user.id).await?;
                 drop(tx);
                 let access = self.access_even_if_broken(authority).await?;
-                let mut detail = access.basis.clone();
+                let mut detail = access.decision_inputs.clone();
                 if let Value::Object(members) = &mut detail {
-                    members.insert("explained".to_owned(), basis_of(&user, &roles));
+                    members.insert("explained".to_owned(), user_decision_inputs(&user, &roles));
                 }
-                let whose = AppliedTo::user(&user, roles, access.authority.model.clone());
-                Ok(Prepared { access, plan: whose, detail })
+                let inputs = PolicyInputs::user(&user, roles, access.authority.model.clone());
+                Ok(PreparedRead { access, plan: inputs, detail })
             };
             prepared.boxed()
         };
-        let begun = Instant::now();
-        let (access, whose, open_audit_record) =
+        let started = Instant::now();
+        let (access, inputs, open_audit_record) =
             self.begin_read(admin, TRACES_EXPLAIN, Some(trace_id), prepare).await?;
-        let asked = self.asked(&access, None, &[]);
+        let query_context = self.query_context(&access, None, &[]);
         let selection = match access.find(trace_id).await {
             Ok(Some(selection)) => Some(selection),
-            Ok(None) if self.may_look_at_traces() => None,
-            Ok(None) => return Err(trace_not_found(open_audit_record, begun).await),
-            Err(error) => return Err(open_audit_record.fail(asked.error(error)).await),
+            Ok(None) if self.may_sample_traces() => None,
+            Ok(None) => return Err(trace_not_found(open_audit_record, started).await),
+            Err(error) => return Err(open_audit_record.fail(query_context.error(error)).await),
         };
-        let question = Question { trace_id, whose, own: false, admin: true, read };
-        self.answered(access, selection, open_audit_record, asked, question).await
+        let request = ExplainRequest { trace_id, inputs, own: false, admin: true, read };
+        self.finish_explanation(access, selection, open_audit_record, query_context, request).await
     }
 
     /// Computes the explanation; completes the audit record before the answer is returned.
-    async fn answered(
+    async fn finish_explanation(
         &self,
         access: Access,
         selection: Option<Selection>,
         mut open_audit_record: OpenAuditRecord,
-        asked: QueryContext,
-        question: Question<'_>,
+        query_context: QueryContext,
+        request: ExplainRequest<'_>,
     ) -> Result<Explanation, ServiceError> {
-        let begun = Instant::now();
-        match self.explained(&access, selection.as_ref(), &asked, question).await {
+        let started = Instant::now();
+        match self.build_explanation(&access, selection.as_ref(), &query_context, request).await {
             Ok(Some(explanation)) => {
-                open_audit_record.found(&explanation.trace_id);
+                open_audit_record.set_found_trace(&explanation.trace_id);
                 let spans = explanation.policies.iter().map(|policy| policy.explained.spans.len() as u64);
                 open_audit_record.spans = spans.max().unwrap_or_default();
                 open_audit_record.complete(Outcome::Success, None).await?;
                 Ok(explanation)
             }
-            Ok(None) => Err(trace_not_found(open_audit_record, begun).await),
+            Ok(None) => Err(trace_not_found(open_audit_record, started).await),
             Err(error) => Err(open_audit_record.fail(error).await),
         }
     }
 
     /// Returns `None` if there is no such trace.
-    async fn explained(
+    async fn build_explanation(
         &self,
         access: &Access,
         selection: Option<&Selection>,
-        asked: &QueryContext,
-        question: Question<'_>,
+        query_context: &QueryContext,
+        request: ExplainRequest<'_>,
     ) -> Result<Option<Explanation>, ServiceError> {
-        let Question { trace_id, whose, own, admin, read } = question;
-        let applied = self.applied(whose).await?;
+        let ExplainRequest { trace_id, inputs, own, admin, read } = request;
+        let applied = self.compile_user_policies(inputs).await?;
         let all: Vec<_> = applied.all().collect();
-        let found = policies::satisfied(access, selection, trace_id, &all).await;
-        let Some(found) = found.map_err(|error| asked.error(error))? else { return Ok(None) };
+        let found = policies::match_policies(access, selection, trace_id, &all).await;
+        let Some(found) = found.map_err(|error| query_context.error(error))? else { return Ok(None) };
         let decision = applied.decide(&found);
-        let summary = summary::of(&applied, &decision, found.spans, own);
-        let mut told: Vec<PolicyExplanation> = applied
-            .texts()
+        let summary = summary::decision_summary(&applied, &decision, found.spans, own);
+        let mut explanations: Vec<PolicyExplanation> = applied
+            .expressions()
             .zip(&all)
-            .zip(&found.each)
-            .map(|((text, policy), satisfied)| policies::told(text, policy, satisfied, admin))
+            .zip(&found.results)
+            .map(|((text, policy), satisfied)| policies::policy_explanation(text, policy, satisfied, admin))
             .collect();
         if let Some(selection) = selection {
-            let trace = details::Trace { access, selection, caller: &applied.to.caller, admin, read };
+            let trace = details::Trace { access, selection, caller: &applied.inputs.caller, admin, read };
             let knows = |policy: &AppliedPolicy| admin || policy.has_only_filterable_fields();
             let nearest = all.iter().map(|policy| policy.as_ref().is_ok_and(knows)).collect();
-            trace.tell(&mut told, &found, nearest).await.map_err(|error| asked.error(error))?;
+            trace
+                .add_span_data(&mut explanations, &found, nearest)
+                .await
+                .map_err(|error| query_context.error(error))?;
         }
-        let key_constraint = if applied.to.key_constraint.is_some() { told.pop() } else { None };
+        let key_constraint = if applied.inputs.key_constraint.is_some() { explanations.pop() } else { None };
         let policies =
-            applied.to.stored_policies().zip(told).map(|((role, policy), explained)| ExplainedPolicy {
-                role: role.name.clone(),
-                title: policy.title.clone(),
-                description: policy.description.clone(),
-                explained,
+            applied.inputs.stored_policies().zip(explanations).map(|((role, policy), explained)| {
+                ExplainedPolicy {
+                    role: role.name.clone(),
+                    title: policy.title.clone(),
+                    description: policy.description.clone(),
+                    explained,
+                }
             });
         Ok(Some(Explanation {
             trace_id: found.trace_id,
-            visible: decision.verdict == ExplainVerdict::CoveredTraces,
+            visible: decision.verdict == ExplainVerdict::Granted,
             verdict: decision.verdict,
             summary,
             spans: found.spans,
             details: selection.is_some(),
             policies: policies.collect(),
             key_constraint,
-            user: applied.to.explained_user(),
+            user: applied.inputs.explained_user(),
         }))
     }
 
@@ -382,15 +389,16 @@ impl Service {
         let authority = Arc::new(self.authority(&mut tx, principal).await?);
         drop(tx);
         let admin = authority.principal.is_admin();
-        let (to, compiled) = (AppliedTo::caller(&authority), self.compiled());
+        let (inputs, compiled) = (PolicyInputs::caller(&authority), self.compiled());
         let work = move || {
             // Held until the work ends, also if the client disconnects.
             let _permit = permit;
-            Applied::new(to, &compiled)
+            UserPolicies::new(inputs, &compiled)
         };
         let applied = self.compilation().run(work).await?;
-        let mut words = applied.all().map(|policy| policies::words(policy.as_ref().ok(), admin));
-        let roles = applied.to.roles.iter().map(|role| {
+        let mut words =
+            applied.all().map(|policy| policies::requirement_in_words(policy.as_ref().ok(), admin));
+        let roles = applied.inputs.roles.iter().map(|role| {
             let policies = role.policies.iter().map(|policy| OwnPolicy {
                 title: policy.title.clone(),
                 description: policy.description.clone(),
@@ -400,7 +408,7 @@ impl Service {
         });
         let roles = roles.collect();
         Ok(OwnAccess {
-            user: applied.to.explained_user(),
+            user: applied.inputs.explained_user(),
             preview: authority.principal.preview().is_some(),
             roles,
             key_constraint: words.next(),
@@ -409,15 +417,18 @@ impl Service {
     }
 
     /// Compiles a user's policies, off the threads that serve requests.
-    pub(crate) async fn applied(&self, to: AppliedTo) -> Result<Applied, ServiceError> {
+    pub(crate) async fn compile_user_policies(
+        &self,
+        inputs: PolicyInputs,
+    ) -> Result<UserPolicies, ServiceError> {
         let compiled = self.compiled();
-        self.compilation().run(move || Applied::new(to, &compiled)).await
+        self.compilation().run(move || UserPolicies::new(inputs, &compiled)).await
     }
 }
 
-struct Question<'a> {
+struct ExplainRequest<'a> {
     trace_id: &'a str,
-    whose: AppliedTo,
+    inputs: PolicyInputs,
     /// Whether the caller requests an explanation of their own access.
     own: bool,
     /// Whether the caller is an administrator, and may know of all fields.
@@ -426,7 +437,7 @@ struct Question<'a> {
 }
 
 /// Detail of the audit record about the user whose access is explained.
-fn basis_of(user: &User, roles: &[Role]) -> Value {
+fn user_decision_inputs(user: &User, roles: &[Role]) -> Value {
     let revisions: BTreeMap<&str, u64> =
         roles.iter().map(|role| (role.name.as_str(), role.revision)).collect();
     json!({
@@ -444,7 +455,7 @@ impl ExplainedUser {
     }
 }
 
-impl AppliedTo {
+impl PolicyInputs {
     /// Returns the caller as their reads are decided: with the roles and attributes of their preview, and the policy of their
     /// API key.
     fn caller(authority: &Authority) -> Self {

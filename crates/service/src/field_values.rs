@@ -14,20 +14,20 @@ use tracewarden_tracestore::{SelectRequest, ValueCount, ValuesRequest};
 
 use crate::audit::Outcome;
 use crate::error::{ServiceError, unknown};
-use crate::open_audit_record::Prepared;
+use crate::open_audit_record::PreparedRead;
 use crate::principal::Principal;
 use crate::query_input;
 use crate::service::Service;
 use crate::tools::TRACES_VALUES;
 
 /// Number of traces that are always sampled, if there are so many: the size of a page.
-const FEW_TRACES: u32 = 50;
+const SMALL_SAMPLE_TRACES: u32 = 50;
 /// Number of traces that are sampled if they are found fast, because they are close together: enough to find the values that
 /// many traces have.
-const MANY_TRACES: u32 = 500;
+const LARGE_SAMPLE_TRACES: u32 = 500;
 /// Maximum time to find the few traces before the larger sample is skipped, and time-out of the larger sample. Traces that
 /// are far apart also take long to read.
-const FAST: Duration = Duration::from_millis(300);
+const SMALL_SAMPLE_TIME: Duration = Duration::from_millis(300);
 const TIMEOUT: Duration = Duration::from_secs(2);
 /// Default number of values in an answer.
 const DEFAULT_VALUES: u32 = 20;
@@ -116,11 +116,11 @@ impl Service {
             Some(prefix) if plan.field.logical == LogicalType::String => Test::Prefix(prefix.clone()),
             _ => Test::Exists,
         };
-        let having = Condition { field: plan.field.clone(), test };
+        let has_value = Condition { field: plan.field.clone(), test };
         // A field that every span has needs no condition.
-        let everywhere = matches!(lower_condition(&having), Predicate::True);
-        let filter = Filter { conditions: if everywhere { Vec::new() } else { vec![having] } };
-        let asked = self.asked(&access, Some(plan.window), &filter.conditions);
+        let in_every_span = matches!(lower_condition(&has_value), Predicate::True);
+        let filter = Filter { conditions: if in_every_span { Vec::new() } else { vec![has_value] } };
+        let query_context = self.query_context(&access, Some(plan.window), &filter.conditions);
         let sample = |limit| SelectRequest {
             binding: &access.binding,
             scope: &access.scope,
@@ -130,14 +130,14 @@ impl Service {
             after: None,
             progress: None,
         };
-        let begun = Instant::now();
-        let mut selection = match access.store.select(sample(FEW_TRACES)).await {
+        let started = Instant::now();
+        let mut selection = match access.store.select(sample(SMALL_SAMPLE_TRACES)).await {
             Ok(selection) => selection,
-            Err(error) => return Err(open_audit_record.fail(asked.error(error)).await),
+            Err(error) => return Err(open_audit_record.fail(query_context.error(error)).await),
         };
-        if selection.next().is_some() && begun.elapsed() <= FAST {
+        if selection.next().is_some() && started.elapsed() <= SMALL_SAMPLE_TIME {
             // If this fails for any reason, the smaller sample is used.
-            if let Ok(Ok(larger)) = timeout(TIMEOUT, access.store.select(sample(MANY_TRACES))).await {
+            if let Ok(Ok(larger)) = timeout(TIMEOUT, access.store.select(sample(LARGE_SAMPLE_TRACES))).await {
                 selection = larger;
             }
         }
@@ -150,7 +150,7 @@ impl Service {
         };
         let found = match access.store.values(values).await {
             Ok(found) => found,
-            Err(error) => return Err(open_audit_record.fail(asked.error(error)).await),
+            Err(error) => return Err(open_audit_record.fail(query_context.error(error)).await),
         };
         answer.more = found.distinct > found.values.len() as u64;
         answer.unlisted = found.unlisted;
@@ -168,15 +168,16 @@ impl Service {
         &self,
         principal: &Principal,
         request: &FieldValuesRequest,
-    ) -> Result<Prepared<Plan>, ServiceError> {
+    ) -> Result<PreparedRead<Plan>, ServiceError> {
         let limit = query_input::limit(request.limit, DEFAULT_VALUES, MAX_VALUES)?;
         let window = query_input::first_window(request.from, request.to, self.now())?;
         let access = self.access(principal).await?;
         let authority = access.authority.as_ref();
         let field =
-            listable("/ref", &request.reference, &authority.model, authority.principal.is_admin())?.clone();
+            listable_field("/ref", &request.reference, &authority.model, authority.principal.is_admin())?
+                .clone();
         let prefix = request.prefix.clone().filter(|prefix| !prefix.is_empty());
-        let mut detail = access.basis.clone();
+        let mut detail = access.decision_inputs.clone();
         if let Value::Object(members) = &mut detail {
             members.insert("field".to_owned(), json!(request.reference));
             members.insert("prefix".to_owned(), json!(prefix));
@@ -184,20 +185,20 @@ impl Service {
             members.insert("to".to_owned(), json!(window.to().to_string()));
             members.insert("limit".to_owned(), json!(limit));
         }
-        Ok(Prepared { access, plan: Plan { field, prefix, window, limit }, detail })
+        Ok(PreparedRead { access, plan: Plan { field, prefix, window, limit }, detail })
     }
 }
 
 /// Returns the field of this name if its values can be listed to the caller; errors use `pointer` as the place of the name.
-pub(crate) fn listable<'a>(
+pub(crate) fn listable_field<'a>(
     pointer: &str,
     reference: &str,
     model: &'a AccessModel,
     knows_policy_fields: bool,
 ) -> Result<&'a MarkedField, ServiceError> {
     let refused = |code, detail| Err(ServiceError::refused(pointer, code, detail));
-    let wanted = FieldRef::parse(reference);
-    let marked = model.field(&wanted);
+    let field_ref = FieldRef::parse(reference);
+    let marked = model.field(&field_ref);
     let field = match marked {
         Some(field) if field.filterable => field,
         Some(_) if knows_policy_fields => {
@@ -205,12 +206,12 @@ pub(crate) fn listable<'a>(
             return refused("not_filterable", detail);
         }
         _ => {
-            let intended_fields = model.intended_fields(&wanted, |field| field.filterable);
+            let intended_fields = model.intended_fields(&field_ref, |field| field.filterable);
             let detail = if intended_fields.is_empty() {
-                unknown("field", reference, &model.suggest(&wanted, |field| field.filterable))
+                unknown("field", reference, &model.suggest(&field_ref, |field| field.filterable))
             } else {
-                let ways: Vec<String> = intended_fields.iter().map(|field| format!("`{field}`")).collect();
-                format!("no field `{reference}`; write {}", ways.join(", or "))
+                let names: Vec<String> = intended_fields.iter().map(|field| format!("`{field}`")).collect();
+                format!("no field `{reference}`; write {}", names.join(", or "))
             };
             return refused("unknown_field", detail);
         }
@@ -262,13 +263,13 @@ mod tests {
 
     #[track_caller]
     fn check(reference: &str, admin: bool, expected: Result<(), (&str, &str)>) {
-        match (listable("/ref", reference, &model(), admin), expected) {
+        match (listable_field("/ref", reference, &model(), admin), expected) {
             (Ok(field), Ok(())) => assert_eq!(field.field.to_string(), reference),
             (Err(error), Err((code, text))) => {
                 assert_eq!((error.code(), error.errors()[0].pointer.as_str()), (code, "/ref"));
                 assert!(error.detail().contains(text), "{}", error.detail());
-                let told = error.detail().replace(reference, "");
-                assert!(!told.contains("secret"), "{told}");
+                let detail = error.detail().replace(reference, "");
+                assert!(!detail.contains("secret"), "{detail}");
             }
             (got, _) => panic!("{reference}: {got:?}"),
         }

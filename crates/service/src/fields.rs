@@ -46,11 +46,11 @@ impl Service {
         marks: Vec<FieldMark>,
         if_match: Option<IfMatch>,
     ) -> Result<CurrentModel, ServiceError> {
-        let result = self.put_fields_in(admin, marks, if_match).await;
+        let result = self.put_fields_inner(admin, marks, if_match).await;
         self.audit_denial(admin, "schema.put_fields", None, result).await
     }
 
-    async fn put_fields_in(
+    async fn put_fields_inner(
         &self,
         admin: &Administrator<'_>,
         marks: Vec<FieldMark>,
@@ -60,13 +60,13 @@ impl Service {
         check_version(if_match.clone(), &current)?;
         let current = current.model;
         let binding = current.binding.clone().ok_or(ServiceError::NotBound)?;
-        within_bounds(&marks)?;
+        check_field_count(&marks)?;
         let columns = self.store().columns(&binding.database, &binding.table).await?;
         if columns.is_empty() {
             let detail = "the bound table no longer exists".to_owned();
             return Err(ServiceError::Conflict { detail, errors: Vec::new() });
         }
-        let fields = marked(marks, &columns)?;
+        let fields = resolve_marks(marks, &columns)?;
         self.compare_adopted(&binding, &current, &fields).await?;
         let next = AccessModel { version: current.version, binding: Some(binding), fields };
         self.put_model(admin, "schema.put_fields", &current, next, if_match).await
@@ -74,7 +74,7 @@ impl Service {
 }
 
 /// Checks the number of fields.
-pub(crate) fn within_bounds(marks: &[FieldMark]) -> Result<(), ServiceError> {
+pub(crate) fn check_field_count(marks: &[FieldMark]) -> Result<(), ServiceError> {
     if marks.len() > FIELDS_MAX {
         let detail = format!("at most {FIELDS_MAX} fields");
         return Err(ServiceError::refused("/fields", "invalid_value", detail));
@@ -83,15 +83,18 @@ pub(crate) fn within_bounds(marks: &[FieldMark]) -> Result<(), ServiceError> {
 }
 
 /// Whether policies may use a field, given the explicit setting.
-pub(crate) fn policy_by(said: Option<bool>, logical: LogicalType) -> bool {
-    said.unwrap_or(logical != LogicalType::Number)
+pub(crate) fn is_usable_in_policies(explicit: Option<bool>, logical: LogicalType) -> bool {
+    explicit.unwrap_or(logical != LogicalType::Number)
 }
 
 /// Resolves marks to fields of a table with these columns.
 ///
 /// # Errors
 /// [`ServiceError::Refused`] with pointers into `/fields`.
-pub(crate) fn marked(marks: Vec<FieldMark>, columns: &[Column]) -> Result<Vec<MarkedField>, ServiceError> {
+pub(crate) fn resolve_marks(
+    marks: Vec<FieldMark>,
+    columns: &[Column],
+) -> Result<Vec<MarkedField>, ServiceError> {
     let mut errors = Vec::new();
     let mut fields: Vec<MarkedField> = Vec::with_capacity(marks.len());
     let mut seen = HashSet::new();
@@ -130,7 +133,7 @@ pub(crate) fn marked(marks: Vec<FieldMark>, columns: &[Column]) -> Result<Vec<Ma
                 );
                 refuse("filterable", "invalid_value", detail);
             }
-            Ok((_, logical, _)) if policy_by(mark.policy, logical) && !field.can_be_named() => {
+            Ok((_, logical, _)) if is_usable_in_policies(mark.policy, logical) && !field.can_be_named() => {
                 let holder = field.map.as_ref().unwrap_or(&field.name);
                 let detail = format!(
                     "policies cannot reference `{field}`: the name of column `{holder}` must be an \
@@ -145,7 +148,7 @@ pub(crate) fn marked(marks: Vec<FieldMark>, columns: &[Column]) -> Result<Vec<Ma
                     logical,
                     column_type,
                     filterable: mark.filterable,
-                    policy: policy_by(mark.policy, logical),
+                    policy: is_usable_in_policies(mark.policy, logical),
                     column: mark.column,
                 };
                 match adoption_error(&marked, columns) {

@@ -19,16 +19,16 @@ use crate::tokens;
 use crate::validate;
 
 /// Entropy that the fuzzer chooses, repeated cyclically.
-struct Chosen(Mutex<(Vec<u8>, usize)>);
+struct FuzzedEntropy(Mutex<(Vec<u8>, usize)>);
 
-impl Chosen {
+impl FuzzedEntropy {
     fn new(bytes: &[u8]) -> Self {
         // Code that discards biased bytes must eventually find a usable one.
         Self(Mutex::new(([bytes, b"0123456789"].concat(), 0)))
     }
 }
 
-impl Entropy for Chosen {
+impl Entropy for FuzzedEntropy {
     fn fill(&self, bytes: &mut [u8]) -> Result<(), EntropyError> {
         let mut state = self.0.lock().unwrap();
         for byte in bytes {
@@ -47,14 +47,14 @@ fn cursors() {
     let plain =
         [&[1][..], &[2; 96], &1_i64.to_be_bytes(), &2_i64.to_be_bytes(), &[1], &5_i64.to_be_bytes(), b"4bf9"]
             .concat();
-    let sealed = key().seal(&decode(&plain).unwrap(), &Chosen::new(b"nonce")).unwrap();
+    let sealed = key().seal(&decode(&plain).unwrap(), &FuzzedEntropy::new(b"nonce")).unwrap();
     let known = sealed.clone();
     let check = move |input: &[u8]| {
         // Decrypted content, which only holders of the key can create.
         if let Some(cursor) = within_time_limit(|| decode(input)) {
             assert_eq!(encode(&cursor), input);
             assert!(cursor.window.from() < cursor.window.to());
-            let text = key().seal(&cursor, &Chosen::new(input)).unwrap();
+            let text = key().seal(&cursor, &FuzzedEntropy::new(input)).unwrap();
             // Trace ids are bounded where they are read; longer ones never get into valid cursors.
             if text.len() <= 4_096 {
                 assert_eq!(key().open(&text).unwrap(), cursor);
@@ -90,8 +90,8 @@ fn keys() {
             assert!(text.len() == 24 && !text.contains(['i', 'l', 'o', '0', '1']), "{text}");
         }
         assert!(tokens::hint(text).chars().count() <= 8);
-        let chosen = Chosen::new(input);
-        let key = tokens::api_key(&chosen).unwrap();
+        let entropy = FuzzedEntropy::new(input);
+        let key = tokens::api_key(&entropy).unwrap();
         let key = key.expose_secret();
         assert!(tokens::is_api_key(key), "{key}");
         // A changed character at any position makes the key invalid.
@@ -99,7 +99,7 @@ fn keys() {
         let changed: String =
             key.chars().enumerate().map(|(place, known)| if place == at { other } else { known }).collect();
         assert_eq!(tokens::is_api_key(&changed), changed == *key, "{changed}");
-        assert!(tokens::is_generated_password(tokens::password(&chosen).unwrap().expose_secret()));
+        assert!(tokens::is_generated_password(tokens::password(&entropy).unwrap().expose_secret()));
     };
     let seeds =
         texts(["twk_000000000000000000000000000000abcdef", "abcd-efgh-jkmn-pqrs-tuvw", "\u{ff}\0\u{1}"]);
@@ -116,7 +116,7 @@ fn hashes() {
                 cost.memory_kib <= 1 << 20 && cost.iterations <= 100 && cost.parallelism <= 64,
                 "{cost:?}"
             );
-            assert_eq!(check_phc(text).is_ok(), cost.is_enough());
+            assert_eq!(check_phc(text).is_ok(), cost.meets_minimum());
         } else {
             assert!(check_phc(text).is_err());
         }

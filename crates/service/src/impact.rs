@@ -6,9 +6,9 @@
 //! policies grant. Counts of other users' traces are for administrators only, are recorded in the audit log before ClickHouse
 //! is queried, and can be switched off together with the samples of discovery, like policy advice.
 
-mod numbers;
-mod people;
+mod comparison_batches;
 mod preview;
+mod subjects;
 
 use std::collections::BTreeMap;
 
@@ -21,28 +21,28 @@ use tracewarden_tracestore::{ClickHouseError, CollateralQuery, Cost, Difference,
 
 use crate::access::Access;
 use crate::audit::Outcome;
+use crate::collateral_access::{CollateralGroupBy, MAX_COLLATERAL_VALUES, MemberGroups};
 use crate::error::ServiceError;
-use crate::open_audit_record::Prepared;
-use crate::overshare::{CollateralRequest, Groups, VALUES};
+use crate::open_audit_record::PreparedRead;
 use crate::principal::Administrator;
 use crate::query_limit::{QueryContext, QueryLimit};
 use crate::service::Service;
-pub(crate) use numbers::hash;
-use numbers::{Batch, batches};
+pub(crate) use comparison_batches::hash;
+use comparison_batches::{Batch, batches};
 
-pub(crate) use people::Subjects;
 pub(crate) use preview::timeout;
 pub use preview::{PolicyPreview, PolicyPreviewRequest, SearchCosts};
+pub(crate) use subjects::Subjects;
 
 /// Maximum number of trace ids in each list.
 const SAMPLES: u32 = 10;
 /// Maximum number of comparisons with which one statement also counts collateral access: ClickHouse keeps counts by value for
 /// each comparison.
-const BESIDE_MOST: usize = 16;
+const MAX_COMPARISONS_WITH_COLLATERAL: usize = 16;
 /// Share of the available time for a statement that counts both.
-const BESIDE_SHARE: f64 = 0.7;
+const COLLATERAL_TIME_SHARE: f64 = 0.7;
 /// Share of the available time for each statement but the last.
-const NOT_LAST_SHARE: f64 = 0.7;
+const INTERMEDIATE_TIME_SHARE: f64 = 0.7;
 /// Maximum number of users that are listed.
 const USERS_LISTED: usize = 200;
 
@@ -54,7 +54,7 @@ pub(crate) struct ModelSide {
 }
 
 /// The change to evaluate, and the content of its audit record.
-pub(crate) struct ImpactQuestion<'a> {
+pub(crate) struct ImpactInput<'a> {
     /// Action in the audit log.
     pub(crate) action: &'static str,
     pub(crate) target: Option<&'a str>,
@@ -118,7 +118,7 @@ pub struct ImpactAnswer {
     /// Time window that was evaluated.
     pub window: Window,
     /// The set of traces that was counted.
-    pub among: CountedTraces,
+    pub counted_traces: CountedTraces,
     /// Share of the traces that was read: 1 if the counts are exact. If several statements read different shares, the
     /// smallest.
     pub fraction: f64,
@@ -141,35 +141,37 @@ impl Service {
     ///
     /// # Errors
     /// Those of [`Service::query`]; a broken policy of the administrator's own only hides ids from them.
-    pub(crate) async fn impact_of(
+    pub(crate) async fn compute_impact(
         &self,
         admin: &Administrator<'_>,
-        question: ImpactQuestion<'_>,
+        input: ImpactInput<'_>,
     ) -> Result<ImpactAnswer, ServiceError> {
-        let ImpactQuestion { action, target, detail, before, after, role, window, timeout } = question;
+        let ImpactInput { action, target, detail, before, after, role, window, timeout } = input;
         let detail = &detail;
         let prepare = || {
             let prepared = async move {
                 let access = self.counting_access(admin).await?;
-                let detail = noted(&access, detail);
-                Ok(Prepared { access, plan: (), detail })
+                let detail = with_decision_inputs(&access, detail);
+                Ok(PreparedRead { access, plan: (), detail })
             };
             prepared.boxed()
         };
         let (access, (), mut open_audit_record) = self.begin_read(admin, action, target, prepare).await?;
-        let asked = self.asked(&access, Some(window), &[]);
+        let context = self.query_context(&access, Some(window), &[]);
         let change = Change { before, after, role, window };
         let deadline = Instant::now() + timeout;
         let compared = async {
-            let mut people = self.people(&change, deadline).await?;
-            self.impact_within(&access, &change, &mut people, deadline, None).await
+            let mut subjects = self.subjects(&change, deadline).await?;
+            self.impact_within(&access, &change, &mut subjects, deadline, None).await
         };
         match compared.await {
             Ok(impact) => {
                 open_audit_record.complete(Outcome::Success, None).await?;
                 Ok(impact)
             }
-            Err(failure) => Err(open_audit_record.fail(failure.told_in_time(&asked)).await),
+            Err(failure) => {
+                Err(open_audit_record.fail(failure.into_error_for_chosen_timeout(&context)).await)
+            }
         }
     }
 
@@ -182,8 +184,8 @@ impl Service {
     }
 
     /// Returns the set of traces that administrators may count.
-    pub(crate) fn among(&self) -> CountedTraces {
-        if self.may_look_at_traces() { CountedTraces::All } else { CountedTraces::Readable }
+    pub(crate) fn counted_traces(&self) -> CountedTraces {
+        if self.may_sample_traces() { CountedTraces::All } else { CountedTraces::Readable }
     }
 
     /// Runs the comparison; the caller has recorded the request.
@@ -191,13 +193,13 @@ impl Service {
         &self,
         access: &Access,
         change: &Change<'_>,
-        people: &mut Subjects,
+        subjects: &mut Subjects,
         deadline: Instant,
-        mut beside: Option<&mut CollateralCount<'_>>,
+        mut collateral_count: Option<&mut CollateralCount<'_>>,
     ) -> Result<ImpactAnswer, Failure> {
         let mut answer = ImpactAnswer {
             window: change.window,
-            among: self.among(),
+            counted_traces: self.counted_traces(),
             fraction: 1.0,
             traces: change.role.map(|_| TraceChange::default()),
             members: 0,
@@ -212,39 +214,42 @@ impl Service {
             answer.notes.push(note.to_owned());
             return Ok(answer);
         }
-        answer.members = people.members;
-        people.note(&mut answer.notes);
-        let mut refused = None;
-        let looked = async {
+        answer.members = subjects.members;
+        subjects.append_notes(&mut answer.notes);
+        let mut collateral_error = None;
+        let comparison = async {
             // Limits the load on ClickHouse, however many administrators request a preview.
-            let turn = timeout_at(deadline, self.preview_permits().acquire()).await;
-            let _turn =
-                turn.map_err(|_| ClickHouseError::Timeout("other previews were running".to_owned()))?;
+            let permit = timeout_at(deadline, self.preview_permits().acquire()).await;
+            let _permit =
+                permit.map_err(|_| ClickHouseError::Timeout("other previews were running".to_owned()))?;
             loop {
-                let beside_now = beside.as_deref_mut();
-                match self.compare(access, change, people, deadline, beside_now, &mut answer).await {
+                let collateral_count_now = collateral_count.as_deref_mut();
+                match self
+                    .compare(access, change, subjects, deadline, collateral_count_now, &mut answer)
+                    .await
+                {
                     // Users whose access depends on a changed field can read nothing; compare again without their access.
-                    Err(ClickHouseError::FieldsChanged(changed)) if people.refuse(&changed) => {}
+                    Err(ClickHouseError::FieldsChanged(changed)) if subjects.remove_access(&changed) => {}
                     // The column of the collateral counts may be missing; the comparison can still be made.
                     Err(
                         error @ (ClickHouseError::UnknownColumn { .. }
                         | ClickHouseError::FieldsChanged(_)
                         | ClickHouseError::TableChanged(_)
                         | ClickHouseError::Exception { .. }),
-                    ) if beside.take().is_some() => {
+                    ) if collateral_count.take().is_some() => {
                         tracing::info!(%error, "collateral access is counted separately from the comparison");
-                        refused = Some(error);
+                        collateral_error = Some(error);
                     }
                     // The error of the collateral count is the cause, not that no time was left afterwards.
-                    Err(ClickHouseError::Timeout(_)) if refused.is_some() => {
-                        return refused.take().map_or(Ok(()), Err);
+                    Err(ClickHouseError::Timeout(_)) if collateral_error.is_some() => {
+                        return collateral_error.take().map_or(Ok(()), Err);
                     }
-                    looked => return looked,
+                    comparison => return comparison,
                 }
             }
         };
-        looked.await?;
-        people.note_changed(&mut answer.notes);
+        comparison.await?;
+        subjects.append_changed_notes(&mut answer.notes);
         answer.users.sort_by(|one, other| {
             let unaffected = |user: &UserImpact| user.change.gained == 0 && user.change.lost == 0;
             let lost = |user: &UserImpact| user.change.lost == 0;
@@ -266,36 +271,39 @@ impl Service {
         &self,
         access: &Access,
         change: &Change<'_>,
-        people: &Subjects,
+        subjects: &Subjects,
         deadline: Instant,
-        mut beside: Option<&mut CollateralCount<'_>>,
+        mut collateral_count: Option<&mut CollateralCount<'_>>,
         answer: &mut ImpactAnswer,
     ) -> Result<(), ClickHouseError> {
         (answer.users, answer.members_compared, answer.fraction) = (Vec::new(), 0, 1.0);
         let mut sampled = None;
         let store = access.store.metered();
-        let batches: Vec<Batch<'_>> = batches(people, answer.traces.is_some());
-        let many = batches.len();
+        let batches: Vec<Batch<'_>> = batches(subjects, answer.traces.is_some());
+        let batch_count = batches.len();
         let has_role = batches.iter().any(|batch| batch.role.is_some());
-        if let Some(beside) = &mut beside {
-            beside.counted = None;
+        if let Some(collateral_count) = &mut collateral_count {
+            collateral_count.counted = None;
         }
         for (at, batch) in batches.into_iter().enumerate() {
             // A second read of the spans to count collateral access would double the time.
-            let is_one = many == 1 && batch.comparisons.len() <= BESIDE_MOST;
-            let mut together = beside.as_deref_mut().filter(|_| is_one).and_then(|beside| {
-                let groups = Groups::of(people);
-                let predicate_sets = groups.numbered(|predicate| batch.known(predicate))?;
-                Some((beside, groups, predicate_sets))
-            });
-            let collateral = together.as_ref().map(|(beside, _, predicate_sets)| CollateralQuery {
+            let is_one = batch_count == 1 && batch.comparisons.len() <= MAX_COMPARISONS_WITH_COLLATERAL;
+            let mut combined =
+                collateral_count.as_deref_mut().filter(|_| is_one).and_then(|collateral_count| {
+                    let groups = MemberGroups::of(subjects);
+                    let predicate_sets =
+                        groups.to_predicate_sets(|predicate| batch.predicate_index(predicate))?;
+                    Some((collateral_count, groups, predicate_sets))
+                });
+            let collateral = combined.as_ref().map(|(collateral_count, _, predicate_sets)| CollateralQuery {
                 predicate_sets,
-                by: beside.by.grouping(),
-                limit: VALUES,
+                by: collateral_count.by.grouping(),
+                limit: MAX_COLLATERAL_VALUES,
             });
-            let deadline = together.as_ref().map_or(deadline, |(beside, ..)| beside.deadline);
+            let deadline =
+                combined.as_ref().map_or(deadline, |(collateral_count, ..)| collateral_count.deadline);
             let left = deadline.saturating_duration_since(Instant::now());
-            let is_last = at.saturating_add(1) == many;
+            let is_last = at.saturating_add(1) == batch_count;
             let request = ImpactRequest {
                 binding: &access.binding,
                 predicates: &batch.predicates,
@@ -303,13 +311,13 @@ impl Service {
                 collateral,
                 window: change.window,
                 readable: &access.scope,
-                only_readable: answer.among == CountedTraces::Readable,
-                referenced_fields: &people.referenced_fields,
+                only_readable: answer.counted_traces == CountedTraces::Readable,
+                referenced_fields: &subjects.referenced_fields,
                 samples: SAMPLES,
                 timeout: match (collateral.is_some(), is_last) {
-                    (true, _) => left.mul_f64(BESIDE_SHARE),
+                    (true, _) => left.mul_f64(COLLATERAL_TIME_SHARE),
                     (false, true) => left,
-                    (false, false) => left.mul_f64(NOT_LAST_SHARE),
+                    (false, false) => left.mul_f64(INTERMEDIATE_TIME_SHARE),
                 },
             };
             let mut found = timeout_at(deadline, store.impact(request)).await;
@@ -318,12 +326,12 @@ impl Service {
                 _ => None,
             };
             // Counting collateral access may exceed the limits; the comparison alone takes less.
-            let is_short = match &found {
+            let is_limited = match &found {
                 Ok(Ok(impact)) => impact.fraction < 1.0,
                 Ok(Err(error)) => error.is_over_limit(),
                 Err(_) => false,
             };
-            if collateral.is_some() && is_short {
+            if collateral.is_some() && is_limited {
                 let timeout = deadline.saturating_duration_since(Instant::now());
                 let alone = ImpactRequest { collateral: None, timeout, ..request };
                 let alone = timeout_at(deadline, store.impact(alone)).await;
@@ -338,7 +346,7 @@ impl Service {
             let impact = match found {
                 Ok(Ok(impact)) => impact,
                 Ok(Err(ClickHouseError::Timeout(_) | ClickHouseError::Memory(_))) | Err(_) if at > 0 => {
-                    let left_out = people.compared().saturating_sub(answer.members_compared);
+                    let left_out = subjects.compared().saturating_sub(answer.members_compared);
                     answer.notes.push(format!("timed out before {left_out} of the users were compared"));
                     break;
                 }
@@ -353,20 +361,23 @@ impl Service {
                 answer.fraction = impact.fraction;
                 sampled = Some(impact.traces);
             }
-            if let (Some((beside, mut groups, _)), Some((shared, fraction))) = (together.take(), shared) {
-                groups.learn(shared, fraction);
-                beside.counted = Some((groups, fraction));
+            if let (Some((collateral_count, mut groups, _)), Some((shared, fraction))) =
+                (combined.take(), shared)
+            {
+                groups.add_results(shared, fraction);
+                collateral_count.counted = Some((groups, fraction));
             }
-            let change_of =
-                |place: usize| impact.compared.get(place).map(|found| scaled(found, impact.fraction));
-            if let (Some(place), Some(traces)) = (batch.role, &mut answer.traces) {
-                *traces = change_of(place).unwrap_or_default();
+            let change_at = |index: usize| {
+                impact.compared.get(index).map(|found| scale_difference(found, impact.fraction))
+            };
+            if let (Some(index), Some(traces)) = (batch.role, &mut answer.traces) {
+                *traces = change_at(index).unwrap_or_default();
             }
-            for (person, place) in &batch.people {
-                let change = change_of(*place).unwrap_or_default();
-                answer.users.push(UserImpact { username: person.username.clone(), change });
+            for (subject, index) in &batch.subjects {
+                let change = change_at(*index).unwrap_or_default();
+                answer.users.push(UserImpact { username: subject.username.clone(), change });
             }
-            answer.members_compared += batch.people.len() as u64;
+            answer.members_compared += batch.subjects.len() as u64;
         }
         if !has_role && answer.traces.take().is_some() {
             answer.notes.push(
@@ -376,16 +387,16 @@ impl Service {
             );
         }
         if let Some(traces) = sampled {
-            answer.notes.push(of_sample(traces, answer.fraction));
+            answer.notes.push(sample_note(traces, answer.fraction));
         }
-        answer.cost = sum(answer.cost, store.cost());
+        answer.cost = add_costs(answer.cost, store.cost());
         Ok(())
     }
 }
 
 /// Describes the error of estimates from a sample of this many traces: a number that rests on 100 traces may be off by 20 %,
 /// on 400 by 10 %, which is twice the standard deviation of such a count.
-fn of_sample(traces: u64, fraction: f64) -> String {
+fn sample_note(traces: u64, fraction: f64) -> String {
     let about = |traces| estimate(traces, fraction);
     format!(
         "the numbers are estimates from a sample of {traces} traces, one in {:.0}: 19 times out of 20, one near {} is right within \
@@ -398,11 +409,11 @@ fn of_sample(traces: u64, fraction: f64) -> String {
 
 /// Collateral access by the role's policies after the change, if the statement that compares can also count it.
 struct CollateralCount<'a> {
-    by: &'a CollateralRequest,
+    by: &'a CollateralGroupBy,
     /// Deadline for both.
     deadline: Instant,
     /// The counts and the share of the traces that they cover; `None` if they were not made.
-    counted: Option<(Groups, f64)>,
+    counted: Option<(MemberGroups, f64)>,
 }
 
 /// Returns the part of the binding that determines the traces.
@@ -426,25 +437,25 @@ pub(crate) enum Failure {
 
 impl Failure {
     /// Converts the failure into an error for the caller.
-    pub(crate) fn told(self, asked: &QueryContext) -> ServiceError {
+    pub(crate) fn into_error(self, context: &QueryContext) -> ServiceError {
         match self {
-            Self::Store(error) => asked.error(error),
+            Self::Store(error) => context.error(error),
             Self::Service(error) => error,
         }
     }
 
     /// Does the same if the caller has chosen the time-out.
-    pub(crate) fn told_in_time(self, asked: &QueryContext) -> ServiceError {
+    pub(crate) fn into_error_for_chosen_timeout(self, context: &QueryContext) -> ServiceError {
         match self {
-            Self::Store(ClickHouseError::Timeout(inside)) => ServiceError::OverLimit {
+            Self::Store(ClickHouseError::Timeout(log_cause)) => ServiceError::OverLimit {
                 limit: QueryLimit::Time,
                 detail:
                     "timed out before even a sample was counted: allow more `seconds`, at most 60, or narrow \
                      the window"
                         .to_owned(),
-                inside: inside.into(),
+                log_cause: log_cause.into(),
             },
-            other => other.told(asked),
+            other => other.into_error(context),
         }
     }
 }
@@ -468,15 +479,15 @@ impl From<tracewarden_appdb::DbError> for Failure {
 }
 
 /// Detail of the audit record: inputs of the decision, and the request.
-pub(crate) fn noted(access: &Access, asked: &Value) -> Value {
-    let mut detail = access.basis.clone();
-    if let (Value::Object(members), Value::Object(asked)) = (&mut detail, asked) {
-        members.extend(asked.iter().map(|(name, value)| (name.clone(), value.clone())));
+pub(crate) fn with_decision_inputs(access: &Access, context: &Value) -> Value {
+    let mut detail = access.decision_inputs.clone();
+    if let (Value::Object(members), Value::Object(context)) = (&mut detail, context) {
+        members.extend(context.iter().map(|(name, value)| (name.clone(), value.clone())));
     }
     detail
 }
 
-fn scaled(found: &Difference, fraction: f64) -> TraceChange {
+fn scale_difference(found: &Difference, fraction: f64) -> TraceChange {
     TraceChange {
         gained: estimate(found.gained, fraction),
         lost: estimate(found.lost, fraction),
@@ -496,7 +507,7 @@ pub(crate) fn estimate(count: u64, fraction: f64) -> u64 {
 }
 
 /// Adds two costs.
-pub(crate) fn sum(one: Cost, other: Cost) -> Cost {
+pub(crate) fn add_costs(one: Cost, other: Cost) -> Cost {
     Cost {
         rows: one.rows.saturating_add(other.rows),
         bytes: one.bytes.saturating_add(other.bytes),
@@ -518,7 +529,7 @@ mod tests {
 
     #[test]
     fn notes_state_the_error_of_a_sample() {
-        let note = of_sample(8_920, 1.0 / 64.0);
+        let note = sample_note(8_920, 1.0 / 64.0);
         assert!(
             note.contains("a sample of 8920 traces, one in 64: 19 times out of 20, one near 6400 is"),
             "{note}"

@@ -10,9 +10,9 @@
 //!   sent.
 
 mod access;
-mod access_file;
 mod adoption;
 mod api_keys;
+mod argon2_memory;
 mod audit;
 mod audit_detail;
 mod audit_log;
@@ -21,9 +21,11 @@ mod authority;
 mod binding;
 mod bootstrap;
 mod bounded_work;
-mod broken_policy;
+mod change_password;
+mod collateral_access;
 mod cursor;
 mod ddl;
+mod discovery;
 mod error;
 mod evaluation;
 mod explain;
@@ -32,59 +34,55 @@ mod fields;
 mod filter_schema;
 #[cfg(test)]
 mod fuzz;
-mod hash_memory;
 mod impact;
 mod keyed_limiter;
-mod login;
 mod maintenance;
 mod metrics;
 mod model_change;
-mod names;
+mod model_file;
 mod open_audit_record;
-mod open_trace;
-mod overshare;
-mod own_password;
 mod passwords;
 mod policy_advice;
+mod policy_errors;
 mod precondition;
 mod preview;
 mod principal;
 mod query_input;
 mod query_limit;
-mod refused_calls;
+mod rejected_calls;
 mod retry;
 mod roles;
 mod service;
 mod sessions;
 mod settings;
+mod sign_in;
 mod sign_in_limits;
+mod sign_in_throttle;
 mod span_stream;
-mod throttle;
 mod tokens;
 mod tools;
-mod trace_source;
+mod trace_reader;
 mod trace_stats;
 mod traces;
+mod user_batches;
 mod user_credentials;
-mod user_walk;
+mod username_characters;
 mod users;
 mod validate;
 mod viewers;
 
-pub use access_file::{
-    AccessFile, ChangeKind, ExportedModel, FailedTest, FileField, HistoryEntry, HistoryPage, ImportedModel,
-    LostRole, ModelAt, ModelChange, ModelPart, ModelPlan, PartKind, PolicyWarning, RunTests, TestRun,
-};
 pub use api_keys::{ApiKeyInfo, CreatedApiKey, NewApiKey};
 pub use audit::{Outcome, RecordedCall, is_invisible_or_bidi_control};
 pub use audit_log::{AuditDetail, AuditEntry, AuditPage, AuditQuery};
 pub use binding::BoundModel;
 pub use bootstrap::{AdminSettings, Bootstrap};
+pub use collateral_access::{CollateralAnswer, CollateralRequest};
+pub use discovery::{ColumnDetail, MemberDetail, TableDetail};
 pub use error::{Cause, FieldError, ServiceError, bounded};
 pub use evaluation::EVALUATED_SPANS_MAX;
 pub use explain::{
-    DecidedBy, ExplainVerdict, ExplainedPolicy, ExplainedUser, Explanation, NearestSpan, OwnAccess,
-    OwnPolicy, OwnRole, PolicyExplanation, PolicyVerdict, SpanMention, SpanReader,
+    ExplainVerdict, ExplainedPolicy, ExplainedUser, Explanation, NearestSpan, OwnAccess, OwnPolicy, OwnRole,
+    PolicyExplanation, PolicyVerdict, SpanReader, SpanReference, SpanVerdict,
 };
 pub use field_values::{FieldValuesAnswer, FieldValuesRequest};
 pub use fields::FieldMark;
@@ -92,9 +90,10 @@ pub use filter_schema::{FieldDescriptor, FilterSchema};
 pub use impact::{
     CountedTraces, ImpactAnswer, PolicyPreview, PolicyPreviewRequest, SearchCosts, TraceChange, UserImpact,
 };
-pub use login::{LoggedIn, Login};
-pub use open_trace::{BRIEF_SPANS_MAX, OpenTrace};
-pub use overshare::{OvershareAnswer, OvershareRequest};
+pub use model_file::{
+    ChangeKind, ExportedModel, FailedTest, FileField, HistoryEntry, HistoryPage, ImportedModel, LostRole,
+    ModelAt, ModelChange, ModelFile, ModelPart, ModelPlan, PartKind, PolicyWarning, RunTests, TestRun,
+};
 pub use passwords::hash_password_phc;
 pub use precondition::IfMatch;
 pub use preview::PreviewRequest;
@@ -102,23 +101,24 @@ pub use principal::{
     Administrator, AuthKind, Credential, Identity, Me, Principal, RequestInfo, ToolCall, Transport,
 };
 pub use query_limit::QueryLimit;
-pub use refused_calls::{RefusedCall, SessionOnly};
+pub use rejected_calls::{RejectedCall, SessionOnly};
 pub use retry::Retry;
-pub use roles::{PolicyCheck, PutRole, RoleDetail};
+pub use roles::{PolicyCheck, PutRoleAnswer, RoleDetail};
 pub use service::Service;
 pub use sessions::SessionInfo;
 pub use settings::{Limits, PasswordCost, Settings};
+pub use sign_in::{PasswordCredentials, SignInAnswer};
 pub use span_stream::SpanStream;
 pub use tokens::is_generated_password;
 pub use tools::Tool;
-pub use trace_source::{ColumnDetail, MemberDetail, TableDetail};
+pub use trace_reader::{BRIEF_SPANS_MAX, TraceReader};
 pub use trace_stats::{TraceStatsAnswer, TraceStatsRequest};
 pub use traces::{
-    AnswerBody, BegunQuery, PageCursors, QueryAnswer, QueryRequest, SchemaEcho, SchemaSource, TraceAnswer,
+    AnswerBody, PageCursors, PendingQuery, QueryAnswer, QueryRequest, SchemaEcho, SchemaSource, TraceAnswer,
     View,
 };
 pub use users::{CreatedUser, NewUser, UserAccess, UserChange, UserInfo, UserPage};
-pub use viewers::{OpeningPolicy, PolicyFailure, Viewer, Viewers};
+pub use viewers::{GrantingPolicy, PolicyFailure, Viewer, Viewers};
 
 pub use tracewarden_appdb::{
     AppDb, AuditRemoval, ChainFault, CurrentModel, DbError, DbInspection, ModelState, Policy, Preview, Role,

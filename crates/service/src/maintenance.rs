@@ -12,16 +12,16 @@ use tracewarden_model::Timestamp;
 use crate::audit::{AuditContext, Event, Outcome};
 use crate::error::ServiceError;
 use crate::service::Service;
-use crate::throttle;
+use crate::sign_in_throttle;
 
 /// Number of records removed in one transaction; other writers wait for it.
-const PRUNED_AT_ONCE: u32 = 5_000;
+const PRUNE_BATCH_RECORDS: u32 = 5_000;
 
 const REMOVED: &str = "old audit records removed";
 
-const TURN_LONGEST: Duration = Duration::from_secs(3_600);
+const MAX_INTERVAL: Duration = Duration::from_secs(3_600);
 /// For the shortest retentions, which are only used in tests: each run queues as a writer three times.
-const TURN_SHORTEST: Duration = Duration::from_secs(1);
+const MIN_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Service {
     /// Runs the maintenance at once and then periodically, until `stop` completes. Failures are logged and retried in the
@@ -30,36 +30,40 @@ impl Service {
         tokio::pin!(stop);
         loop {
             // Can be cancelled between any two statements: a transaction that is not committed changes nothing.
-            let turn = async {
-                self.tidy_up().await;
-                tokio::time::sleep(self.next_turn()).await;
+            let cycle = async {
+                self.run_maintenance().await;
+                tokio::time::sleep(self.next_delay()).await;
             };
             tokio::select! {
                 () = &mut stop => return,
-                () = turn => {}
+                () = cycle => {}
             }
         }
     }
 
-    async fn tidy_up(&self) {
+    async fn run_maintenance(&self) {
         let failed = |what: &'static str, error: ServiceError| match error {
             // Not caused by an unavailable database, so an operator must investigate it.
             error @ ServiceError::Internal { .. } => {
-                tracing::error!(code = error.code(), inside = error.inside(), "{what}");
+                tracing::error!(code = error.code(), log_cause = error.log_cause(), "{what}");
             }
-            error => tracing::warn!(code = error.code(), inside = error.inside(), "{what}"),
+            error => tracing::warn!(code = error.code(), log_cause = error.log_cause(), "{what}"),
         };
-        let report = |what: &'static str, not: &'static str, result: Result<u64, ServiceError>| match result {
+        let report = |what: &'static str,
+                      failure_message: &'static str,
+                      result: Result<u64, ServiceError>| match result {
             Ok(0) => {}
             Ok(removed) => tracing::info!(removed, "{what}"),
-            Err(error) => failed(not, error),
+            Err(error) => failed(failure_message, error),
         };
-        let (done, not) = (REMOVED, "old audit records were not removed");
-        report(done, not, self.prune_audit_once().await);
-        let (done, not) = ("expired sessions removed", "expired sessions were not removed");
-        report(done, not, self.delete_expired_sessions_once().await);
-        let (done, not) = ("outdated sign-in counters removed", "outdated sign-in counters were not removed");
-        report(done, not, self.delete_stale_throttles_once().await.map(|()| 0));
+        let (success_message, failure_message) = (REMOVED, "old audit records were not removed");
+        report(success_message, failure_message, self.prune_audit_once().await);
+        let (success_message, failure_message) =
+            ("expired sessions removed", "expired sessions were not removed");
+        report(success_message, failure_message, self.delete_expired_sessions_once().await);
+        let (success_message, failure_message) =
+            ("outdated sign-in counters removed", "outdated sign-in counters were not removed");
+        report(success_message, failure_message, self.delete_stale_throttles_once().await.map(|()| 0));
         match self.number_changes_once().await {
             Ok(false) => {}
             Ok(true) => tracing::warn!(
@@ -72,13 +76,13 @@ impl Service {
 
     /// Returns the time until the next run: an hour, or less if the retention is short, minus a random part of up to a
     /// quarter, so that replicas that were started together do not stay synchronised.
-    fn next_turn(&self) -> Duration {
+    fn next_delay(&self) -> Duration {
         let retention = self.settings().audit_retention_nanos.map(|nanos| nanos.unsigned_abs() / 24);
-        let turn = retention.map_or(TURN_LONGEST, Duration::from_nanos).clamp(TURN_SHORTEST, TURN_LONGEST);
+        let cycle = retention.map_or(MAX_INTERVAL, Duration::from_nanos).clamp(MIN_INTERVAL, MAX_INTERVAL);
         let mut byte = [0_u8; 1];
         // Without randomness replicas run at the same time, which does no harm.
         let early = self.entropy().fill(&mut byte).map_or(0, |()| byte.into_iter().map(u32::from).sum());
-        turn.saturating_sub(turn.saturating_mul(early) / 1_024)
+        cycle.saturating_sub(cycle.saturating_mul(early) / 1_024)
     }
 
     /// Removes the audit records that are older than the retention, oldest first; returns their number. Each transaction that
@@ -109,7 +113,7 @@ impl Service {
     /// Removes records in one transaction; `None` if none is older.
     async fn prune_audit_transaction(&self, before: Timestamp) -> Result<Option<u64>, ServiceError> {
         let mut tx = self.db().begin_write().await?;
-        let Some(pruned) = tx.prune_audit(before, PRUNED_AT_ONCE).await? else { return Ok(None) };
+        let Some(pruned) = tx.prune_audit(before, PRUNE_BATCH_RECORDS).await? else { return Ok(None) };
         let event = Event {
             action: AUDIT_PRUNE,
             outcome: Outcome::Success,
@@ -159,7 +163,7 @@ impl Service {
     /// When the application database fails.
     pub async fn delete_stale_throttles_once(&self) -> Result<(), ServiceError> {
         let mut tx = self.db().begin_write().await?;
-        tx.delete_stale_throttles(throttle::stale_before(self.now())).await?;
+        tx.delete_stale_throttles(sign_in_throttle::stale_before(self.now())).await?;
         Ok(tx.commit().await?)
     }
 }

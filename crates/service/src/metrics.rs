@@ -20,7 +20,7 @@ use crate::principal::Credential;
 const SECONDS: [f64; 13] = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0];
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ReadEnded {
+struct ReadLabels {
     action: &'static str,
     outcome: &'static str,
 }
@@ -46,13 +46,13 @@ pub(crate) struct Metrics(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    reads: Family<ReadEnded, Counter>,
+    reads: Family<ReadLabels, Counter>,
     seconds: Family<ActionLabels, Histogram, fn() -> Histogram>,
     running: Gauge,
     over_limit: Counter,
     traces: Counter,
     spans: Counter,
-    logins: Family<OutcomeLabels, Counter>,
+    sign_ins: Family<OutcomeLabels, Counter>,
     unauthenticated: Family<CredentialLabels, Counter>,
 }
 
@@ -65,12 +65,12 @@ impl Default for Metrics {
             over_limit: Counter::default(),
             traces: Counter::default(),
             spans: Counter::default(),
-            logins: Family::default(),
+            sign_ins: Family::default(),
             unauthenticated: Family::default(),
         };
         // Counters start as zero instead of being absent, so that an alert on a rate notices the first event.
         for outcome in ["success", "invalid", "throttled", "over_limit", "failed"] {
-            drop(inner.logins.get_or_create(&OutcomeLabels { outcome }));
+            drop(inner.sign_ins.get_or_create(&OutcomeLabels { outcome }));
         }
         for credential in ["session", "api_key"] {
             drop(inner.unauthenticated.get_or_create(&CredentialLabels { credential }));
@@ -81,7 +81,7 @@ impl Default for Metrics {
 
 impl Metrics {
     pub(crate) fn register(&self, registry: &mut Registry) {
-        let Inner { reads, seconds, running, over_limit, traces, spans, logins, unauthenticated } =
+        let Inner { reads, seconds, running, over_limit, traces, spans, sign_ins, unauthenticated } =
             self.0.as_ref();
         registry.register(
             "tracewarden_trace_reads",
@@ -101,7 +101,7 @@ impl Metrics {
         );
         registry.register("tracewarden_traces_returned", "Traces returned", traces.clone());
         registry.register("tracewarden_spans_returned", "Spans returned", spans.clone());
-        registry.register("tracewarden_logins", "Attempts to sign in, by outcome", logins.clone());
+        registry.register("tracewarden_logins", "Attempts to sign in, by outcome", sign_ins.clone());
         registry.register(
             "tracewarden_authentication_refusals",
             "Requests whose session or key was not valid",
@@ -109,9 +109,9 @@ impl Metrics {
         );
     }
 
-    pub(crate) fn read_begun(&self, action: &'static str) -> Measured {
+    pub(crate) fn start_read(&self, action: &'static str) -> ReadMeasurement {
         self.0.running.inc();
-        Measured {
+        ReadMeasurement {
             metrics: self.clone(),
             action,
             since: Instant::now(),
@@ -121,11 +121,11 @@ impl Metrics {
         }
     }
 
-    pub(crate) fn read_over_limit(&self) {
+    pub(crate) fn count_over_limit(&self) {
         self.0.over_limit.inc();
     }
 
-    pub(crate) fn login<T>(&self, result: &Result<T, ServiceError>) {
+    pub(crate) fn sign_in<T>(&self, result: &Result<T, ServiceError>) {
         let outcome = match result {
             Ok(_) => "success",
             Err(ServiceError::InvalidCredentials) => "invalid",
@@ -133,7 +133,7 @@ impl Metrics {
             Err(ServiceError::Overloaded { .. }) => "over_limit",
             Err(_) => "failed",
         };
-        self.0.logins.get_or_create(&OutcomeLabels { outcome }).inc();
+        self.0.sign_ins.get_or_create(&OutcomeLabels { outcome }).inc();
     }
 
     pub(crate) fn unauthenticated(&self, credential: &Credential) {
@@ -147,9 +147,9 @@ impl Metrics {
 
 /// Cache hits and misses of compiled policies.
 #[derive(Debug)]
-pub(crate) struct PolicyReuse(pub(crate) Arc<CompiledPolicies>);
+pub(crate) struct PolicyCacheCollector(pub(crate) Arc<CompiledPolicies>);
 
-impl Collector for PolicyReuse {
+impl Collector for PolicyCacheCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         let cache_stats = self.0.cache_stats();
         let counts = [
@@ -175,7 +175,7 @@ impl Collector for PolicyReuse {
 
 /// A read of traces in progress; counted when it is dropped, as aborted unless it ended before.
 #[derive(Debug)]
-pub(crate) struct Measured {
+pub(crate) struct ReadMeasurement {
     metrics: Metrics,
     action: &'static str,
     since: Instant,
@@ -184,25 +184,25 @@ pub(crate) struct Measured {
     spans: u64,
 }
 
-impl Measured {
+impl ReadMeasurement {
     /// Sets the number of traces and spans returned so far.
-    pub(crate) fn given_out(&mut self, traces: u64, spans: u64) {
+    pub(crate) fn set_returned(&mut self, traces: u64, spans: u64) {
         (self.traces, self.spans) = (traces, spans);
     }
 
     /// Sets the outcome.
-    pub(crate) fn ended(&mut self, outcome: Outcome) {
+    pub(crate) fn set_outcome(&mut self, outcome: Outcome) {
         self.outcome = outcome;
     }
 }
 
-impl Drop for Measured {
+impl Drop for ReadMeasurement {
     fn drop(&mut self) {
         let Inner { reads, seconds, running, traces, spans, .. } = self.metrics.0.as_ref();
         let action = self.action;
         running.dec();
         seconds.get_or_create(&ActionLabels { action }).observe(self.since.elapsed().as_secs_f64());
-        reads.get_or_create(&ReadEnded { action, outcome: self.outcome.as_str() }).inc();
+        reads.get_or_create(&ReadLabels { action, outcome: self.outcome.as_str() }).inc();
         traces.inc_by(self.traces);
         spans.inc_by(self.spans);
     }

@@ -21,14 +21,14 @@ pub(crate) fn check_version(if_match: Option<IfMatch>, current: &CurrentModel) -
         None => Err(ServiceError::PreconditionRequired),
         Some(IfMatch::Existing) if current.model.binding.is_none() => Err(ServiceError::PreconditionFailed),
         Some(IfMatch::AtVersion { version, tags }) => {
-            is_at(version, current)?;
+            check_model_version(version, current)?;
             tags.map_or(Ok(()), |tags| IfMatch::Versions(tags).check(Some(current.model.version)))
         }
         Some(if_match) => if_match.check(Some(current.model.version)),
     }
 }
 
-fn is_at(version: u64, current: &CurrentModel) -> Result<(), ServiceError> {
+fn check_model_version(version: u64, current: &CurrentModel) -> Result<(), ServiceError> {
     if version == current.version { Ok(()) } else { Err(ServiceError::PreconditionFailed) }
 }
 
@@ -48,7 +48,7 @@ impl Service {
     /// Begins a change of the model from `current`, and finds the policies that it would break: none must break unnoticed.
     /// They are checked before the transaction, because all other writers wait for its end, and again within it only if roles
     /// have changed since.
-    async fn begin_with_broken(
+    async fn begin_with_broken_policies(
         &self,
         admin: &Administrator<'_>,
         current: &AccessModel,
@@ -59,7 +59,7 @@ impl Service {
             let (current, next) = (current.clone(), next.clone());
             move || broken_policies(&roles, &current, &next)
         };
-        let broken = self.storing().run(find(seen.clone())).await?;
+        let broken = self.model_checks().run(find(seen.clone())).await?;
         let mut tx = self.begin_change(admin).await?;
         if tx.access_model().await? != *current {
             return Err(ServiceError::PreconditionFailed);
@@ -87,30 +87,30 @@ impl Service {
         mut next: AccessModel,
         if_match: Option<IfMatch>,
     ) -> Result<CurrentModel, ServiceError> {
-        let is_meant = |stored: &CurrentModel| match &if_match {
-            Some(IfMatch::AtVersion { version, .. }) => is_at(*version, stored),
+        let check_if_match = |stored: &CurrentModel| match &if_match {
+            Some(IfMatch::AtVersion { version, .. }) => check_model_version(*version, stored),
             // Checked earlier: an entity tag refers to `current`.
             _ => Ok(()),
         };
         if (&next.binding, &next.fields) == (&current.binding, &current.fields) {
             let mut tx = self.begin_change(admin).await?;
             let stored = tx.current_model().await?;
-            is_meant(&stored)?;
+            check_if_match(&stored)?;
             if stored.model != *current {
                 return Err(ServiceError::PreconditionFailed);
             }
-            self.record(&mut tx, admin, action, None, no_change(stored.version)).await?;
+            self.record(&mut tx, admin, action, None, no_change_detail(stored.version)).await?;
             tx.commit().await?;
             return Ok(stored);
         }
         next.version = current.version.saturating_add(1);
-        let (mut tx, broken) = self.begin_with_broken(admin, current, &next).await?;
+        let (mut tx, broken) = self.begin_with_broken_policies(admin, current, &next).await?;
         if !broken.is_empty() {
             let names: Vec<&str> = broken.iter().map(|error| error.detail.as_str()).collect();
             let detail = format!("the change would break stored policies: {}", names.join("; "));
             return Err(ServiceError::Conflict { detail, errors: broken });
         }
-        is_meant(&tx.current_model().await?)?;
+        check_if_match(&tx.current_model().await?)?;
         let by = (admin.user_id(), admin.username());
         tx.insert_access_model(&next, self.now(), by).await.map_err(|error| match error {
             DbError::Conflict(_) => ServiceError::PreconditionFailed,
@@ -125,7 +125,7 @@ impl Service {
 }
 
 /// Detail of the audit record if the request makes no change.
-pub(crate) fn no_change(version: u64) -> Value {
+pub(crate) fn no_change_detail(version: u64) -> Value {
     json!({ "version": version, "changes": 0 })
 }
 
@@ -190,14 +190,14 @@ fn field_detail(field: &MarkedField) -> Value {
 }
 
 /// Reason why a field cannot be marked: the invalid member, a code and a message.
-pub(crate) type Unresolved = (&'static str, &'static str, String);
+pub(crate) type ResolveError = (&'static str, &'static str, String);
 
 /// Resolves a field in the bound table, and its logical type: the requested one, or the natural one.
 pub(crate) fn resolve(
     field: &FieldRef,
-    wanted: Option<LogicalType>,
+    requested: Option<LogicalType>,
     columns: &[Column],
-) -> Result<(FieldSource, LogicalType, ColumnType), Unresolved> {
+) -> Result<(FieldSource, LogicalType, ColumnType), ResolveError> {
     let member = if field.map.is_some() { "map" } else { "name" };
     let physical = physical_field(field, columns).map_err(|no_field| match no_field {
         FieldLookupError::UnknownColumn { name, nearest } => {
@@ -215,16 +215,16 @@ pub(crate) fn resolve(
         }
     })?;
     let PhysicalField { source, column_type, logical_types } = physical;
-    let logical = match wanted {
-        Some(wanted) if !logical_types.contains(&wanted) => {
+    let logical = match requested {
+        Some(requested) if !logical_types.contains(&requested) => {
             let names: Vec<&str> = logical_types.iter().map(|logical| logical.as_str()).collect();
             let detail = format!(
-                "`{field}` cannot be {wanted}: it is of type {column_type}, which can be {}",
+                "`{field}` cannot be {requested}: it is of type {column_type}, which can be {}",
                 names.join(" or ")
             );
             return Err(("type", "invalid_value", detail));
         }
-        Some(wanted) => wanted,
+        Some(requested) => requested,
         None => match logical_types.first() {
             Some(natural) => *natural,
             None => return Err((member, "invalid_value", format!("no field can be made of `{field}`"))),

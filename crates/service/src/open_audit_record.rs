@@ -11,7 +11,7 @@ use crate::audit::{AuditContext, Event, Outcome};
 use crate::authority::Authority;
 use crate::error::ServiceError;
 use crate::keyed_limiter::Permit;
-use crate::metrics::Measured;
+use crate::metrics::ReadMeasurement;
 use crate::principal::{Administrator, Principal};
 use crate::service::{Service, run_to_completion};
 
@@ -25,9 +25,9 @@ pub(crate) struct OpenAuditRecord {
     /// Target as requested.
     target: Option<String>,
     /// Id of the trace that was found, if its notation differs from the requested one.
-    found: Option<String>,
+    found_trace: Option<String>,
     completed: bool,
-    measured: Measured,
+    measurement: ReadMeasurement,
     /// Number of traces so far.
     pub(crate) traces: u64,
     /// Number of spans so far.
@@ -37,7 +37,7 @@ pub(crate) struct OpenAuditRecord {
 }
 
 /// A permitted read of traces: the caller's access, the plan, and the detail of the record.
-pub(crate) struct Prepared<P> {
+pub(crate) struct PreparedRead<P> {
     pub(crate) access: Access,
     pub(crate) plan: P,
     pub(crate) detail: Value,
@@ -47,12 +47,12 @@ pub(crate) struct Prepared<P> {
 struct DecisionInputs<T> {
     authority: Arc<Authority>,
     detail: Value,
-    of: T,
+    payload: T,
 }
 
 /// Maximum number of preparations of a read if the inputs of its decision change each time before its record is written. A
 /// preparation takes milliseconds; administrators do not make changes that fast that often.
-const PREPARATIONS_MAX: usize = 4;
+const MAX_PREPARATIONS: usize = 4;
 
 impl Service {
     /// Begins a read of traces: prepares it, and writes the first record in a transaction that checks that the inputs have
@@ -68,20 +68,25 @@ impl Service {
         principal: &Principal,
         action: &'static str,
         target: Option<&str>,
-        prepare: impl Fn() -> BoxFuture<'a, Result<Prepared<P>, ServiceError>> + Send + Sync,
+        prepare: impl Fn() -> BoxFuture<'a, Result<PreparedRead<P>, ServiceError>> + Send + Sync,
     ) -> Result<(Access, P, OpenAuditRecord), ServiceError>
     where
         P: Send + 'a,
     {
         let prepare = || {
             let prepared = prepare();
-            let basis = async move {
-                let Prepared { access, plan, detail } = prepared.await?;
-                Ok(DecisionInputs { authority: Arc::clone(&access.authority), detail, of: (access, plan) })
+            let decision_inputs = async move {
+                let PreparedRead { access, plan, detail } = prepared.await?;
+                Ok(DecisionInputs {
+                    authority: Arc::clone(&access.authority),
+                    detail,
+                    payload: (access, plan),
+                })
             };
-            basis.boxed()
+            decision_inputs.boxed()
         };
-        let ((access, plan), open_audit_record) = self.begin_on(principal, action, target, prepare).await?;
+        let ((access, plan), open_audit_record) =
+            self.open_record(principal, action, target, prepare).await?;
         Ok((access, plan, open_audit_record))
     }
 
@@ -100,18 +105,18 @@ impl Service {
     ) -> Result<OpenAuditRecord, ServiceError> {
         let prepare = || {
             let detail = detail.clone();
-            let basis = async move {
+            let decision_inputs = async move {
                 let mut tx = self.db().begin_read().await?;
                 let authority = Arc::new(self.admin_authority(&mut tx, admin).await?);
-                Ok(DecisionInputs { authority, detail, of: () })
+                Ok(DecisionInputs { authority, detail, payload: () })
             };
-            basis.boxed()
+            decision_inputs.boxed()
         };
-        let ((), open_audit_record) = self.begin_on(admin, action, target, prepare).await?;
+        let ((), open_audit_record) = self.open_record(admin, action, target, prepare).await?;
         Ok(open_audit_record)
     }
 
-    async fn begin_on<'a, T>(
+    async fn open_record<'a, T>(
         &self,
         principal: &Principal,
         action: &'static str,
@@ -120,14 +125,14 @@ impl Service {
     ) -> Result<(T, OpenAuditRecord), ServiceError> {
         // Counted by user, so that additional sessions or keys do not raise the limit.
         let permit = self.queries().try_acquire(principal.user_id()).ok_or_else(|| {
-            self.metrics().read_over_limit();
+            self.metrics().count_over_limit();
             ServiceError::TooManyQueries
         });
         let permit = Arc::new(self.audit_denial(principal, action, target, permit).await?);
-        for _ in 0..PREPARATIONS_MAX {
+        for _ in 0..MAX_PREPARATIONS {
             let prepared = self.audit_denial(principal, action, target, prepare().await).await?;
-            let DecisionInputs { authority, detail, of } = prepared;
-            let begin = BeginRecord {
+            let DecisionInputs { authority, detail, payload } = prepared;
+            let begin = InitialRecord {
                 service: self.clone(),
                 authority,
                 permit: Arc::clone(&permit),
@@ -138,7 +143,7 @@ impl Service {
             // Returns a `OpenAuditRecord` even if the client disconnects between the commit and this point: its drop then completes
             // the record.
             match run_to_completion(begin.write()).await {
-                Ok(Some(open_audit_record)) => return Ok((of, open_audit_record)),
+                Ok(Some(open_audit_record)) => return Ok((payload, open_audit_record)),
                 Ok(None) => {}
                 // No other record can be written either.
                 Err(error @ (ServiceError::Unavailable { .. } | ServiceError::Internal { .. })) => {
@@ -150,12 +155,12 @@ impl Service {
                 Err(refusal) => return self.audit_denial(principal, action, target, Err(refusal)).await,
             }
         }
-        let unsteady = ServiceError::unavailable("the inputs of the access decision kept changing");
-        self.audit_denial(principal, action, target, Err(unsteady)).await
+        let keeps_changing = ServiceError::unavailable("the inputs of the access decision kept changing");
+        self.audit_denial(principal, action, target, Err(keeps_changing)).await
     }
 }
 
-struct BeginRecord {
+struct InitialRecord {
     service: Service,
     authority: Arc<Authority>,
     permit: Arc<Permit>,
@@ -164,30 +169,30 @@ struct BeginRecord {
     detail: Value,
 }
 
-impl BeginRecord {
+impl InitialRecord {
     /// Writes the first record; `None` if the decision must be made again.
     async fn write(self) -> Result<Option<OpenAuditRecord>, ServiceError> {
         let Self { service, authority, permit, action, target, detail } = self;
-        let context = AuditContext::of(&authority.principal);
+        let context = AuditContext::new(&authority.principal);
         let event = Event { action, outcome: Outcome::Unknown, target: target.as_deref(), detail };
         let mut tx = service.db().begin_write().await?;
         let current = service.authority(&mut tx, &authority.principal).await?;
-        if !current.decides_like(&authority) {
+        if !current.is_equivalent(&authority) {
             return Ok(None);
         }
         let sequence = context.append(&mut tx, service.now(), None, &event).await?;
         tx.commit().await?;
         let (traces, spans, completed) = (0, 0, false);
-        let measured = service.metrics().read_begun(action);
+        let measurement = service.metrics().start_read(action);
         Ok(Some(OpenAuditRecord {
             service,
             context,
             action,
             sequence,
             target,
-            found: None,
+            found_trace: None,
             completed,
-            measured,
+            measurement,
             traces,
             spans,
             _permit: permit,
@@ -208,30 +213,31 @@ impl OpenAuditRecord {
         let detail = self.detail(code);
         write(&self.service, &self.context, self.action, self.sequence, outcome, detail).await?;
         self.completed = true;
-        self.measured.given_out(self.traces, self.spans);
-        self.measured.ended(outcome);
+        self.measurement.set_returned(self.traces, self.spans);
+        self.measurement.set_outcome(outcome);
         Ok(())
     }
 
     /// Completes the record as failed and returns the error, also if the record cannot be written.
     pub(crate) async fn fail(mut self, error: ServiceError) -> ServiceError {
         if let Err(failure) = self.complete(Outcome::Failed, Some(error.code())).await {
-            tracing::warn!(inside = failure.inside(), "the end of a request was not recorded");
+            tracing::warn!(log_cause = failure.log_cause(), "the end of a request was not recorded");
         }
         error
     }
 
     /// Notes the one trace that was found by any notation of the requested id.
-    pub(crate) fn found(&mut self, trace_id: &str) {
+    pub(crate) fn set_found_trace(&mut self, trace_id: &str) {
         self.traces = 1;
-        self.found = Some(trace_id.to_owned()).filter(|found| self.target.as_ref() != Some(found));
+        self.found_trace =
+            Some(trace_id.to_owned()).filter(|found_trace| self.target.as_ref() != Some(found_trace));
     }
 
     fn detail(&self, code: Option<&str>) -> Value {
         let mut detail = Map::new();
         detail.insert("traces".to_owned(), json!(self.traces));
         detail.insert("spans".to_owned(), json!(self.spans));
-        let more = [("trace_id", self.found.as_deref()), ("code", code)];
+        let more = [("trace_id", self.found_trace.as_deref()), ("code", code)];
         detail.extend(more.into_iter().filter_map(|(name, text)| Some((name.to_owned(), json!(text?)))));
         Value::Object(detail)
     }
@@ -242,7 +248,7 @@ impl Drop for OpenAuditRecord {
         if self.completed {
             return;
         }
-        self.measured.given_out(self.traces, self.spans);
+        self.measurement.set_returned(self.traces, self.spans);
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let (service, context, action, sequence) =
             (self.service.clone(), self.context.clone(), self.action, self.sequence);
@@ -251,7 +257,7 @@ impl Drop for OpenAuditRecord {
             // If the completion in progress succeeded, the database rejects this one as a duplicate.
             let written = write(&service, &context, action, sequence, Outcome::Aborted, detail).await;
             if let Err(failure) = written {
-                tracing::debug!(inside = failure.inside(), "an aborted request was not recorded");
+                tracing::debug!(log_cause = failure.log_cause(), "an aborted request was not recorded");
             }
         });
     }

@@ -11,8 +11,8 @@ use tracewarden_appdb::PasswordHash;
 use tracewarden_model::Entropy;
 
 use crate::Secret;
+use crate::argon2_memory::{Argon2Memory, Argon2MemoryPool};
 use crate::error::ServiceError;
-use crate::hash_memory::{Argon2Memory, Argon2MemoryPool};
 use crate::settings::{PasswordCost, Settings};
 
 const SALT_BYTES: usize = 16;
@@ -20,13 +20,13 @@ const LENGTH_MIN_CHARS: usize = 12;
 const LENGTH_MAX_CHARS: usize = 256;
 /// Maximum cost of a hash that is computed. A higher one, wherever it comes from, would use up the memory or the time of the
 /// service during verification.
-const DEAREST: PasswordCost = PasswordCost { memory_kib: 1 << 20, iterations: 100, parallelism: 64 };
+const MAX_COST: PasswordCost = PasswordCost { memory_kib: 1 << 20, iterations: 100, parallelism: 64 };
 /// Minimum length of names that passwords must not contain: nearly every password contains an `a`.
 const NAME_MIN_CHARS: usize = 3;
 
 /// The most common passwords of at least twelve characters, because shorter ones are rejected anyway, and words of which
 /// others are composed; `data/README.md` names the sources.
-static COMMON: LazyLock<HashSet<&str>> =
+static COMMON_PASSWORDS: LazyLock<HashSet<&str>> =
     LazyLock::new(|| include_str!("../data/common_passwords.txt").lines().collect());
 
 /// Hashes and verifies off the async threads with bounded concurrency: a burst of sign-ins must not exhaust the memory.
@@ -51,7 +51,7 @@ impl Passwords {
     }
 
     /// Registers the cost of a stored hash. Ignores an unreadable hash; verification reports it.
-    pub(crate) fn note_cost(&self, stored: &PasswordHash) -> Result<(), ServiceError> {
+    pub(crate) fn register_cost(&self, stored: &PasswordHash) -> Result<(), ServiceError> {
         let Ok(cost) = phc_cost(&stored.0) else { return Ok(()) };
         // A poisoned lock is safe to use: each holder only adds an element, which has either happened or not.
         let known = |decoys: &[(PasswordCost, _)]| decoys.iter().any(|(known, _)| *known == cost);
@@ -74,7 +74,7 @@ impl Passwords {
     }
 
     /// Returns one hash of each cost, in the same order for all users, and whether it is the stored one.
-    fn one_of_each_cost(&self, stored: Option<&PasswordHash>) -> Vec<(PasswordHash, bool)> {
+    fn hashes_of_each_cost(&self, stored: Option<&PasswordHash>) -> Vec<(PasswordHash, bool)> {
         let cost = stored.and_then(|stored| phc_cost(&stored.0).ok());
         let decoys = self.decoys.read().unwrap_or_else(PoisonError::into_inner);
         let mut hashes: Vec<_> = decoys
@@ -96,11 +96,11 @@ impl Passwords {
         &self,
         password: Secret,
         stored: Option<&PasswordHash>,
-    ) -> Result<Verified, ServiceError> {
+    ) -> Result<PasswordMatch, ServiceError> {
         if let Some(stored) = stored {
-            self.note_cost(stored)?;
+            self.register_cost(stored)?;
         }
-        let hashes = self.one_of_each_cost(stored);
+        let hashes = self.hashes_of_each_cost(stored);
         let work = move |memory: &mut _| {
             let typed = password.expose_secret();
             let normal = normal_form(typed);
@@ -113,9 +113,9 @@ impl Passwords {
                 }
             }
             Ok(match matches {
-                [true, _] => Verified::Normal,
-                [false, true] => Verified::AsTyped,
-                [false, false] => Verified::No,
+                [true, _] => PasswordMatch::NormalForm,
+                [false, true] => PasswordMatch::AsTyped,
+                [false, false] => PasswordMatch::NoMatch,
             })
         };
         self.memories.with_memory(work).await?
@@ -127,13 +127,13 @@ impl Passwords {
         &self,
         password: Secret,
         stored: &PasswordHash,
-        verified: Verified,
+        verified: PasswordMatch,
     ) -> Result<Option<PasswordHash>, ServiceError> {
         let cost = phc_cost(&stored.0).map_err(ServiceError::internal)?;
         let PasswordCost { memory_kib, iterations, parallelism } = self.cost;
-        let is_dear =
+        let meets_cost =
             cost.memory_kib >= memory_kib && cost.iterations >= iterations && cost.parallelism >= parallelism;
-        if is_dear && verified == Verified::Normal {
+        if meets_cost && verified == PasswordMatch::NormalForm {
             return Ok(None);
         }
         self.hash(password).await.map(Some)
@@ -142,18 +142,18 @@ impl Passwords {
 
 /// Result of a password verification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verified {
+pub(crate) enum PasswordMatch {
     /// The password does not match.
-    No,
+    NoMatch,
     /// The hash matches the password's normal form.
-    Normal,
+    NormalForm,
     /// The hash matches the password as typed, which is not its normal form.
     AsTyped,
 }
 
-impl Verified {
-    pub(crate) fn is_right(self) -> bool {
-        self != Self::No
+impl PasswordMatch {
+    pub(crate) fn is_match(self) -> bool {
+        self != Self::NoMatch
     }
 }
 
@@ -169,7 +169,7 @@ fn hash(
     entropy: &dyn Entropy,
     memory: &mut Argon2Memory,
 ) -> Result<PasswordHash, ServiceError> {
-    if !cost.is_enough() {
+    if !cost.meets_minimum() {
         return Err(ServiceError::internal("the cost of password hashes is below 19 MiB, 2 passes, 1 lane"));
     }
     let password = normal_form(password);
@@ -184,23 +184,23 @@ fn hash(
             &mut output,
             memory.blocks(&params)?,
         )
-        .map_err(|error| unwritable(&error))?;
-    written(&params, &salt, &output)
+        .map_err(|error| hash_error(&error))?;
+    format_phc(&params, &salt, &output)
 }
 
 /// Formats an Argon2id hash as a PHC string.
-fn written(params: &Params, salt: &[u8], output: &[u8]) -> Result<PasswordHash, ServiceError> {
+fn format_phc(params: &Params, salt: &[u8], output: &[u8]) -> Result<PasswordHash, ServiceError> {
     let phc = Phc {
         algorithm: Algorithm::Argon2id.ident(),
         version: Some(Version::V0x13.into()),
-        params: ParamsString::try_from(params).map_err(|error| unwritable(&error))?,
-        salt: Some(Salt::new(salt).map_err(|error| unwritable(&error))?),
-        hash: Some(Output::new(output).map_err(|error| unwritable(&error))?),
+        params: ParamsString::try_from(params).map_err(|error| hash_error(&error))?,
+        salt: Some(Salt::new(salt).map_err(|error| hash_error(&error))?),
+        hash: Some(Output::new(output).map_err(|error| hash_error(&error))?),
     };
     Ok(PasswordHash(phc.to_string()))
 }
 
-fn unwritable(error: &dyn std::fmt::Display) -> ServiceError {
+fn hash_error(error: &dyn std::fmt::Display) -> ServiceError {
     ServiceError::internal(format!("password hash: {error}"))
 }
 
@@ -209,11 +209,11 @@ fn decoy(cost: PasswordCost, entropy: &dyn Entropy) -> Result<PasswordHash, Serv
     let (mut salt, mut output) = ([0_u8; SALT_BYTES], [0_u8; Params::DEFAULT_OUTPUT_LEN]);
     entropy.fill(&mut salt)?;
     entropy.fill(&mut output)?;
-    written(&parameters(cost)?, &salt, &output)
+    format_phc(&parameters(cost)?, &salt, &output)
 }
 
 fn parameters(cost: PasswordCost) -> Result<Params, ServiceError> {
-    Params::new(cost.memory_kib, cost.iterations, cost.parallelism, None).map_err(|error| unwritable(&error))
+    Params::new(cost.memory_kib, cost.iterations, cost.parallelism, None).map_err(|error| hash_error(&error))
 }
 
 /// Verifies a password against one hash. An unreadable hash is an error, so that the log shows it; it never matches.
@@ -240,7 +240,11 @@ fn verify(password: &str, stored: &PasswordHash, memory: &mut Argon2Memory) -> R
 
 /// Checks that a configured text is an Argon2id hash of at least the minimum cost.
 pub(crate) fn check_phc(text: &str) -> Result<(), String> {
-    if phc_cost(text)?.is_enough() { Ok(()) } else { Err("weaker than 19 MiB, 2 passes, 1 lane".to_owned()) }
+    if phc_cost(text)?.meets_minimum() {
+        Ok(())
+    } else {
+        Err("weaker than 19 MiB, 2 passes, 1 lane".to_owned())
+    }
 }
 
 /// Returns the cost of an Argon2id hash.
@@ -258,10 +262,10 @@ pub(crate) fn phc_cost(text: &str) -> Result<PasswordCost, String> {
         iterations: params.t_cost(),
         parallelism: params.p_cost(),
     };
-    let bearable = cost.memory_kib <= DEAREST.memory_kib
-        && cost.iterations <= DEAREST.iterations
-        && cost.parallelism <= DEAREST.parallelism;
-    if bearable { Ok(cost) } else { Err("more expensive than 1 GiB, 100 passes, 64 lanes".to_owned()) }
+    let within_max_cost = cost.memory_kib <= MAX_COST.memory_kib
+        && cost.iterations <= MAX_COST.iterations
+        && cost.parallelism <= MAX_COST.parallelism;
+    if within_max_cost { Ok(cost) } else { Err("more expensive than 1 GiB, 100 passes, 64 lanes".to_owned()) }
 }
 
 /// Checks a password and returns its hash for the configuration, a PHC string. Blocks its thread: not for async threads.
@@ -318,7 +322,7 @@ fn in_lower_case(text: &str) -> String {
 
 /// Whether a password is listed, repeats a short piece, or is a listed entry followed by digits and marks.
 fn is_common(folded: &str) -> bool {
-    let listed = |text: &str| COMMON.contains(text);
+    let listed = |text: &str| COMMON_PASSWORDS.contains(text);
     let stem = folded.trim_end_matches(|character: char| !character.is_alphabetic());
     if listed(folded) || (stem.chars().count() >= 8 && listed(stem)) {
         return true;
@@ -383,41 +387,44 @@ mod tests {
             }
         }
         assert!(long >= 5, "{long} of them are refused by the list alone");
-        assert!(COMMON.len() > 3_000 && COMMON.iter().all(|entry| *entry == entry.to_lowercase()));
-        let long = COMMON.iter().filter(|entry| entry.chars().count() >= LENGTH_MIN_CHARS).count();
+        assert!(
+            COMMON_PASSWORDS.len() > 3_000
+                && COMMON_PASSWORDS.iter().all(|entry| *entry == entry.to_lowercase())
+        );
+        let long = COMMON_PASSWORDS.iter().filter(|entry| entry.chars().count() >= LENGTH_MIN_CHARS).count();
         assert!(long > 1_700, "{long}");
     }
 
     #[test]
     fn hashes_equal_those_of_the_library_in_any_memory() {
-        struct Fixed;
-        impl Entropy for Fixed {
+        struct FixedEntropy;
+        impl Entropy for FixedEntropy {
             fn fill(&self, bytes: &mut [u8]) -> Result<(), tracewarden_model::ambient::EntropyError> {
                 bytes.fill(7);
                 Ok(())
             }
         }
-        let floor = PasswordCost::FLOOR;
+        let floor = PasswordCost::MINIMUM;
         let dearer = PasswordCost { memory_kib: floor.memory_kib + 4_096, iterations: 3, parallelism: 2 };
         let mut memory = Argon2Memory::default();
         // Low cost after high cost, so that memory with leftover data, also beyond its end, is reused.
         for cost in [floor, dearer, floor, dearer] {
-            let made = hash("one", cost, &Fixed, &mut memory).unwrap();
+            let computed = hash("one", cost, &FixedEntropy, &mut memory).unwrap();
             let params = Params::new(cost.memory_kib, cost.iterations, cost.parallelism, None).unwrap();
             let library = Argon2::new(Algorithm::Argon2id, Version::V0x13, params);
             assert_eq!(
-                made.0,
+                computed.0,
                 library.hash_password_with_salt(b"one", &[7; SALT_BYTES]).unwrap().to_string()
             );
-            assert!(verify("one", &made, &mut memory).unwrap());
-            assert!(!verify("two", &made, &mut memory).unwrap());
+            assert!(verify("one", &computed, &mut memory).unwrap());
+            assert!(!verify("two", &computed, &mut memory).unwrap());
         }
-        let dearer_than_bearable = "$argon2id$v=19$m=4294967295,t=2,p=1$c2FsdHNhbHQ$AAAAAAAAAAAAAAAAAAAAAA";
+        let over_max_cost = "$argon2id$v=19$m=4294967295,t=2,p=1$c2FsdHNhbHQ$AAAAAAAAAAAAAAAAAAAAAA";
         for unreadable in [
             "",
             "$argon2id$v=19$m=19456,t=2,p=1",
             "$md5$v=19$m=19456,t=2,p=1$c2FsdHNhbHQ$AAAA",
-            dearer_than_bearable,
+            over_max_cost,
         ] {
             assert!(check_phc(unreadable).is_err(), "{unreadable}");
             assert!(
@@ -429,34 +436,34 @@ mod tests {
 
     #[tokio::test]
     async fn every_verification_computes_a_hash_of_each_cost() {
-        struct Counted(std::sync::atomic::AtomicU8);
-        impl Entropy for Counted {
+        struct CountingEntropy(std::sync::atomic::AtomicU8);
+        impl Entropy for CountingEntropy {
             fn fill(&self, bytes: &mut [u8]) -> Result<(), tracewarden_model::ambient::EntropyError> {
                 bytes.fill(self.0.fetch_add(1, std::sync::atomic::Ordering::SeqCst));
                 Ok(())
             }
         }
-        let entropy: Arc<dyn Entropy> = Arc::new(Counted(std::sync::atomic::AtomicU8::new(0)));
+        let entropy: Arc<dyn Entropy> = Arc::new(CountingEntropy(std::sync::atomic::AtomicU8::new(0)));
         let passwords = Passwords::new(&Settings::default(), Arc::clone(&entropy)).unwrap();
         let cheap = PasswordCost { memory_kib: 8_192, iterations: 1, parallelism: 1 };
-        let dear = PasswordCost { iterations: 4, ..PasswordCost::FLOOR };
+        let dear = PasswordCost { iterations: 4, ..PasswordCost::MINIMUM };
         let costs = |stored: Option<&PasswordHash>| -> Vec<(PasswordCost, bool)> {
-            let hashes = passwords.one_of_each_cost(stored);
+            let hashes = passwords.hashes_of_each_cost(stored);
             hashes.iter().map(|(hash, is_stored)| (phc_cost(&hash.0).unwrap(), *is_stored)).collect()
         };
-        assert_eq!(costs(None), [(PasswordCost::FLOOR, false)]);
+        assert_eq!(costs(None), [(PasswordCost::MINIMUM, false)]);
         let right = passwords.hash("right".to_owned().into()).await.unwrap();
         let [cheap_hash, dear_hash] = [cheap, dear].map(|cost| decoy(cost, entropy.as_ref()).unwrap());
         // The first verification registers costs that were not registered before.
         for stored in [&cheap_hash, &dear_hash] {
             assert_eq!(
                 passwords.verify("right".to_owned().into(), Some(stored)).await.unwrap(),
-                Verified::No
+                PasswordMatch::NoMatch
             );
         }
-        passwords.note_cost(&PasswordHash("unreadable".to_owned())).unwrap();
+        passwords.register_cost(&PasswordHash("unreadable".to_owned())).unwrap();
         let all = |stored: Option<&PasswordHash>, at: Option<usize>| {
-            let all = [PasswordCost::FLOOR, cheap, dear].into_iter().enumerate();
+            let all = [PasswordCost::MINIMUM, cheap, dear].into_iter().enumerate();
             let expected: Vec<_> = all.map(|(place, cost)| (cost, Some(place) == at)).collect();
             assert_eq!(costs(stored), expected);
         };
@@ -464,15 +471,19 @@ mod tests {
         for (place, stored) in [&right, &cheap_hash, &dear_hash].into_iter().enumerate() {
             all(Some(stored), Some(place));
         }
-        for (stored, verified) in [(Some(&right), Verified::Normal), (None, Verified::No)] {
+        for (stored, verified) in [(Some(&right), PasswordMatch::NormalForm), (None, PasswordMatch::NoMatch)]
+        {
             assert_eq!(passwords.verify("right".to_owned().into(), stored).await.unwrap(), verified);
-            assert_eq!(passwords.verify("wrong".to_owned().into(), stored).await.unwrap(), Verified::No);
+            assert_eq!(
+                passwords.verify("wrong".to_owned().into(), stored).await.unwrap(),
+                PasswordMatch::NoMatch
+            );
         }
         let unreadable = PasswordHash("unreadable".to_owned());
         assert!(passwords.verify("right".to_owned().into(), Some(&unreadable)).await.is_err());
         // A hash that cannot be computed, placed last, shows that all hashes are computed: verification reaches it whether or
         // not an earlier hash matched.
-        let another = PasswordCost { iterations: 5, ..PasswordCost::FLOOR };
+        let another = PasswordCost { iterations: 5, ..PasswordCost::MINIMUM };
         passwords.decoys.write().unwrap().push((another, unreadable));
         for stored in [Some(&right), Some(&dear_hash), None] {
             assert!(passwords.verify("right".to_owned().into(), stored).await.is_err());

@@ -36,7 +36,7 @@ const MAX_ATTRIBUTE_SETS: u32 = 10_000;
 const MAX_HOLDERS: usize = 10;
 
 /// Subject of the advice.
-pub(crate) struct Subject {
+pub(crate) struct AdviceRequest {
     /// Role that contains the policies, if they are stored.
     pub(crate) role: Option<String>,
     pub(crate) policies: Vec<CheckedPolicy>,
@@ -57,8 +57,8 @@ pub(crate) struct Advice {
 }
 
 /// Data from the application database, and the advice and trials derived from it.
-struct Known {
-    subject: Subject,
+struct AdviceInputs {
+    advice_request: AdviceRequest,
     warnings: Vec<Vec<Diagnostic>>,
     trials: Vec<Trial>,
     predicates: Vec<Predicate>,
@@ -66,7 +66,7 @@ struct Known {
 
 impl Service {
     /// Whether the operator permits sampling of recent traces.
-    pub(crate) fn may_look_at_traces(&self) -> bool {
+    pub(crate) fn may_sample_traces(&self) -> bool {
         self.settings().discovery_samples
     }
 
@@ -85,14 +85,18 @@ impl Service {
     }
 
     /// Returns advice on valid policies, for an administrator whose request is in the audit log.
-    pub(crate) async fn advice(&self, _admin: &Administrator<'_>, subject: Subject) -> Advice {
-        let deadline = Instant::now() + subject.timeout;
-        let policies = subject.policies.len();
-        let known = timeout_at(deadline, self.known(subject)).await;
-        let Known { subject, warnings, trials, predicates } = match known {
-            Ok(Ok(known)) => known,
+    pub(crate) async fn advice(&self, _admin: &Administrator<'_>, advice_request: AdviceRequest) -> Advice {
+        let deadline = Instant::now() + advice_request.timeout;
+        let policies = advice_request.policies.len();
+        let inputs = timeout_at(deadline, self.load_advice_inputs(advice_request)).await;
+        let AdviceInputs { advice_request, warnings, trials, predicates } = match inputs {
+            Ok(Ok(inputs)) => inputs,
             Ok(Err(failure)) => {
-                tracing::info!(code = failure.code(), inside = failure.inside(), "no advice on policies");
+                tracing::info!(
+                    code = failure.code(),
+                    log_cause = failure.log_cause(),
+                    "no advice on policies"
+                );
                 return Advice { warnings: vec![Vec::new(); policies], recent_traces: None };
             }
             Err(_) => {
@@ -101,17 +105,23 @@ impl Service {
             }
         };
         let mut advice = Advice { warnings, recent_traces: None };
-        if !subject.recent_traces || !self.may_look_at_traces() {
+        if !advice_request.recent_traces || !self.may_sample_traces() {
             return advice;
         }
-        if let Some(reach) = self.look(&subject, &predicates, deadline).await {
-            advice.recent_traces = Some(reach.traces);
+        if let Some(coverage) = self.sample_recent_traces(&advice_request, &predicates, deadline).await {
+            advice.recent_traces = Some(coverage.traces);
             for trial in &trials {
                 if let Some(warnings) = advice.warnings.get_mut(trial.policy)
-                    && let Some(policy) = subject.policies.get(trial.policy)
+                    && let Some(policy) = advice_request.policies.get(trial.policy)
                 {
-                    let most_shared = self.settings().overshare_warning;
-                    warnings.extend(trial.warnings(policy, &predicates, &reach, &subject.model, most_shared));
+                    let max_collateral_services = self.settings().overshare_warning;
+                    warnings.extend(trial.warnings(
+                        policy,
+                        &predicates,
+                        &coverage,
+                        &advice_request.model,
+                        max_collateral_services,
+                    ));
                 }
             }
         }
@@ -119,18 +129,19 @@ impl Service {
     }
 
     /// Reads the data about users that the advice needs, and releases the connection.
-    async fn known(&self, subject: Subject) -> Result<Known, ServiceError> {
-        let any = |test: fn(&CheckedPolicy) -> bool| subject.policies.iter().any(test);
+    async fn load_advice_inputs(&self, advice_request: AdviceRequest) -> Result<AdviceInputs, ServiceError> {
+        let any = |test: fn(&CheckedPolicy) -> bool| advice_request.policies.iter().any(test);
         let mut tx = self.db().begin_read().await?;
         let attributes = if any(|policy| !policy.attributes().is_empty()) {
             // No role has an empty name.
-            tx.known_attributes(subject.role.as_deref().unwrap_or_default(), MAX_ATTRIBUTE_SETS).await?
+            tx.known_attributes(advice_request.role.as_deref().unwrap_or_default(), MAX_ATTRIBUTE_SETS)
+                .await?
         } else {
             None
         };
         let roles =
             if any(|policy| !policy.roles().is_empty()) { Some(tx.role_names().await?) } else { None };
-        let holders: Vec<User> = match &subject.role {
+        let holders: Vec<User> = match &advice_request.role {
             Some(role) if any(CheckedPolicy::depends_on_caller) => {
                 // One more than the limit shows whether there are further users.
                 let limit = u32::try_from(MAX_HOLDERS).unwrap_or(u32::MAX).saturating_add(1);
@@ -139,37 +150,37 @@ impl Service {
             _ => Vec::new(),
         };
         drop(tx);
-        let known = move || {
+        let inputs = move || {
             let users = Users { attributes, roles };
-            let warnings = subject.policies.iter().map(|policy| users.warnings(policy)).collect();
-            let (trials, predicates) = traces::trials(&subject.policies, &holders);
-            Known { subject, warnings, trials, predicates }
+            let warnings = advice_request.policies.iter().map(|policy| users.warnings(policy)).collect();
+            let (trials, predicates) = traces::trials(&advice_request.policies, &holders);
+            AdviceInputs { advice_request, warnings, trials, predicates }
         };
-        self.analysis().run(known).await
+        self.analysis().run(inputs).await
     }
 
     /// Counts the traces in a sample of recent ones that the predicates match; returns the best result at the deadline.
-    async fn look(
+    async fn sample_recent_traces(
         &self,
-        subject: &Subject,
+        advice_request: &AdviceRequest,
         predicates: &[Predicate],
         deadline: Instant,
     ) -> Option<PolicyCoverage> {
-        let binding = subject.model.binding.as_ref().filter(|_| !predicates.is_empty())?;
-        let seconds = u32::try_from(subject.timeout.as_secs()).unwrap_or(u32::MAX).max(1);
+        let binding = advice_request.model.binding.as_ref().filter(|_| !predicates.is_empty())?;
+        let seconds = u32::try_from(advice_request.timeout.as_secs()).unwrap_or(u32::MAX).max(1);
         let request = PolicyCoverageRequest { binding, predicates, now: self.now(), seconds };
         let mut found = None;
-        let look = async {
+        let sample_recent_traces = async {
             // Limits the load on ClickHouse, however many administrators edit policies.
-            let _turn = self.advice_permits().acquire().await;
+            let _permit = self.advice_permits().acquire().await;
             self.store().policy_coverage(request, &mut found).await
         };
-        match timeout_at(deadline, look).await {
+        match timeout_at(deadline, sample_recent_traces).await {
             Ok(Ok(())) => {}
             Ok(Err(failure)) => {
                 let failure = ServiceError::from(failure);
-                let inside = failure.inside();
-                tracing::info!(code = failure.code(), inside, "no full advice from recent traces");
+                let log_cause = failure.log_cause();
+                tracing::info!(code = failure.code(), log_cause, "no full advice from recent traces");
             }
             Err(_) => tracing::info!("no full advice from recent traces: it took too long"),
         }

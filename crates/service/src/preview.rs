@@ -11,16 +11,16 @@ use tracewarden_model::AttributeValue;
 use crate::audit_detail;
 use crate::error::ServiceError;
 use crate::principal::{Administrator, Me};
-use crate::refused_calls::SessionOnly;
+use crate::rejected_calls::SessionOnly;
 use crate::service::Service;
-use crate::users::user_named;
+use crate::users::find_user;
 use crate::validate;
 
 /// Request for a preview.
 #[derive(Debug, Clone)]
 pub enum PreviewRequest {
     /// Preview of these roles and attributes.
-    As {
+    RolesAndAttributes {
         /// Roles that exist.
         roles: BTreeSet<String>,
         /// Attributes; none when absent.
@@ -32,12 +32,12 @@ pub enum PreviewRequest {
 
 /// Returns a session with the current state of its preview: a preview of a user gets the roles and attributes that the user
 /// has now. A user who is deleted or disabled has no access, and neither has their preview.
-pub(crate) async fn followed(tx: &mut ReadTx, mut session: Session) -> Result<Session, ServiceError> {
+pub(crate) async fn refresh_preview(tx: &mut ReadTx, mut session: Session) -> Result<Session, ServiceError> {
     if let Some(preview) = &mut session.preview
         && let Some(id) = &preview.user_id
     {
         *preview = match tx.user_by_id(id).await? {
-            Some(user) if !user.disabled => of_user(user),
+            Some(user) if !user.disabled => current_preview(user),
             _ => Preview {
                 username: preview.username.take(),
                 user_id: preview.user_id.take(),
@@ -48,7 +48,7 @@ pub(crate) async fn followed(tx: &mut ReadTx, mut session: Session) -> Result<Se
     Ok(session)
 }
 
-fn of_user(user: User) -> Preview {
+fn current_preview(user: User) -> Preview {
     let User { id, username, roles, attributes, .. } = user;
     Preview { roles, attributes, username: Some(username), user_id: Some(id) }
 }
@@ -64,11 +64,11 @@ impl Service {
         admin: &Administrator<'_>,
         request: PreviewRequest,
     ) -> Result<Me, ServiceError> {
-        let result = self.set_preview_in(admin, request).await;
+        let result = self.set_preview_inner(admin, request).await;
         self.audit_denial(admin, SessionOnly::BeginPreview.action(), None, result).await
     }
 
-    async fn set_preview_in(
+    async fn set_preview_inner(
         &self,
         admin: &Administrator<'_>,
         request: PreviewRequest,
@@ -76,7 +76,7 @@ impl Service {
         let session = admin.require_session()?;
         let mut tx = self.begin_change(admin).await?;
         let preview = match request {
-            PreviewRequest::As { roles, attributes } => {
+            PreviewRequest::RolesAndAttributes { roles, attributes } => {
                 let attributes = attributes.unwrap_or_default();
                 let mut errors = Vec::new();
                 let roles = validate::roles(&mut tx, roles, &mut errors).await?;
@@ -85,13 +85,13 @@ impl Service {
                 Preview { roles, attributes, ..Preview::default() }
             }
             PreviewRequest::User(name) => {
-                let User { id, username, .. } = user_named(&mut tx, &name).await?;
+                let User { id, username, .. } = find_user(&mut tx, &name).await?;
                 Preview { username: Some(username), user_id: Some(id), ..Preview::default() }
             }
         };
         tx.set_session_preview(&session.id, Some(&preview)).await?;
         let session = Session { preview: Some(preview), ..session.clone() };
-        let preview = followed(&mut tx, session).await?.preview.unwrap_or_default();
+        let preview = refresh_preview(&mut tx, session).await?.preview.unwrap_or_default();
         let detail =
             json!({ "roles": preview.roles, "attributes": audit_detail::attributes(&preview.attributes) });
         self.record(&mut tx, admin, SessionOnly::BeginPreview.action(), preview.username.as_deref(), detail)
@@ -105,11 +105,11 @@ impl Service {
     /// # Errors
     /// [`ServiceError::SessionRequired`] if the caller uses an API key, or a failure of the application database.
     pub async fn clear_preview(&self, admin: &Administrator<'_>) -> Result<(), ServiceError> {
-        let result = self.clear_preview_in(admin).await;
+        let result = self.clear_preview_inner(admin).await;
         self.audit_denial(admin, SessionOnly::EndPreview.action(), None, result).await
     }
 
-    async fn clear_preview_in(&self, admin: &Administrator<'_>) -> Result<(), ServiceError> {
+    async fn clear_preview_inner(&self, admin: &Administrator<'_>) -> Result<(), ServiceError> {
         let session = admin.require_session()?;
         if session.preview.is_some() {
             let mut tx = self.begin_change(admin).await?;

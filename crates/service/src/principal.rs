@@ -87,7 +87,7 @@ pub(crate) enum VerifiedCredential {
 #[derive(Debug, Clone)]
 pub struct Identity {
     pub(crate) user: User,
-    pub(crate) proof: VerifiedCredential,
+    pub(crate) verified_credential: VerifiedCredential,
     pub(crate) info: RequestInfo,
 }
 
@@ -133,16 +133,16 @@ impl Identity {
 
     /// Whether the caller is an administrator: the user has the role `admin`, and does not use a scoped API key.
     pub fn is_admin(&self) -> bool {
-        self.holds_admin_role() && !self.is_narrowed()
+        self.has_admin_role() && !self.is_scoped_key()
     }
 
     /// Whether the user has the role `admin`, with any credential.
-    pub(crate) fn holds_admin_role(&self) -> bool {
+    pub(crate) fn has_admin_role(&self) -> bool {
         self.user.roles.contains(ADMIN_ROLE)
     }
 
     /// Whether the caller uses an API key that grants less than its owner's roles.
-    pub(crate) fn is_narrowed(&self) -> bool {
+    pub(crate) fn is_scoped_key(&self) -> bool {
         self.api_key().is_some_and(|key| key.policy.is_some() || key.tools.is_some())
     }
 
@@ -157,7 +157,7 @@ impl Identity {
     }
 
     fn api_key(&self) -> Option<&ApiKey> {
-        match &self.proof {
+        match &self.verified_credential {
             VerifiedCredential::Session(_) => None,
             VerifiedCredential::ApiKey(key) => Some(key),
         }
@@ -167,14 +167,14 @@ impl Identity {
     /// key permits: its holder must not get access to the owner's sessions and other keys.
     ///
     /// # Errors
-    /// [`ServiceError::OutsideTools`].
+    /// [`ServiceError::ToolNotPermitted`].
     pub fn require_tool(&self, tool: Option<Tool>) -> Result<(), ServiceError> {
-        let Some(key) = self.api_key().filter(|_| self.is_narrowed()) else { return Ok(()) };
+        let Some(key) = self.api_key().filter(|_| self.is_scoped_key()) else { return Ok(()) };
         let allows = |tool: Tool| match &key.tools {
             None => true,
             Some(names) => names.iter().any(|name| name == tool.name()),
         };
-        if tool.is_some_and(allows) { Ok(()) } else { Err(ServiceError::OutsideTools) }
+        if tool.is_some_and(allows) { Ok(()) } else { Err(ServiceError::ToolNotPermitted) }
     }
 
     /// Data about the request.
@@ -184,7 +184,7 @@ impl Identity {
 
     /// Kind of the caller's credential.
     pub fn auth(&self) -> AuthKind {
-        match self.proof {
+        match self.verified_credential {
             VerifiedCredential::Session(_) => AuthKind::Session,
             VerifiedCredential::ApiKey(_) => AuthKind::ApiKey,
         }
@@ -192,7 +192,7 @@ impl Identity {
 
     /// Id of the session or API key.
     pub fn credential_id(&self) -> &str {
-        match &self.proof {
+        match &self.verified_credential {
             VerifiedCredential::Session(session) => &session.id,
             VerifiedCredential::ApiKey(key) => &key.id,
         }
@@ -201,15 +201,15 @@ impl Identity {
     /// Active preview. Only an administrator has one: the loss of the role ends it within the same request, whatever the
     /// session's row contains.
     pub fn preview(&self) -> Option<&Preview> {
-        match &self.proof {
+        match &self.verified_credential {
             VerifiedCredential::Session(session) if self.is_admin() => session.preview.as_ref(),
             _ => None,
         }
     }
 
     /// Whether the session's row previews a user, whose roles and attributes must be read separately.
-    pub(crate) fn follows_user(&self) -> bool {
-        match &self.proof {
+    pub(crate) fn previews_user(&self) -> bool {
+        match &self.verified_credential {
             VerifiedCredential::Session(session) => {
                 session.preview.as_ref().is_some_and(|preview| preview.user_id.is_some())
             }
@@ -221,19 +221,19 @@ impl Identity {
     ///
     /// # Errors
     /// [`ServiceError::PasswordChangeRequired`].
-    pub fn require_settled_password(&self) -> Result<(), ServiceError> {
+    pub fn require_no_pending_password_change(&self) -> Result<(), ServiceError> {
         if self.user.must_change_password { Err(ServiceError::PasswordChangeRequired) } else { Ok(()) }
     }
 
     /// Checks that the caller is an administrator; [`Principal::require_admin`] returns the permission as a value.
     ///
     /// # Errors
-    /// [`ServiceError::Forbidden`] without the role `admin`, [`ServiceError::NarrowedKey`] with it.
+    /// [`ServiceError::Forbidden`] without the role `admin`, [`ServiceError::ScopedKey`] with it.
     pub fn require_admin_role(&self) -> Result<(), ServiceError> {
         if self.is_admin() {
             Ok(())
-        } else if self.holds_admin_role() {
-            Err(ServiceError::NarrowedKey)
+        } else if self.has_admin_role() {
+            Err(ServiceError::ScopedKey)
         } else {
             Err(ServiceError::Forbidden)
         }
@@ -244,7 +244,7 @@ impl Identity {
     /// # Errors
     /// [`ServiceError::PasswordChangeRequired`].
     pub fn into_principal(self) -> Result<Principal, ServiceError> {
-        self.require_settled_password()?;
+        self.require_no_pending_password_change()?;
         Ok(Principal(self))
     }
 
@@ -258,7 +258,7 @@ impl Identity {
 
     /// Returns the session, which actions require that a stolen API key must not be able to do.
     pub(crate) fn require_session(&self) -> Result<&Session, ServiceError> {
-        match &self.proof {
+        match &self.verified_credential {
             VerifiedCredential::Session(session) => Ok(session),
             VerifiedCredential::ApiKey(_) => Err(ServiceError::SessionRequired),
         }
@@ -281,16 +281,16 @@ impl Identity {
 impl Principal {
     /// Returns the same caller with this tool call.
     #[must_use]
-    pub fn calling(&self, call: ToolCall) -> Self {
+    pub fn with_tool_call(&self, call: ToolCall) -> Self {
         let mut identity = self.0.clone();
-        identity.info.tool_call = Some(Arc::new(RecordedCall::of(&call)));
+        identity.info.tool_call = Some(Arc::new(RecordedCall::new(&call)));
         Self(identity)
     }
 
     /// Returns the permission to administer.
     ///
     /// # Errors
-    /// [`ServiceError::Forbidden`] without the role `admin`, [`ServiceError::NarrowedKey`] with it.
+    /// [`ServiceError::Forbidden`] without the role `admin`, [`ServiceError::ScopedKey`] with it.
     pub fn require_admin(&self) -> Result<Administrator<'_>, ServiceError> {
         self.require_admin_role()?;
         Ok(Administrator(self))

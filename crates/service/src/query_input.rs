@@ -11,21 +11,24 @@ use crate::error::{FieldError, ServiceError, unknown};
 use crate::settings::Limits;
 
 /// Parses the number in a cursor, before which the page begins. A number that the database cannot represent is invalid.
-pub(crate) fn before(cursor: Option<&str>, inside: &'static str) -> Result<Option<u64>, ServiceError> {
+pub(crate) fn sequence_cursor(
+    cursor: Option<&str>,
+    log_cause: &'static str,
+) -> Result<Option<u64>, ServiceError> {
     let number = |cursor: &str| cursor.parse().ok().filter(|number| i64::try_from(*number).is_ok());
-    cursor.map(|cursor| number(cursor).ok_or(ServiceError::InvalidCursor { inside })).transpose()
+    cursor.map(|cursor| number(cursor).ok_or(ServiceError::InvalidCursor { log_cause })).transpose()
 }
 
 /// Returns the length of a page: the requested one, capped at the maximum.
-pub(crate) fn limit(wanted: Option<i64>, default: u32, most: u32) -> Result<u32, ServiceError> {
-    match wanted {
-        None => Ok(default.min(most)),
-        Some(wanted) if wanted < 1 => Err(ServiceError::InvalidRequest(vec![FieldError::new(
+pub(crate) fn limit(requested: Option<i64>, default: u32, max: u32) -> Result<u32, ServiceError> {
+    match requested {
+        None => Ok(default.min(max)),
+        Some(requested) if requested < 1 => Err(ServiceError::InvalidRequest(vec![FieldError::new(
             "/limit",
             "invalid_request",
             "`limit` must be at least 1",
         )])),
-        Some(wanted) => Ok(u32::try_from(wanted).unwrap_or(u32::MAX).min(most)),
+        Some(requested) => Ok(u32::try_from(requested).unwrap_or(u32::MAX).min(max)),
     }
 }
 
@@ -51,7 +54,7 @@ pub(crate) fn later_window(
     fixed: Window,
 ) -> Result<Window, ServiceError> {
     if from.is_some_and(|from| from != fixed.from()) || to.is_some_and(|to| to != fixed.to()) {
-        return Err(ServiceError::InvalidCursor { inside: "made for another window" });
+        return Err(ServiceError::InvalidCursor { log_cause: "made for another window" });
     }
     Ok(fixed)
 }
@@ -71,20 +74,22 @@ pub(crate) fn filter(
 }
 
 fn condition_error(error: ConditionError) -> FieldError {
-    let (member, place) = error.member;
+    let (member, position) = error.member;
     let mut pointer = format!("/filter/conditions/{}/{member}", error.index);
-    if let Some(place) = place {
-        pointer.push_str(&format!("/{place}"));
+    if let Some(position) = position {
+        pointer.push_str(&format!("/{position}"));
     }
     let field = error.field.to_string();
     let (code, detail) = match error.kind {
-        ConditionErrorKind::UnknownField(near) => ("unknown_field", unknown("field", &field, &near)),
+        ConditionErrorKind::UnknownField(suggestions) => {
+            ("unknown_field", unknown("field", &field, &suggestions))
+        }
         ConditionErrorKind::MisnamedField(intended_fields) => {
             ("unknown_field", misnamed(&error.field, &intended_fields))
         }
-        ConditionErrorKind::NotFilterable(near) => {
+        ConditionErrorKind::NotFilterable(suggestions) => {
             let detail = format!("`{field}` is usable in policies only; it is not searchable");
-            let names: Vec<String> = near.iter().map(|name| format!("`{name}`")).collect();
+            let names: Vec<String> = suggestions.iter().map(|name| format!("`{name}`")).collect();
             let hint =
                 if names.is_empty() { String::new() } else { format!("; searchable: {}", names.join(", ")) };
             ("not_filterable", detail + &hint)
@@ -93,41 +98,43 @@ fn condition_error(error: ConditionError) -> FieldError {
             let names: Vec<&str> = logical.operators().iter().map(|operator| operator.as_str()).collect();
             ("operator_not_allowed", format!("`{field}` is of type {logical}: {}", names.join(", ")))
         }
-        ConditionErrorKind::ValueType(wanted) => ("value_type", format!("`{field}` takes {wanted} here")),
+        ConditionErrorKind::ValueType(requested) => {
+            ("value_type", format!("`{field}` takes {requested} here"))
+        }
         ConditionErrorKind::Number(error) => ("value_type", error.to_string()),
         ConditionErrorKind::ValueCount(message) => ("value_count", message.to_owned()),
-        ConditionErrorKind::TooManyValues(most) => ("too_many_values", format!("at most {most} values")),
+        ConditionErrorKind::TooManyValues(max) => ("too_many_values", format!("at most {max} values")),
     };
     FieldError::new(pointer, code, detail)
 }
 
 /// Message for a field that was named in another form.
-fn misnamed(wanted: &FieldRef, intended_fields: &[FieldRef]) -> String {
-    let ways = intended_fields.iter().map(|field| {
+fn misnamed(requested: &FieldRef, intended_fields: &[FieldRef]) -> String {
+    let forms = intended_fields.iter().map(|field| {
         let reference = json!({ "ref": field.to_string() });
         match &field.map {
             Some(map) => format!("{reference} or {}", json!({ "map": map, "name": field.name })),
             None => format!("{reference} or {}", json!({ "name": field.name })),
         }
     });
-    let ways: Vec<String> = ways.collect();
-    let named = match &wanted.map {
-        Some(map) => format!("no field `{}` of `{map}`", wanted.name),
-        None => format!("no column `{}`", wanted.name),
+    let forms: Vec<String> = forms.collect();
+    let named = match &requested.map {
+        Some(map) => format!("no field `{}` of `{map}`", requested.name),
+        None => format!("no column `{}`", requested.name),
     };
-    format!("{named}; write {}", ways.join(", or "))
+    format!("{named}; write {}", forms.join(", or "))
 }
 
 /// Converts the error, with a pointer to the unknown column.
 pub(crate) fn point_to_column(error: ClickHouseError, columns: &[String]) -> ServiceError {
-    let place = match &error {
+    let position = match &error {
         ClickHouseError::UnknownColumn { name, .. } => columns.iter().position(|column| column == name),
         _ => None,
     };
-    match (ServiceError::from(error), place) {
-        (ServiceError::Refused(mut errors), Some(place)) => {
+    match (ServiceError::from(error), position) {
+        (ServiceError::Refused(mut errors), Some(position)) => {
             for error in &mut errors {
-                error.pointer = format!("/columns/{place}");
+                error.pointer = format!("/columns/{position}");
             }
             ServiceError::Refused(errors)
         }

@@ -24,7 +24,7 @@ pub(crate) struct QueryContext {
     /// Time window; `None` if the query has none.
     window: Option<Window>,
     /// Whether the caller is an administrator, which determines the details in messages.
-    by_administrator: bool,
+    is_administrator: bool,
     /// The DDL suggestion for the table that would help most. For administrators only: it may name a field whose existence is
     /// hidden from others.
     suggestion: Option<String>,
@@ -32,42 +32,42 @@ pub(crate) struct QueryContext {
 
 impl Service {
     /// Collects the properties for advice on a read with these conditions.
-    pub(crate) fn asked(
+    pub(crate) fn query_context(
         &self,
         access: &Access,
         window: Option<Window>,
         conditions: &[Condition],
     ) -> QueryContext {
-        let by_administrator = access.authority.principal.is_admin();
-        let suggestion = if by_administrator {
+        let is_administrator = access.authority.principal.is_admin();
+        let suggestion = if is_administrator {
             let conditions = conditions.iter().map(|condition| &condition.field.field);
             let policies = access.scope.referenced_fields().iter().map(|marked| &marked.field);
             self.helpful_suggestion(&access.binding, conditions.chain(policies))
         } else {
             None
         };
-        QueryContext { window, by_administrator, suggestion }
+        QueryContext { window, is_administrator, suggestion }
     }
 }
 
 impl QueryContext {
     /// Converts a ClickHouse error for the caller. ClickHouse's message goes to the log only, because it quotes statements.
     pub(crate) fn error(&self, error: ClickHouseError) -> ServiceError {
-        match ServiceError::of_store(error, self.by_administrator) {
-            ServiceError::OverLimit { limit, inside, .. } => {
-                ServiceError::OverLimit { limit, detail: self.advice(limit), inside }
+        match ServiceError::from_store(error, self.is_administrator) {
+            ServiceError::OverLimit { limit, log_cause, .. } => {
+                ServiceError::OverLimit { limit, detail: self.advice(limit), log_cause }
             }
             other => other,
         }
     }
 
     fn advice(&self, limit: QueryLimit) -> String {
-        let mut text = limit.what_happened().to_owned();
+        let mut text = limit.message().to_owned();
         match self.window {
             Some(window) => text.push_str(&format!(
                 ": narrow the window ({} from {} to {} were requested), or add a condition that few traces \
                  match",
-                lasting(window),
+                format_duration(window),
                 window.from(),
                 window.to()
             )),
@@ -81,7 +81,7 @@ impl QueryContext {
             }
             QueryLimit::Size => "; the limit is set in ClickHouse for the service's user",
         });
-        match (self.by_administrator, &self.suggestion) {
+        match (self.is_administrator, &self.suggestion) {
             (true, Some(id)) => {
                 text.push_str(&format!(
                     "; the suggestion `{id}` of `GET /schema/ddl` would make this cheaper"
@@ -100,7 +100,7 @@ impl QueryContext {
 
 impl QueryLimit {
     /// Describes the exceeded limit, without advice.
-    pub(crate) fn what_happened(self) -> &'static str {
+    pub(crate) fn message(self) -> &'static str {
         match self {
             Self::Time => "the query took too long and was stopped",
             Self::Memory => "the query needed more memory in ClickHouse than it may use",
@@ -110,7 +110,7 @@ impl QueryLimit {
 }
 
 /// Formats the length of a window in the largest unit of which it contains at least two.
-fn lasting(window: Window) -> String {
+fn format_duration(window: Window) -> String {
     let seconds = window.to().as_nanos().saturating_sub(window.from().as_nanos()) / 1_000_000_000;
     let units: [(i64, &str); 4] = [(86_400, "days"), (3_600, "hours"), (60, "minutes"), (1, "seconds")];
     let unit = units.into_iter().find(|(unit, _)| seconds >= unit.saturating_mul(2));
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn windows_are_formatted_in_large_units() {
-        for (seconds, told) in [
+        for (seconds, expected) in [
             (1, "less than 2 seconds"),
             (119, "119 seconds"),
             (120, "2 minutes"),
@@ -149,7 +149,7 @@ mod tests {
             (7 * 86_400, "7 days"),
             (9_000, "2.5 hours"),
         ] {
-            assert_eq!(lasting(window(seconds)), told);
+            assert_eq!(format_duration(window(seconds)), expected);
         }
     }
 
@@ -169,23 +169,27 @@ mod tests {
             ),
         ];
         for (failure, code, setting) in failures {
-            for by_administrator in [true, false] {
-                let suggestion = by_administrator.then(|| "skip_index_x".to_owned());
-                let asked = QueryContext { window: Some(window(86_400)), by_administrator, suggestion };
-                let error = asked.error(failure.clone());
+            for is_administrator in [true, false] {
+                let suggestion = is_administrator.then(|| "skip_index_x".to_owned());
+                let query_context =
+                    QueryContext { window: Some(window(86_400)), is_administrator, suggestion };
+                let error = query_context.error(failure.clone());
                 let detail = error.detail();
                 assert_eq!(error.code(), code);
                 assert!(
                     detail.contains("24 hours from 2026-11-20T00:00:00Z") && detail.contains(setting),
                     "{detail}"
                 );
-                assert!(!detail.contains("secret") && error.inside().unwrap().contains("secret"), "{detail}");
-                assert_eq!(detail.contains("skip_index_x"), by_administrator);
+                assert!(
+                    !detail.contains("secret") && error.log_cause().unwrap().contains("secret"),
+                    "{detail}"
+                );
+                assert_eq!(detail.contains("skip_index_x"), is_administrator);
                 assert!(!detail.ends_with('.') && detail.contains("GET /schema/ddl"), "{detail}");
             }
         }
         let refused = ClickHouseError::Exception { code: Some(60), message: "SELECT secret".to_owned() };
-        let asked = QueryContext { window: None, by_administrator: false, suggestion: None };
-        assert_eq!(asked.error(refused).detail(), "ClickHouse failed");
+        let query_context = QueryContext { window: None, is_administrator: false, suggestion: None };
+        assert_eq!(query_context.error(refused).detail(), "ClickHouse failed");
     }
 }

@@ -13,7 +13,7 @@ pub enum Retry {
 
 impl Retry {
     /// Returns the advice that follows from an error code alone.
-    pub fn of(code: &str) -> Self {
+    pub fn from_code(code: &str) -> Self {
         match code {
             "internal" | "overloaded" | "query_memory" | "query_timeout" | "request_timeout"
             | "too_many_attempts" | "too_many_queries" | "trace_store_error" | "unavailable" => Self::Safe,

@@ -7,8 +7,8 @@ use tracewarden_policy::{self as policy, CheckedPolicy, Diagnostic, role_warning
 use tracewarden_tracestore::display_sql;
 
 use crate::error::{FieldError, ServiceError};
-use crate::model_change::no_change;
-use crate::policy_advice::{CHECK_TIMEOUT, ROLE_TIMEOUT, Subject};
+use crate::model_change::no_change_detail;
+use crate::policy_advice::{AdviceRequest, CHECK_TIMEOUT, ROLE_TIMEOUT};
 use crate::precondition::IfMatch;
 use crate::principal::Administrator;
 use crate::service::{Service, blocking};
@@ -20,7 +20,7 @@ const DESCRIPTION_MAX_CHARS: usize = 4_000;
 
 /// Role as stored, with advice on its policies.
 #[derive(Debug, Clone)]
-pub struct PutRole {
+pub struct PutRoleAnswer {
     /// The role.
     pub role: Role,
     /// Whether the role is new.
@@ -65,13 +65,13 @@ impl Service {
         name: &str,
         policies: Vec<Policy>,
         if_match: Option<IfMatch>,
-    ) -> Result<PutRole, ServiceError> {
-        let result = self.put_role_in(admin, name, policies, if_match).await;
-        let (mut stored, subject) = self.audit_denial(admin, "role.put", Some(name), result).await?;
+    ) -> Result<PutRoleAnswer, ServiceError> {
+        let result = self.put_role_inner(admin, name, policies, if_match).await;
+        let (mut stored, advice_request) = self.audit_denial(admin, "role.put", Some(name), result).await?;
         // The change is in effect from here on, with or without advice.
-        let advice = self.advice(admin, subject).await;
+        let advice = self.advice(admin, advice_request).await;
         for (warnings, more) in stored.warnings.iter_mut().zip(advice.warnings) {
-            add(warnings, more);
+            merge_warnings(warnings, more);
         }
         Ok(stored)
     }
@@ -79,32 +79,32 @@ impl Service {
     /// Begins a change with policies that were checked under the access model in the transaction: a policy that does not
     /// compile must never be stored. They are checked before the transaction, because all other writers wait for its end, and
     /// again within it only if the model has changed since.
-    async fn begin_with_checked(
+    async fn begin_with_checked_policies(
         &self,
         admin: &Administrator<'_>,
         policies: Vec<Policy>,
-    ) -> Result<(WriteTx, Checks), ServiceError> {
+    ) -> Result<(WriteTx, CheckedPolicies), ServiceError> {
         let model = self.db().access_model().await?;
-        let checks = self.storing().run(move || Checks::of(policies, model)).await?;
+        let checks = self.model_checks().run(move || CheckedPolicies::new(policies, model)).await?;
         let mut tx = self.begin_change(admin).await?;
         let model = tx.access_model().await?;
         if model == checks.model {
             return Ok((tx, checks));
         }
         // Bypasses the queue: only one change at a time gets here, and queued tasks may wait for it.
-        let checks = blocking(move || Checks::of(checks.policies, model)).await?;
+        let checks = blocking(move || CheckedPolicies::new(checks.policies, model)).await?;
         Ok((tx, checks))
     }
 
-    async fn put_role_in(
+    async fn put_role_inner(
         &self,
         admin: &Administrator<'_>,
         name: &str,
         policies: Vec<Policy>,
         if_match: Option<IfMatch>,
-    ) -> Result<(PutRole, Subject), ServiceError> {
-        check_members(name, &policies)?;
-        let (mut tx, checks) = self.begin_with_checked(admin, policies).await?;
+    ) -> Result<(PutRoleAnswer, AdviceRequest), ServiceError> {
+        check_role_input(name, &policies)?;
+        let (mut tx, checks) = self.begin_with_checked_policies(admin, policies).await?;
         let stored = tx.role(name).await?;
         if let Some(if_match) = if_match {
             if_match.check(stored.as_ref().map(|role| role.revision))?;
@@ -114,9 +114,9 @@ impl Service {
         {
             return Err(case_conflict(name, &other));
         }
-        let Checks { policies, model, checked } = checks;
+        let CheckedPolicies { policies, model, checked } = checks;
         let (checked, warnings) = checked?;
-        let subject = |model| Subject {
+        let advice_request = |model| AdviceRequest {
             role: Some(name.to_owned()),
             policies: checked,
             model,
@@ -124,13 +124,16 @@ impl Service {
             timeout: ROLE_TIMEOUT,
         };
         if let Some(role) = stored.as_ref().filter(|role| role.policies == policies) {
-            let mut detail = no_change(tx.change_number().await?);
+            let mut detail = no_change_detail(tx.change_number().await?);
             if let Value::Object(members) = &mut detail {
                 members.insert("revision".to_owned(), role.revision.into());
             }
             self.record(&mut tx, admin, "role.put", Some(name), detail).await?;
             tx.commit().await?;
-            return Ok((PutRole { role: role.clone(), created: false, warnings }, subject(model)));
+            return Ok((
+                PutRoleAnswer { role: role.clone(), created: false, warnings },
+                advice_request(model),
+            ));
         }
         let revision = tx.put_role(name, &policies, self.now()).await?;
         let change = self.new_change(admin, "role.put", Some(name), model.version);
@@ -147,7 +150,7 @@ impl Service {
         self.record(&mut tx, admin, "role.put", Some(name), detail).await?;
         let role = tx.role(name).await?.ok_or_else(|| ServiceError::internal("the role no longer exists"))?;
         tx.commit().await?;
-        Ok((PutRole { role, created: stored.is_none(), warnings }, subject(model)))
+        Ok((PutRoleAnswer { role, created: stored.is_none(), warnings }, advice_request(model)))
     }
 
     /// Returns all roles by name.
@@ -163,7 +166,7 @@ impl Service {
     /// # Errors
     /// [`ServiceError::NotFound`], or a failure of the application database.
     pub async fn role(&self, _admin: &Administrator<'_>, name: &str) -> Result<RoleDetail, ServiceError> {
-        let name = validate::findable(name, "role")?;
+        let name = validate::lookup_name(name, "role")?;
         let mut tx = self.db().begin_read().await?;
         let role = tx.role(name).await?.ok_or(ServiceError::NotFound { what: "role" })?;
         let members = tx.role_members(name).await?;
@@ -181,11 +184,11 @@ impl Service {
         name: &str,
         if_match: Option<IfMatch>,
     ) -> Result<(), ServiceError> {
-        let result = self.delete_role_in(admin, name, if_match).await;
+        let result = self.delete_role_inner(admin, name, if_match).await;
         self.audit_denial(admin, "role.delete", Some(name), result).await
     }
 
-    async fn delete_role_in(
+    async fn delete_role_inner(
         &self,
         admin: &Administrator<'_>,
         name: &str,
@@ -195,7 +198,7 @@ impl Service {
             let detail = "the role `admin` is built in and cannot be deleted".to_owned();
             return Err(ServiceError::Conflict { detail, errors: Vec::new() });
         }
-        let name = validate::findable(name, "role")?;
+        let name = validate::lookup_name(name, "role")?;
         let mut tx = self.begin_change(admin).await?;
         let role = tx.role(name).await?.ok_or(ServiceError::NotFound { what: "role" })?;
         if let Some(if_match) = if_match {
@@ -235,7 +238,7 @@ impl Service {
             roles: admin.user.roles.clone(),
             attributes: admin.user.attributes.clone(),
         };
-        let examined = self.analysis().run(move || match policy::check(&text, &model) {
+        let analysed = self.analysis().run(move || match policy::check(&text, &model) {
             Ok(checked) => {
                 let check = PolicyCheck {
                     fields: checked.fields(),
@@ -247,29 +250,30 @@ impl Service {
             }
             Err(errors) => (PolicyCheck { errors, ..PolicyCheck::default() }, None, model),
         });
-        let (mut check, checked, model) = examined.await?;
+        let (mut check, checked, model) = analysed.await?;
         let Some(checked) = checked else { return Ok(check) };
-        let recent_traces = recent_traces && self.may_look_at_traces();
+        let recent_traces = recent_traces && self.may_sample_traces();
         if recent_traces {
             let result = self.record_policy_check(admin, expression).await;
             self.audit_denial(admin, "policy.check", None, result).await?;
         }
         let policies = vec![checked];
-        let subject = Subject { role: None, policies, model, recent_traces, timeout: CHECK_TIMEOUT };
-        let advice = self.advice(admin, subject).await;
+        let advice_request =
+            AdviceRequest { role: None, policies, model, recent_traces, timeout: CHECK_TIMEOUT };
+        let advice = self.advice(admin, advice_request).await;
         check.recent_traces = advice.recent_traces;
-        add(&mut check.warnings, advice.warnings.into_iter().flatten());
+        merge_warnings(&mut check.warnings, advice.warnings.into_iter().flatten());
         Ok(check)
     }
 }
 
 /// Adds advice, sorted by position in the text.
-fn add(warnings: &mut Vec<Diagnostic>, more: impl IntoIterator<Item = Diagnostic>) {
+fn merge_warnings(warnings: &mut Vec<Diagnostic>, more: impl IntoIterator<Item = Diagnostic>) {
     warnings.extend(more);
     warnings.sort_by_key(|warning| (warning.line, warning.column));
 }
 
-pub(crate) fn check_members(name: &str, policies: &[Policy]) -> Result<(), ServiceError> {
+pub(crate) fn check_role_input(name: &str, policies: &[Policy]) -> Result<(), ServiceError> {
     let mut errors = Vec::new();
     if !validate::is_role_name(name) {
         let detail = "a role name has 1 to 64 of `A-Z a-z 0-9 . _ -` and begins with a letter or digit";
@@ -295,7 +299,7 @@ pub(crate) fn check_members(name: &str, policies: &[Policy]) -> Result<(), Servi
 }
 
 /// Rejects a new role whose name differs from that of an existing one only by case.
-pub(crate) fn no_case_conflict<'a>(
+pub(crate) fn check_case_conflict<'a>(
     name: &str,
     existing: impl IntoIterator<Item = &'a String>,
 ) -> Result<(), ServiceError> {
@@ -322,22 +326,22 @@ pub(crate) fn policies_detail(policies: &[Policy]) -> Value {
 }
 
 /// Policies with the results of checking them under a model.
-pub(crate) struct Checks {
+pub(crate) struct CheckedPolicies {
     pub(crate) policies: Vec<Policy>,
     pub(crate) model: AccessModel,
     /// The checked policies with their warnings, or the errors of all.
     pub(crate) checked: Result<(Vec<CheckedPolicy>, Vec<Vec<Diagnostic>>), ServiceError>,
 }
 
-impl Checks {
+impl CheckedPolicies {
     /// Checks all policies. Blocks its thread.
-    pub(crate) fn of(policies: Vec<Policy>, model: AccessModel) -> Self {
-        let checked = check_each(&policies, &model);
+    pub(crate) fn new(policies: Vec<Policy>, model: AccessModel) -> Self {
+        let checked = compile_policies(&policies, &model);
         Self { policies, model, checked }
     }
 }
 
-pub(crate) fn check_each(
+pub(crate) fn compile_policies(
     policies: &[Policy],
     model: &AccessModel,
 ) -> Result<(Vec<CheckedPolicy>, Vec<Vec<Diagnostic>>), ServiceError> {

@@ -17,11 +17,11 @@ use crate::bounded_work::BoundedWork;
 use crate::cursor::CursorKey;
 use crate::error::ServiceError;
 use crate::keyed_limiter::{KeyedLimiter, Permit};
-use crate::metrics::{Metrics, PolicyReuse};
+use crate::metrics::{Metrics, PolicyCacheCollector};
 use crate::passwords::Passwords;
 use crate::settings::Settings;
-use crate::sign_in_limits::LogIns;
-use crate::throttle::NameKey;
+use crate::sign_in_limits::SignInLimiter;
+use crate::sign_in_throttle::UsernameKey;
 
 /// The use cases. Cheap to clone.
 #[derive(Clone)]
@@ -37,22 +37,22 @@ struct Inner {
     settings: Settings,
     passwords: Passwords,
     cursors: CursorKey,
-    names: NameKey,
+    username_key: UsernameKey,
     queries: KeyedLimiter,
     last_use_writes: KeyedLimiter,
     waiting_records: KeyedLimiter,
-    log_ins: LogIns,
+    sign_in_limiter: SignInLimiter,
     metrics: Metrics,
     compiled: Arc<CompiledPolicies>,
     compilation: BoundedWork,
-    checking: BoundedWork,
-    storing: BoundedWork,
+    key_policy_checks: BoundedWork,
+    model_checks: BoundedWork,
     analysis: BoundedWork,
     scans: Semaphore,
     span_permits: Arc<Semaphore>,
     span_permits_by_user: KeyedLimiter,
     preview_permits: Semaphore,
-    advice: Semaphore,
+    advice_permits: Semaphore,
     /// Readiness check in progress.
     ready: SharedWork<(), NotReady>,
 }
@@ -64,7 +64,7 @@ struct Inner {
 pub(crate) async fn run_to_completion<T: Send + 'static>(
     work: impl Future<Output = Result<T, ServiceError>> + Send + 'static,
 ) -> Result<T, ServiceError> {
-    tokio::spawn(work.in_current_span()).await.map_err(|error| ended_early(&error))?
+    tokio::spawn(work.in_current_span()).await.map_err(|error| join_error(&error))?
 }
 
 /// Why the service cannot serve requests.
@@ -73,18 +73,18 @@ struct NotReady {
     /// Reason for all callers.
     reason: &'static str,
     /// Cause for the log.
-    inside: String,
+    log_cause: String,
     /// Seconds until a ClickHouse endpoint is tried again, if known.
     retry_after_seconds: Option<u64>,
 }
 
 impl NotReady {
-    fn new(reason: &'static str, inside: String) -> Self {
-        Self { reason, inside, retry_after_seconds: None }
+    fn new(reason: &'static str, log_cause: String) -> Self {
+        Self { reason, log_cause, retry_after_seconds: None }
     }
 
     /// ClickHouse's error codes for a rejected login.
-    const REFUSED_LOGIN: [i32; 4] = [192, 193, 194, 516];
+    const AUTHENTICATION_FAILED: [i32; 4] = [192, 193, 194, 516];
 
     fn reason(error: &ClickHouseError) -> &'static str {
         match error {
@@ -92,7 +92,9 @@ impl NotReady {
                 "ClickHouse is not usable: it is older than 25.8, or a server of its cluster changes \
                  settings that are sent with a statement; see the log"
             }
-            ClickHouseError::Exception { code: Some(code), .. } if Self::REFUSED_LOGIN.contains(code) => {
+            ClickHouseError::Exception { code: Some(code), .. }
+                if Self::AUTHENTICATION_FAILED.contains(code) =>
+            {
                 "ClickHouse rejects the sign-in of the service's user"
             }
             error if error.is_quota_exceeded() => "a quota of the service's user in ClickHouse is exhausted",
@@ -110,15 +112,15 @@ const READY_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Names under which the application database stores the keys that all replicas share.
 const CURSOR_KEY: &str = "cursor_key";
-const LOGIN_NAME_KEY: &str = "login_name_key";
+const USERNAME_KEY: &str = "login_name_key";
 
 const KEY_BYTES: usize = 32;
 
 /// Maximum number of change previews that this replica counts at the same time.
-const PREVIEWS: usize = 2;
+const PREVIEW_PERMITS: usize = 2;
 /// Maximum number of samples of recent traces that this replica takes at the same time for policy advice. Separate from
-/// [`PREVIEWS`]: advice has a few seconds, and a preview may hold its permit for a minute.
-const ADVICE: usize = 2;
+/// [`PREVIEW_PERMITS`]: advice has a few seconds, and a preview may hold its permit for a minute.
+const ADVICE_PERMITS: usize = 2;
 
 /// Maximum number of concurrent calls that hold many whole spans. Building the answer takes several times the size of the
 /// spans: up to some 100 MiB for each call.
@@ -132,19 +134,19 @@ const WAITING_RECORDS: usize = 100;
 
 /// Permit to hold many spans, released when it is dropped.
 pub(crate) struct SpanPermit {
-    _leave: OwnedSemaphorePermit,
-    _of_user: Permit,
+    _permit: OwnedSemaphorePermit,
+    _user_permit: Permit,
 }
 
 /// Maximum number of concurrent checks of new keys' policies; each may take a second. Separate from the work that readers
 /// wait for.
-const CHECKING: usize = 1;
+const KEY_POLICY_CHECKS: usize = 1;
 
 /// Maximum number of concurrent checks of policies before they, or the model, are stored.
-const STORING: usize = 2;
+const MODEL_CHECKS: usize = 2;
 /// Maximum number of concurrent other tasks with policies for administrators: advice, test runs, viewers of a trace, impact
 /// of a change. Separate from storing, because an administrator who revokes access must not wait for these tasks.
-const EXAMINING: usize = 2;
+const ANALYSES: usize = 2;
 
 /// Maximum number of concurrent scans of the audit log and of the model's history. Each may read the whole table over one of
 /// the few connections to the application database, which authentication needs too.
@@ -170,10 +172,10 @@ impl Service {
     ) -> Result<Self, ServiceError> {
         let passwords = Passwords::new(&settings, Arc::clone(&entropy))?;
         let cursors = CursorKey::new(&shared_key(&db, entropy.as_ref(), CURSOR_KEY).await?)?;
-        let names = NameKey::new(&shared_key(&db, entropy.as_ref(), LOGIN_NAME_KEY).await?)?;
+        let username_key = UsernameKey::new(&shared_key(&db, entropy.as_ref(), USERNAME_KEY).await?)?;
         let queries = KeyedLimiter::new(settings.max_queries_per_user);
         let last_use_writes = KeyedLimiter::new(Some(1));
-        let log_ins = LogIns::new(settings.max_parallel_hashes);
+        let sign_in_limiter = SignInLimiter::new(settings.max_parallel_hashes);
         let metrics = Metrics::default();
         let inner = Inner {
             db,
@@ -183,22 +185,22 @@ impl Service {
             settings,
             passwords,
             cursors,
-            names,
+            username_key,
             queries,
             last_use_writes,
             waiting_records: KeyedLimiter::new(Some(WAITING_RECORDS)),
-            log_ins,
+            sign_in_limiter,
             metrics,
             compiled: Arc::default(),
             compilation: BoundedWork::new(compilation()),
-            checking: BoundedWork::new(CHECKING),
-            storing: BoundedWork::new(STORING),
-            analysis: BoundedWork::new(EXAMINING),
+            key_policy_checks: BoundedWork::new(KEY_POLICY_CHECKS),
+            model_checks: BoundedWork::new(MODEL_CHECKS),
+            analysis: BoundedWork::new(ANALYSES),
             scans: Semaphore::new(SCANS),
             span_permits: Arc::new(Semaphore::new(SPAN_PERMITS)),
             span_permits_by_user: KeyedLimiter::new(Some(SPAN_PERMITS / SHARE_OF_USER)),
-            preview_permits: Semaphore::new(PREVIEWS),
-            advice: Semaphore::new(ADVICE),
+            preview_permits: Semaphore::new(PREVIEW_PERMITS),
+            advice_permits: Semaphore::new(ADVICE_PERMITS),
             ready: SharedWork::default(),
         };
         Ok(Self { inner: Arc::new(inner) })
@@ -217,18 +219,18 @@ impl Service {
             timeout(READY_TIMEOUT, service.check_ready()).await.map_err(late)?
         });
         let checked = self.inner.ready.run(check).await;
-        checked.map_err(|NotReady { reason, inside, retry_after_seconds }| ServiceError::NotReady {
+        checked.map_err(|NotReady { reason, log_cause, retry_after_seconds }| ServiceError::NotReady {
             reason,
-            inside: inside.into(),
+            log_cause: log_cause.into(),
             retry_after_seconds,
         })
     }
 
     async fn check_ready(&self) -> Result<(), NotReady> {
-        let of_database =
+        let database_error =
             |error: DbError| NotReady::new("the application database does not answer", error.to_string());
-        self.db().ping().await.map_err(of_database)?;
-        let model = self.db().current_model().await.map_err(of_database)?.model;
+        self.db().ping().await.map_err(database_error)?;
+        let model = self.db().current_model().await.map_err(database_error)?.model;
         let ready = self.store().ready(model.binding.as_ref()).await;
         ready.map_err(|error| NotReady {
             retry_after_seconds: match &error {
@@ -250,7 +252,7 @@ impl Service {
     /// Registers the metrics of the service, the application database and ClickHouse.
     pub fn register_metrics(&self, registry: &mut Registry) {
         self.metrics().register(registry);
-        registry.register_collector(Box::new(PolicyReuse(self.compiled())));
+        registry.register_collector(Box::new(PolicyCacheCollector(self.compiled())));
         self.db().register_metrics(registry);
         self.store().register_metrics(registry);
     }
@@ -301,13 +303,13 @@ impl Service {
     }
 
     /// Queue of policy checks that any signed-in user can request.
-    pub(crate) fn checking(&self) -> &BoundedWork {
-        &self.inner.checking
+    pub(crate) fn key_policy_checks(&self) -> &BoundedWork {
+        &self.inner.key_policy_checks
     }
 
     /// Queue of policy checks before something is stored.
-    pub(crate) fn storing(&self) -> &BoundedWork {
-        &self.inner.storing
+    pub(crate) fn model_checks(&self) -> &BoundedWork {
+        &self.inner.model_checks
     }
 
     /// Queue of other work with policies for administrators.
@@ -325,11 +327,11 @@ impl Service {
     /// # Errors
     /// [`ServiceError::TooManyQueries`] if the user already holds their share.
     pub(crate) async fn acquire_span_permit(&self, user: &str) -> Result<SpanPermit, ServiceError> {
-        let of_user =
+        let user_permit =
             self.inner.span_permits_by_user.try_acquire(user).ok_or(ServiceError::TooManyQueries)?;
-        let leave = Arc::clone(&self.inner.span_permits).acquire_owned().await;
-        let leave = leave.map_err(|error| ServiceError::internal(error.to_string()))?;
-        Ok(SpanPermit { _leave: leave, _of_user: of_user })
+        let permit = Arc::clone(&self.inner.span_permits).acquire_owned().await;
+        let permit = permit.map_err(|error| ServiceError::internal(error.to_string()))?;
+        Ok(SpanPermit { _permit: permit, _user_permit: user_permit })
     }
 
     /// Writes of the last use in progress, by credential.
@@ -343,8 +345,8 @@ impl Service {
     }
 
     /// Sign-ins in progress.
-    pub(crate) fn log_ins(&self) -> &LogIns {
-        &self.inner.log_ins
+    pub(crate) fn sign_in_limiter(&self) -> &SignInLimiter {
+        &self.inner.sign_in_limiter
     }
 
     /// Permits to count for a preview of a change.
@@ -354,15 +356,15 @@ impl Service {
 
     /// Permits to sample recent traces for policy advice.
     pub(crate) fn advice_permits(&self) -> &Semaphore {
-        &self.inner.advice
+        &self.inner.advice_permits
     }
 
     pub(crate) fn cursors(&self) -> &CursorKey {
         &self.inner.cursors
     }
 
-    pub(crate) fn names(&self) -> &NameKey {
-        &self.inner.names
+    pub(crate) fn username_key(&self) -> &UsernameKey {
+        &self.inner.username_key
     }
 }
 
@@ -383,10 +385,10 @@ async fn shared_key(db: &AppDb, entropy: &dyn Entropy, name: &str) -> Result<Vec
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, ServiceError> {
-    tokio::task::spawn_blocking(work).await.map_err(|error| ended_early(&error))
+    tokio::task::spawn_blocking(work).await.map_err(|error| join_error(&error))
 }
 
 /// Omits the join error itself, which quotes the panic message.
-fn ended_early(error: &JoinError) -> ServiceError {
+fn join_error(error: &JoinError) -> ServiceError {
     ServiceError::internal(if error.is_panic() { "a task panicked" } else { "a task was ended" })
 }

@@ -27,8 +27,9 @@ pub struct SessionInfo {
 }
 
 impl SessionInfo {
-    pub(crate) fn new(session: Session, asking: &Identity) -> Self {
-        let current = matches!(&asking.proof, VerifiedCredential::Session(own) if own.id == session.id);
+    pub(crate) fn new(session: Session, caller: &Identity) -> Self {
+        let current =
+            matches!(&caller.verified_credential, VerifiedCredential::Session(own) if own.id == session.id);
         Self {
             id: session.id,
             created_at: session.created_at,
@@ -55,13 +56,13 @@ impl Service {
     /// # Errors
     /// [`ServiceError::NotFound`], or a failure of the application database.
     pub async fn end_my_session(&self, principal: &Principal, id: &str) -> Result<(), ServiceError> {
-        let result = self.end_my_session_in(principal, id).await;
+        let result = self.end_my_session_inner(principal, id).await;
         self.audit_denial(principal, "session.end", Some(id), result).await
     }
 
-    async fn end_my_session_in(&self, principal: &Principal, id: &str) -> Result<(), ServiceError> {
+    async fn end_my_session_inner(&self, principal: &Principal, id: &str) -> Result<(), ServiceError> {
         let mut tx = self.begin_change(principal).await?;
-        if !tx.delete_session(principal.user_id(), validate::findable(id, "session")?).await? {
+        if !tx.delete_session(principal.user_id(), validate::lookup_name(id, "session")?).await? {
             return Err(ServiceError::NotFound { what: "session" });
         }
         self.record(&mut tx, principal, "session.end", Some(id), json!({})).await?;

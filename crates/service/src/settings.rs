@@ -32,19 +32,19 @@ pub struct PasswordCost {
 
 impl PasswordCost {
     /// Minimum cost that is accepted: 19 MiB, two passes, one lane, as OWASP recommends.
-    pub const FLOOR: Self = Self { memory_kib: 19 * 1024, iterations: 2, parallelism: 1 };
+    pub const MINIMUM: Self = Self { memory_kib: 19 * 1024, iterations: 2, parallelism: 1 };
 
-    /// Whether this cost is at least [`PasswordCost::FLOOR`] in memory and in passes.
-    pub fn is_enough(&self) -> bool {
-        self.memory_kib >= Self::FLOOR.memory_kib
-            && self.iterations >= Self::FLOOR.iterations
-            && self.parallelism >= Self::FLOOR.parallelism
+    /// Whether this cost is at least [`PasswordCost::MINIMUM`] in memory and in passes.
+    pub fn meets_minimum(&self) -> bool {
+        self.memory_kib >= Self::MINIMUM.memory_kib
+            && self.iterations >= Self::MINIMUM.iterations
+            && self.parallelism >= Self::MINIMUM.parallelism
     }
 }
 
 impl Default for PasswordCost {
     fn default() -> Self {
-        Self::FLOOR
+        Self::MINIMUM
     }
 }
 

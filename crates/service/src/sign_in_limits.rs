@@ -12,8 +12,8 @@ use crate::keyed_limiter::{KeyedLimiter, Permit};
 use crate::service::Service;
 
 /// Concurrent sign-ins for each hash that may be computed at the same time.
-const PLACES_PER_HASH: usize = 4;
-const PLACES_MIN: usize = 16;
+const PERMITS_PER_HASH: usize = 4;
+const MIN_PERMITS: usize = 16;
 
 /// One address gets at most 1/`SHARE_OF_ADDRESS` of the permits, so that a flood from one address leaves permits for other
 /// clients.
@@ -23,29 +23,30 @@ const SHARE_OF_ADDRESS: usize = 2;
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Name of the queue in which sign-ins wait to write; not a user id.
-const WRITERS: &str = "log-ins";
+const WRITE_QUEUE: &str = "log-ins";
 
-const TOO_MANY: ServiceError = ServiceError::Overloaded { what: "too many sign-ins are in progress" };
+const TOO_MANY_SIGN_INS: ServiceError =
+    ServiceError::Overloaded { what: "too many sign-ins are in progress" };
 
 /// Sign-ins in progress.
-pub(crate) struct LogIns {
-    places: Arc<Semaphore>,
+pub(crate) struct SignInLimiter {
+    permits: Arc<Semaphore>,
     by_address: KeyedLimiter,
 }
 
 /// Permit to sign in, released when it is dropped.
 #[derive(Debug)]
 pub(crate) struct SignInPermit {
-    _place: OwnedSemaphorePermit,
-    _of_address: Permit,
+    _permit: OwnedSemaphorePermit,
+    _address_permit: Permit,
 }
 
-impl LogIns {
+impl SignInLimiter {
     pub(crate) fn new(max_parallel_hashes: usize) -> Self {
-        let places = max_parallel_hashes.saturating_mul(PLACES_PER_HASH).max(PLACES_MIN);
+        let permits = max_parallel_hashes.saturating_mul(PERMITS_PER_HASH).max(MIN_PERMITS);
         Self {
-            places: Arc::new(Semaphore::new(places.min(Semaphore::MAX_PERMITS))),
-            by_address: KeyedLimiter::new(Some(places / SHARE_OF_ADDRESS)),
+            permits: Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS))),
+            by_address: KeyedLimiter::new(Some(permits / SHARE_OF_ADDRESS)),
         }
     }
 
@@ -54,9 +55,9 @@ impl LogIns {
     /// # Errors
     /// [`ServiceError::Overloaded`].
     pub(crate) fn try_acquire(&self, address: &str) -> Result<SignInPermit, ServiceError> {
-        let of_address = self.by_address.try_acquire(address).ok_or(TOO_MANY)?;
-        let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| TOO_MANY)?;
-        Ok(SignInPermit { _place: place, _of_address: of_address })
+        let address_permit = self.by_address.try_acquire(address).ok_or(TOO_MANY_SIGN_INS)?;
+        let permit = Arc::clone(&self.permits).try_acquire_owned().map_err(|_| TOO_MANY_SIGN_INS)?;
+        Ok(SignInPermit { _permit: permit, _address_permit: address_permit })
     }
 }
 
@@ -66,8 +67,8 @@ impl Service {
     ///
     /// # Errors
     /// [`ServiceError::Unavailable`], also if the wait is too long.
-    pub(crate) async fn begin_log_in_write(&self) -> Result<WriteTx, ServiceError> {
-        Ok(self.db().begin_queued_write(WRITERS, TIMEOUT).await?)
+    pub(crate) async fn begin_sign_in_write(&self) -> Result<WriteTx, ServiceError> {
+        Ok(self.db().begin_queued_write(WRITE_QUEUE, TIMEOUT).await?)
     }
 }
 
@@ -77,20 +78,20 @@ mod tests {
 
     #[test]
     fn one_address_cannot_take_all_permits_and_all_are_returned() {
-        let log_ins = LogIns::new(5);
+        let limiter = SignInLimiter::new(5);
         let at = |address: &str, count: usize| -> Vec<_> {
-            (0..count).map_while(|_| log_ins.try_acquire(address).ok()).collect()
+            (0..count).map_while(|_| limiter.try_acquire(address).ok()).collect()
         };
         for _ in 0..2 {
             let flood = at("a", 100);
             assert_eq!(flood.len(), 10);
             let others = [at("b", 6), at("c", 100)];
             assert_eq!(others.each_ref().map(Vec::len), [6, 4]);
-            assert!(matches!(log_ins.try_acquire("d"), Err(ServiceError::Overloaded { .. })));
+            assert!(matches!(limiter.try_acquire("d"), Err(ServiceError::Overloaded { .. })));
             drop(flood);
             assert_eq!(at("d", 100).len(), 10);
         }
-        let few = LogIns::new(1);
+        let few = SignInLimiter::new(1);
         let all: Vec<_> = (0..100).map_while(|number| few.try_acquire(&number.to_string()).ok()).collect();
         assert_eq!(all.len(), 16);
     }

@@ -31,18 +31,22 @@ impl std::fmt::Debug for SpanStream {
 }
 
 /// Wraps a stream of spans with its audit record; converts errors for the caller.
-pub(crate) fn audited<S>(source: S, open_audit_record: OpenAuditRecord, asked: QueryContext) -> SpanStream
+pub(crate) fn with_audit_record<S>(
+    source: S,
+    open_audit_record: OpenAuditRecord,
+    query_context: QueryContext,
+) -> SpanStream
 where
     S: Stream<Item = Result<SpanChunk, ClickHouseError>> + Send + Unpin + 'static,
 {
-    let spans = stream::unfold(Some((source, open_audit_record, asked)), |state| async move {
-        let (mut source, mut open_audit_record, asked) = state?;
+    let spans = stream::unfold(Some((source, open_audit_record, query_context)), |state| async move {
+        let (mut source, mut open_audit_record, query_context) = state?;
         match source.next().await {
             Some(Ok(chunk)) => {
                 open_audit_record.spans = open_audit_record.spans.saturating_add(chunk.spans);
-                Some((Ok(chunk), Some((source, open_audit_record, asked))))
+                Some((Ok(chunk), Some((source, open_audit_record, query_context))))
             }
-            Some(Err(error)) => Some((Err(open_audit_record.fail(asked.error(error)).await), None)),
+            Some(Err(error)) => Some((Err(open_audit_record.fail(query_context.error(error)).await), None)),
             None => match open_audit_record.complete(Outcome::Success, None).await {
                 Ok(()) => None,
                 Err(error) => Some((Err(error), None)),

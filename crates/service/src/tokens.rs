@@ -9,7 +9,7 @@ use crate::Secret;
 
 const BASE62: &[u8] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 /// Without `i`, `l`, `o`, `0` and `1`, which people confuse when they copy a password by hand.
-const READABLE: &[u8] = b"abcdefghjkmnpqrstuvwxyz23456789";
+const READABLE_ALPHABET: &[u8] = b"abcdefghjkmnpqrstuvwxyz23456789";
 
 /// Prefix of API keys, by which secret scanners find them.
 const KEY_PREFIX: &str = "twk_";
@@ -61,7 +61,7 @@ const PASSWORD_GROUP_CHARS: usize = 4;
 /// Creates a password of 20 random characters (99 bits) in groups of four.
 pub(crate) fn password(entropy: &dyn Entropy) -> Result<Secret, EntropyError> {
     let groups = (0..PASSWORD_GROUPS)
-        .map(|_| random_text(READABLE, PASSWORD_GROUP_CHARS, entropy))
+        .map(|_| random_text(READABLE_ALPHABET, PASSWORD_GROUP_CHARS, entropy))
         .collect::<Result<Vec<_>, EntropyError>>()?;
     Ok(groups.join("-").into())
 }
@@ -72,7 +72,7 @@ pub fn is_generated_password(text: &str) -> bool {
     let mut groups = text.split('-');
     groups.clone().count() == PASSWORD_GROUPS
         && groups.all(|group| {
-            group.len() == PASSWORD_GROUP_CHARS && group.bytes().all(|byte| READABLE.contains(&byte))
+            group.len() == PASSWORD_GROUP_CHARS && group.bytes().all(|byte| READABLE_ALPHABET.contains(&byte))
         })
 }
 
@@ -125,9 +125,9 @@ mod tests {
 
     use super::*;
 
-    struct Counting(std::sync::atomic::AtomicU8);
+    struct CountingEntropy(std::sync::atomic::AtomicU8);
 
-    impl Entropy for Counting {
+    impl Entropy for CountingEntropy {
         fn fill(&self, bytes: &mut [u8]) -> Result<(), EntropyError> {
             for byte in bytes {
                 *byte = self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn api_keys_have_a_distinct_format() {
-        let entropy = Counting(0.into());
+        let entropy = CountingEntropy(0.into());
         let key = api_key(&entropy).unwrap();
         let key = key.expose_secret();
         // 62 different characters: 256 bits.
@@ -160,10 +160,10 @@ mod tests {
 
     #[test]
     fn generated_passwords_are_readable() {
-        let password = password(&Counting(0.into())).unwrap();
+        let password = password(&CountingEntropy(0.into())).unwrap();
         let password = password.expose_secret();
         assert_eq!(password.len(), 24);
-        assert!(password.bytes().all(|byte| byte == b'-' || READABLE.contains(&byte)));
+        assert!(password.bytes().all(|byte| byte == b'-' || READABLE_ALPHABET.contains(&byte)));
         assert!(is_generated_password(password));
         for other in
             ["", "----", "abcd-abcd-abcd-abcd", &password.replace('-', "_"), &password.replace('a', "1")]

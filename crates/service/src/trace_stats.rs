@@ -7,8 +7,8 @@ use tracewarden_tracestore::{Stats, StatsOrder, StatsRequest, StatsUnit};
 
 use crate::audit::Outcome;
 use crate::error::ServiceError;
-use crate::field_values::listable;
-use crate::open_audit_record::Prepared;
+use crate::field_values::listable_field;
+use crate::open_audit_record::PreparedRead;
 use crate::principal::Principal;
 use crate::query_input::{self, conditions_detail};
 use crate::service::Service;
@@ -18,7 +18,7 @@ use crate::traces::SchemaEcho;
 
 /// Maximum number of traces that are evaluated; of more, the newest. A decision about this many takes some hundred megabytes
 /// in ClickHouse.
-const MOST_TRACES: u32 = 1_000_000;
+const MAX_TRACES: u32 = 1_000_000;
 /// Maximum number of fields by which traces are grouped.
 const MAX_FIELDS: usize = 2;
 /// Default and maximum number of groups in an answer.
@@ -82,8 +82,8 @@ impl Service {
         let prepare = || self.prepare_stats(principal, &request).boxed();
         let (access, plan, mut open_audit_record) =
             self.begin_read(principal, TRACES_STATS, None, prepare).await?;
-        let asked = self.asked(&access, Some(plan.window), &plan.filter.conditions);
-        let wanted = StatsRequest {
+        let query_context = self.query_context(&access, Some(plan.window), &plan.filter.conditions);
+        let stats_request = StatsRequest {
             binding: &access.binding,
             scope: &access.scope,
             filter: &plan.filter,
@@ -92,11 +92,11 @@ impl Service {
             per: request.per,
             order: request.order,
             limit: plan.limit,
-            max_traces: MOST_TRACES,
+            max_traces: MAX_TRACES,
         };
-        let stats = match access.store.stats(wanted).await {
+        let stats = match access.store.stats(stats_request).await {
             Ok(stats) => stats,
-            Err(error) => return Err(open_audit_record.fail(asked.error(error)).await),
+            Err(error) => return Err(open_audit_record.fail(query_context.error(error)).await),
         };
         (open_audit_record.traces, open_audit_record.spans) = (stats.total.traces, stats.total.spans);
         // The answer is sent in one piece, so the completing record can also precede the first byte.
@@ -112,7 +112,7 @@ impl Service {
         &self,
         principal: &Principal,
         request: &TraceStatsRequest,
-    ) -> Result<Prepared<Plan>, ServiceError> {
+    ) -> Result<PreparedRead<Plan>, ServiceError> {
         let limits = self.settings().limits;
         let limit = query_input::limit(request.limit, DEFAULT_GROUPS, MAX_GROUPS)?;
         let window = query_input::first_window(request.from, request.to, self.now())?;
@@ -126,7 +126,7 @@ impl Service {
         }
         let group = request.group_by.iter().enumerate().map(|(at, reference)| {
             let pointer = format!("/group_by/{at}");
-            listable(&pointer, reference, model, admin).cloned()
+            listable_field(&pointer, reference, model, admin).cloned()
         });
         let group = group.collect::<Result<Vec<_>, _>>()?;
         let status = access.binding.display.status.as_deref().and_then(|name| {
@@ -134,13 +134,13 @@ impl Service {
             let marked = model.fields.iter().find(|marked| marked.field == field)?;
             (marked.filterable && marked.logical == LogicalType::String).then(|| field.to_string())
         });
-        let mut detail = access.basis.clone();
+        let mut detail = access.decision_inputs.clone();
         if let Value::Object(members) = &mut detail {
             members.insert("filter".to_owned(), conditions_detail(&request.conditions));
             members.insert("group_by".to_owned(), json!(request.group_by));
             members.insert("from".to_owned(), json!(window.from().to_string()));
             members.insert("to".to_owned(), json!(window.to().to_string()));
         }
-        Ok(Prepared { access, plan: Plan { filter, window, group, limit, status }, detail })
+        Ok(PreparedRead { access, plan: Plan { filter, window, group, limit, status }, detail })
     }
 }

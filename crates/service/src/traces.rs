@@ -13,12 +13,12 @@ use crate::audit::Outcome;
 use crate::authority::Authority;
 use crate::cursor::{Cursor, Fingerprint};
 use crate::error::ServiceError;
-use crate::open_audit_record::{OpenAuditRecord, Prepared};
+use crate::open_audit_record::{OpenAuditRecord, PreparedRead};
 use crate::principal::Principal;
 use crate::query_input::{self, conditions_detail};
 use crate::query_limit::QueryContext;
 use crate::service::Service;
-use crate::span_stream::{SpanStream, audited};
+use crate::span_stream::{SpanStream, with_audit_record};
 use crate::tools::{TRACES_GET, TRACES_QUERY};
 
 /// Content of a page of traces.
@@ -103,21 +103,24 @@ pub struct TraceAnswer {
 /// Returns the delay of a "not found" answer, given the time that the search took. ClickHouse is faster for an id that no
 /// index contains than for a trace that it has to evaluate. Answers that are sent only after 100, 200, 400 … milliseconds do
 /// not reveal the difference, unless it crosses one of these few times.
-fn padded(took: Duration) -> Duration {
+fn not_found_delay(took: Duration) -> Duration {
     const FIRST: Duration = Duration::from_millis(100);
-    let mut leaves = FIRST;
-    while leaves < took {
-        leaves = leaves.saturating_mul(2);
+    let mut delay = FIRST;
+    while delay < took {
+        delay = delay.saturating_mul(2);
     }
-    leaves
+    delay
 }
 
-/// Completes the record of a trace that was not found, then waits. `begun` is the start of the search.
-pub(crate) async fn trace_not_found(mut open_audit_record: OpenAuditRecord, begun: Instant) -> ServiceError {
+/// Completes the record of a trace that was not found, then waits. `started` is the start of the search.
+pub(crate) async fn trace_not_found(
+    mut open_audit_record: OpenAuditRecord,
+    started: Instant,
+) -> ServiceError {
     if let Err(failure) = open_audit_record.complete(Outcome::NotFound, None).await {
         return failure;
     }
-    sleep_until(begun + padded(begun.elapsed())).await;
+    sleep_until(started + not_found_delay(started.elapsed())).await;
     ServiceError::TraceNotFound
 }
 
@@ -143,12 +146,12 @@ impl Service {
         &self,
         principal: &Principal,
         request: QueryRequest,
-    ) -> Result<BegunQuery, ServiceError> {
+    ) -> Result<PendingQuery, ServiceError> {
         let prepare = || self.prepare(principal, &request).boxed();
         // The record exists from here on: durable before anything is searched or shown.
         let (access, plan, open_audit_record) =
             self.begin_read(principal, TRACES_QUERY, None, prepare).await?;
-        Ok(BegunQuery { service: self.clone(), access, plan, open_audit_record })
+        Ok(PendingQuery { service: self.clone(), access, plan, open_audit_record })
     }
 
     /// Returns one trace by its id, in any notation ([`TraceIdNotations`](tracewarden_model::TraceIdNotations)).
@@ -157,15 +160,15 @@ impl Service {
     /// [`ServiceError::TraceNotFound`] when it is absent, not authorised, or cannot be an id; and those of
     /// [`Service::query`].
     pub async fn trace(&self, principal: &Principal, trace_id: &str) -> Result<TraceAnswer, ServiceError> {
-        let AuthorizedTrace { access, selection, open_audit_record, asked } =
+        let AuthorizedTrace { access, selection, open_audit_record, query_context } =
             self.find_trace(principal, TRACES_GET, trace_id, None).await?;
         match access.store.read(&access.binding, &selection, None).await {
             Ok(spans) => {
                 let omitted_columns = Some(selection.omitted_columns(&access.binding));
                 let schema = SchemaEcho { omitted_columns, ..access.echo() };
-                Ok(TraceAnswer { schema, spans: audited(spans, open_audit_record, asked) })
+                Ok(TraceAnswer { schema, spans: with_audit_record(spans, open_audit_record, query_context) })
             }
-            Err(error) => Err(open_audit_record.fail(asked.error(error)).await),
+            Err(error) => Err(open_audit_record.fail(query_context.error(error)).await),
         }
     }
 
@@ -181,30 +184,30 @@ impl Service {
         trace_id: &str,
         columns: Option<&[String]>,
     ) -> Result<AuthorizedTrace, ServiceError> {
-        let begun = Instant::now();
+        let started = Instant::now();
         let prepare = || {
             let prepared = self.access(principal).and_then(|access| async move {
                 if let Some(columns) = columns {
                     let checked = access.store.check_columns(&access.binding, columns).await;
                     checked.map_err(|error| query_input::point_to_column(error, columns))?;
                 }
-                let detail = access.basis.clone();
-                Ok(Prepared { access, plan: (), detail })
+                let detail = access.decision_inputs.clone();
+                Ok(PreparedRead { access, plan: (), detail })
             });
             prepared.boxed()
         };
         let (access, (), mut open_audit_record) =
             self.begin_read(principal, action, Some(trace_id), prepare).await?;
-        let asked = self.asked(&access, None, &[]);
+        let query_context = self.query_context(&access, None, &[]);
         let selection = match access.find(trace_id).await {
             Ok(Some(selection)) => selection,
-            Ok(None) => return Err(trace_not_found(open_audit_record, begun).await),
-            Err(error) => return Err(open_audit_record.fail(asked.error(error)).await),
+            Ok(None) => return Err(trace_not_found(open_audit_record, started).await),
+            Err(error) => return Err(open_audit_record.fail(query_context.error(error)).await),
         };
         if let Some(found) = selection.trace_ids().next() {
-            open_audit_record.found(found);
+            open_audit_record.set_found_trace(found);
         }
-        Ok(AuthorizedTrace { access, selection, open_audit_record, asked })
+        Ok(AuthorizedTrace { access, selection, open_audit_record, query_context })
     }
 
     /// Makes all checks, before anything is searched.
@@ -212,7 +215,7 @@ impl Service {
         &self,
         principal: &Principal,
         request: &QueryRequest,
-    ) -> Result<Prepared<Plan>, ServiceError> {
+    ) -> Result<PreparedRead<Plan>, ServiceError> {
         let limits = self.settings().limits;
         let limit = query_input::limit(request.limit, limits.default_limit, limits.max_limit)?;
         let access = self.access(principal).await?;
@@ -235,7 +238,7 @@ impl Service {
             let checked = access.store.check_columns(&access.binding, columns).await;
             checked.map_err(|error| query_input::point_to_column(error, columns))?;
         }
-        let mut detail = access.basis.clone();
+        let mut detail = access.decision_inputs.clone();
         if let serde_json::Value::Object(members) = &mut detail {
             members.insert("filter".to_owned(), conditions_detail(&request.conditions));
             members.insert("from".to_owned(), json!(window.from().to_string()));
@@ -247,19 +250,19 @@ impl Service {
         }
         let (columns, view) = (request.columns.clone(), request.view);
         let plan = Plan { filter, fingerprint, window, limit, after, columns, view };
-        Ok(Prepared { access, plan, detail })
+        Ok(PreparedRead { access, plan, detail })
     }
 }
 
 /// Query that is permitted and recorded, but not run yet. If it is dropped, the record says `aborted`.
-pub struct BegunQuery {
+pub struct PendingQuery {
     service: Service,
     access: Access,
     plan: Plan,
     open_audit_record: OpenAuditRecord,
 }
 
-impl BegunQuery {
+impl PendingQuery {
     /// Returns the source of the answer's schema while the search runs.
     pub fn schema(&self) -> SchemaSource {
         let Access { store, .. } = &self.access;
@@ -281,20 +284,20 @@ impl BegunQuery {
     /// # Errors
     /// When the search fails; no span has been shown.
     pub async fn run(self, progress: Option<ProgressCallback>) -> Result<QueryAnswer, ServiceError> {
-        self.run_with_cuts(progress).await.map(|(answer, _)| answer)
+        self.run_with_cursors(progress).await.map(|(answer, _)| answer)
     }
 
     /// Does the same for callers that may return only the first traces of the page: also returns the cursors to continue from
     /// there.
     ///
     /// # Errors
-    /// Those of [`BegunQuery::run`].
-    pub async fn run_with_cuts(
+    /// Those of [`PendingQuery::run`].
+    pub async fn run_with_cursors(
         self,
         progress: Option<ProgressCallback>,
     ) -> Result<(QueryAnswer, PageCursors), ServiceError> {
         let Self { service, access, plan, mut open_audit_record } = self;
-        let asked = service.asked(&access, Some(plan.window), &plan.filter.conditions);
+        let query_context = service.query_context(&access, Some(plan.window), &plan.filter.conditions);
         let request = SelectRequest {
             binding: &access.binding,
             scope: &access.scope,
@@ -306,11 +309,11 @@ impl BegunQuery {
         };
         let selection = match access.store.select(request).await {
             Ok(selection) => selection,
-            Err(error) => return Err(open_audit_record.fail(asked.error(error)).await),
+            Err(error) => return Err(open_audit_record.fail(query_context.error(error)).await),
         };
         open_audit_record.traces = selection.len() as u64;
-        let cuts = match PageCursors::new(&service, &selection, &plan) {
-            Ok(cuts) => cuts,
+        let page_cursors = match PageCursors::new(&service, &selection, &plan) {
+            Ok(page_cursors) => page_cursors,
             Err(error) => return Err(open_audit_record.fail(error).await),
         };
         let traces = open_audit_record.traces;
@@ -321,8 +324,8 @@ impl BegunQuery {
             ..access.echo()
         };
         let body = service.body(&access, &plan, selection, open_audit_record).await?;
-        let next_cursor = cuts.next_cursor.clone();
-        Ok((QueryAnswer { schema, next_cursor, traces, body }, cuts))
+        let next_cursor = page_cursors.next_cursor.clone();
+        Ok((QueryAnswer { schema, next_cursor, traces, body }, page_cursors))
     }
 }
 
@@ -356,11 +359,13 @@ pub struct PageCursors {
 
 impl PageCursors {
     fn new(service: &Service, selection: &Selection, plan: &Plan) -> Result<Self, ServiceError> {
-        let positions = (0..selection.len()).map_while(|place| selection.position(place).cloned()).collect();
+        let positions = (0..selection.len()).map_while(|index| selection.position(index).cloned()).collect();
         let (fingerprint, window) = (plan.fingerprint, plan.window);
-        let mut cuts = Self { service: service.clone(), fingerprint, window, positions, next_cursor: None };
-        cuts.next_cursor = selection.next().map(|position| cuts.seal(position)).transpose()?;
-        Ok(cuts)
+        let mut page_cursors =
+            Self { service: service.clone(), fingerprint, window, positions, next_cursor: None };
+        page_cursors.next_cursor =
+            selection.next().map(|position| page_cursors.seal(position)).transpose()?;
+        Ok(page_cursors)
     }
 
     /// Returns the cursor that continues after the first `traces` traces of the page. After all of them, or more, this is the
@@ -392,16 +397,22 @@ impl Service {
         selection: Selection,
         mut open_audit_record: OpenAuditRecord,
     ) -> Result<AnswerBody, ServiceError> {
-        let asked = self.asked(access, Some(plan.window), &plan.filter.conditions);
+        let query_context = self.query_context(access, Some(plan.window), &plan.filter.conditions);
         let body = match plan.view {
             View::Spans if selection.is_empty() => {
-                return Ok(AnswerBody::Spans(audited(stream::empty(), open_audit_record, asked)));
+                return Ok(AnswerBody::Spans(with_audit_record(
+                    stream::empty(),
+                    open_audit_record,
+                    query_context,
+                )));
             }
             View::Spans => {
                 let columns = plan.columns.as_deref();
                 return match access.store.read(&access.binding, &selection, columns).await {
-                    Ok(spans) => Ok(AnswerBody::Spans(audited(spans, open_audit_record, asked))),
-                    Err(error) => Err(open_audit_record.fail(asked.error(error)).await),
+                    Ok(spans) => {
+                        Ok(AnswerBody::Spans(with_audit_record(spans, open_audit_record, query_context)))
+                    }
+                    Err(error) => Err(open_audit_record.fail(query_context.error(error)).await),
                 };
             }
             View::Summary if selection.is_empty() => AnswerBody::Summaries(Vec::new()),
@@ -409,7 +420,7 @@ impl Service {
                 let summaries = access.store.summarise(&access.binding, &selection, &plan.filter).await;
                 match summaries {
                     Ok(summaries) => AnswerBody::Summaries(summaries),
-                    Err(error) => return Err(open_audit_record.fail(asked.error(error)).await),
+                    Err(error) => return Err(open_audit_record.fail(query_context.error(error)).await),
                 }
             }
             View::Ids => AnswerBody::Ids(selection.trace_ids().map(str::to_owned).collect()),
@@ -425,7 +436,7 @@ pub(crate) struct AuthorizedTrace {
     pub(crate) access: Access,
     pub(crate) selection: Selection,
     pub(crate) open_audit_record: OpenAuditRecord,
-    pub(crate) asked: QueryContext,
+    pub(crate) query_context: QueryContext,
 }
 
 struct Plan {
@@ -474,8 +485,8 @@ mod tests {
 
     #[test]
     fn not_found_is_returned_at_fixed_times() {
-        for (took, leaves) in [(0, 100), (99, 100), (100, 100), (101, 200), (399, 400), (3_000, 3_200)] {
-            assert_eq!(padded(Duration::from_millis(took)), Duration::from_millis(leaves));
+        for (took, delay) in [(0, 100), (99, 100), (100, 100), (101, 200), (399, 400), (3_000, 3_200)] {
+            assert_eq!(not_found_delay(Duration::from_millis(took)), Duration::from_millis(delay));
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::error::ServiceError;
 use crate::principal::Administrator;
 use crate::service::Service;
 use crate::sessions::SessionInfo;
-use crate::users::user_named;
+use crate::users::find_user;
 use crate::validate;
 
 impl Service {
@@ -21,7 +21,7 @@ impl Service {
         username: &str,
     ) -> Result<Vec<SessionInfo>, ServiceError> {
         let mut tx = self.db().begin_read().await?;
-        let user = user_named(&mut tx, username).await?;
+        let user = find_user(&mut tx, username).await?;
         let sessions = tx.sessions_of_user(&user.id).await?;
         Ok(sessions.into_iter().map(|session| SessionInfo::new(session, admin)).collect())
     }
@@ -36,19 +36,19 @@ impl Service {
         username: &str,
         id: &str,
     ) -> Result<(), ServiceError> {
-        let result = self.end_user_session_in(admin, username, id).await;
+        let result = self.end_user_session_inner(admin, username, id).await;
         self.audit_denial(admin, "user.end_sessions", Some(username), result).await
     }
 
-    async fn end_user_session_in(
+    async fn end_user_session_inner(
         &self,
         admin: &Administrator<'_>,
         username: &str,
         id: &str,
     ) -> Result<(), ServiceError> {
         let mut tx = self.begin_change(admin).await?;
-        let user = user_named(&mut tx, username).await?;
-        if !tx.delete_session(&user.id, validate::findable(id, "session")?).await? {
+        let user = find_user(&mut tx, username).await?;
+        if !tx.delete_session(&user.id, validate::lookup_name(id, "session")?).await? {
             return Err(ServiceError::NotFound { what: "session" });
         }
         let detail = json!({ "session": id });
@@ -65,17 +65,17 @@ impl Service {
         admin: &Administrator<'_>,
         username: &str,
     ) -> Result<(), ServiceError> {
-        let result = self.end_user_sessions_in(admin, username).await;
+        let result = self.end_user_sessions_inner(admin, username).await;
         self.audit_denial(admin, "user.end_sessions", Some(username), result).await
     }
 
-    async fn end_user_sessions_in(
+    async fn end_user_sessions_inner(
         &self,
         admin: &Administrator<'_>,
         username: &str,
     ) -> Result<(), ServiceError> {
         let mut tx = self.begin_change(admin).await?;
-        let user = user_named(&mut tx, username).await?;
+        let user = find_user(&mut tx, username).await?;
         let ended = tx.delete_sessions_of_user(&user.id, None).await?;
         let detail = json!({ "sessions_ended": ended });
         self.record(&mut tx, admin, "user.end_sessions", Some(&user.username), detail).await?;
@@ -92,7 +92,7 @@ impl Service {
         username: &str,
     ) -> Result<Vec<ApiKeyInfo>, ServiceError> {
         let mut tx = self.db().begin_read().await?;
-        let user = user_named(&mut tx, username).await?;
+        let user = find_user(&mut tx, username).await?;
         Ok(tx.api_keys_of_user(&user.id).await?.into_iter().map(ApiKeyInfo::from).collect())
     }
 
@@ -106,19 +106,19 @@ impl Service {
         username: &str,
         id: &str,
     ) -> Result<(), ServiceError> {
-        let result = self.revoke_user_api_key_in(admin, username, id).await;
+        let result = self.revoke_user_api_key_inner(admin, username, id).await;
         self.audit_denial(admin, "user.revoke_api_keys", Some(username), result).await
     }
 
-    async fn revoke_user_api_key_in(
+    async fn revoke_user_api_key_inner(
         &self,
         admin: &Administrator<'_>,
         username: &str,
         id: &str,
     ) -> Result<(), ServiceError> {
         let mut tx = self.begin_change(admin).await?;
-        let user = user_named(&mut tx, username).await?;
-        if !tx.delete_api_key(&user.id, validate::findable(id, "API key")?).await? {
+        let user = find_user(&mut tx, username).await?;
+        if !tx.delete_api_key(&user.id, validate::lookup_name(id, "API key")?).await? {
             return Err(ServiceError::NotFound { what: "API key" });
         }
         let detail = json!({ "key": id });
@@ -135,17 +135,17 @@ impl Service {
         admin: &Administrator<'_>,
         username: &str,
     ) -> Result<(), ServiceError> {
-        let result = self.revoke_user_api_keys_in(admin, username).await;
+        let result = self.revoke_user_api_keys_inner(admin, username).await;
         self.audit_denial(admin, "user.revoke_api_keys", Some(username), result).await
     }
 
-    async fn revoke_user_api_keys_in(
+    async fn revoke_user_api_keys_inner(
         &self,
         admin: &Administrator<'_>,
         username: &str,
     ) -> Result<(), ServiceError> {
         let mut tx = self.begin_change(admin).await?;
-        let user = user_named(&mut tx, username).await?;
+        let user = find_user(&mut tx, username).await?;
         let revoked = tx.delete_api_keys_of_user(&user.id).await?;
         let detail = json!({ "keys_revoked": revoked });
         self.record(&mut tx, admin, "user.revoke_api_keys", Some(&user.username), detail).await?;

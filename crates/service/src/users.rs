@@ -12,7 +12,7 @@ use tracewarden_model::{AttributeValue, Timestamp};
 use crate::Secret;
 use crate::audit_detail;
 use crate::error::{FieldError, ServiceError};
-use crate::explain::AppliedTo;
+use crate::explain::PolicyInputs;
 use crate::precondition::IfMatch;
 use crate::principal::Administrator;
 use crate::query_input;
@@ -131,14 +131,14 @@ pub struct UserAccess {
 const PAGE_DEFAULT: u32 = 100;
 const PAGE_MAX: u32 = 500;
 
-pub(crate) async fn user_named(tx: &mut ReadTx, username: &str) -> Result<User, ServiceError> {
-    let username = validate::findable(username, "user")?;
+pub(crate) async fn find_user(tx: &mut ReadTx, username: &str) -> Result<User, ServiceError> {
+    let username = validate::lookup_name(username, "user")?;
     tx.user_by_name(username).await?.ok_or(ServiceError::NotFound { what: "user" })
 }
 
 /// Checks that an administrator remains; called after the change and before the commit. There is one writer at a time, so two
 /// administrators cannot remove each other at the same moment.
-async fn require_an_administrator(tx: &mut WriteTx) -> Result<(), ServiceError> {
+async fn require_remaining_administrator(tx: &mut WriteTx) -> Result<(), ServiceError> {
     if tx.enabled_administrators().await? == 0 { Err(ServiceError::LastAdmin) } else { Ok(()) }
 }
 
@@ -160,11 +160,11 @@ impl Service {
         new: NewUser,
     ) -> Result<CreatedUser, ServiceError> {
         let username = new.username.clone();
-        let result = self.create_user_in(admin, new).await;
+        let result = self.create_user_inner(admin, new).await;
         self.audit_denial(admin, "user.create", Some(&username), result).await
     }
 
-    async fn create_user_in(
+    async fn create_user_inner(
         &self,
         admin: &Administrator<'_>,
         mut new: NewUser,
@@ -173,7 +173,7 @@ impl Service {
         validate::username(&new.username, &mut errors);
         validate::attributes(&new.attributes, &mut errors);
         validate::no_errors(errors)?;
-        if validate::names_admin(&new.roles) {
+        if validate::includes_admin(&new.roles) {
             // A leaked key must not create administrators who remain after its revocation.
             admin.require_session()?;
         }
@@ -212,7 +212,7 @@ impl Service {
             insert(&mut detail, "disabled", json!(true));
         }
         self.record(&mut tx, admin, "user.create", Some(&new.username), detail).await?;
-        let user = user_named(&mut tx, &new.username).await?;
+        let user = find_user(&mut tx, &new.username).await?;
         tx.commit().await?;
         Ok(CreatedUser { user: user.into(), initial_password })
     }
@@ -227,7 +227,7 @@ impl Service {
         cursor: Option<&str>,
         limit: Option<i64>,
     ) -> Result<UserPage, ServiceError> {
-        let invalid = ServiceError::InvalidCursor { inside: "not a cursor of users" };
+        let invalid = ServiceError::InvalidCursor { log_cause: "not a cursor of users" };
         let after = match cursor {
             None => String::new(),
             Some(cursor) => match URL_SAFE_NO_PAD.decode(cursor).map(String::from_utf8) {
@@ -251,7 +251,7 @@ impl Service {
     /// # Errors
     /// [`ServiceError::NotFound`], or a failure of the application database.
     pub async fn user(&self, _admin: &Administrator<'_>, username: &str) -> Result<UserInfo, ServiceError> {
-        Ok(user_named(&mut self.db().begin_read().await?, username).await?.into())
+        Ok(find_user(&mut self.db().begin_read().await?, username).await?.into())
     }
 
     /// Changes a user's roles or attributes, or disables or enables the user; a user who is disabled loses their sessions.
@@ -269,11 +269,11 @@ impl Service {
         change: UserChange,
         if_match: Option<IfMatch>,
     ) -> Result<UserInfo, ServiceError> {
-        let result = self.update_user_in(admin, username, change, if_match).await;
+        let result = self.update_user_inner(admin, username, change, if_match).await;
         self.audit_denial(admin, "user.update", Some(username), result).await
     }
 
-    async fn update_user_in(
+    async fn update_user_inner(
         &self,
         admin: &Administrator<'_>,
         username: &str,
@@ -281,7 +281,7 @@ impl Service {
         if_match: Option<IfMatch>,
     ) -> Result<UserInfo, ServiceError> {
         let mut tx = self.begin_change(admin).await?;
-        let user = user_named(&mut tx, username).await?;
+        let user = find_user(&mut tx, username).await?;
         if let Some(if_match) = if_match {
             if_match.check(Some(tag(&user)))?;
         }
@@ -330,10 +330,10 @@ impl Service {
             }
         }
         if before && !after {
-            require_an_administrator(&mut tx).await?;
+            require_remaining_administrator(&mut tx).await?;
         }
         self.record(&mut tx, admin, "user.update", Some(&user.username), detail).await?;
-        let user = user_named(&mut tx, username).await?;
+        let user = find_user(&mut tx, username).await?;
         tx.commit().await?;
         Ok(user.into())
     }
@@ -348,11 +348,11 @@ impl Service {
         admin: &Administrator<'_>,
         username: &str,
     ) -> Result<Secret, ServiceError> {
-        let result = self.rotate_password_in(admin, username).await;
+        let result = self.rotate_password_inner(admin, username).await;
         self.audit_denial(admin, "user.rotate_password", Some(username), result).await
     }
 
-    async fn rotate_password_in(
+    async fn rotate_password_inner(
         &self,
         admin: &Administrator<'_>,
         username: &str,
@@ -360,7 +360,7 @@ impl Service {
         let password = tokens::password(self.entropy())?;
         let hash = self.passwords().hash(password.clone()).await?;
         let mut tx = self.begin_change(admin).await?;
-        let user = user_named(&mut tx, username).await?;
+        let user = find_user(&mut tx, username).await?;
         if user.roles.contains(ADMIN_ROLE) {
             admin.require_session()?;
         }
@@ -383,24 +383,24 @@ impl Service {
         username: &str,
         if_match: Option<IfMatch>,
     ) -> Result<(), ServiceError> {
-        let result = self.delete_user_in(admin, username, if_match).await;
+        let result = self.delete_user_inner(admin, username, if_match).await;
         self.audit_denial(admin, "user.delete", Some(username), result).await
     }
 
-    async fn delete_user_in(
+    async fn delete_user_inner(
         &self,
         admin: &Administrator<'_>,
         username: &str,
         if_match: Option<IfMatch>,
     ) -> Result<(), ServiceError> {
         let mut tx = self.begin_change(admin).await?;
-        let user = user_named(&mut tx, username).await?;
+        let user = find_user(&mut tx, username).await?;
         if let Some(if_match) = if_match {
             if_match.check(Some(tag(&user)))?;
         }
         tx.delete_user(&user.id).await?;
         if !user.disabled && user.roles.contains(ADMIN_ROLE) {
-            require_an_administrator(&mut tx).await?;
+            require_remaining_administrator(&mut tx).await?;
         }
         let attributes = audit_detail::attributes(&user.attributes);
         let detail = json!({ "id": user.id, "roles": user.roles, "attributes": attributes });
@@ -418,13 +418,13 @@ impl Service {
         username: &str,
     ) -> Result<UserAccess, ServiceError> {
         let mut tx = self.db().begin_read().await?;
-        let user = user_named(&mut tx, username).await?;
+        let user = find_user(&mut tx, username).await?;
         let roles = tx.roles_of_user(&user.id).await?;
         let model = tx.access_model().await?;
         drop(tx);
-        let applied = self.applied(AppliedTo::user(&user, roles, model)).await?;
+        let applied = self.compile_user_policies(PolicyInputs::user(&user, roles, model)).await?;
         let (in_words, summary) = (applied.in_words(), applied.summary());
-        Ok(UserAccess { user: user.into(), roles: applied.to.roles, in_words, summary })
+        Ok(UserAccess { user: user.into(), roles: applied.inputs.roles, in_words, summary })
     }
 }
 

@@ -8,7 +8,7 @@ use tracewarden_model::nearest::nearest;
 
 use crate::audit::is_invisible_or_bidi_control;
 use crate::error::{FieldError, ServiceError, unknown};
-use crate::names;
+use crate::username_characters;
 
 const ATTRIBUTES_MAX: usize = 64;
 /// Total size of all values: some hundred users are read at a time, with all of their attributes.
@@ -31,7 +31,7 @@ pub(crate) fn is_storable(text: &str) -> bool {
 }
 
 /// Returns a name to look up, unless no stored name can equal it.
-pub(crate) fn findable<'a>(name: &'a str, what: &'static str) -> Result<&'a str, ServiceError> {
+pub(crate) fn lookup_name<'a>(name: &'a str, what: &'static str) -> Result<&'a str, ServiceError> {
     if is_storable(name) { Ok(name) } else { Err(ServiceError::NotFound { what }) }
 }
 
@@ -65,14 +65,16 @@ pub(crate) fn title(text: &str, pointer: &str, chars_max: usize, errors: &mut Ve
 pub(crate) fn username(name: &str, errors: &mut Vec<FieldError>) {
     let before = errors.len();
     title(name, "/username", USERNAME_MAX_CHARS, errors);
-    let edges = name.starts_with(char::is_whitespace) || name.ends_with(char::is_whitespace);
+    let has_outer_space = name.starts_with(char::is_whitespace) || name.ends_with(char::is_whitespace);
     // Many clients and proxies remove a lone `.` or `..` from paths, and a slash separates segments.
-    if errors.len() == before && (edges || name == "." || name == ".." || name.contains(['/', '\\'])) {
+    if errors.len() == before
+        && (has_outer_space || name == "." || name == ".." || name.contains(['/', '\\']))
+    {
         let detail = "must not begin or end with a space, contain a slash, or be `.` or `..`";
         errors.push(FieldError::new("/username", "invalid_value", detail));
     }
     if errors.len() == before
-        && let Some(fault) = names::fault(name)
+        && let Some(fault) = username_characters::username_fault(name)
     {
         errors.push(FieldError::new("/username", "invalid_value", fault));
     }
@@ -123,26 +125,26 @@ pub(crate) fn attributes(attributes: &BTreeMap<String, AttributeValue>, errors: 
 /// Returns the existing roles as stored: a role is found without regard to case, because no two differ only by case.
 pub(crate) async fn roles(
     tx: &mut ReadTx,
-    wanted: BTreeSet<String>,
+    requested: BTreeSet<String>,
     errors: &mut Vec<FieldError>,
 ) -> Result<BTreeSet<String>, ServiceError> {
-    let names: Vec<&str> = wanted.iter().map(String::as_str).filter(|name| is_storable(name)).collect();
+    let names: Vec<&str> = requested.iter().map(String::as_str).filter(|name| is_storable(name)).collect();
     let stored = tx.role_spellings(&names).await?;
     let is_known = |role: &&String| stored.iter().any(|name| name.eq_ignore_ascii_case(role));
-    let unknown_roles: Vec<&String> = wanted.iter().filter(|role| !is_known(role)).collect();
+    let unknown_roles: Vec<&String> = requested.iter().filter(|role| !is_known(role)).collect();
     if !unknown_roles.is_empty() {
         // Other writers may be waiting: reads names only, and only for a rejected request.
         let all = tx.role_names().await?;
         for role in unknown_roles {
-            let near = nearest(role, all.iter().map(String::as_str));
-            errors.push(FieldError::new("/roles", "unknown_role", unknown("role", role, &near)));
+            let suggestions = nearest(role, all.iter().map(String::as_str));
+            errors.push(FieldError::new("/roles", "unknown_role", unknown("role", role, &suggestions)));
         }
     }
     Ok(stored)
 }
 
 /// Whether `admin` is among roles that are not looked up yet, in any case.
-pub(crate) fn names_admin(roles: &BTreeSet<String>) -> bool {
+pub(crate) fn includes_admin(roles: &BTreeSet<String>) -> bool {
     roles.iter().any(|role| role.eq_ignore_ascii_case(ADMIN_ROLE))
 }
 

@@ -15,27 +15,27 @@ use tracewarden_tracestore::ClickHouseError;
 use crate::access::Access;
 use crate::audit::Outcome;
 use crate::error::ServiceError;
-use crate::explain::{Applied, AppliedTo, ExplainVerdict, FoundSatisfied, satisfied};
-use crate::open_audit_record::Prepared;
+use crate::explain::{ExplainVerdict, PolicyInputs, PolicyMatches, UserPolicies, match_policies};
+use crate::open_audit_record::PreparedRead;
 use crate::principal::Administrator;
 use crate::service::Service;
 use crate::tools::TRACES_EXPLAIN;
 use crate::traces::trace_not_found;
-use crate::user_walk::{UserWalk, attribute_bytes, bunch};
+use crate::user_batches::{UserBatches, attribute_bytes, take_batch};
 
 /// Maximum number of users who are evaluated.
 const USERS_MAX: usize = 10_000;
 /// Maximum number of users whose policies are evaluated together.
-const USERS_AT_ONCE: usize = 200;
+const BATCH_USERS: usize = 200;
 /// Maximum size of the cached results for policies that depend on their user, in predicate nodes as written; above it, the
 /// cache is cleared.
-const KNOWN_MAX: u64 = 200_000;
+const CACHE_MAX_SIZE: u64 = 200_000;
 /// Time-out for the whole evaluation.
 const TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Policy that grants a user access to the trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OpeningPolicy {
+pub struct GrantingPolicy {
     /// Name of the role.
     pub role: String,
     /// Title of the policy.
@@ -48,7 +48,7 @@ pub struct Viewer {
     /// User name.
     pub username: String,
     /// All policies that grant the user access to it.
-    pub policies: Vec<OpeningPolicy>,
+    pub policies: Vec<GrantingPolicy>,
 }
 
 /// User who can read no trace, because a policy cannot be applied.
@@ -101,7 +101,7 @@ impl Service {
     /// [`ServiceError::TraceNotFound`] when the trace is absent, or the administrator may not read it and the operator has
     /// disabled counts of such traces; and those of [`Service::query`].
     pub async fn viewers(&self, admin: &Administrator<'_>, trace_id: &str) -> Result<Viewers, ServiceError> {
-        let begun = Instant::now();
+        let started = Instant::now();
         let prepare = || {
             let prepared = async move {
                 let mut tx = self.db().begin_read().await?;
@@ -112,38 +112,38 @@ impl Service {
                 let (seen, _) = tx.audit_head().await?;
                 drop(tx);
                 let access = self.access_even_if_broken(authority).await?;
-                let mut detail = access.basis.clone();
+                let mut detail = access.decision_inputs.clone();
                 if let Value::Object(members) = &mut detail {
                     members.insert("explained".to_owned(), json!({ "viewers": total_users }));
                 }
-                Ok(Prepared { access, plan: Plan { total_users, roles, seen }, detail })
+                Ok(PreparedRead { access, plan: Plan { total_users, roles, seen }, detail })
             };
             prepared.boxed()
         };
         let (access, plan, mut open_audit_record) =
             self.begin_read(admin, TRACES_EXPLAIN, Some(trace_id), prepare).await?;
-        let asked = self.asked(&access, None, &[]);
+        let query_context = self.query_context(&access, None, &[]);
         let found = match access.find(trace_id).await {
-            Ok(None) if !self.may_look_at_traces() => Ok(None),
+            Ok(None) if !self.may_sample_traces() => Ok(None),
             Ok(selection) => {
                 let found = selection.as_ref().and_then(|selection| selection.trace_ids().next());
-                self.seen_by(&access, found.unwrap_or(trace_id), plan, found.is_some()).await
+                self.evaluate_users(&access, found.unwrap_or(trace_id), plan, found.is_some()).await
             }
             Err(error) => Err(error.into()),
         };
         match found {
             Ok(Some(viewers)) => {
-                open_audit_record.found(&viewers.trace_id);
+                open_audit_record.set_found_trace(&viewers.trace_id);
                 open_audit_record.complete(Outcome::Success, None).await?;
                 Ok(viewers)
             }
-            Ok(None) => Err(trace_not_found(open_audit_record, begun).await),
-            Err(failure) => Err(open_audit_record.fail(failure.told(&asked)).await),
+            Ok(None) => Err(trace_not_found(open_audit_record, started).await),
+            Err(failure) => Err(open_audit_record.fail(failure.into_error(&query_context)).await),
         }
     }
 
     /// Evaluates some users at a time, until the time is over. `None` if there is no such trace.
-    async fn seen_by(
+    async fn evaluate_users(
         &self,
         access: &Access,
         trace_id: &str,
@@ -164,35 +164,35 @@ impl Service {
             must_change_password: Vec::new(),
             changed_meanwhile: false,
         };
-        let mut walk = UserWalk::over(None, USERS_MAX);
-        let mut known = PolicyCache::default();
+        let mut user_batches = UserBatches::new(None, USERS_MAX);
+        let mut cached = PolicyCache::default();
         // The existence of the trace is checked even if there are no users.
         let mut first = true;
         while first || Instant::now() < deadline {
-            let piece = walk.next(self.db()).await?;
-            if piece.is_none() && !first {
+            let batch = user_batches.next(self.db()).await?;
+            if batch.is_none() && !first {
                 break;
             }
-            let mut left = piece.unwrap_or_default();
+            let mut left = batch.unwrap_or_default();
             while first || !left.is_empty() {
                 let policies = |role: &String| roles.get(role).map_or(0, |role| role.policies.len());
-                let some = bunch(&mut left, USERS_AT_ONCE, |user| {
+                let some = take_batch(&mut left, BATCH_USERS, |user| {
                     attribute_bytes(user).saturating_mul(user.roles.iter().map(policies).sum())
                 });
-                match self.ask_about(access, some, &roles, &mut known, &mut seen, deadline).await? {
-                    BatchOutcome::Yes => {}
-                    BatchOutcome::NoTrace => return Ok(None),
-                    BatchOutcome::NoTime if first => return Err(no_time()),
-                    BatchOutcome::NoTime => return self.with_change(seen, record).await,
+                match self.evaluate_batch(access, some, &roles, &mut cached, &mut seen, deadline).await? {
+                    BatchOutcome::Evaluated => {}
+                    BatchOutcome::TraceNotFound => return Ok(None),
+                    BatchOutcome::TimedOut if first => return Err(timeout_error()),
+                    BatchOutcome::TimedOut => return self.complete_viewers(seen, record).await,
                 }
                 first = false;
             }
         }
-        self.with_change(seen, record).await
+        self.complete_viewers(seen, record).await
     }
 
     /// Returns the answer, with whether its inputs changed during the evaluation.
-    async fn with_change(
+    async fn complete_viewers(
         &self,
         mut seen: Viewers,
         record: u64,
@@ -202,55 +202,56 @@ impl Service {
     }
 
     /// Evaluates these users, and adds the results to `seen`.
-    async fn ask_about(
+    async fn evaluate_batch(
         &self,
         access: &Access,
         users: Vec<User>,
         roles: &Arc<HashMap<String, Role>>,
-        known: &mut PolicyCache,
+        cached: &mut PolicyCache,
         seen: &mut Viewers,
         deadline: Instant,
     ) -> Result<BatchOutcome, crate::impact::Failure> {
-        let first = seen.users == 0 && known.by_hash.is_empty();
+        let first = seen.users == 0 && cached.by_hash.is_empty();
         let (roles, model, compiled) = (Arc::clone(roles), access.authority.model.clone(), self.compiled());
         let work = move || {
             let apply = |user: User| {
-                let held = user.roles.iter().filter_map(|name| roles.get(name)).cloned().collect();
-                Applied::new(AppliedTo::user(&user, held, model.clone()), &compiled)
+                let user_roles = user.roles.iter().filter_map(|name| roles.get(name)).cloned().collect();
+                UserPolicies::new(PolicyInputs::user(&user, user_roles, model.clone()), &compiled)
             };
-            users.into_iter().map(apply).collect::<Vec<Applied>>()
+            users.into_iter().map(apply).collect::<Vec<UserPolicies>>()
         };
         let Ok(applied) = timeout_at(deadline, self.analysis().run(work)).await else {
-            return Ok(BatchOutcome::NoTime);
+            return Ok(BatchOutcome::TimedOut);
         };
         let applied = applied?;
-        let new = known.missing(&applied);
+        let new = cached.missing(&applied);
         if first || !new.is_empty() {
-            let asked: Vec<Result<AppliedPolicy, BrokenPolicy>> = new.iter().cloned().map(Ok).collect();
-            let asked: Vec<_> = asked.iter().collect();
-            let Ok(found) = timeout_at(deadline, satisfied(access, None, &seen.trace_id, &asked)).await
+            let uncached: Vec<Result<AppliedPolicy, BrokenPolicy>> = new.iter().cloned().map(Ok).collect();
+            let uncached: Vec<_> = uncached.iter().collect();
+            let Ok(found) =
+                timeout_at(deadline, match_policies(access, None, &seen.trace_id, &uncached)).await
             else {
-                return Ok(BatchOutcome::NoTime);
+                return Ok(BatchOutcome::TimedOut);
             };
-            let Some(found) = found? else { return Ok(BatchOutcome::NoTrace) };
+            let Some(found) = found? else { return Ok(BatchOutcome::TraceNotFound) };
             seen.trace_id.clone_from(&found.trace_id);
             seen.spans = seen.spans.max(found.spans);
-            known.learn(new, found);
+            cached.insert(new, found);
         }
         for applied in &applied {
             seen.users += 1;
-            known.tell(applied, seen);
+            cached.add_user(applied, seen);
         }
-        known.forget_if_large();
-        Ok(BatchOutcome::Yes)
+        cached.clear_if_large();
+        Ok(BatchOutcome::Evaluated)
     }
 }
 
 /// Result of the evaluation of some users.
 enum BatchOutcome {
-    Yes,
-    NoTrace,
-    NoTime,
+    Evaluated,
+    TraceNotFound,
+    TimedOut,
 }
 
 /// Cached results of policies: most users share most of them.
@@ -262,7 +263,7 @@ struct PolicyCache {
     size: u64,
 }
 
-fn no_time() -> crate::impact::Failure {
+fn timeout_error() -> crate::impact::Failure {
     ClickHouseError::Timeout("timed out before any user was evaluated".to_owned()).into()
 }
 
@@ -273,16 +274,16 @@ fn hash(policy: &AppliedPolicy) -> u64 {
 }
 
 impl PolicyCache {
-    fn of(&self, policy: &AppliedPolicy) -> Option<&Option<tracewarden_tracestore::MatchingSpans>> {
-        let known = self.by_hash.get(&hash(policy))?;
-        known.iter().find(|(known, _)| known == policy).map(|(_, found)| found)
+    fn get(&self, policy: &AppliedPolicy) -> Option<&Option<tracewarden_tracestore::MatchingSpans>> {
+        let cached = self.by_hash.get(&hash(policy))?;
+        cached.iter().find(|(cached, _)| cached == policy).map(|(_, found)| found)
     }
 
     /// Returns the distinct policies that have no cached result.
-    fn missing(&self, applied: &[Applied]) -> Vec<AppliedPolicy> {
+    fn missing(&self, applied: &[UserPolicies]) -> Vec<AppliedPolicy> {
         let mut missing: HashMap<u64, Vec<&AppliedPolicy>> = HashMap::new();
-        for policy in applied.iter().flat_map(Applied::all).filter_map(|policy| policy.as_ref().ok()) {
-            if self.of(policy).is_some() {
+        for policy in applied.iter().flat_map(UserPolicies::all).filter_map(|policy| policy.as_ref().ok()) {
+            if self.get(policy).is_some() {
                 continue;
             }
             let same = missing.entry(hash(policy)).or_default();
@@ -293,9 +294,9 @@ impl PolicyCache {
         missing.into_values().flatten().cloned().collect()
     }
 
-    fn learn(&mut self, asked: Vec<AppliedPolicy>, found: FoundSatisfied) {
+    fn insert(&mut self, uncached: Vec<AppliedPolicy>, found: PolicyMatches) {
         self.changed.extend(found.changed);
-        for (policy, found) in asked.into_iter().zip(found.each) {
+        for (policy, found) in uncached.into_iter().zip(found.results) {
             self.size = self.size.saturating_add(policy.predicate.size());
             self.by_hash.entry(hash(&policy)).or_default().push((policy, found));
         }
@@ -303,40 +304,40 @@ impl PolicyCache {
 
     /// Clears the cache when it contains many policies with their users' attributes; they are evaluated again for another
     /// user with the same policies.
-    fn forget_if_large(&mut self) {
-        if self.size > KNOWN_MAX {
+    fn clear_if_large(&mut self) {
+        if self.size > CACHE_MAX_SIZE {
             self.by_hash.clear();
             self.size = 0;
         }
     }
 
     /// Decides about one user as a read does.
-    fn tell(&self, applied: &Applied, seen: &mut Viewers) {
-        let each: Vec<_> =
-            applied.all().map(|policy| self.of(policy.as_ref().ok()?).cloned().flatten()).collect();
+    fn add_user(&self, applied: &UserPolicies, seen: &mut Viewers) {
+        let results: Vec<_> =
+            applied.all().map(|policy| self.get(policy.as_ref().ok()?).cloned().flatten()).collect();
         let (trace_id, changed) = (seen.trace_id.clone(), self.changed.clone());
-        let found = FoundSatisfied { trace_id, spans: seen.spans, each, changed };
+        let found = PolicyMatches { trace_id, spans: seen.spans, results, changed };
         let decision = applied.decide(&found);
-        let username = applied.to.caller.username.clone();
+        let username = applied.inputs.caller.username.clone();
         match (decision.verdict, decision.source) {
-            (ExplainVerdict::CoveredTraces, _) => {
-                let opening = applied
-                    .to
+            (ExplainVerdict::Granted, _) => {
+                let granting = applied
+                    .inputs
                     .stored_policies()
-                    .zip(&found.each)
+                    .zip(&found.results)
                     .filter(|(_, found)| found.as_ref().is_some_and(|found| found.spans > 0));
-                let policies = opening.map(|((role, policy), _)| OpeningPolicy {
+                let policies = granting.map(|((role, policy), _)| GrantingPolicy {
                     role: role.name.clone(),
                     title: policy.title.clone(),
                 });
                 seen.viewers.push(Viewer { username, policies: policies.collect() });
             }
             (ExplainVerdict::Broken, Some(PolicySource::Role { role, title })) => {
-                let reason = decision.why.unwrap_or("cannot be applied");
+                let reason = decision.reason.unwrap_or("cannot be applied");
                 seen.broken.push(PolicyFailure { username, role, title, reason });
             }
             (ExplainVerdict::PasswordChangeRequired, _)
-                if applied.decide_by_policies(&found).verdict == ExplainVerdict::CoveredTraces =>
+                if applied.decide_by_policies(&found).verdict == ExplainVerdict::Granted =>
             {
                 seen.must_change_password.push(username);
             }

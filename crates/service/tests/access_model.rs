@@ -8,7 +8,7 @@ use support::*;
 use tracewarden_model::{Binding, Clock as _, LogicalType};
 use tracewarden_service::*;
 
-on_both!(checks_are_repeated_after_a_concurrent_change);
+on_both_databases!(checks_are_repeated_after_a_concurrent_change);
 
 fn version(version: u64) -> Option<IfMatch> {
     Some(IfMatch::Versions(vec![version]))
@@ -16,11 +16,11 @@ fn version(version: u64) -> Option<IfMatch> {
 
 #[tokio::test]
 async fn a_binding_is_checked_and_versioned() {
-    let world = world().await;
-    let admin = world.admin().await;
-    let right = admin.require_admin().unwrap();
-    let bind = |binding, if_match| world.service.put_binding(&right, binding, if_match);
-    assert_eq!(world.service.access_model(&right).await.unwrap().model.version, 0);
+    let fixture = fixture().await;
+    let admin = fixture.admin().await;
+    let administrator = admin.require_admin().unwrap();
+    let bind = |binding, if_match| fixture.service.put_binding(&administrator, binding, if_match);
+    assert_eq!(fixture.service.access_model(&administrator).await.unwrap().model.version, 0);
     for database in ["system", "INFORMATION_SCHEMA"] {
         let binding = Binding { database: database.to_owned(), ..otel_binding() };
         assert_eq!(pointers(bind(binding, None).await)[0].0, "/database");
@@ -41,13 +41,13 @@ async fn a_binding_is_checked_and_versioned() {
 
 #[tokio::test]
 async fn fields_are_resolved_or_refused_with_a_pointer() {
-    let world = world().await;
-    let admin = world.admin().await;
-    let right = admin.require_admin().unwrap();
-    let put = |marks, if_match| world.service.put_fields(&right, marks, if_match);
+    let fixture = fixture().await;
+    let admin = fixture.admin().await;
+    let administrator = admin.require_admin().unwrap();
+    let put = |marks, if_match| fixture.service.put_fields(&administrator, marks, if_match);
     assert_eq!(code(put(vec![], None).await), "precondition_required");
     assert_eq!(code(put(vec![], version(0)).await), "not_bound");
-    world.service.put_binding(&right, otel_binding(), None).await.unwrap();
+    fixture.service.put_binding(&administrator, otel_binding(), None).await.unwrap();
     assert_eq!(code(put(vec![], version(0)).await), "precondition_failed");
 
     let typed = |mark: FieldMark, logical| FieldMark { logical: Some(logical), ..mark };
@@ -97,86 +97,89 @@ async fn fields_are_resolved_or_refused_with_a_pointer() {
     assert_eq!(types, ["string", "number", "string_array", "string", "number", "boolean"]);
     assert_eq!(model.fields[3].column_type.to_string(), "String", "the type of the map's values");
     assert_eq!((all, model.version), (3, 2));
-    let record = world.last_audit(&admin).await;
+    let record = fixture.last_audit(&admin).await;
     assert_eq!((record.action.as_str(), &record.detail["version"]), ("schema.put_fields", &3.into()));
 }
 
 #[tokio::test]
 async fn model_changes_that_break_stored_policies_are_refused() {
-    let world = world().await;
-    let admin = world.admin().await;
-    world.bind(&admin).await;
-    let right = admin.require_admin().unwrap();
-    let put_role = |policies| world.service.put_role(&right, "tenant", policies, None);
+    let fixture = fixture().await;
+    let admin = fixture.admin().await;
+    fixture.bind(&admin).await;
+    let administrator = admin.require_admin().unwrap();
+    let put_role = |policies| fixture.service.put_role(&administrator, "tenant", policies, None);
     for bad in ["ServiceName ==", "Duration > 1", "SpanAttributes[\"other\"] == \"x\"", "\"text\"", ""] {
         let seen = pointers(put_role(vec![policy("true == true"), policy(bad)]).await);
         assert_eq!(seen[0], ("/policies/1/expression".to_owned(), "policy_invalid"), "{bad}");
     }
-    assert_eq!(code(world.service.role(&right, "tenant").await), "not_found", "nothing was stored");
+    assert_eq!(code(fixture.service.role(&administrator, "tenant").await), "not_found", "nothing was stored");
     let tenant = policy("SpanAttributes[\"tenant.id\"] == \"t1\"");
     let stored = put_role(vec![tenant.clone()]).await.unwrap();
     assert_eq!((stored.created, stored.role.revision, stored.warnings.len()), (true, 2, 1));
 
     let without = vec![mark(None, "ServiceName", true, true)];
-    let error = world.service.put_fields(&right, without.clone(), version(2)).await.unwrap_err();
+    let error = fixture.service.put_fields(&administrator, without.clone(), version(2)).await.unwrap_err();
     assert_eq!(error.code(), "conflict");
     assert!(error.detail().contains("role `tenant`, policy `a policy`"), "{}", error.detail());
     let mut other = otel_binding();
-    world.store.set(|answers| answers.columns.retain(|(name, _)| name != "SpanAttributes"));
+    fixture.store.set(|answers| answers.columns.retain(|(name, _)| name != "SpanAttributes"));
     other.display.service = Some("ServiceName".to_owned());
-    let error = world.service.put_binding(&right, other, version(2)).await.unwrap_err();
+    let error = fixture.service.put_binding(&administrator, other, version(2)).await.unwrap_err();
     assert_eq!((error.code(), error.errors().len()), ("conflict", 1));
-    assert_eq!(world.service.access_model(&right).await.unwrap().model.version, 2);
+    assert_eq!(fixture.service.access_model(&administrator).await.unwrap().model.version, 2);
 
-    world.service.delete_role(&right, "tenant", None).await.unwrap();
-    assert_eq!(world.service.put_fields(&right, without, version(2)).await.unwrap().model.version, 3);
+    fixture.service.delete_role(&administrator, "tenant", None).await.unwrap();
+    assert_eq!(
+        fixture.service.put_fields(&administrator, without, version(2)).await.unwrap().model.version,
+        3
+    );
 }
 
-async fn checks_are_repeated_after_a_concurrent_change(own: Own) {
-    let world = world_on(own, Settings::default()).await;
-    let admin = world.admin().await;
-    world.bind(&admin).await;
-    let right = admin.require_admin().unwrap();
+async fn checks_are_repeated_after_a_concurrent_change(database: DatabaseKind) {
+    let fixture = fixture_on(database, Settings::default()).await;
+    let admin = fixture.admin().await;
+    fixture.bind(&admin).await;
+    let administrator = admin.require_admin().unwrap();
     let tenant = vec![policy("SpanAttributes[\"tenant.id\"] == \"t1\"")];
-    let (service, policies) = (&world.service, || tenant.clone());
+    let (service, policies) = (&fixture.service, || tenant.clone());
 
     // A role is stored while another replica removes its field from the model.
-    let mut writer = world.other_writer().await;
-    let put = service.put_role(&right, "tenant", policies(), None);
+    let mut writer = fixture.other_writer().await;
+    let put = service.put_role(&administrator, "tenant", policies(), None);
     let meanwhile = async {
-        writer.is_waited_for(1).await;
+        writer.wait_for_waiting_writers(1).await;
         let mut model = writer.tx.access_model().await.unwrap();
         model.version += 1;
         model.fields.retain(|marked| marked.field.name != "tenant.id");
-        writer.tx.insert_access_model(&model, world.clock.now(), ("usr_other", "other")).await.unwrap();
+        writer.tx.insert_access_model(&model, fixture.clock.now(), ("usr_other", "other")).await.unwrap();
         writer.tx.commit().await.unwrap();
     };
     let (refused, ()) = futures::join!(put, meanwhile);
     assert_eq!(pointers(refused)[0], ("/policies/0/expression".to_owned(), "policy_invalid"));
-    assert_eq!(code(service.role(&right, "tenant").await), "not_found");
+    assert_eq!(code(service.role(&administrator, "tenant").await), "not_found");
 
     // A field is removed from the model while another replica stores a role that names it.
     let marks =
         vec![mark(None, "ServiceName", true, true), mark(Some("SpanAttributes"), "tenant.id", false, true)];
-    service.put_fields(&right, marks.clone(), version(3)).await.unwrap();
-    let mut writer = world.other_writer().await;
-    let put = service.put_fields(&right, marks[..1].to_vec(), version(4));
+    service.put_fields(&administrator, marks.clone(), version(3)).await.unwrap();
+    let mut writer = fixture.other_writer().await;
+    let put = service.put_fields(&administrator, marks[..1].to_vec(), version(4));
     let meanwhile = async {
-        writer.is_waited_for(1).await;
-        writer.tx.put_role("tenant", &tenant, world.clock.now()).await.unwrap();
+        writer.wait_for_waiting_writers(1).await;
+        writer.tx.put_role("tenant", &tenant, fixture.clock.now()).await.unwrap();
         writer.tx.commit().await.unwrap();
     };
     let (refused, ()) = futures::join!(put, meanwhile);
     assert_eq!(code(refused), "conflict");
-    assert_eq!(service.access_model(&right).await.unwrap().model.version, 4);
+    assert_eq!(service.access_model(&administrator).await.unwrap().model.version, 4);
 
     // A change of another replica that does not conflict: this one proceeds.
-    let mut writer = world.other_writer().await;
+    let mut writer = fixture.other_writer().await;
     let more = marks.into_iter().chain([mark(None, "Duration", true, false)]).collect();
-    let put = service.put_fields(&right, more, version(4));
+    let put = service.put_fields(&administrator, more, version(4));
     let meanwhile = async {
-        writer.is_waited_for(1).await;
-        writer.tx.put_role("other", &tenant, world.clock.now()).await.unwrap();
+        writer.wait_for_waiting_writers(1).await;
+        writer.tx.put_role("other", &tenant, fixture.clock.now()).await.unwrap();
         writer.tx.commit().await.unwrap();
     };
     let (done, ()) = futures::join!(put, meanwhile);
@@ -185,61 +188,66 @@ async fn checks_are_repeated_after_a_concurrent_change(own: Own) {
 
 #[tokio::test]
 async fn roles_are_put_listed_and_deleted() {
-    let world = world().await;
-    let admin = world.admin().await;
-    world.bind(&admin).await;
-    let right = admin.require_admin().unwrap();
-    let service = &world.service;
+    let fixture = fixture().await;
+    let admin = fixture.admin().await;
+    fixture.bind(&admin).await;
+    let administrator = admin.require_admin().unwrap();
+    let service = &fixture.service;
     let pay = || vec![policy("ServiceName == \"pay\"")];
     for name in ["", "Te/am", "-a", "a b", &"a".repeat(65)] {
-        assert_eq!(code(service.put_role(&right, name, pay(), None).await), "invalid_value", "{name}");
+        assert_eq!(
+            code(service.put_role(&administrator, name, pay(), None).await),
+            "invalid_value",
+            "{name}"
+        );
     }
-    assert_eq!(pointers(service.put_role(&right, "pay", vec![], None).await)[0].0, "/policies");
-    assert_eq!(code(service.put_role(&right, "pay", pay(), version(1)).await), "precondition_failed");
-    service.put_role(&right, "pay", pay(), None).await.unwrap();
-    let stored = service.put_role(&right, "pay", pay(), version(2)).await.unwrap();
+    assert_eq!(pointers(service.put_role(&administrator, "pay", vec![], None).await)[0].0, "/policies");
+    assert_eq!(code(service.put_role(&administrator, "pay", pay(), version(1)).await), "precondition_failed");
+    service.put_role(&administrator, "pay", pay(), None).await.unwrap();
+    let stored = service.put_role(&administrator, "pay", pay(), version(2)).await.unwrap();
     assert_eq!(
         (stored.created, stored.role.revision),
         (false, 2),
         "storing the same role again makes no change"
     );
     let other = vec![policy("ServiceName == \"cart\"")];
-    service.put_role(&right, "pay", other, version(2)).await.unwrap();
-    let stored = service.put_role(&right, "pay", pay(), version(3)).await.unwrap();
+    service.put_role(&administrator, "pay", other, version(2)).await.unwrap();
+    let stored = service.put_role(&administrator, "pay", pay(), version(3)).await.unwrap();
     assert_eq!((stored.created, stored.role.revision), (false, 4));
-    assert_eq!(code(service.put_role(&right, "pay", pay(), version(2)).await), "precondition_failed");
+    assert_eq!(code(service.put_role(&administrator, "pay", pay(), version(2)).await), "precondition_failed");
 
-    let user = world.user(&admin, "ada", &["pay"]).await;
-    assert_eq!(service.role(&right, "pay").await.unwrap().members, ["ada"]);
-    let access = service.user_access(&right, "ada").await.unwrap();
+    let user = fixture.user(&admin, "ada", &["pay"]).await;
+    assert_eq!(service.role(&administrator, "pay").await.unwrap().members, ["ada"]);
+    let access = service.user_access(&administrator, "ada").await.unwrap();
     assert_eq!(access.roles[0].policies[0].expression, "ServiceName == \"pay\"");
-    assert_eq!(code(service.delete_role(&right, "pay", version(2)).await), "precondition_failed");
-    service.delete_role(&right, "pay", version(4)).await.unwrap();
-    assert_eq!(code(service.delete_role(&right, "pay", None).await), "not_found");
-    assert!(service.user(&right, "ada").await.unwrap().roles.is_empty());
-    assert_eq!(code(service.delete_role(&right, "admin", None).await), "conflict");
-    service.put_role(&right, "admin", vec![], None).await.unwrap();
-    let names: Vec<_> = service.roles(&right).await.unwrap().into_iter().map(|role| role.name).collect();
+    assert_eq!(code(service.delete_role(&administrator, "pay", version(2)).await), "precondition_failed");
+    service.delete_role(&administrator, "pay", version(4)).await.unwrap();
+    assert_eq!(code(service.delete_role(&administrator, "pay", None).await), "not_found");
+    assert!(service.user(&administrator, "ada").await.unwrap().roles.is_empty());
+    assert_eq!(code(service.delete_role(&administrator, "admin", None).await), "conflict");
+    service.put_role(&administrator, "admin", vec![], None).await.unwrap();
+    let names: Vec<_> =
+        service.roles(&administrator).await.unwrap().into_iter().map(|role| role.name).collect();
     assert_eq!(names, ["admin"]);
     assert_eq!(code(user.require_admin()), "forbidden");
 
-    let check = service.check_policy(&right, "ServiceName == user.username", false).await.unwrap();
+    let check = service.check_policy(&administrator, "ServiceName == user.username", false).await.unwrap();
     assert_eq!((check.errors.len(), check.fields), (0, vec!["ServiceName".to_owned()]));
     assert!(check.predicate.unwrap().contains("ServiceName"));
-    assert!(!service.check_policy(&right, "nothing", false).await.unwrap().errors.is_empty());
+    assert!(!service.check_policy(&administrator, "nothing", false).await.unwrap().errors.is_empty());
 }
 
 #[tokio::test]
 async fn only_administrators_see_policy_fields() {
-    let world = world().await;
-    let admin = world.admin().await;
-    world.bind(&admin).await;
-    let user = world.user(&admin, "ada", &[]).await;
-    let schema = world.service.filter_schema(&user).await.unwrap();
+    let fixture = fixture().await;
+    let admin = fixture.admin().await;
+    fixture.bind(&admin).await;
+    let user = fixture.user(&admin, "ada", &[]).await;
+    let schema = fixture.service.filter_schema(&user).await.unwrap();
     let seen: Vec<_> = schema.fields.iter().map(|field| field.reference.as_str()).collect();
     assert_eq!((seen, schema.version), (vec!["ServiceName", "Duration"], 3));
     assert!(schema.fields.iter().all(|field| field.filterable.is_none() && field.policy.is_none()));
-    let schema = world.service.filter_schema(&admin).await.unwrap();
+    let schema = fixture.service.filter_schema(&admin).await.unwrap();
     let tenant = &schema.fields[1];
     assert_eq!(tenant.reference, "SpanAttributes[\"tenant.id\"]");
     assert_eq!((tenant.filterable, tenant.policy), (Some(false), Some(true)));
@@ -249,14 +257,14 @@ async fn only_administrators_see_policy_fields() {
 #[tokio::test]
 async fn discovery_is_recorded_and_samples_can_be_disabled() {
     let settings = Settings { discovery_samples: false, ..Settings::default() };
-    let world = world_with(settings).await;
-    let admin = world.admin().await;
-    let right = admin.require_admin().unwrap();
-    let detail = world.service.table(&right, "otel", "otel_traces").await.unwrap();
+    let fixture = fixture_with(settings).await;
+    let admin = fixture.admin().await;
+    let administrator = admin.require_admin().unwrap();
+    let detail = fixture.service.table(&administrator, "otel", "otel_traces").await.unwrap();
     assert_eq!((detail.columns.len(), detail.sampled, detail.maps.len()), (9, false, 0));
-    let record = world.last_audit(&admin).await;
+    let record = fixture.last_audit(&admin).await;
     assert_eq!(record.target.as_deref(), Some("otel.otel_traces"));
-    assert_eq!(world.store.lookups(), 0);
-    assert_eq!(code(world.service.table(&right, "otel", "other").await), "not_found");
-    assert_eq!(code(world.service.table(&right, "System", "users").await), "not_found");
+    assert_eq!(fixture.store.lookups(), 0);
+    assert_eq!(code(fixture.service.table(&administrator, "otel", "other").await), "not_found");
+    assert_eq!(code(fixture.service.table(&administrator, "System", "users").await), "not_found");
 }

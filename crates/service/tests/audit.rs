@@ -10,30 +10,30 @@ use tracewarden_service::*;
 
 #[tokio::test]
 async fn every_change_leaves_one_record() {
-    let world = world().await;
-    let admin = world.admin().await;
-    world.bind(&admin).await;
-    let right = admin.require_admin().unwrap();
-    let service = &world.service;
+    let fixture = fixture().await;
+    let admin = fixture.admin().await;
+    fixture.bind(&admin).await;
+    let administrator = admin.require_admin().unwrap();
+    let service = &fixture.service;
     let role = || vec![policy("ServiceName == \"pay\"")];
-    service.put_role(&right, "pay", role(), None).await.unwrap();
-    world.user(&admin, "ada", &["pay"]).await;
+    service.put_role(&administrator, "pay", role(), None).await.unwrap();
+    fixture.user(&admin, "ada", &["pay"]).await;
     let change = UserChange { attributes: Some(team("x")), ..UserChange::default() };
-    service.update_user(&right, "ada", change, None).await.unwrap();
-    world.api_key(&admin).await;
+    service.update_user(&administrator, "ada", change, None).await.unwrap();
+    fixture.api_key(&admin).await;
     let key = service.my_api_keys(&admin).await.unwrap()[0].id.clone();
     service.revoke_my_api_key(&admin, &key).await.unwrap();
     let request = PreviewRequest::User("ada".to_owned());
-    service.set_preview(&right, request).await.unwrap();
-    service.end_user_sessions(&right, "ada").await.unwrap();
-    service.revoke_user_api_keys(&right, "ada").await.unwrap();
-    service.rotate_password(&right, "ada").await.unwrap();
-    service.table(&right, "otel", "otel_traces").await.unwrap();
-    service.delete_user(&right, "ada", None).await.unwrap();
-    service.delete_role(&right, "pay", None).await.unwrap();
-    service.logout(&admin).await.unwrap();
+    service.set_preview(&administrator, request).await.unwrap();
+    service.end_user_sessions(&administrator, "ada").await.unwrap();
+    service.revoke_user_api_keys(&administrator, "ada").await.unwrap();
+    service.rotate_password(&administrator, "ada").await.unwrap();
+    service.table(&administrator, "otel", "otel_traces").await.unwrap();
+    service.delete_user(&administrator, "ada", None).await.unwrap();
+    service.delete_role(&administrator, "pay", None).await.unwrap();
+    service.sign_out(&admin).await.unwrap();
 
-    let records = world.audit(&admin).await;
+    let records = fixture.audit(&admin).await;
     let actions: Vec<&str> = records.iter().rev().map(|entry| entry.action.as_str()).collect();
     let expected = [
         "admin.create",
@@ -71,16 +71,16 @@ async fn every_change_leaves_one_record() {
 
 #[tokio::test]
 async fn pages_and_filters() {
-    let world = world().await;
-    let admin = world.admin().await;
-    let right = admin.require_admin().unwrap();
-    world.user(&admin, "ada", &[]).await;
+    let fixture = fixture().await;
+    let admin = fixture.admin().await;
+    let administrator = admin.require_admin().unwrap();
+    fixture.user(&admin, "ada", &[]).await;
     for _ in 0..3 {
-        world.clock.pass(10);
-        let _ = world.login("ada", "wrong").await;
+        fixture.clock.advance(10);
+        let _ = fixture.sign_in("ada", "wrong").await;
     }
-    let all = world.audit(&admin).await;
-    let page = |query| world.service.audit(&right, query);
+    let all = fixture.audit(&admin).await;
+    let page = |query| fixture.service.audit(&administrator, query);
     let mut seen = Vec::new();
     let mut cursor = None;
     loop {
@@ -102,7 +102,7 @@ async fn pages_and_filters() {
     assert_eq!(count(AuditQuery { actor: text("ada"), action: text("login"), ..every() }).await, 4);
     let by_ada = count(AuditQuery { actor: text("ada"), ..every() }).await;
     assert_eq!(by_ada, 5, "four sign-ins, and the change of the password");
-    let id = world.service.user(&right, "ada").await.unwrap().id;
+    let id = fixture.service.user(&administrator, "ada").await.unwrap().id;
     for actor in ["Ada", "ADA", &id] {
         assert_eq!(count(AuditQuery { actor: text(actor), ..every() }).await, by_ada, "{actor}");
     }
@@ -119,9 +119,9 @@ async fn pages_and_filters() {
     assert_eq!(code(page(AuditQuery { limit: Some(0), ..every() }).await), "invalid_request");
 
     // The deleted user, and the user who has the name now.
-    world.service.delete_user(&right, "ada", None).await.unwrap();
+    fixture.service.delete_user(&administrator, "ada", None).await.unwrap();
     assert_eq!(count(AuditQuery { actor: text("ada"), ..every() }).await, by_ada);
-    world.user(&admin, "Ada", &[]).await;
+    fixture.user(&admin, "Ada", &[]).await;
     for (actor, found) in [("ada", by_ada + 2), ("Ada", 2), ("ADA", 2), (&id, by_ada)] {
         assert_eq!(count(AuditQuery { actor: text(actor), ..every() }).await, found, "{actor}");
     }
@@ -129,57 +129,61 @@ async fn pages_and_filters() {
 
 #[tokio::test]
 async fn a_change_whose_record_fails_is_not_made() {
-    let world = world().await;
-    let admin = world.admin().await;
-    let right = admin.require_admin().unwrap();
-    let ada = world.user(&admin, "ada", &[]).await;
+    let fixture = fixture().await;
+    let admin = fixture.admin().await;
+    let administrator = admin.require_admin().unwrap();
+    let ada = fixture.user(&admin, "ada", &[]).await;
     use sqlx::{Connection as _, Executor as _};
-    let mut connection = sqlx::AnyConnection::connect(&world.url).await.unwrap();
+    let mut connection = sqlx::AnyConnection::connect(&fixture.url).await.unwrap();
     let refuse = "CREATE TRIGGER full BEFORE INSERT ON audit BEGIN SELECT RAISE(ABORT, 'disk full'); END";
     connection.execute(refuse).await.unwrap();
 
     let change = UserChange { roles: Some(set(&["admin"])), ..UserChange::default() };
-    assert_eq!(code(world.service.update_user(&right, "ada", change, None).await), "unavailable");
-    assert_eq!(code(world.service.delete_user(&right, "ada", None).await), "unavailable");
-    assert_eq!(code(world.service.delete_role(&right, "ghost", None).await), "not_found");
+    assert_eq!(code(fixture.service.update_user(&administrator, "ada", change, None).await), "unavailable");
+    assert_eq!(code(fixture.service.delete_user(&administrator, "ada", None).await), "unavailable");
+    assert_eq!(code(fixture.service.delete_role(&administrator, "ghost", None).await), "not_found");
     let new = NewUser { username: "eve".to_owned(), ..NewUser::default() };
-    assert_eq!(code(world.service.create_user(&right, new).await), "unavailable");
-    assert_eq!(code(world.login("ada", USER_PASSWORD).await), "unavailable");
+    assert_eq!(code(fixture.service.create_user(&administrator, new).await), "unavailable");
+    assert_eq!(code(fixture.sign_in("ada", USER_PASSWORD).await), "unavailable");
     let new = NewApiKey { name: "k".to_owned(), expires_at: None, policy: None, tools: None };
-    assert_eq!(code(world.service.create_api_key(&ada, new).await), "unavailable");
+    assert_eq!(code(fixture.service.create_api_key(&ada, new).await), "unavailable");
 
     connection.execute("DROP TRIGGER full").await.unwrap();
     connection.close().await.unwrap();
-    assert!(world.service.user(&right, "ada").await.unwrap().roles.is_empty());
-    assert_eq!(code(world.service.user(&right, "eve").await), "not_found");
-    assert!(world.service.my_api_keys(&ada).await.unwrap().is_empty());
-    assert_eq!(world.service.my_sessions(&ada).await.unwrap().len(), 1);
+    assert!(fixture.service.user(&administrator, "ada").await.unwrap().roles.is_empty());
+    assert_eq!(code(fixture.service.user(&administrator, "eve").await), "not_found");
+    assert!(fixture.service.my_api_keys(&ada).await.unwrap().is_empty());
+    assert_eq!(fixture.service.my_sessions(&ada).await.unwrap().len(), 1);
 }
 
 #[tokio::test]
 async fn previewed_reads_are_recorded_as_such() {
-    let world = world().await;
-    let admin = world.admin().await;
-    world.bind(&admin).await;
-    let right = admin.require_admin().unwrap();
-    world.service.put_role(&right, "pay", vec![policy("ServiceName == \"pay\"")], None).await.unwrap();
-    world.store.set(|answers| answers.selected = vec![("t1".to_owned(), 1, 1)]);
-    let session = world.login("admin", ADMIN_PASSWORD).await.unwrap();
-    let caller = world.principal(&session).await;
+    let fixture = fixture().await;
+    let admin = fixture.admin().await;
+    fixture.bind(&admin).await;
+    let administrator = admin.require_admin().unwrap();
+    fixture
+        .service
+        .put_role(&administrator, "pay", vec![policy("ServiceName == \"pay\"")], None)
+        .await
+        .unwrap();
+    fixture.store.set(|answers| answers.selected = vec![("t1".to_owned(), 1, 1)]);
+    let session = fixture.sign_in("admin", ADMIN_PASSWORD).await.unwrap();
+    let caller = fixture.principal(&session).await;
     let ids = || QueryRequest { view: View::Ids, ..QueryRequest::default() };
-    let own = world.service.query(&caller, ids()).await.unwrap();
+    let own = fixture.service.query(&caller, ids()).await.unwrap();
     assert_eq!(own.traces, 0, "the role `admin` grants access to no trace");
-    let request = PreviewRequest::As { roles: set(&["pay"]), attributes: Some(team("blue")) };
-    world.service.set_preview(&caller.require_admin().unwrap(), request).await.unwrap();
-    let caller = world.principal(&session).await;
-    assert_eq!(world.service.query(&caller, ids()).await.unwrap().traces, 1);
-    let record = world.last_audit(&admin).await;
+    let request = PreviewRequest::RolesAndAttributes { roles: set(&["pay"]), attributes: Some(team("blue")) };
+    fixture.service.set_preview(&caller.require_admin().unwrap(), request).await.unwrap();
+    let caller = fixture.principal(&session).await;
+    assert_eq!(fixture.service.query(&caller, ids()).await.unwrap().traces, 1);
+    let record = fixture.last_audit(&admin).await;
     assert_eq!(record.detail["preview"]["roles"][0], "pay");
     assert_eq!(record.detail["preview"]["attributes"]["team"], "blue", "like roles, they decide access");
     assert_eq!(record.actor_name.as_deref(), Some("admin"));
-    world.service.clear_preview(&caller.require_admin().unwrap()).await.unwrap();
-    let caller = world.principal(&session).await;
-    assert_eq!(world.service.query(&caller, ids()).await.unwrap().traces, 0);
+    fixture.service.clear_preview(&caller.require_admin().unwrap()).await.unwrap();
+    let caller = fixture.principal(&session).await;
+    assert_eq!(fixture.service.query(&caller, ids()).await.unwrap().traces, 0);
     let Credential::Session(token) = &session else { panic!() };
     assert!(!format!("{session:?}").contains(token.expose_secret()));
 }

@@ -13,7 +13,7 @@ use tracewarden_model::{Decimal, FieldNotation, FieldRef, RawCondition, Scalar};
 use tracewarden_service::*;
 use tracewarden_testkit::wait::until;
 
-on_both!(
+on_both_databases!(
     a_revoked_administrator_changes_nothing,
     a_demoted_administrator_gets_no_counts,
     a_revoked_caller_cannot_change_their_account,
@@ -30,7 +30,7 @@ fn ids() -> QueryRequest {
 }
 
 /// A query that requests columns from ClickHouse after its access was decided, so that a gate can hold it there.
-fn held() -> QueryRequest {
+fn query_with_columns() -> QueryRequest {
     QueryRequest { columns: Some(vec!["ServiceName".to_owned()]), ..ids() }
 }
 
@@ -39,14 +39,14 @@ fn change() -> UserChange {
 }
 
 /// All ways to lose administrator rights, with the answer to a request that began before.
-async fn a_revoked_administrator_changes_nothing(own: Own) {
-    let world = world_on(own, Settings::default()).await;
-    let boss = world.admin().await;
-    world.bind(&boss).await;
-    let service = &world.service;
+async fn a_revoked_administrator_changes_nothing(database: DatabaseKind) {
+    let fixture = fixture_on(database, Settings::default()).await;
+    let boss = fixture.admin().await;
+    fixture.bind(&boss).await;
+    let service = &fixture.service;
     let over = boss.require_admin().unwrap();
     service.put_role(&over, "pay", vec![policy("ServiceName == \"pay\"")], None).await.unwrap();
-    world.user(&boss, "victim", &[]).await;
+    fixture.user(&boss, "victim", &[]).await;
     for (number, (way, expected)) in [
         ("demote", "forbidden"),
         ("disable", "unauthenticated"),
@@ -59,11 +59,11 @@ async fn a_revoked_administrator_changes_nothing(own: Own) {
     .enumerate()
     {
         let name = format!("deputy{number}");
-        let mut deputy = world.user(&boss, &name, &["admin"]).await;
+        let mut deputy = fixture.user(&boss, &name, &["admin"]).await;
         if way == "revoke" {
-            deputy = world.principal(&world.api_key(&deputy).await).await;
+            deputy = fixture.principal(&fixture.api_key(&deputy).await).await;
         }
-        let right = deputy.require_admin().unwrap();
+        let administrator = deputy.require_admin().unwrap();
         match way {
             "demote" => {
                 let roles = UserChange { roles: Some(set(&[])), ..change() };
@@ -79,31 +79,31 @@ async fn a_revoked_administrator_changes_nothing(own: Own) {
             _ => service.revoke_user_api_keys(&over, &name).await,
         }
         .unwrap();
-        let before = world.audit(&boss).await.len();
+        let before = fixture.audit(&boss).await.len();
         let role = vec![policy("ServiceName == \"all\"")];
         let attributes = UserChange { attributes: Some(team("x")), ..change() };
         let new = NewUser { username: "eve".to_owned(), ..NewUser::default() };
         let fields = vec![mark(None, "ServiceName", true, true)];
         let version = || Some(IfMatch::Versions(vec![2]));
         let mut answers = vec![
-            code(service.put_role(&right, "pay", role, None).await),
-            code(service.delete_role(&right, "pay", None).await),
-            code(service.create_user(&right, new).await),
-            code(service.update_user(&right, "victim", attributes, None).await),
-            code(service.rotate_password(&right, "victim").await),
-            code(service.end_user_sessions(&right, "victim").await),
-            code(service.revoke_user_api_keys(&right, "victim").await),
-            code(service.delete_user(&right, "victim", None).await),
-            code(service.put_fields(&right, fields, version()).await),
-            code(service.put_binding(&right, otel_binding(), version()).await),
+            code(service.put_role(&administrator, "pay", role, None).await),
+            code(service.delete_role(&administrator, "pay", None).await),
+            code(service.create_user(&administrator, new).await),
+            code(service.update_user(&administrator, "victim", attributes, None).await),
+            code(service.rotate_password(&administrator, "victim").await),
+            code(service.end_user_sessions(&administrator, "victim").await),
+            code(service.revoke_user_api_keys(&administrator, "victim").await),
+            code(service.delete_user(&administrator, "victim", None).await),
+            code(service.put_fields(&administrator, fields, version()).await),
+            code(service.put_binding(&administrator, otel_binding(), version()).await),
         ];
-        answers.push(code(service.table(&right, "otel", "otel_traces").await));
+        answers.push(code(service.table(&administrator, "otel", "otel_traces").await));
         if way != "revoke" {
-            let preview = PreviewRequest::As { roles: set(&["pay"]), attributes: None };
-            answers.push(code(service.set_preview(&right, preview).await));
+            let preview = PreviewRequest::RolesAndAttributes { roles: set(&["pay"]), attributes: None };
+            answers.push(code(service.set_preview(&administrator, preview).await));
         }
         assert!(answers.iter().all(|answer| *answer == expected), "{way}: {answers:?}");
-        let records = world.audit(&boss).await;
+        let records = fixture.audit(&boss).await;
         let (refused, _) = records.split_at(records.len() - before);
         assert_eq!(refused.len(), answers.len(), "each denial has its record");
         assert!(refused.iter().all(|record| record.outcome == "denied"), "{way}: {refused:?}");
@@ -117,24 +117,24 @@ async fn a_revoked_administrator_changes_nothing(own: Own) {
 }
 
 /// Administrators get data about traces that they may not read only under their current permission.
-async fn a_demoted_administrator_gets_no_counts(own: Own) {
-    let world = world_on(own, Settings::default()).await;
-    let boss = world.admin().await;
-    world.bind(&boss).await;
-    let service = &world.service;
+async fn a_demoted_administrator_gets_no_counts(database: DatabaseKind) {
+    let fixture = fixture_on(database, Settings::default()).await;
+    let boss = fixture.admin().await;
+    fixture.bind(&boss).await;
+    let service = &fixture.service;
     let over = boss.require_admin().unwrap();
     service.put_role(&over, "pay", vec![policy("ServiceName == \"pay\"")], None).await.unwrap();
-    world.user(&boss, "victim", &["pay"]).await;
+    fixture.user(&boss, "victim", &["pay"]).await;
     // The user may still read the trace, like all users with the role.
-    let deputy = world.user(&boss, "deputy", &["admin", "pay"]).await;
-    let right = deputy.require_admin().unwrap();
-    world.store.set(|answers| {
+    let deputy = fixture.user(&boss, "deputy", &["admin", "pay"]).await;
+    let administrator = deputy.require_admin().unwrap();
+    fixture.store.set(|answers| {
         answers.selected = vec![("t1".to_owned(), 10, 2)];
         answers.found = (2, 1);
     });
     let roles = UserChange { roles: Some(set(&["pay"])), ..change() };
     service.update_user(&over, "deputy", roles, None).await.unwrap();
-    let before = (world.audit(&boss).await.len(), world.store.lookups());
+    let before = (fixture.audit(&boss).await.len(), fixture.store.lookups());
 
     let policies = Some(vec![policy("true")]);
     let by = Some("ServiceName".to_owned());
@@ -144,18 +144,18 @@ async fn a_demoted_administrator_gets_no_counts(own: Own) {
         by: by.clone(),
         ..PolicyPreviewRequest::default()
     };
-    let overshare = OvershareRequest { role: "pay".to_owned(), by, ..OvershareRequest::default() };
-    let mut file = AccessFile::from(service.export_model(&over).await.unwrap().state);
+    let collateral_access = CollateralRequest { role: "pay".to_owned(), by, ..CollateralRequest::default() };
+    let mut file = ModelFile::from(service.export_model(&over).await.unwrap().state);
     file.roles.retain(|(name, _)| name != "pay");
     let answers = [
         code(service.explain(&deputy, "t1", Some("victim"), None).await),
-        code(service.viewers(&right, "t1").await),
-        code(service.preview_policies(&right, preview).await),
-        code(service.overshare(&right, overshare).await),
-        code(service.plan_model(&right, file, |_, _| Ok(TestRun::default()), None).await),
+        code(service.viewers(&administrator, "t1").await),
+        code(service.preview_policies(&administrator, preview).await),
+        code(service.collateral_access(&administrator, collateral_access).await),
+        code(service.plan_model(&administrator, file, |_, _| Ok(TestRun::default()), None).await),
     ];
     assert_eq!(answers, ["forbidden"; 5]);
-    let records = world.audit(&boss).await;
+    let records = fixture.audit(&boss).await;
     let refused: Vec<_> = records[..records.len() - before.0]
         .iter()
         .rev()
@@ -167,20 +167,20 @@ async fn a_demoted_administrator_gets_no_counts(own: Own) {
         .collect();
     let expected = ["traces.explain", "traces.explain", "policy.preview", "policy.overshare", "model.plan"];
     assert_eq!(refused, expected.map(|action| (action, "denied", Some("forbidden"))));
-    assert_eq!(world.store.lookups(), before.1, "no trace was read");
+    assert_eq!(fixture.store.lookups(), before.1, "no trace was read");
 }
 
-async fn a_revoked_caller_cannot_change_their_account(own: Own) {
-    let world = world_on(own, Settings::default()).await;
-    let admin = world.admin().await;
-    let right = admin.require_admin().unwrap();
-    let ada = world.user(&admin, "ada", &[]).await;
-    let service = &world.service;
-    let kept = world.principal(&world.login("ada", USER_PASSWORD).await.unwrap()).await;
-    let token = world.api_key(&kept).await;
-    let by_key = world.principal(&token).await;
+async fn a_revoked_caller_cannot_change_their_account(database: DatabaseKind) {
+    let fixture = fixture_on(database, Settings::default()).await;
+    let admin = fixture.admin().await;
+    let administrator = admin.require_admin().unwrap();
+    let ada = fixture.user(&admin, "ada", &[]).await;
+    let service = &fixture.service;
+    let kept = fixture.principal(&fixture.sign_in("ada", USER_PASSWORD).await.unwrap()).await;
+    let token = fixture.api_key(&kept).await;
+    let by_key = fixture.principal(&token).await;
     let key = service.my_api_keys(&kept).await.unwrap()[0].id.clone();
-    service.end_user_session(&right, "ada", ada.credential_id()).await.unwrap();
+    service.end_user_session(&administrator, "ada", ada.credential_id()).await.unwrap();
 
     let new = NewApiKey { name: "late".to_owned(), expires_at: None, policy: None, tools: None };
     assert_eq!(code(service.create_api_key(&ada, new).await), "unauthenticated");
@@ -188,18 +188,18 @@ async fn a_revoked_caller_cannot_change_their_account(own: Own) {
     assert_eq!(code(service.end_my_session(&ada, kept.credential_id()).await), "unauthenticated");
     let (old, new) = (USER_PASSWORD.to_owned().into(), "a password of a thief".to_owned().into());
     assert_eq!(code(service.change_password(&ada, old, new).await), "unauthenticated");
-    assert_eq!(code(service.logout(&ada).await), "unauthenticated");
+    assert_eq!(code(service.sign_out(&ada).await), "unauthenticated");
     assert_eq!(service.my_api_keys(&kept).await.unwrap().len(), 1);
-    world.login("ada", USER_PASSWORD).await.unwrap();
+    fixture.sign_in("ada", USER_PASSWORD).await.unwrap();
 
-    let created = service.rotate_password(&right, "ada").await.unwrap();
-    let session = world.login("ada", created.expose_secret()).await.unwrap();
+    let created = service.rotate_password(&administrator, "ada").await.unwrap();
+    let session = fixture.sign_in("ada", created.expose_secret()).await.unwrap();
     assert_eq!(code(service.authenticate(&session, info()).await), "password_change_required");
     assert_eq!(code(service.revoke_my_api_key(&by_key, &key).await), "password_change_required");
 }
 
-struct Reading {
-    world: World,
+struct ReadFixture {
+    fixture: Fixture,
     admin: Principal,
     reader: Principal,
     key: Principal,
@@ -207,40 +207,46 @@ struct Reading {
     token: Credential,
 }
 
-async fn reading(own: Own) -> Reading {
+async fn reading(database: DatabaseKind) -> ReadFixture {
     // Every request to ClickHouse is held or counted: without samples, advice on roles makes none.
-    let world = world_on(own, Settings { discovery_samples: false, ..Settings::default() }).await;
-    let admin = world.admin().await;
-    world.bind(&admin).await;
-    let right = admin.require_admin().unwrap();
-    world.service.put_role(&right, "pay", vec![policy("ServiceName == \"pay\"")], None).await.unwrap();
-    let reader = world.user(&admin, "ada", &["pay"]).await;
-    let token = world.api_key(&reader).await;
-    let key = world.principal(&token).await;
-    world.store.set(|answers| answers.selected = vec![("t1".to_owned(), 10, 2)]);
-    Reading { world, admin, reader, key, token }
+    let fixture = fixture_on(database, Settings { discovery_samples: false, ..Settings::default() }).await;
+    let admin = fixture.admin().await;
+    fixture.bind(&admin).await;
+    let administrator = admin.require_admin().unwrap();
+    fixture
+        .service
+        .put_role(&administrator, "pay", vec![policy("ServiceName == \"pay\"")], None)
+        .await
+        .unwrap();
+    let reader = fixture.user(&admin, "ada", &["pay"]).await;
+    let token = fixture.api_key(&reader).await;
+    let key = fixture.principal(&token).await;
+    fixture.store.set(|answers| answers.selected = vec![("t1".to_owned(), 10, 2)]);
+    ReadFixture { fixture, admin, reader, key, token }
 }
 
-impl Reading {
+impl ReadFixture {
     async fn revoke(&self, caller: &Principal) {
-        let right = self.admin.require_admin().unwrap();
+        let administrator = self.admin.require_admin().unwrap();
         match caller.auth() {
-            AuthKind::Session => self.world.service.end_user_sessions(&right, "ada").await.unwrap(),
-            AuthKind::ApiKey => self.world.service.revoke_user_api_keys(&right, "ada").await.unwrap(),
+            AuthKind::Session => self.fixture.service.end_user_sessions(&administrator, "ada").await.unwrap(),
+            AuthKind::ApiKey => {
+                self.fixture.service.revoke_user_api_keys(&administrator, "ada").await.unwrap()
+            }
         }
     }
 
     /// Checks the record after the revocation, and that nothing was started.
     async fn assert_refused(&self, action: &str, lookups: usize) {
-        assert_eq!(self.world.store.lookups(), lookups, "no trace was looked up");
-        let record = self.world.last_audit(&self.admin).await;
+        assert_eq!(self.fixture.store.lookups(), lookups, "no trace was looked up");
+        let record = self.fixture.last_audit(&self.admin).await;
         assert_eq!((record.action.as_str(), record.outcome.as_str()), (action, "denied"), "{record:?}");
         assert_eq!(record.detail["code"], "unauthenticated");
         assert!(record.completed_at.is_none(), "nothing was begun");
     }
 
     /// Starts a query that the gate holds where its access is decided, runs `meanwhile`, and lets the query continue.
-    async fn during<F: Future<Output = ()>>(
+    async fn query_during<F: Future<Output = ()>>(
         &self,
         caller: &Principal,
         request: QueryRequest,
@@ -248,8 +254,8 @@ impl Reading {
         rounds: usize,
     ) -> Result<QueryAnswer, ServiceError> {
         let gate = Gate::closed();
-        self.world.store.set(|answers| answers.gate = Some(gate.clone()));
-        let (service, caller) = (self.world.service.clone(), caller.clone());
+        self.fixture.store.set(|answers| answers.gate = Some(gate.clone()));
+        let (service, caller) = (self.fixture.service.clone(), caller.clone());
         let query = tokio::spawn(async move { service.query(&caller, request).await });
         for _ in 0..rounds {
             let reached = tokio::time::timeout(Duration::from_secs(60), gate.reached()).await;
@@ -257,7 +263,7 @@ impl Reading {
             meanwhile().await;
             gate.let_one_through();
         }
-        self.world.store.set(|answers| answers.gate = None);
+        self.fixture.store.set(|answers| answers.gate = None);
         for _ in 0..100 {
             gate.let_one_through();
         }
@@ -266,24 +272,24 @@ impl Reading {
 
     /// Returns the last statement about traces.
     fn selection(&self) -> String {
-        let asked = self.world.store.answers.lock().unwrap().asked.clone();
-        asked.into_iter().rev().find(|statement| !statement.contains("system.")).unwrap()
+        let statements = self.fixture.store.answers.lock().unwrap().statements.clone();
+        statements.into_iter().rev().find(|statement| !statement.contains("system.")).unwrap()
     }
 
     /// Returns the number of requests for columns: one for each time that a query was prepared.
-    fn questions(&self) -> usize {
-        let answers = self.world.store.answers.lock().unwrap();
-        answers.asked.iter().filter(|statement| statement.contains("system.columns")).count()
+    fn column_requests(&self) -> usize {
+        let answers = self.fixture.store.answers.lock().unwrap();
+        answers.statements.iter().filter(|statement| statement.contains("system.columns")).count()
     }
 }
 
-async fn a_revoked_reader_reads_nothing(own: Own) {
-    let reading = reading(own).await;
-    let service = &reading.world.service;
+async fn a_revoked_reader_reads_nothing(database: DatabaseKind) {
+    let reading = reading(database).await;
+    let service = &reading.fixture.service;
     for caller in [&reading.reader, &reading.key] {
         service.query(caller, ids()).await.unwrap();
         reading.revoke(caller).await;
-        let lookups = reading.world.store.lookups();
+        let lookups = reading.fixture.store.lookups();
         assert_eq!(code(service.query(caller, ids()).await), "unauthenticated");
         reading.assert_refused("traces.query", lookups).await;
         assert_eq!(code(service.trace(caller, "t1").await), "unauthenticated");
@@ -291,48 +297,48 @@ async fn a_revoked_reader_reads_nothing(own: Own) {
     }
 }
 
-async fn a_reader_who_is_revoked_during_preparation_reads_nothing(own: Own) {
-    let reading = reading(own).await;
+async fn a_reader_who_is_revoked_during_preparation_reads_nothing(database: DatabaseKind) {
+    let reading = reading(database).await;
     for caller in [&reading.reader, &reading.key] {
-        let lookups = reading.world.store.lookups();
-        let answer = reading.during(caller, held(), || reading.revoke(caller), 1).await;
+        let lookups = reading.fixture.store.lookups();
+        let answer = reading.query_during(caller, query_with_columns(), || reading.revoke(caller), 1).await;
         assert_eq!(code(answer), "unauthenticated");
         reading.assert_refused("traces.query", lookups).await;
     }
 }
 
-async fn a_change_during_preparation_is_applied(own: Own) {
-    let reading = reading(own).await;
-    let right = reading.admin.require_admin().unwrap();
-    let service = &reading.world.service;
+async fn a_change_during_preparation_is_applied(database: DatabaseKind) {
+    let reading = reading(database).await;
+    let administrator = reading.admin.require_admin().unwrap();
+    let service = &reading.fixture.service;
     // Another policy: the page is selected by the new one.
     let narrow = || async {
         let policies = vec![policy("ServiceName == \"narrow\"")];
-        service.put_role(&right, "pay", policies, None).await.unwrap();
+        service.put_role(&administrator, "pay", policies, None).await.unwrap();
     };
-    reading.during(&reading.reader, held(), narrow, 1).await.unwrap();
+    reading.query_during(&reading.reader, query_with_columns(), narrow, 1).await.unwrap();
     let selection = reading.selection();
     assert!(selection.contains("narrow") && !selection.contains("pay"), "{selection}");
-    let record = reading.world.last_audit(&reading.admin).await;
-    let revision = service.role(&right, "pay").await.unwrap().role.revision;
+    let record = reading.fixture.last_audit(&reading.admin).await;
+    let revision = service.role(&administrator, "pay").await.unwrap().role.revision;
     assert_eq!((&record.detail["roles"]["pay"], record.outcome.as_str()), (&revision.into(), "success"));
 
     // No role any more: the page is empty, and ClickHouse is not queried for traces.
-    let lookups = reading.world.store.lookups();
+    let lookups = reading.fixture.store.lookups();
     let demote = || async {
         let roles = UserChange { roles: Some(set(&[])), ..change() };
-        service.update_user(&right, "ada", roles, None).await.unwrap();
+        service.update_user(&administrator, "ada", roles, None).await.unwrap();
     };
-    let answer = reading.during(&reading.reader, held(), demote, 1).await.unwrap();
-    assert_eq!((answer.traces, reading.world.store.lookups()), (0, lookups));
+    let answer = reading.query_during(&reading.reader, query_with_columns(), demote, 1).await.unwrap();
+    assert_eq!((answer.traces, reading.fixture.store.lookups()), (0, lookups));
 
     // The field is unmarked in the meantime: the filter is checked again.
     let unmark = || async {
         // This change requests columns too, and the held request is at the gate already.
-        reading.world.store.set(|answers| answers.gate = None);
-        let version = service.access_model(&right).await.unwrap().model.version;
+        reading.fixture.store.set(|answers| answers.gate = None);
+        let version = service.access_model(&administrator).await.unwrap().model.version;
         let fields = vec![mark(None, "ServiceName", true, true)];
-        let stored = service.put_fields(&right, fields, Some(IfMatch::Versions(vec![version]))).await;
+        let stored = service.put_fields(&administrator, fields, Some(IfMatch::Versions(vec![version]))).await;
         assert_eq!(stored.unwrap().model.version, version + 1);
     };
     let slow = RawCondition {
@@ -342,77 +348,78 @@ async fn a_change_during_preparation_is_applied(own: Own) {
         value: Some(Scalar::Number(Decimal::from(5_u64))),
         values: None,
     };
-    let request = QueryRequest { conditions: vec![slow], ..held() };
-    let answer = reading.during(&reading.reader, request, unmark, 1).await;
+    let request = QueryRequest { conditions: vec![slow], ..query_with_columns() };
+    let answer = reading.query_during(&reading.reader, request, unmark, 1).await;
     assert_eq!(code(answer), "unknown_field");
 }
 
 /// Roles and model stay the same, but the attributes that the policies compare with change: the caller's, or those of their
 /// preview.
-async fn changed_attributes_during_preparation_are_applied(own: Own) {
-    let reading = reading(own).await;
-    let right = reading.admin.require_admin().unwrap();
-    let service = &reading.world.service;
+async fn changed_attributes_during_preparation_are_applied(database: DatabaseKind) {
+    let reading = reading(database).await;
+    let administrator = reading.admin.require_admin().unwrap();
+    let service = &reading.fixture.service;
     let policies = vec![policy("ServiceName == user.attributes.team")];
-    service.put_role(&right, "pay", policies, None).await.unwrap();
+    service.put_role(&administrator, "pay", policies, None).await.unwrap();
     let change_team = || async {
         let attributes = UserChange { attributes: Some(team("blue")), ..change() };
-        service.update_user(&right, "ada", attributes, None).await.unwrap();
+        service.update_user(&administrator, "ada", attributes, None).await.unwrap();
     };
-    reading.during(&reading.reader, held(), change_team, 1).await.unwrap();
+    reading.query_during(&reading.reader, query_with_columns(), change_team, 1).await.unwrap();
     let selection = reading.selection();
     assert!(selection.contains("blue") && !selection.contains("payments"), "{selection}");
 
     let preview = async |name: &str| {
-        let request = PreviewRequest::As { roles: set(&["pay"]), attributes: Some(team(name)) };
-        service.set_preview(&right, request).await.unwrap();
+        let request =
+            PreviewRequest::RolesAndAttributes { roles: set(&["pay"]), attributes: Some(team(name)) };
+        service.set_preview(&administrator, request).await.unwrap();
     };
     preview("azure").await;
-    reading.during(&reading.admin, held(), || preview("crimson"), 1).await.unwrap();
+    reading.query_during(&reading.admin, query_with_columns(), || preview("crimson"), 1).await.unwrap();
     let selection = reading.selection();
     assert!(selection.contains("crimson") && !selection.contains("azure"), "{selection}");
 }
 
-async fn reads_fail_while_access_keeps_changing(own: Own) {
-    let reading = reading(own).await;
-    let right = reading.admin.require_admin().unwrap();
-    let lookups = reading.world.store.lookups();
+async fn reads_fail_while_access_keeps_changing(database: DatabaseKind) {
+    let reading = reading(database).await;
+    let administrator = reading.admin.require_admin().unwrap();
+    let lookups = reading.fixture.store.lookups();
     let touches = std::sync::atomic::AtomicU32::new(0);
     let touch = || async {
         let touch = touches.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
         let policies = vec![policy(&format!("ServiceName in [\"pay\", \"{touch}\"]"))];
-        reading.world.service.put_role(&right, "pay", policies, None).await.unwrap();
+        reading.fixture.service.put_role(&administrator, "pay", policies, None).await.unwrap();
     };
-    let answer = reading.during(&reading.reader, held(), touch, 4).await;
+    let answer = reading.query_during(&reading.reader, query_with_columns(), touch, 4).await;
     assert_eq!(code(answer), "unavailable");
-    assert_eq!(reading.world.store.lookups(), lookups);
-    assert_eq!(reading.world.last_audit(&reading.admin).await.outcome, "failed");
+    assert_eq!(reading.fixture.store.lookups(), lookups);
+    assert_eq!(reading.fixture.last_audit(&reading.admin).await.outcome, "failed");
     // Updates of the last use and of the last sign-in have no effect: the query is prepared once.
     let use_key = || async {
-        reading.world.clock.pass(61);
-        reading.world.principal(&reading.token).await;
-        reading.world.login("ada", USER_PASSWORD).await.unwrap();
+        reading.fixture.clock.advance(61);
+        reading.fixture.principal(&reading.token).await;
+        reading.fixture.sign_in("ada", USER_PASSWORD).await.unwrap();
     };
-    let before = reading.questions();
-    reading.world.service.query(&reading.key, held()).await.unwrap();
-    let undisturbed = reading.questions() - before;
-    let answer = reading.during(&reading.key, held(), use_key, 1).await;
+    let before = reading.column_requests();
+    reading.fixture.service.query(&reading.key, query_with_columns()).await.unwrap();
+    let undisturbed = reading.column_requests() - before;
+    let answer = reading.query_during(&reading.key, query_with_columns(), use_key, 1).await;
     assert_eq!(answer.unwrap().traces, 1);
-    assert_eq!(reading.questions() - before, 2 * undisturbed);
+    assert_eq!(reading.column_requests() - before, 2 * undisturbed);
 }
 
-async fn a_disconnect_during_the_record_leaves_it_complete(own: Own) {
-    let reading = reading(own).await;
-    let before = reading.world.audit(&reading.admin).await.len();
+async fn a_disconnect_during_the_record_leaves_it_complete(database: DatabaseKind) {
+    let reading = reading(database).await;
+    let before = reading.fixture.audit(&reading.admin).await.len();
     // An earlier writer, which the record waits for.
-    let writer = reading.world.other_writer().await;
-    let (service, reader) = (reading.world.service.clone(), reading.reader.clone());
+    let writer = reading.fixture.other_writer().await;
+    let (service, reader) = (reading.fixture.service.clone(), reading.reader.clone());
     let query = tokio::spawn(async move { service.query(&reader, ids()).await });
-    writer.is_waited_for(1).await;
+    writer.wait_for_waiting_writers(1).await;
     assert!(!query.is_finished());
     query.abort();
     assert!(query.await.unwrap_err().is_cancelled());
     drop(writer);
-    let records = async || reading.world.audit(&reading.admin).await;
+    let records = async || reading.fixture.audit(&reading.admin).await;
     until(records, |records| records.len() > before && records[0].outcome == "aborted").await;
 }

@@ -16,7 +16,7 @@ use tracewarden_model::{Clock as _, Timestamp};
 use tracewarden_service::*;
 use tracewarden_testkit::wait::until;
 
-on_both!(
+on_both_databases!(
     every_request_makes_one_change,
     a_refused_request_makes_no_change,
     change_and_record_appear_together,
@@ -26,15 +26,15 @@ on_both!(
 );
 
 /// Returns action, target, version of binding and fields, and roles of the state, of all changes from the first.
-async fn history(world: &World) -> Vec<(String, Option<String>, u64, Vec<String>)> {
-    let mut tx = world.db.begin_read().await.unwrap();
-    let mut told = Vec::new();
+async fn history(fixture: &Fixture) -> Vec<(String, Option<String>, u64, Vec<String>)> {
+    let mut tx = fixture.db.begin_read().await.unwrap();
+    let mut entries = Vec::new();
     let changes = tx.changes(None, 1_000).await.unwrap();
     for change in changes.into_iter().rev() {
         let state = tx.model_state(Some(change.number)).await.unwrap().unwrap();
         assert_eq!(state.model.version, change.model_version);
         let roles = state.roles.into_keys().collect();
-        told.push((change.action, change.target, change.model_version, roles));
+        entries.push((change.action, change.target, change.model_version, roles));
     }
     let now = tx.model_state(None).await.unwrap().unwrap();
     let last = tx.change_number().await.unwrap();
@@ -43,26 +43,26 @@ async fn history(world: &World) -> Vec<(String, Option<String>, u64, Vec<String>
         now,
         "the history ends with the current model"
     );
-    told
+    entries
 }
 
-async fn every_request_makes_one_change(own: Own) {
-    let world = world_on(own, Settings::default()).await;
-    let admin = world.admin().await;
-    world.bind(&admin).await;
-    let deputy = world.user(&admin, "deputy", &["admin"]).await;
-    world.clock.pass(60);
-    let (right, other) = (admin.require_admin().unwrap(), deputy.require_admin().unwrap());
-    let service = &world.service;
-    service.put_role(&right, "pay", vec![policy("ServiceName == \"pay\"")], None).await.unwrap();
+async fn every_request_makes_one_change(database: DatabaseKind) {
+    let fixture = fixture_on(database, Settings::default()).await;
+    let admin = fixture.admin().await;
+    fixture.bind(&admin).await;
+    let deputy = fixture.user(&admin, "deputy", &["admin"]).await;
+    fixture.clock.advance(60);
+    let (administrator, other) = (admin.require_admin().unwrap(), deputy.require_admin().unwrap());
+    let service = &fixture.service;
+    service.put_role(&administrator, "pay", vec![policy("ServiceName == \"pay\"")], None).await.unwrap();
     service.put_role(&other, "pay", vec![policy("ServiceName == \"cart\"")], None).await.unwrap();
-    service.put_role(&right, "ship", vec![policy("ServiceName == \"ship\"")], None).await.unwrap();
+    service.put_role(&administrator, "ship", vec![policy("ServiceName == \"ship\"")], None).await.unwrap();
     let marks = vec![mark(None, "ServiceName", true, true)];
-    service.put_fields(&right, marks, Some(IfMatch::Versions(vec![2]))).await.unwrap();
+    service.put_fields(&administrator, marks, Some(IfMatch::Versions(vec![2]))).await.unwrap();
     service.delete_role(&other, "pay", None).await.unwrap();
     // Neither change affects the access model.
-    world.user(&admin, "ada", &["ship"]).await;
-    service.delete_user(&right, "ada", None).await.unwrap();
+    fixture.user(&admin, "ada", &["ship"]).await;
+    service.delete_user(&administrator, "ada", None).await.unwrap();
 
     let entry = |action: &str, target: Option<&str>, version, roles: &[&str]| {
         let roles: Vec<String> = roles.iter().map(|role| (*role).to_owned()).collect();
@@ -78,42 +78,42 @@ async fn every_request_makes_one_change(own: Own) {
         entry("schema.put_fields", None, 3, &["admin", "pay", "ship"]),
         entry("role.delete", Some("pay"), 3, &["admin", "ship"]),
     ];
-    assert_eq!(history(&world).await, expected);
-    let mut tx = world.db.begin_read().await.unwrap();
+    assert_eq!(history(&fixture).await, expected);
+    let mut tx = fixture.db.begin_read().await.unwrap();
     let by = |principal: &Principal| (principal.user_id().to_owned(), principal.username().to_owned());
     for (number, who) in [(4, &admin), (5, &deputy), (8, &deputy)] {
         let change = tx.change(number).await.unwrap().unwrap();
         assert_eq!((change.by_id, change.by_name), by(who), "change {number}");
-        assert_eq!(change.at, world.clock.now(), "change {number}");
+        assert_eq!(change.at, fixture.clock.now(), "change {number}");
     }
     let earlier = tx.model_state(Some(4)).await.unwrap().unwrap();
     assert_eq!(earlier.roles["pay"], [policy("ServiceName == \"pay\"")], "as it was before the deputy came");
     drop(tx);
-    for entry in world.audit(&admin).await {
+    for entry in fixture.audit(&admin).await {
         let concerned = entry.action.starts_with("role.") || entry.action.starts_with("schema.put");
         assert_eq!(entry.detail.get("version").is_some(), concerned, "{entry:?}");
     }
 }
 
-async fn a_refused_request_makes_no_change(own: Own) {
-    let world = world_on(own, Settings::default()).await;
-    let admin = world.admin().await;
-    world.bind(&admin).await;
-    let right = admin.require_admin().unwrap();
-    let service = &world.service;
+async fn a_refused_request_makes_no_change(database: DatabaseKind) {
+    let fixture = fixture_on(database, Settings::default()).await;
+    let admin = fixture.admin().await;
+    fixture.bind(&admin).await;
+    let administrator = admin.require_admin().unwrap();
+    let service = &fixture.service;
     let pay = || vec![policy("ServiceName == \"pay\"")];
-    service.put_role(&right, "pay", pay(), None).await.unwrap();
-    let before = history(&world).await;
+    service.put_role(&administrator, "pay", pay(), None).await.unwrap();
+    let before = history(&fixture).await;
     let stale = || Some(IfMatch::Versions(vec![99]));
     let refused = [
-        code(service.put_role(&right, "pay", vec![policy("Nobody == 1")], None).await),
-        code(service.put_role(&right, "pay", pay(), stale()).await),
-        code(service.put_role(&right, "No Name", pay(), None).await),
-        code(service.delete_role(&right, "pay", stale()).await),
-        code(service.delete_role(&right, "ghost", None).await),
-        code(service.delete_role(&right, "admin", None).await),
-        code(service.put_binding(&right, otel_binding(), stale()).await),
-        code(service.put_fields(&right, vec![], Some(IfMatch::Versions(vec![2]))).await),
+        code(service.put_role(&administrator, "pay", vec![policy("Nobody == 1")], None).await),
+        code(service.put_role(&administrator, "pay", pay(), stale()).await),
+        code(service.put_role(&administrator, "No Name", pay(), None).await),
+        code(service.delete_role(&administrator, "pay", stale()).await),
+        code(service.delete_role(&administrator, "ghost", None).await),
+        code(service.delete_role(&administrator, "admin", None).await),
+        code(service.put_binding(&administrator, otel_binding(), stale()).await),
+        code(service.put_fields(&administrator, vec![], Some(IfMatch::Versions(vec![2]))).await),
     ];
     let expected = [
         "policy_invalid",
@@ -126,21 +126,21 @@ async fn a_refused_request_makes_no_change(own: Own) {
         "conflict",
     ];
     assert_eq!(refused, expected);
-    assert_eq!(history(&world).await, before);
+    assert_eq!(history(&fixture).await, before);
 }
 
 /// A concurrent reader, in snapshots of its own, sees each change with its record or neither.
-async fn change_and_record_appear_together(own: Own) {
-    let world = Arc::new(world_on(own, Settings::default()).await);
-    let admin = world.admin().await;
-    world.bind(&admin).await;
+async fn change_and_record_appear_together(database: DatabaseKind) {
+    let fixture = Arc::new(fixture_on(database, Settings::default()).await);
+    let admin = fixture.admin().await;
+    fixture.bind(&admin).await;
     let done = Arc::new(AtomicBool::new(false));
     let watcher = {
-        let (world, done) = (Arc::clone(&world), Arc::clone(&done));
+        let (fixture, done) = (Arc::clone(&fixture), Arc::clone(&done));
         tokio::spawn(async move {
             let mut seen = Vec::new();
             while !done.load(Ordering::SeqCst) {
-                let mut tx = world.db.begin_read().await.unwrap();
+                let mut tx = fixture.db.begin_read().await.unwrap();
                 let changes = tx.changes(None, 1_000).await.unwrap();
                 // The first change belongs to the schema.
                 let changes: Vec<u64> =
@@ -161,13 +161,13 @@ async fn change_and_record_appear_together(own: Own) {
             seen
         })
     };
-    let right = admin.require_admin().unwrap();
+    let administrator = admin.require_admin().unwrap();
     for round in 0..30 {
         let name = format!("role{}", round % 3);
         let policies = vec![policy(&format!("ServiceName == \"{round}\""))];
-        world.service.put_role(&right, &name, policies, None).await.unwrap();
+        fixture.service.put_role(&administrator, &name, policies, None).await.unwrap();
         if round % 4 == 3 {
-            world.service.delete_role(&right, &name, None).await.unwrap();
+            fixture.service.delete_role(&administrator, &name, None).await.unwrap();
         }
     }
     done.store(true, Ordering::SeqCst);
@@ -183,33 +183,34 @@ async fn write_without_a_number(db: &AppDb, expression: &str) {
 }
 
 /// The exported version belongs to the exported file: importing the file under it reverts no change.
-async fn an_export_is_a_snapshot(own: Own) {
-    let world = Arc::new(world_on(own, Settings { discovery_samples: false, ..Settings::default() }).await);
-    let admin = world.admin().await;
-    world.bind(&admin).await;
+async fn an_export_is_a_snapshot(database: DatabaseKind) {
+    let fixture =
+        Arc::new(fixture_on(database, Settings { discovery_samples: false, ..Settings::default() }).await);
+    let admin = fixture.admin().await;
+    fixture.bind(&admin).await;
     let done = Arc::new(AtomicBool::new(false));
     let writer = {
-        let (world, admin, done) = (Arc::clone(&world), admin.clone(), Arc::clone(&done));
+        let (fixture, admin, done) = (Arc::clone(&fixture), admin.clone(), Arc::clone(&done));
         tokio::spawn(async move {
-            let right = admin.require_admin().unwrap();
+            let administrator = admin.require_admin().unwrap();
             let mut round = 0;
             while !done.load(Ordering::SeqCst) {
                 let policies = vec![policy(&format!("ServiceName == \"{round}\""))];
-                world.service.put_role(&right, "pay", policies, None).await.unwrap();
+                fixture.service.put_role(&administrator, "pay", policies, None).await.unwrap();
                 round += 1;
             }
         })
     };
-    let right = admin.require_admin().unwrap();
+    let administrator = admin.require_admin().unwrap();
     let (begun, mut exports, mut seen) = (Instant::now(), 0, BTreeSet::new());
     let in_time = || begun.elapsed() < Duration::from_secs(60);
     // With a slow disk there are few changes in the time of many exports.
     while seen.len() <= 20 || (seen.len() <= 100 && exports < 2_000 && in_time()) {
         assert!(seen.len() > 20 || in_time(), "hardly any change was made: {}", seen.len());
         exports += 1;
-        let exported = world.service.export_model(&right).await.unwrap();
+        let exported = fixture.service.export_model(&administrator).await.unwrap();
         let of_change =
-            world.db.begin_read().await.unwrap().model_state(Some(exported.version)).await.unwrap();
+            fixture.db.begin_read().await.unwrap().model_state(Some(exported.version)).await.unwrap();
         assert_eq!(Some(exported.state), of_change, "version {}", exported.version);
         seen.insert(exported.version);
     }
@@ -226,50 +227,50 @@ fn meanwhile(state: &ModelState, _: &AtomicBool) -> Result<TestRun, Vec<FieldErr
     Ok(TestRun::default())
 }
 
-async fn an_import_does_not_overwrite_unnumbered_changes(own: Own) {
-    let world = world_on(own, Settings::default()).await;
-    let admin = world.admin().await;
-    world.bind(&admin).await;
-    let right = admin.require_admin().unwrap();
-    let service = &world.service;
-    service.put_role(&right, "pay", vec![policy("ServiceName == \"pay\"")], None).await.unwrap();
-    let ExportedModel { version, state } = service.export_model(&right).await.unwrap();
+async fn an_import_does_not_overwrite_unnumbered_changes(database: DatabaseKind) {
+    let fixture = fixture_on(database, Settings::default()).await;
+    let admin = fixture.admin().await;
+    fixture.bind(&admin).await;
+    let administrator = admin.require_admin().unwrap();
+    let service = &fixture.service;
+    service.put_role(&administrator, "pay", vec![policy("ServiceName == \"pay\"")], None).await.unwrap();
+    let ExportedModel { version, state } = service.export_model(&administrator).await.unwrap();
     let file = || {
-        let mut file = AccessFile { tests: world.url.clone(), ..AccessFile::from(state.clone()) };
+        let mut file = ModelFile { tests: fixture.url.clone(), ..ModelFile::from(state.clone()) };
         file.roles.push(("new".to_owned(), vec![policy("ServiceName == \"new\"")]));
         file
     };
     let if_match = || Some(IfMatch::Versions(vec![version]));
-    let refused = service.import_model(&right, file(), if_match(), meanwhile).await;
+    let refused = service.import_model(&administrator, file(), if_match(), meanwhile).await;
     assert_eq!(code(refused), "precondition_failed");
-    let record = world.last_audit(&admin).await;
+    let record = fixture.last_audit(&admin).await;
     assert_eq!((record.action.as_str(), record.outcome.as_str()), ("model.import", "failed"));
-    let now = service.export_model(&right).await.unwrap();
+    let now = service.export_model(&administrator).await.unwrap();
     assert_eq!(now.version, version, "the version does not reveal it");
     assert_eq!(now.state.roles["pay"], [policy("ServiceName == \"older\"")]);
     assert!(!now.state.roles.contains_key("new"));
 }
 
-async fn unnumbered_changes_are_numbered_while_the_service_runs(own: Own) {
-    let world = world_on(own, Settings::default()).await;
-    let admin = world.admin().await;
-    world.bind(&admin).await;
-    let right = admin.require_admin().unwrap();
-    let service = &world.service;
-    service.put_role(&right, "pay", vec![policy("ServiceName == \"pay\"")], None).await.unwrap();
-    let before = service.export_model(&right).await.unwrap().version;
-    write_without_a_number(&world.db, "ServiceName == \"older\"").await;
-    world.clock.pass(60);
+async fn unnumbered_changes_are_numbered_while_the_service_runs(database: DatabaseKind) {
+    let fixture = fixture_on(database, Settings::default()).await;
+    let admin = fixture.admin().await;
+    fixture.bind(&admin).await;
+    let administrator = admin.require_admin().unwrap();
+    let service = &fixture.service;
+    service.put_role(&administrator, "pay", vec![policy("ServiceName == \"pay\"")], None).await.unwrap();
+    let before = service.export_model(&administrator).await.unwrap().version;
+    write_without_a_number(&fixture.db, "ServiceName == \"older\"").await;
+    fixture.clock.advance(60);
 
-    let version = async || service.export_model(&right).await.unwrap().version;
+    let version = async || service.export_model(&administrator).await.unwrap().version;
     let numbered = async {
         until(version, |version| *version != before).await;
     };
     service.maintain(numbered).await;
-    let entry = service.model_history(&right, None, Some(1)).await.unwrap().changes.remove(0);
+    let entry = service.model_history(&administrator, None, Some(1)).await.unwrap().changes.remove(0);
     assert_eq!((entry.change.number, entry.change.action.as_str()), (before + 1, "upgrade"));
-    assert_eq!((entry.change.by_name.as_str(), entry.change.at), ("", world.clock.now()));
+    assert_eq!((entry.change.by_name.as_str(), entry.change.at), ("", fixture.clock.now()));
     assert_eq!(entry.summary, ["role `pay`: policy `a policy` changed"]);
     assert!(!service.number_changes_once().await.unwrap(), "there is nothing more");
-    assert_eq!(history(&world).await.len(), 5);
+    assert_eq!(history(&fixture).await.len(), 5);
 }

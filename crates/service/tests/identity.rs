@@ -13,51 +13,51 @@ use tracewarden_service::*;
 
 #[tokio::test]
 async fn a_pending_password_change_allows_three_operations() {
-    let world = world().await;
-    let admin = world.admin().await;
+    let fixture = fixture().await;
+    let admin = fixture.admin().await;
     let new = NewUser { username: "ada".to_owned(), ..NewUser::default() };
-    let created = world.service.create_user(&admin.require_admin().unwrap(), new).await.unwrap();
+    let created = fixture.service.create_user(&admin.require_admin().unwrap(), new).await.unwrap();
     let generated = created.initial_password.expose_secret();
-    let credential = world.login("ADA", generated).await.unwrap();
+    let credential = fixture.sign_in("ADA", generated).await.unwrap();
 
-    assert_eq!(code(world.service.authenticate(&credential, info()).await), "password_change_required");
-    let identity = world.service.identify(&credential, info()).await.unwrap();
-    let me = world.service.me(&identity);
+    assert_eq!(code(fixture.service.authenticate(&credential, info()).await), "password_change_required");
+    let identity = fixture.service.identify(&credential, info()).await.unwrap();
+    let me = fixture.service.me(&identity);
     assert_eq!((me.username.as_str(), me.must_change_password, me.is_admin), ("ada", true, false));
 
     let change = |old: &str, new: &str| {
-        world.service.change_password(&identity, old.to_owned().into(), new.to_owned().into())
+        fixture.service.change_password(&identity, old.to_owned().into(), new.to_owned().into())
     };
     assert_eq!(code(change("wrong", USER_PASSWORD).await), "invalid_credentials");
     assert_eq!(code(change(generated, "short").await), "password_rejected");
     assert_eq!(code(change(generated, "my name is ada").await), "password_rejected");
     assert_eq!(code(change(generated, generated).await), "password_rejected");
     change(generated, USER_PASSWORD).await.unwrap();
-    let principal = world.principal(&credential).await;
-    assert!(!world.service.me(&principal).must_change_password);
-    world.service.logout(&principal).await.unwrap();
-    assert_eq!(code(world.service.authenticate(&credential, info()).await), "unauthenticated");
+    let principal = fixture.principal(&credential).await;
+    assert!(!fixture.service.me(&principal).must_change_password);
+    fixture.service.sign_out(&principal).await.unwrap();
+    assert_eq!(code(fixture.service.authenticate(&credential, info()).await), "unauthenticated");
 }
 
 #[tokio::test]
 async fn a_password_change_ends_the_other_sessions() {
-    let world = world().await;
-    let admin = world.admin().await;
-    world.user(&admin, "ada", &[]).await;
-    let here = world.login("ada", USER_PASSWORD).await.unwrap();
-    let there = world.login("ada", USER_PASSWORD).await.unwrap();
-    let principal = world.principal(&here).await;
+    let fixture = fixture().await;
+    let admin = fixture.admin().await;
+    fixture.user(&admin, "ada", &[]).await;
+    let here = fixture.sign_in("ada", USER_PASSWORD).await.unwrap();
+    let there = fixture.sign_in("ada", USER_PASSWORD).await.unwrap();
+    let principal = fixture.principal(&here).await;
     let (old, new) = (USER_PASSWORD.to_owned().into(), "yet another secret".to_owned().into());
-    world.service.change_password(&principal, old, new).await.unwrap();
-    world.principal(&here).await;
-    assert_eq!(code(world.service.authenticate(&there, info()).await), "unauthenticated");
-    assert_eq!(code(world.login("ada", USER_PASSWORD).await), "invalid_credentials");
-    assert_eq!(world.service.my_sessions(&principal).await.unwrap().len(), 1);
+    fixture.service.change_password(&principal, old, new).await.unwrap();
+    fixture.principal(&here).await;
+    assert_eq!(code(fixture.service.authenticate(&there, info()).await), "unauthenticated");
+    assert_eq!(code(fixture.sign_in("ada", USER_PASSWORD).await), "invalid_credentials");
+    assert_eq!(fixture.service.my_sessions(&principal).await.unwrap().len(), 1);
 }
 
 /// Starts a call that computes a hash, and drops it after so many milliseconds, even if the answer is ready when a busy
 /// machine polls it.
-async fn leave_after<T>(millis: u64, answer: impl Future<Output = T>) {
+async fn cancel_after<T>(millis: u64, answer: impl Future<Output = T>) {
     tokio::select! {
         biased;
         () = tokio::time::sleep(Duration::from_millis(millis)) => {}
@@ -68,13 +68,13 @@ async fn leave_after<T>(millis: u64, answer: impl Future<Output = T>) {
 /// A guess counts even if the client disconnects before the answer.
 #[tokio::test]
 async fn a_sign_in_is_recorded_after_a_disconnect() {
-    let world = world().await;
-    let admin = world.admin().await;
-    let before = world.audit(&admin).await.len();
+    let fixture = fixture().await;
+    let admin = fixture.admin().await;
+    let before = fixture.audit(&admin).await.len();
     for timeout in 1..5 {
-        leave_after(timeout, world.login("admin", "wrong")).await;
+        cancel_after(timeout, fixture.sign_in("admin", "wrong")).await;
     }
-    let records = world.news(&admin, before, 4).await;
+    let records = fixture.wait_for_new_records(&admin, before, 4).await;
     let reasons: Vec<_> = records.iter().map(|entry| entry.detail["reason"].clone()).collect();
     assert_eq!(reasons, ["wrong_password"; 4]);
 }
@@ -82,15 +82,15 @@ async fn a_sign_in_is_recorded_after_a_disconnect() {
 /// With a stolen session, this call can guess the password too.
 #[tokio::test]
 async fn a_password_change_is_recorded_after_a_disconnect() {
-    let world = world().await;
-    let admin = world.admin().await;
-    let before = world.audit(&admin).await.len();
+    let fixture = fixture().await;
+    let admin = fixture.admin().await;
+    let before = fixture.audit(&admin).await.len();
     for timeout in 1..5 {
         let (guess, new) = ("a wrong sentence".to_owned(), "quite another sentence".to_owned());
-        let change = world.service.change_password(&admin, guess.into(), new.into());
-        leave_after(timeout, change).await;
+        let change = fixture.service.change_password(&admin, guess.into(), new.into());
+        cancel_after(timeout, change).await;
     }
-    let records = world.news(&admin, before, 4).await;
+    let records = fixture.wait_for_new_records(&admin, before, 4).await;
     assert!(
         records.iter().all(|entry| entry.outcome == "failed" && entry.action == "password.change"),
         "{records:?}"
@@ -99,24 +99,25 @@ async fn a_password_change_is_recorded_after_a_disconnect() {
 
 #[tokio::test]
 async fn unknown_users_wrong_passwords_and_disabled_users_get_one_answer() {
-    let world = world().await;
-    let admin = world.admin().await;
-    world.user(&admin, "ada", &[]).await;
+    let fixture = fixture().await;
+    let admin = fixture.admin().await;
+    fixture.user(&admin, "ada", &[]).await;
     let change = UserChange { disabled: Some(true), ..UserChange::default() };
-    world.service.update_user(&admin.require_admin().unwrap(), "ada", change, None).await.unwrap();
+    fixture.service.update_user(&admin.require_admin().unwrap(), "ada", change, None).await.unwrap();
 
     // The cost of a hash is many times that of all other work, so that an answer without a hash differs even on the busiest
     // machine.
     let password = PasswordCost { iterations: 12, ..PasswordCost::default() };
     let dear = Settings { password, ..Settings::default() };
-    let replica = replica(&world.db, &world.clock, &world.store, dear.clone()).await;
+    let replica = replica(&fixture.db, &fixture.clock, &fixture.store, dear.clone()).await;
     let mut seen = Vec::new();
     for (name, password) in
         [("nobody", USER_PASSWORD), ("admin", "wrong"), ("ada", USER_PASSWORD), ("ada", "wrong")]
     {
-        let login = Login { username: name.to_owned(), password: password.to_owned().into() };
+        let credentials =
+            PasswordCredentials { username: name.to_owned(), password: password.to_owned().into() };
         let begun = Instant::now();
-        let error = replica.login(login, info()).await.map(|_| ()).unwrap_err();
+        let error = replica.sign_in(credentials, info()).await.map(|_| ()).unwrap_err();
         seen.push((format!("{error} {} {}", error.code(), error.detail()), begun.elapsed()));
     }
     assert!(seen.iter().all(|(answer, _)| *answer == seen[0].0), "{seen:?}");
@@ -126,7 +127,7 @@ async fn unknown_users_wrong_passwords_and_disabled_users_get_one_answer() {
         "each sign-in computes one hash, {one_hash:?}: {seen:?}"
     );
 
-    let records = world.audit(&admin).await;
+    let records = fixture.audit(&admin).await;
     let reasons: Vec<_> = records.iter().take(4).map(|entry| entry.detail["reason"].clone()).collect();
     assert_eq!(reasons, ["wrong_password", "disabled", "wrong_password", "unknown_user"]);
     assert_eq!(records[3].actor_name, None, "an unknown user name is not stored");
@@ -136,60 +137,60 @@ async fn unknown_users_wrong_passwords_and_disabled_users_get_one_answer() {
 }
 
 fn time_of_one_hash(settings: &Settings) -> Duration {
-    struct Salt;
-    impl tracewarden_model::Entropy for Salt {
+    struct FixedEntropy;
+    impl tracewarden_model::Entropy for FixedEntropy {
         fn fill(&self, _: &mut [u8]) -> Result<(), tracewarden_model::ambient::EntropyError> {
             Ok(())
         }
     }
     let begun = Instant::now();
-    hash_password_phc(USER_PASSWORD, None, settings, &Salt).unwrap();
+    hash_password_phc(USER_PASSWORD, None, settings, &FixedEntropy).unwrap();
     begun.elapsed()
 }
 
 #[tokio::test]
 async fn guessing_is_slowed_down_without_locking_the_user_out() {
-    let world = world().await;
-    let admin = world.admin().await;
+    let fixture = fixture().await;
+    let admin = fixture.admin().await;
     for _ in 0..6 {
-        assert_eq!(code(world.login_from("admin", "wrong", "203.0.113.9").await), "invalid_credentials");
+        assert_eq!(code(fixture.sign_in_from("admin", "wrong", "203.0.113.9").await), "invalid_credentials");
     }
-    let error = world.login_from("Admin", ADMIN_PASSWORD, "203.0.113.9").await.unwrap_err();
+    let error = fixture.sign_in_from("Admin", ADMIN_PASSWORD, "203.0.113.9").await.unwrap_err();
     assert_eq!((error.code(), error.retry_after_seconds()), ("too_many_attempts", Some(6)));
-    world.login_from("admin", ADMIN_PASSWORD, "192.0.2.77").await.unwrap();
-    world.clock.pass(6);
-    world.login_from("admin", ADMIN_PASSWORD, "203.0.113.9").await.unwrap();
-    assert_eq!(code(world.login_from("admin", "wrong", "203.0.113.9").await), "invalid_credentials");
-    assert_eq!(world.audit(&admin).await[3].detail["reason"], "too_many_attempts");
+    fixture.sign_in_from("admin", ADMIN_PASSWORD, "192.0.2.77").await.unwrap();
+    fixture.clock.advance(6);
+    fixture.sign_in_from("admin", ADMIN_PASSWORD, "203.0.113.9").await.unwrap();
+    assert_eq!(code(fixture.sign_in_from("admin", "wrong", "203.0.113.9").await), "invalid_credentials");
+    assert_eq!(fixture.audit(&admin).await[3].detail["reason"], "too_many_attempts");
 }
 
 #[tokio::test]
 async fn a_flood_of_refused_sign_ins_leaves_one_record_and_delays_no_writer() {
-    let world = world().await;
-    let admin = world.admin().await;
+    let fixture = fixture().await;
+    let admin = fixture.admin().await;
     let log = async |reason: &str| {
-        let records = world.audit(&admin).await;
+        let records = fixture.audit(&admin).await;
         let of_reason = |entry: &&Entry| entry.detail["reason"] == reason;
         records.iter().filter(of_reason).map(|entry| entry.detail.clone()).collect::<Vec<_>>()
     };
-    let refused = async |name: &str| code(world.login_from(name, "wrong", "203.0.113.9").await);
+    let refused = async |name: &str| code(fixture.sign_in_from(name, "wrong", "203.0.113.9").await);
     for _ in 0..6 {
         assert_eq!(refused("admin").await, "invalid_credentials");
     }
     assert_eq!(refused("admin").await, "too_many_attempts");
     // A writer holds the database, so that further writers would wait.
-    let writing = world.db.begin_write().await.unwrap();
+    let writing = fixture.db.begin_write().await.unwrap();
     for _ in 0..100 {
         assert_eq!(refused("Admin").await, "too_many_attempts");
     }
     drop(writing);
-    let noted = log("too_many_attempts").await;
-    assert_eq!(noted.len(), 1, "{noted:?}");
-    assert_eq!(noted[0]["counted"], "user_at_address");
-    assert_eq!(noted[0]["until"], admin_now(&world).saturating_add(5 * SECOND).to_string());
+    let recorded = log("too_many_attempts").await;
+    assert_eq!(recorded.len(), 1, "{recorded:?}");
+    assert_eq!(recorded[0]["counted"], "user_at_address");
+    assert_eq!(recorded[0]["until"], admin_now(&fixture).saturating_add(5 * SECOND).to_string());
 
     // The next block has its own record, and so has the block of the address.
-    world.clock.pass(5);
+    fixture.clock.advance(5);
     assert_eq!(refused("admin").await, "invalid_credentials");
     for _ in 0..3 {
         assert_eq!(refused("admin").await, "too_many_attempts");
@@ -198,8 +199,8 @@ async fn a_flood_of_refused_sign_ins_leaves_one_record_and_delays_no_writer() {
     for number in 0..100 {
         refused(&format!("user{number}")).await;
     }
-    let noted = log("too_many_attempts").await;
-    assert_eq!((noted.len(), &noted[0]["counted"]), (3, &"address".into()), "{noted:?}");
+    let recorded = log("too_many_attempts").await;
+    assert_eq!((recorded.len(), &recorded[0]["counted"]), (3, &"address".into()), "{recorded:?}");
     assert_eq!(log("wrong_password").await.len() + log("unknown_user").await.len(), 51);
 }
 
@@ -207,17 +208,18 @@ async fn a_flood_of_refused_sign_ins_leaves_one_record_and_delays_no_writer() {
 async fn typed_names_are_stored_under_a_key_that_replicas_share() {
     use sha2::Digest as _;
     use sqlx::{Connection as _, Row as _};
-    let world = world().await;
-    let admin = world.admin().await;
-    let other = world.replica(Settings::default()).await;
+    let fixture = fixture().await;
+    let admin = fixture.admin().await;
+    let other = fixture.replica(Settings::default()).await;
     for attempt in 0..7 {
-        let login = Login { username: "My Password".to_owned(), password: "wrong".to_owned().into() };
-        let service = if attempt % 2 == 0 { &world.service } else { &other };
+        let credentials =
+            PasswordCredentials { username: "My Password".to_owned(), password: "wrong".to_owned().into() };
+        let service = if attempt % 2 == 0 { &fixture.service } else { &other };
         let expected = if attempt < 6 { "invalid_credentials" } else { "too_many_attempts" };
-        assert_eq!(code(service.login(login, info()).await), expected, "{attempt}");
+        assert_eq!(code(service.sign_in(credentials, info()).await), expected, "{attempt}");
     }
     drop(admin);
-    let mut connection = sqlx::AnyConnection::connect(&world.url).await.unwrap();
+    let mut connection = sqlx::AnyConnection::connect(&fixture.url).await.unwrap();
     let rows = sqlx::query("SELECT bucket FROM login_throttles").fetch_all(&mut connection).await.unwrap();
     let buckets: Vec<String> = rows.iter().map(|row| row.get("bucket")).collect();
     assert!(buckets.iter().any(|bucket| bucket.starts_with("pair:")), "{buckets:?}");
@@ -227,80 +229,80 @@ async fn typed_names_are_stored_under_a_key_that_replicas_share() {
 
 #[tokio::test]
 async fn many_names_from_one_address_are_slowed_down() {
-    let world = world().await;
-    world.admin().await;
+    let fixture = fixture().await;
+    fixture.admin().await;
     let mut throttled = false;
     for attempt in 0..60 {
-        let result = world.login_from(&format!("user{attempt}"), "wrong", "2001:db8::5").await;
+        let result = fixture.sign_in_from(&format!("user{attempt}"), "wrong", "2001:db8::5").await;
         throttled |= code(result) == "too_many_attempts";
     }
     assert!(throttled);
-    assert_eq!(code(world.login_from("admin", ADMIN_PASSWORD, "2001:db8::6").await), "too_many_attempts");
-    world.login_from("admin", ADMIN_PASSWORD, "2001:db9::6").await.unwrap();
+    assert_eq!(code(fixture.sign_in_from("admin", ADMIN_PASSWORD, "2001:db8::6").await), "too_many_attempts");
+    fixture.sign_in_from("admin", ADMIN_PASSWORD, "2001:db9::6").await.unwrap();
 }
 
 #[tokio::test]
 async fn keys_act_for_their_owner_within_bounds() {
-    let world = world().await;
-    let admin = world.admin().await;
+    let fixture = fixture().await;
+    let admin = fixture.admin().await;
     let new = NewApiKey {
         name: "ci".to_owned(),
         expires_at: Some(Timestamp::from_nanos(1)),
         policy: None,
         tools: None,
     };
-    assert_eq!(pointers(world.service.create_api_key(&admin, new).await)[0].0, "/expires_at");
-    let expires_at = Some(admin_now(&world).saturating_add(100 * SECOND));
+    assert_eq!(pointers(fixture.service.create_api_key(&admin, new).await)[0].0, "/expires_at");
+    let expires_at = Some(admin_now(&fixture).saturating_add(100 * SECOND));
     let new = NewApiKey { name: "ci".to_owned(), expires_at, policy: None, tools: None };
-    let created = world.service.create_api_key(&admin, new).await.unwrap();
+    let created = fixture.service.create_api_key(&admin, new).await.unwrap();
     assert!(created.token.expose_secret().starts_with(&created.key.token_hint));
     let credential = Credential::ApiKey(created.token.clone());
-    let by_key = world.principal(&credential).await;
+    let by_key = fixture.principal(&credential).await;
     assert!(by_key.is_admin() && by_key.auth() == AuthKind::ApiKey);
 
     let more = NewApiKey { name: "more".to_owned(), expires_at: None, policy: None, tools: None };
-    assert_eq!(code(world.service.create_api_key(&by_key, more).await), "session_required");
-    let change = world.service.change_password(
+    assert_eq!(code(fixture.service.create_api_key(&by_key, more).await), "session_required");
+    let change = fixture.service.change_password(
         &by_key,
         ADMIN_PASSWORD.to_owned().into(),
         "yet another secret".to_owned().into(),
     );
     assert_eq!(code(change.await), "session_required");
-    assert_eq!(world.last_audit(&admin).await.outcome, "denied");
-    assert_eq!(code(world.service.logout(&by_key).await), "session_required");
-    let preview = PreviewRequest::As { roles: set(&[]), attributes: None };
+    assert_eq!(fixture.last_audit(&admin).await.outcome, "denied");
+    assert_eq!(code(fixture.service.sign_out(&by_key).await), "session_required");
+    let preview = PreviewRequest::RolesAndAttributes { roles: set(&[]), attributes: None };
     let by_key_admin = by_key.require_admin().unwrap();
-    assert_eq!(code(world.service.set_preview(&by_key_admin, preview).await), "session_required");
+    assert_eq!(code(fixture.service.set_preview(&by_key_admin, preview).await), "session_required");
 
-    let keys = world.service.my_api_keys(&admin).await.unwrap();
-    assert_eq!((keys.len(), keys[0].last_used_at), (1, Some(admin_now(&world))));
-    world.clock.pass(30);
-    world.principal(&credential).await;
-    let again = world.service.my_api_keys(&admin).await.unwrap();
+    let keys = fixture.service.my_api_keys(&admin).await.unwrap();
+    assert_eq!((keys.len(), keys[0].last_used_at), (1, Some(admin_now(&fixture))));
+    fixture.clock.advance(30);
+    fixture.principal(&credential).await;
+    let again = fixture.service.my_api_keys(&admin).await.unwrap();
     assert_eq!(again[0].last_used_at, keys[0].last_used_at, "noted at most once a minute");
-    world.clock.pass(70);
-    assert_eq!(code(world.service.authenticate(&credential, info()).await), "unauthenticated");
+    fixture.clock.advance(70);
+    assert_eq!(code(fixture.service.authenticate(&credential, info()).await), "unauthenticated");
 
-    let living = world.api_key(&admin).await;
-    world.principal(&living).await;
-    let id = world.service.my_api_keys(&admin).await.unwrap()[0].id.clone();
-    world.service.revoke_my_api_key(&admin, &id).await.unwrap();
-    assert_eq!(code(world.service.authenticate(&living, info()).await), "unauthenticated");
-    assert_eq!(code(world.service.revoke_my_api_key(&admin, &id).await), "not_found");
+    let living = fixture.api_key(&admin).await;
+    fixture.principal(&living).await;
+    let id = fixture.service.my_api_keys(&admin).await.unwrap()[0].id.clone();
+    fixture.service.revoke_my_api_key(&admin, &id).await.unwrap();
+    assert_eq!(code(fixture.service.authenticate(&living, info()).await), "unauthenticated");
+    assert_eq!(code(fixture.service.revoke_my_api_key(&admin, &id).await), "not_found");
 }
 
-fn admin_now(world: &World) -> Timestamp {
+fn admin_now(fixture: &Fixture) -> Timestamp {
     use tracewarden_model::Clock as _;
-    Timestamp::from_micros(world.clock.now().as_micros())
+    Timestamp::from_micros(fixture.clock.now().as_micros())
 }
 
 #[tokio::test]
 async fn unknown_tokens_are_refused_and_token_kinds_are_separate() {
-    let world = world().await;
-    let admin = world.admin().await;
-    let session = world.login("admin", ADMIN_PASSWORD).await.unwrap();
+    let fixture = fixture().await;
+    let admin = fixture.admin().await;
+    let session = fixture.sign_in("admin", ADMIN_PASSWORD).await.unwrap();
     let Credential::Session(token) = &session else { panic!() };
-    let key = world.api_key(&admin).await;
+    let key = fixture.api_key(&admin).await;
     let Credential::ApiKey(key_token) = &key else { panic!() };
     for wrong in [
         Credential::Session("".to_owned().into()),
@@ -309,10 +311,10 @@ async fn unknown_tokens_are_refused_and_token_kinds_are_separate() {
         Credential::ApiKey(token.clone()),
         Credential::ApiKey("twk_".to_owned().into()),
     ] {
-        assert_eq!(code(world.service.identify(&wrong, info()).await), "unauthenticated");
+        assert_eq!(code(fixture.service.identify(&wrong, info()).await), "unauthenticated");
     }
-    let file = std::fs::read(world.url.trim_start_matches("sqlite:")).unwrap();
-    let log = std::fs::read(format!("{}-wal", world.url.trim_start_matches("sqlite:"))).unwrap_or_default();
+    let file = std::fs::read(fixture.url.trim_start_matches("sqlite:")).unwrap();
+    let log = std::fs::read(format!("{}-wal", fixture.url.trim_start_matches("sqlite:"))).unwrap_or_default();
     for secret in [token, key_token] {
         let secret = secret.expose_secret().as_bytes();
         for bytes in [&file, &log] {
@@ -328,29 +330,29 @@ async fn sessions_expire_after_the_configured_time() {
         session_absolute_nanos: Some(3_000 * SECOND),
         ..Settings::default()
     };
-    let world = world_with(settings).await;
-    world.admin().await;
-    let used = world.login("admin", ADMIN_PASSWORD).await.unwrap();
-    let idle = world.login("admin", ADMIN_PASSWORD).await.unwrap();
+    let fixture = fixture_with(settings).await;
+    fixture.admin().await;
+    let used = fixture.sign_in("admin", ADMIN_PASSWORD).await.unwrap();
+    let idle = fixture.sign_in("admin", ADMIN_PASSWORD).await.unwrap();
     for _ in 0..5 {
-        world.clock.pass(500);
-        world.principal(&used).await;
+        fixture.clock.advance(500);
+        fixture.principal(&used).await;
     }
-    assert_eq!(code(world.service.authenticate(&idle, info()).await), "unauthenticated");
-    world.clock.pass(500);
-    assert_eq!(code(world.service.authenticate(&used, info()).await), "unauthenticated");
+    assert_eq!(code(fixture.service.authenticate(&idle, info()).await), "unauthenticated");
+    fixture.clock.advance(500);
+    assert_eq!(code(fixture.service.authenticate(&used, info()).await), "unauthenticated");
 }
 
 #[tokio::test]
 async fn sessions_of_a_user_are_limited() {
-    let world = world().await;
-    let admin = world.admin().await;
-    let user = world.user(&admin, "ada", &[]).await;
-    let mut tx = world.db.begin_write().await.unwrap();
+    let fixture = fixture().await;
+    let admin = fixture.admin().await;
+    let user = fixture.user(&admin, "ada", &[]).await;
+    let mut tx = fixture.db.begin_write().await.unwrap();
     for index in 0_u16..998 {
         let mut token = [7; 32];
         token[..2].copy_from_slice(&index.to_be_bytes());
-        let (id, created_at) = (format!("ses_{index}"), world.clock.now());
+        let (id, created_at) = (format!("ses_{index}"), fixture.clock.now());
         let (token, user_id) = (tracewarden_appdb::TokenDigest(token), user.user_id());
         let session = tracewarden_appdb::NewSession {
             id: &id,
@@ -363,83 +365,92 @@ async fn sessions_of_a_user_are_limited() {
         tx.insert_session(&session).await.unwrap();
     }
     tx.commit().await.unwrap();
-    world.clock.pass(60);
-    let used = world.login("ada", USER_PASSWORD).await.unwrap();
-    assert_eq!(world.service.my_sessions(&user).await.unwrap().len(), 1_000);
-    assert_eq!(world.last_audit(&admin).await.detail.get("ended_sessions"), None);
-    world.clock.pass(60);
-    let user = world.principal(&used).await;
-    world.login("ada", USER_PASSWORD).await.unwrap();
-    assert_eq!(world.service.my_sessions(&user).await.unwrap().len(), 1_000);
-    let ended = world.last_audit(&admin).await.detail["ended_sessions"].clone();
+    fixture.clock.advance(60);
+    let used = fixture.sign_in("ada", USER_PASSWORD).await.unwrap();
+    assert_eq!(fixture.service.my_sessions(&user).await.unwrap().len(), 1_000);
+    assert_eq!(fixture.last_audit(&admin).await.detail.get("ended_sessions"), None);
+    fixture.clock.advance(60);
+    let user = fixture.principal(&used).await;
+    fixture.sign_in("ada", USER_PASSWORD).await.unwrap();
+    assert_eq!(fixture.service.my_sessions(&user).await.unwrap().len(), 1_000);
+    let ended = fixture.last_audit(&admin).await.detail["ended_sessions"].clone();
     assert_eq!(ended.as_array().map(Vec::len), Some(1), "{ended}");
-    world.principal(&used).await;
+    fixture.principal(&used).await;
 }
 
 #[tokio::test]
 async fn a_preview_ends_when_its_user_is_no_longer_an_administrator() {
-    let world = world().await;
-    let admin = world.admin().await;
-    world.bind(&admin).await;
-    let right = admin.require_admin().unwrap();
-    world.service.put_role(&right, "payments", vec![policy("ServiceName == \"pay\"")], None).await.unwrap();
-    world.user(&admin, "ada", &["payments"]).await;
-    world.user(&admin, "eve", &["admin"]).await;
-    let session = world.login("eve", USER_PASSWORD).await.unwrap();
-    let eve = world.principal(&session).await;
-    let request = PreviewRequest::As { roles: set(&["ghost"]), attributes: None };
-    assert_eq!(code(world.service.set_preview(&eve.require_admin().unwrap(), request).await), "unknown_role");
+    let fixture = fixture().await;
+    let admin = fixture.admin().await;
+    fixture.bind(&admin).await;
+    let administrator = admin.require_admin().unwrap();
+    fixture
+        .service
+        .put_role(&administrator, "payments", vec![policy("ServiceName == \"pay\"")], None)
+        .await
+        .unwrap();
+    fixture.user(&admin, "ada", &["payments"]).await;
+    fixture.user(&admin, "eve", &["admin"]).await;
+    let session = fixture.sign_in("eve", USER_PASSWORD).await.unwrap();
+    let eve = fixture.principal(&session).await;
+    let request = PreviewRequest::RolesAndAttributes { roles: set(&["ghost"]), attributes: None };
+    assert_eq!(
+        code(fixture.service.set_preview(&eve.require_admin().unwrap(), request).await),
+        "unknown_role"
+    );
     let request = PreviewRequest::User("ADA".to_owned());
-    let me = world.service.set_preview(&eve.require_admin().unwrap(), request).await.unwrap();
+    let me = fixture.service.set_preview(&eve.require_admin().unwrap(), request).await.unwrap();
     assert_eq!(me.preview.as_ref().unwrap().username.as_deref(), Some("ada"));
-    let eve = world.principal(&session).await;
+    let eve = fixture.principal(&session).await;
     assert_eq!(eve.preview().unwrap().roles, set(&["payments"]));
     assert!(eve.is_admin(), "a preview is about traces only");
 
     let change = UserChange { roles: Some(set(&[])), ..UserChange::default() };
-    world.service.update_user(&right, "eve", change, None).await.unwrap();
-    assert_eq!(world.principal(&session).await.preview(), None);
+    fixture.service.update_user(&administrator, "eve", change, None).await.unwrap();
+    assert_eq!(fixture.principal(&session).await.preview(), None);
 }
 
 #[tokio::test]
 async fn a_sign_in_renews_a_weaker_hash() {
-    let world = world().await;
-    let admin = world.admin().await;
-    let right = admin.require_admin().unwrap();
+    let fixture = fixture().await;
+    let admin = fixture.admin().await;
+    let administrator = admin.require_admin().unwrap();
     let created = NewUser { username: "ada".to_owned(), ..NewUser::default() };
-    let initial = world.service.create_user(&right, created).await.unwrap().initial_password;
+    let initial = fixture.service.create_user(&administrator, created).await.unwrap().initial_password;
     let password = PasswordCost { iterations: 3, ..PasswordCost::default() };
     let dearer = Settings { password, ..Settings::default() };
-    let replica = replica(&world.db, &world.clock, &world.store, dearer).await;
+    let replica = replica(&fixture.db, &fixture.clock, &fixture.store, dearer).await;
     let hash = async || {
-        let user = world.db.begin_read().await.unwrap().user_by_name("ada").await.unwrap().unwrap();
+        let user = fixture.db.begin_read().await.unwrap().user_by_name("ada").await.unwrap().unwrap();
         (user.password_hash.0.contains("t=3"), user.must_change_password)
     };
-    let login = || Login { username: "ada".to_owned(), password: initial.clone() };
-    world.service.login(login(), info()).await.unwrap();
+    let credentials = || PasswordCredentials { username: "ada".to_owned(), password: initial.clone() };
+    fixture.service.sign_in(credentials(), info()).await.unwrap();
     assert_eq!(hash().await, (false, true));
     for renewed in [true, false] {
-        replica.login(login(), info()).await.unwrap();
-        assert_eq!(world.last_audit(&admin).await.detail["password_hash_renewed"], renewed);
+        replica.sign_in(credentials(), info()).await.unwrap();
+        assert_eq!(fixture.last_audit(&admin).await.detail["password_hash_renewed"], renewed);
         assert_eq!(hash().await, (true, true), "nothing else has changed");
     }
-    world.service.login(login(), info()).await.unwrap();
+    fixture.service.sign_in(credentials(), info()).await.unwrap();
     assert_eq!(hash().await, (true, true), "no cheaper one comes back");
 }
 
 #[tokio::test]
 async fn concurrent_sign_ins_that_renew_a_hash_both_succeed() {
-    let world = world().await;
-    let admin = world.admin().await;
-    world.user(&admin, "ada", &[]).await;
+    let fixture = fixture().await;
+    let admin = fixture.admin().await;
+    fixture.user(&admin, "ada", &[]).await;
     let password = PasswordCost { iterations: 3, ..PasswordCost::default() };
     let dearer = Settings { password, ..Settings::default() };
-    let replica = replica(&world.db, &world.clock, &world.store, dearer).await;
-    let login = || Login { username: "ada".to_owned(), password: USER_PASSWORD.to_owned().into() };
-    let (one, other) = tokio::join!(replica.login(login(), info()), replica.login(login(), info()));
+    let replica = replica(&fixture.db, &fixture.clock, &fixture.store, dearer).await;
+    let credentials =
+        || PasswordCredentials { username: "ada".to_owned(), password: USER_PASSWORD.to_owned().into() };
+    let (one, other) =
+        tokio::join!(replica.sign_in(credentials(), info()), replica.sign_in(credentials(), info()));
     one.unwrap();
     other.unwrap();
-    let records = world.audit(&admin).await;
+    let records = fixture.audit(&admin).await;
     let renewed = |index: usize| records[index].detail["password_hash_renewed"].clone();
     assert_eq!((renewed(1), renewed(0)), (true.into(), false.into()), "{records:?}");
 }

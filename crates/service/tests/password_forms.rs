@@ -22,43 +22,47 @@ fn hash_as_typed(password: &str) -> String {
 
 #[tokio::test]
 async fn a_password_matches_in_any_unicode_form() {
-    let world = world().await;
-    let admin = world.admin().await;
+    let fixture = fixture().await;
+    let admin = fixture.admin().await;
     for (number, set) in [COMPOSED, DECOMPOSED].into_iter().enumerate() {
         let name = format!("user{number}");
         let new = NewUser { username: name.clone(), ..NewUser::default() };
-        let created = world.service.create_user(&admin.require_admin().unwrap(), new).await.unwrap();
-        world.settle(&name, created.initial_password.expose_secret(), set).await;
+        let created = fixture.service.create_user(&admin.require_admin().unwrap(), new).await.unwrap();
+        fixture.replace_initial_password(&name, created.initial_password.expose_secret(), set).await;
         for typed in [COMPOSED, DECOMPOSED] {
-            world.login(&name, typed).await.unwrap();
-            assert_eq!(world.last_audit(&admin).await.detail["password_hash_renewed"], false);
+            fixture.sign_in(&name, typed).await.unwrap();
+            assert_eq!(fixture.last_audit(&admin).await.detail["password_hash_renewed"], false);
         }
         assert_eq!(
-            code(world.login(&name, "gr\u{fc}ne Wolkchen \u{fc}ber K\u{f6}ln 7").await),
+            code(fixture.sign_in(&name, "gr\u{fc}ne Wolkchen \u{fc}ber K\u{f6}ln 7").await),
             "invalid_credentials"
         );
         // Another form of the same text is not a new password.
-        let session = world.login(&name, COMPOSED).await.unwrap();
-        let principal = world.principal(&session).await;
+        let session = fixture.sign_in(&name, COMPOSED).await.unwrap();
+        let principal = fixture.principal(&session).await;
         let (old, new) = (COMPOSED.to_owned().into(), DECOMPOSED.to_owned().into());
-        let refused = world.service.change_password(&principal, old, new).await;
+        let refused = fixture.service.change_password(&principal, old, new).await;
         assert_eq!(pointers(refused), [("/new_password".to_owned(), "password_rejected")]);
         let (old, new) = (DECOMPOSED.to_owned().into(), "another rather long sentence".to_owned().into());
-        world.service.change_password(&principal, old, new).await.unwrap();
+        fixture.service.change_password(&principal, old, new).await.unwrap();
     }
 }
 
 #[tokio::test]
 async fn a_hash_of_another_unicode_form_stays_valid_and_is_renewed() {
-    let world = world().await;
-    let admin = world.admin().await;
+    let fixture = fixture().await;
+    let admin = fixture.admin().await;
     let hash = hash_as_typed(DECOMPOSED);
     let settings = AdminSettings { username: "admin".to_owned(), password_hash: Some(hash) };
-    world.service.bootstrap(settings, kept).await.unwrap();
-    assert_eq!(code(world.login("admin", COMPOSED).await), "invalid_credentials", "not the hashed password");
+    fixture.service.bootstrap(settings, accept_password).await.unwrap();
+    assert_eq!(
+        code(fixture.sign_in("admin", COMPOSED).await),
+        "invalid_credentials",
+        "not the hashed password"
+    );
     for (typed, renewed) in [(DECOMPOSED, true), (DECOMPOSED, false), (COMPOSED, false)] {
-        world.login("admin", typed).await.unwrap();
-        let records = world
+        fixture.sign_in("admin", typed).await.unwrap();
+        let records = fixture
             .db
             .begin_read()
             .await
@@ -73,19 +77,20 @@ async fn a_hash_of_another_unicode_form_stays_valid_and_is_renewed() {
 
 #[tokio::test]
 async fn a_password_for_the_configuration_is_hashed_in_its_normal_form() {
-    let world = world().await;
-    world.admin().await;
-    struct Salt;
-    impl tracewarden_model::Entropy for Salt {
+    let fixture = fixture().await;
+    fixture.admin().await;
+    struct FixedEntropy;
+    impl tracewarden_model::Entropy for FixedEntropy {
         fn fill(&self, bytes: &mut [u8]) -> Result<(), tracewarden_model::ambient::EntropyError> {
             bytes.fill(9);
             Ok(())
         }
     }
-    let hash = |password: &str| hash_password_phc(password, None, &Settings::default(), &Salt).unwrap();
+    let hash =
+        |password: &str| hash_password_phc(password, None, &Settings::default(), &FixedEntropy).unwrap();
     assert_eq!(hash(COMPOSED), hash(DECOMPOSED));
     let settings = AdminSettings { username: "admin".to_owned(), password_hash: Some(hash(DECOMPOSED)) };
-    world.service.bootstrap(settings, kept).await.unwrap();
-    world.login("admin", COMPOSED).await.unwrap();
-    world.login("admin", DECOMPOSED).await.unwrap();
+    fixture.service.bootstrap(settings, accept_password).await.unwrap();
+    fixture.sign_in("admin", COMPOSED).await.unwrap();
+    fixture.sign_in("admin", DECOMPOSED).await.unwrap();
 }

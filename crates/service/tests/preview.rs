@@ -8,10 +8,10 @@ use secrecy::ExposeSecret as _;
 use support::*;
 use tracewarden_service::*;
 
-on_both!(a_preview_follows_its_user, a_preview_follows_its_user_in_running_requests);
+on_both_databases!(a_preview_follows_its_user, a_preview_follows_its_user_in_running_requests);
 
-struct Previewing {
-    world: World,
+struct PreviewFixture {
+    fixture: Fixture,
     /// Session that previews `ada`, who has the role `pay` and the attribute `team`.
     session: Credential,
     /// Id of `ada`.
@@ -20,32 +20,36 @@ struct Previewing {
     admin: Principal,
 }
 
-async fn previewing(own: Own) -> Previewing {
-    let world = world_on(own, Settings::default()).await;
-    let admin = world.admin().await;
-    world.bind(&admin).await;
-    let right = admin.require_admin().unwrap();
-    let of_team = policy("ServiceName == user.attributes.team");
-    world.service.put_role(&right, "pay", vec![of_team], None).await.unwrap();
-    world.service.put_role(&right, "ship", vec![policy("ServiceName == \"ship\"")], None).await.unwrap();
-    let ada = world.user(&admin, "ada", &["pay"]).await.user_id().to_owned();
-    world.store.set(|answers| answers.selected = vec![("t1".to_owned(), 10, 2)]);
-    let (session, caller) = world.second_session().await;
+async fn previewing(database: DatabaseKind) -> PreviewFixture {
+    let fixture = fixture_on(database, Settings::default()).await;
+    let admin = fixture.admin().await;
+    fixture.bind(&admin).await;
+    let administrator = admin.require_admin().unwrap();
+    let team_policy = policy("ServiceName == user.attributes.team");
+    fixture.service.put_role(&administrator, "pay", vec![team_policy], None).await.unwrap();
+    fixture
+        .service
+        .put_role(&administrator, "ship", vec![policy("ServiceName == \"ship\"")], None)
+        .await
+        .unwrap();
+    let ada = fixture.user(&admin, "ada", &["pay"]).await.user_id().to_owned();
+    fixture.store.set(|answers| answers.selected = vec![("t1".to_owned(), 10, 2)]);
+    let (session, caller) = fixture.second_session().await;
     let request = PreviewRequest::User("ADA".to_owned());
-    let me = world.service.set_preview(&caller.require_admin().unwrap(), request).await.unwrap();
-    assert_eq!(me, world.service.me(&*world.principal(&session).await));
-    Previewing { world, session, ada, admin }
+    let me = fixture.service.set_preview(&caller.require_admin().unwrap(), request).await.unwrap();
+    assert_eq!(me, fixture.service.me(&*fixture.principal(&session).await));
+    PreviewFixture { fixture, session, ada, admin }
 }
 
-impl Previewing {
+impl PreviewFixture {
     async fn change(&self, change: UserChange) {
-        let right = self.admin.require_admin().unwrap();
-        self.world.service.update_user(&right, "ada", change, None).await.unwrap();
+        let administrator = self.admin.require_admin().unwrap();
+        self.fixture.service.update_user(&administrator, "ada", change, None).await.unwrap();
     }
 
     /// Returns the roles and the team that the preview shows.
     async fn shown(&self) -> (Vec<String>, Option<String>) {
-        let me = self.world.service.me(&*self.world.principal(&self.session).await);
+        let me = self.fixture.service.me(&*self.fixture.principal(&self.session).await);
         let preview = me.preview.unwrap();
         assert_eq!(preview.username.as_deref(), Some("ada"));
         let team = preview.attributes.get("team").map(|team| format!("{team:?}"));
@@ -55,17 +59,17 @@ impl Previewing {
     /// Runs a query; returns the statement that selected traces, `None` if no trace was looked up, and the detail of the
     /// record.
     async fn query(&self, caller: &Principal) -> (Option<String>, serde_json::Value) {
-        let before = self.world.store.lookups();
+        let before = self.fixture.store.lookups();
         let query = QueryRequest { view: View::Ids, ..QueryRequest::default() };
-        let answer = self.world.service.query(caller, query).await.unwrap();
-        let asked = self.world.store.answers.lock().unwrap().asked.last().cloned();
-        let asked = asked.filter(|_| self.world.store.lookups() > before);
-        assert_eq!(answer.traces, u64::from(asked.is_some()));
-        let record = self.world.last_audit(&self.admin).await;
+        let answer = self.fixture.service.query(caller, query).await.unwrap();
+        let statement = self.fixture.store.answers.lock().unwrap().statements.last().cloned();
+        let statement = statement.filter(|_| self.fixture.store.lookups() > before);
+        assert_eq!(answer.traces, u64::from(statement.is_some()));
+        let record = self.fixture.last_audit(&self.admin).await;
         assert_eq!(record.actor_name.as_deref(), Some("admin"));
         let preview = &record.detail["preview"];
         assert_eq!((&preview["username"], &preview["user_id"]), (&"ada".into(), &self.ada.as_str().into()));
-        (asked, record.detail)
+        (statement, record.detail)
     }
 }
 
@@ -73,132 +77,136 @@ fn change() -> UserChange {
     UserChange::default()
 }
 
-async fn a_preview_follows_its_user(own: Own) {
-    let previewing = previewing(own).await;
-    let Previewing { world, session, admin, .. } = &previewing;
-    let right = admin.require_admin().unwrap();
+async fn a_preview_follows_its_user(database: DatabaseKind) {
+    let previewing = previewing(database).await;
+    let PreviewFixture { fixture, session, admin, .. } = &previewing;
+    let administrator = admin.require_admin().unwrap();
     let payments = Some("String(\"payments\")".to_owned());
     assert_eq!(previewing.shown().await, (vec!["pay".to_owned()], payments));
-    let (asked, basis) = previewing.query(&world.principal(session).await).await;
-    assert!(asked.unwrap().contains("ServiceName"));
-    assert_eq!(basis["preview"]["roles"], serde_json::json!(["pay"]));
-    assert_eq!(basis["preview"]["attributes"]["team"], "payments");
-    assert_eq!(basis["roles"], serde_json::json!({"pay": 2}));
+    let (statement, detail) = previewing.query(&fixture.principal(session).await).await;
+    assert!(statement.unwrap().contains("ServiceName"));
+    assert_eq!(detail["preview"]["roles"], serde_json::json!(["pay"]));
+    assert_eq!(detail["preview"]["attributes"]["team"], "payments");
+    assert_eq!(detail["roles"], serde_json::json!({"pay": 2}));
 
     previewing
         .change(UserChange { attributes: Some(team("blue")), roles: Some(set(&["pay", "ship"])), ..change() })
         .await;
     let roles = vec!["pay".to_owned(), "ship".to_owned()];
     assert_eq!(previewing.shown().await, (roles, Some("String(\"blue\")".to_owned())));
-    let (_, basis) = previewing.query(&world.principal(session).await).await;
-    assert_eq!(basis["preview"]["attributes"]["team"], "blue");
-    assert_eq!(basis["roles"], serde_json::json!({"pay": 2, "ship": 3}));
+    let (_, detail) = previewing.query(&fixture.principal(session).await).await;
+    assert_eq!(detail["preview"]["attributes"]["team"], "blue");
+    assert_eq!(detail["roles"], serde_json::json!({"pay": 2, "ship": 3}));
 
     // A role changes, and is deleted.
-    world.service.put_role(&right, "ship", vec![policy("ServiceName == \"dock\"")], None).await.unwrap();
-    let (_, basis) = previewing.query(&world.principal(session).await).await;
-    assert_eq!(basis["roles"], serde_json::json!({"pay": 2, "ship": 4}));
-    world.service.delete_role(&right, "ship", None).await.unwrap();
-    let (_, basis) = previewing.query(&world.principal(session).await).await;
-    assert_eq!(basis["roles"], serde_json::json!({"pay": 2}));
+    fixture
+        .service
+        .put_role(&administrator, "ship", vec![policy("ServiceName == \"dock\"")], None)
+        .await
+        .unwrap();
+    let (_, detail) = previewing.query(&fixture.principal(session).await).await;
+    assert_eq!(detail["roles"], serde_json::json!({"pay": 2, "ship": 4}));
+    fixture.service.delete_role(&administrator, "ship", None).await.unwrap();
+    let (_, detail) = previewing.query(&fixture.principal(session).await).await;
+    assert_eq!(detail["roles"], serde_json::json!({"pay": 2}));
 
     // The user is disabled, enabled and deleted, and another user gets the name.
     let nothing = (Vec::new(), None);
     previewing.change(UserChange { disabled: Some(true), ..change() }).await;
     assert_eq!(previewing.shown().await, nothing);
-    let (asked, basis) = previewing.query(&world.principal(session).await).await;
-    assert_eq!((asked, &basis["roles"]), (None, &serde_json::json!({})));
+    let (statement, detail) = previewing.query(&fixture.principal(session).await).await;
+    assert_eq!((statement, &detail["roles"]), (None, &serde_json::json!({})));
     previewing.change(UserChange { disabled: Some(false), ..change() }).await;
-    assert!(previewing.query(&world.principal(session).await).await.0.is_some());
-    world.service.delete_user(&right, "ada", None).await.unwrap();
+    assert!(previewing.query(&fixture.principal(session).await).await.0.is_some());
+    fixture.service.delete_user(&administrator, "ada", None).await.unwrap();
     assert_eq!(previewing.shown().await, nothing);
-    assert_eq!(previewing.query(&world.principal(session).await).await.0, None);
+    assert_eq!(previewing.query(&fixture.principal(session).await).await.0, None);
     let again = NewUser {
         username: "ada".to_owned(),
         roles: set(&["pay"]),
         attributes: team("payments"),
         ..NewUser::default()
     };
-    let created = world.service.create_user(&right, again).await.unwrap();
+    let created = fixture.service.create_user(&administrator, again).await.unwrap();
     assert!(!created.initial_password.expose_secret().is_empty());
     assert_eq!(previewing.shown().await, nothing, "another user with the same name");
-    assert_eq!(previewing.query(&world.principal(session).await).await.0, None);
+    assert_eq!(previewing.query(&fixture.principal(session).await).await.0, None);
 
-    let caller = world.principal(session).await;
-    world.service.clear_preview(&caller.require_admin().unwrap()).await.unwrap();
-    assert_eq!(world.principal(session).await.preview(), None);
+    let caller = fixture.principal(session).await;
+    fixture.service.clear_preview(&caller.require_admin().unwrap()).await.unwrap();
+    assert_eq!(fixture.principal(session).await.preview(), None);
 }
 
 /// A principal that a test keeps while the user is changed represents a request in progress.
-async fn a_preview_follows_its_user_in_running_requests(own: Own) {
-    let previewing = previewing(own).await;
-    let Previewing { world, session, .. } = &previewing;
-    let caller = world.principal(session).await;
+async fn a_preview_follows_its_user_in_running_requests(database: DatabaseKind) {
+    let previewing = previewing(database).await;
+    let PreviewFixture { fixture, session, .. } = &previewing;
+    let caller = fixture.principal(session).await;
     previewing.change(UserChange { roles: Some(set(&["ship"])), ..change() }).await;
-    let (asked, basis) = previewing.query(&caller).await;
-    assert!(asked.is_some());
-    assert_eq!(basis["roles"], serde_json::json!({"ship": 3}));
-    assert_eq!(basis["preview"]["roles"], serde_json::json!(["ship"]));
+    let (statement, detail) = previewing.query(&caller).await;
+    assert!(statement.is_some());
+    assert_eq!(detail["roles"], serde_json::json!({"ship": 3}));
+    assert_eq!(detail["preview"]["roles"], serde_json::json!(["ship"]));
 
     // A request that was prepared before the change: its first record is written under the current access.
     let gate = Gate::closed();
-    world.store.set(|answers| answers.gate = Some(gate.clone()));
-    let lookups = world.store.lookups();
-    let (service, held) = (world.service.clone(), caller.clone());
+    fixture.store.set(|answers| answers.gate = Some(gate.clone()));
+    let lookups = fixture.store.lookups();
+    let (service, held) = (fixture.service.clone(), caller.clone());
     let columns = Some(vec!["ServiceName".to_owned()]);
     let query = QueryRequest { view: View::Ids, columns, ..QueryRequest::default() };
     let query = tokio::spawn(async move { service.query(&held, query).await });
     tokio::time::timeout(std::time::Duration::from_secs(60), gate.reached()).await.unwrap();
     previewing.change(UserChange { disabled: Some(true), ..change() }).await;
-    world.store.set(|answers| answers.gate = None);
+    fixture.store.set(|answers| answers.gate = None);
     for _ in 0..100 {
         gate.let_one_through();
     }
     assert_eq!(query.await.unwrap().unwrap().traces, 0);
-    assert_eq!(world.store.lookups(), lookups, "no trace was looked up");
-    let record = world.last_audit(&previewing.admin).await;
+    assert_eq!(fixture.store.lookups(), lookups, "no trace was looked up");
+    let record = fixture.last_audit(&previewing.admin).await;
     assert_eq!((&record.action[..], &record.detail["roles"]), ("traces.query", &serde_json::json!({})));
 }
 
 /// The cursor of a preview stays valid when the user's roles change; for another preview it is invalid.
 #[tokio::test]
 async fn a_cursor_is_bound_to_the_previewed_user() {
-    let previewing = previewing(Own::Sqlite).await;
-    let Previewing { world, session, admin, .. } = &previewing;
-    world.store.set(|answers| {
+    let previewing = previewing(DatabaseKind::Sqlite).await;
+    let PreviewFixture { fixture, session, admin, .. } = &previewing;
+    fixture.store.set(|answers| {
         answers.selected = vec![("t1".to_owned(), 10, 2), ("t2".to_owned(), 9, 2)];
     });
     let page = |cursor| QueryRequest { view: View::Ids, limit: Some(1), cursor, ..QueryRequest::default() };
-    let caller = world.principal(session).await;
-    let cursor = world.service.query(&caller, page(None)).await.unwrap().next_cursor;
+    let caller = fixture.principal(session).await;
+    let cursor = fixture.service.query(&caller, page(None)).await.unwrap().next_cursor;
     assert!(cursor.is_some());
     previewing.change(UserChange { roles: Some(set(&["pay", "ship"])), ..change() }).await;
-    let caller = world.principal(session).await;
-    world.service.query(&caller, page(cursor.clone())).await.unwrap();
-    world.user(admin, "bob", &["pay"]).await;
+    let caller = fixture.principal(session).await;
+    fixture.service.query(&caller, page(cursor.clone())).await.unwrap();
+    fixture.user(admin, "bob", &["pay"]).await;
     let request = PreviewRequest::User("bob".to_owned());
-    world.service.set_preview(&caller.require_admin().unwrap(), request).await.unwrap();
-    let caller = world.principal(session).await;
-    assert_eq!(code(world.service.query(&caller, page(cursor)).await), "invalid_cursor");
+    fixture.service.set_preview(&caller.require_admin().unwrap(), request).await.unwrap();
+    let caller = fixture.principal(session).await;
+    assert_eq!(code(fixture.service.query(&caller, page(cursor)).await), "invalid_cursor");
 }
 
 /// Only administrators can begin a preview; a session row of another user that contains one has no effect.
 #[tokio::test]
 async fn a_stored_preview_needs_an_administrator() {
-    let Previewing { world, admin, .. } = previewing(Own::Sqlite).await;
-    world.user(&admin, "bob", &[]).await;
-    let session = world.login("bob", USER_PASSWORD).await.unwrap();
-    let id = world.principal(&session).await.credential_id().to_owned();
+    let PreviewFixture { fixture, admin, .. } = previewing(DatabaseKind::Sqlite).await;
+    fixture.user(&admin, "bob", &[]).await;
+    let session = fixture.sign_in("bob", USER_PASSWORD).await.unwrap();
+    let id = fixture.principal(&session).await.credential_id().to_owned();
     let preview = Preview { roles: set(&["pay"]), attributes: team("payments"), ..Preview::default() };
-    let mut tx = world.db.begin_write().await.unwrap();
+    let mut tx = fixture.db.begin_write().await.unwrap();
     tx.set_session_preview(&id, Some(&preview)).await.unwrap();
     tx.commit().await.unwrap();
-    let bob = world.principal(&session).await;
-    assert_eq!((bob.preview(), world.service.me(&bob).preview), (None, None));
-    let before = world.store.lookups();
+    let bob = fixture.principal(&session).await;
+    assert_eq!((bob.preview(), fixture.service.me(&bob).preview), (None, None));
+    let before = fixture.store.lookups();
     let query = QueryRequest { view: View::Ids, ..QueryRequest::default() };
-    assert_eq!(world.service.query(&bob, query).await.unwrap().traces, 0);
-    assert_eq!(world.store.lookups(), before, "no trace was looked up");
-    let basis = world.last_audit(&admin).await.detail;
-    assert_eq!((&basis["roles"], basis.get("preview")), (&serde_json::json!({}), None));
+    assert_eq!(fixture.service.query(&bob, query).await.unwrap().traces, 0);
+    assert_eq!(fixture.store.lookups(), before, "no trace was looked up");
+    let detail = fixture.last_audit(&admin).await.detail;
+    assert_eq!((&detail["roles"], detail.get("preview")), (&serde_json::json!({}), None));
 }

@@ -26,35 +26,39 @@ fn query(conditions: Vec<RawCondition>) -> QueryRequest {
     QueryRequest { conditions, ..QueryRequest::default() }
 }
 
-struct Reading {
-    world: World,
+struct ReadFixture {
+    fixture: Fixture,
     admin: Principal,
     reader: Principal,
 }
 
-async fn reading() -> Reading {
-    let world = world().await;
-    let admin = world.admin().await;
-    world.bind(&admin).await;
-    let right = admin.require_admin().unwrap();
-    world.service.put_role(&right, "pay", vec![policy("ServiceName == \"pay\"")], None).await.unwrap();
-    let reader = world.user(&admin, "ada", &["pay"]).await;
-    world.store.set(|answers| {
+async fn reading() -> ReadFixture {
+    let fixture = fixture().await;
+    let admin = fixture.admin().await;
+    fixture.bind(&admin).await;
+    let administrator = admin.require_admin().unwrap();
+    fixture
+        .service
+        .put_role(&administrator, "pay", vec![policy("ServiceName == \"pay\"")], None)
+        .await
+        .unwrap();
+    let reader = fixture.user(&admin, "ada", &["pay"]).await;
+    fixture.store.set(|answers| {
         answers.selected = vec![("t1".to_owned(), 10, 2), ("t2".to_owned(), 9, 1)];
         answers.spans = "{\"TraceId\":\"t1\",\"SpanId\":\"a\"}\n{\"TraceId\":\"t1\",\"SpanId\":\"b\"}\n\
                          {\"TraceId\":\"t2\",\"SpanId\":\"c\"}\n"
             .to_owned();
     });
-    Reading { world, admin, reader }
+    ReadFixture { fixture, admin, reader }
 }
 
-impl Reading {
+impl ReadFixture {
     async fn last(&self) -> Entry {
-        self.world.last_audit(&self.admin).await
+        self.fixture.last_audit(&self.admin).await
     }
 
     async fn spans(&self, request: QueryRequest) -> SpanStream {
-        match self.world.service.query(&self.reader, request).await.unwrap().body {
+        match self.fixture.service.query(&self.reader, request).await.unwrap().body {
             AnswerBody::Spans(spans) => spans,
             other => panic!("{other:?}"),
         }
@@ -83,7 +87,7 @@ async fn a_page_is_recorded_before_and_after() {
 #[tokio::test]
 async fn failed_answers_and_client_disconnects_are_distinguished() {
     let reading = reading().await;
-    reading.world.store.set(|answers| answers.cut = true);
+    reading.fixture.store.set(|answers| answers.cut = true);
     let mut spans = reading.spans(query(vec![])).await;
     let mut failed = false;
     while let Some(chunk) = spans.next().await {
@@ -93,7 +97,7 @@ async fn failed_answers_and_client_disconnects_are_distinguished() {
     let record = reading.last().await;
     assert_eq!((record.outcome.as_str(), &record.detail["code"]), ("failed", &"trace_store_error".into()));
 
-    reading.world.store.set(|answers| answers.cut = false);
+    reading.fixture.store.set(|answers| answers.cut = false);
     let spans = reading.spans(query(vec![])).await;
     drop(spans);
     until(async || reading.last().await, |record| record.outcome == "aborted").await;
@@ -102,7 +106,7 @@ async fn failed_answers_and_client_disconnects_are_distinguished() {
 #[tokio::test]
 async fn too_few_spans_fail_the_page() {
     let reading = reading().await;
-    reading.world.store.set(|answers| answers.selected[1].2 = 5);
+    reading.fixture.store.set(|answers| answers.selected[1].2 = 5);
     let chunks: Vec<_> = reading.spans(query(vec![])).await.collect().await;
     assert_eq!(code(chunks.into_iter().collect::<Result<Vec<_>, _>>()), "trace_store_error");
     assert_eq!(reading.last().await.outcome, "failed");
@@ -113,15 +117,15 @@ async fn no_spans_are_returned_without_a_record() {
     let reading = reading().await;
     // The application database rejects audit records, and accepts all other writes.
     sqlx_execute(
-        &reading.world.url,
+        &reading.fixture.url,
         "CREATE TRIGGER full BEFORE INSERT ON audit BEGIN SELECT RAISE(ABORT, 'disk full'); END",
     )
     .await;
-    let before = reading.world.store.lookups();
-    let answer = reading.world.service.query(&reading.reader, query(vec![])).await;
+    let before = reading.fixture.store.lookups();
+    let answer = reading.fixture.service.query(&reading.reader, query(vec![])).await;
     assert_eq!(code(answer), "unavailable");
-    assert_eq!(code(reading.world.service.trace(&reading.reader, "t1").await), "unavailable");
-    assert_eq!(reading.world.store.lookups(), before, "no trace was read");
+    assert_eq!(code(reading.fixture.service.trace(&reading.reader, "t1").await), "unavailable");
+    assert_eq!(reading.fixture.store.lookups(), before, "no trace was read");
 }
 
 async fn sqlx_execute(url: &str, statement: &'static str) {
@@ -136,7 +140,7 @@ async fn the_end_of_an_answer_waits_for_its_record() {
     let reading = reading().await;
     let mut spans = reading.spans(query(vec![])).await;
     sqlx_execute(
-        &reading.world.url,
+        &reading.fixture.url,
         "CREATE TRIGGER full BEFORE INSERT ON audit BEGIN SELECT RAISE(ABORT, 'disk full'); END",
     )
     .await;
@@ -151,20 +155,20 @@ async fn the_end_of_an_answer_waits_for_its_record() {
 #[tokio::test]
 async fn a_user_without_access_gets_an_empty_page() {
     let reading = reading().await;
-    let world = &reading.world;
-    let nobody = world.user(&reading.admin, "bob", &[]).await;
-    let before = world.store.lookups();
-    let answer = world.service.query(&nobody, query(vec![service_is("pay")])).await.unwrap();
+    let fixture = &reading.fixture;
+    let nobody = fixture.user(&reading.admin, "bob", &[]).await;
+    let before = fixture.store.lookups();
+    let answer = fixture.service.query(&nobody, query(vec![service_is("pay")])).await.unwrap();
     assert_eq!((answer.traces, answer.next_cursor, answer.schema.version), (0, None, 4));
     let AnswerBody::Spans(mut spans) = answer.body else { panic!() };
     assert!(spans.next().await.is_none());
     assert_eq!(reading.last().await.outcome, "success");
-    world.store.set(|answers| answers.found = (5, 1));
-    assert_eq!(code(world.service.trace(&nobody, "t1").await), "trace_not_found");
-    assert_eq!(world.store.lookups(), before, "ClickHouse was not queried for traces");
+    fixture.store.set(|answers| answers.found = (5, 1));
+    assert_eq!(code(fixture.service.trace(&nobody, "t1").await), "trace_not_found");
+    assert_eq!(fixture.store.lookups(), before, "ClickHouse was not queried for traces");
     let refused = QueryRequest { columns: Some(vec!["Nope".to_owned()]), ..query(vec![]) };
     for caller in [&nobody, &reading.reader] {
-        let seen = pointers(world.service.query(caller, refused.clone()).await);
+        let seen = pointers(fixture.service.query(caller, refused.clone()).await);
         assert_eq!(seen, [("/columns/0".to_owned(), "unknown_field")]);
     }
 }
@@ -174,11 +178,11 @@ async fn absent_forbidden_and_impossible_traces_get_one_answer() {
     let reading = reading().await;
     let mut answers = Vec::new();
     for (id, found) in [("t9", (0, 0)), ("t8", (7, 0)), ("", (7, 1)), (&"0".repeat(32), (7, 1))] {
-        reading.world.store.set(|answers| answers.found = found);
-        let error = reading.world.service.trace(&reading.reader, id).await.unwrap_err();
+        reading.fixture.store.set(|answers| answers.found = found);
+        let error = reading.fixture.service.trace(&reading.reader, id).await.unwrap_err();
         let record = reading.last().await;
         answers.push((
-            format!("{error:?} {} {:?}", error.detail(), error.inside()),
+            format!("{error:?} {} {:?}", error.detail(), error.log_cause()),
             record.outcome.clone(),
             record.detail,
         ));
@@ -186,11 +190,11 @@ async fn absent_forbidden_and_impossible_traces_get_one_answer() {
     assert!(answers.iter().all(|answer| *answer == answers[0]), "{answers:?}");
     assert_eq!(answers[0].1, "not_found");
 
-    reading.world.store.set(|answers| {
+    reading.fixture.store.set(|answers| {
         answers.found = (1, 1);
         answers.spans = "{\"TraceId\":\"t1\"}\n".to_owned();
     });
-    let mut answer = reading.world.service.trace(&reading.reader, "t1").await.unwrap();
+    let mut answer = reading.fixture.service.trace(&reading.reader, "t1").await.unwrap();
     assert_eq!(answer.spans.next().await.unwrap().unwrap().spans, 1);
     assert!(answer.spans.next().await.is_none());
     let record = reading.last().await;
@@ -201,12 +205,12 @@ async fn absent_forbidden_and_impossible_traces_get_one_answer() {
 async fn calls_with_many_spans_are_limited_in_total_and_per_user() {
     const MANY: usize = 1024 * 1024;
     let reading = reading().await;
-    let world = &reading.world;
-    let readers = [&world.user(&reading.admin, "bob", &["pay"]).await, &reading.reader];
-    let other = world.user(&reading.admin, "eve", &["pay"]).await;
+    let fixture = &reading.fixture;
+    let readers = [&fixture.user(&reading.admin, "bob", &["pay"]).await, &reading.reader];
+    let other = fixture.user(&reading.admin, "eve", &["pay"]).await;
     let ask = async |reader: &Principal, bytes: usize| {
-        world.store.set(|answers| (answers.found, answers.given) = ((2, 1), bytes));
-        let mut trace = world.service.open_trace(reader, "t1", Some(Vec::new())).await.unwrap();
+        fixture.store.set(|answers| (answers.found, answers.given) = ((2, 1), bytes));
+        let mut trace = fixture.service.open_trace(reader, "t1", Some(Vec::new())).await.unwrap();
         let spans = trace.spans(&["a".to_owned()]).await;
         spans.map(|spans| (trace, spans.unwrap()))
     };
@@ -236,10 +240,10 @@ async fn calls_with_many_spans_are_limited_in_total_and_per_user() {
 #[tokio::test]
 async fn concurrent_calls_on_large_traces_are_limited() {
     let reading = reading().await;
-    let world = &reading.world;
+    let fixture = &reading.fixture;
     let ask = async |spans: u64| {
-        world.store.set(|answers| answers.found = (spans, 1));
-        let mut trace = world.service.open_trace(&reading.reader, "t1", Some(Vec::new())).await.unwrap();
+        fixture.store.set(|answers| answers.found = (spans, 1));
+        let mut trace = fixture.service.open_trace(&reading.reader, "t1", Some(Vec::new())).await.unwrap();
         let brief = trace.brief().await;
         (trace, code(brief))
     };
@@ -258,7 +262,7 @@ async fn concurrent_calls_on_large_traces_are_limited() {
 #[tokio::test]
 async fn cursors_are_bound_to_their_query() {
     let reading = reading().await;
-    let service = &reading.world.service;
+    let service = &reading.fixture.service;
     let ids = |cursor: Option<String>, limit| QueryRequest {
         limit: Some(limit),
         cursor,
@@ -268,7 +272,7 @@ async fn cursors_are_bound_to_their_query() {
     let first = service.query(&reading.reader, ids(None, 1)).await.unwrap();
     assert!(matches!(&first.body, AnswerBody::Ids(ids) if ids.as_slice() == ["t1"]));
     let cursor = first.next_cursor.unwrap();
-    reading.world.clock.pass(1_000);
+    reading.fixture.clock.advance(1_000);
     let second = service.query(&reading.reader, ids(Some(cursor.clone()), 50)).await.unwrap();
     assert_eq!(second.next_cursor, None);
     let record = reading.last().await;
@@ -294,15 +298,16 @@ async fn cursors_are_bound_to_their_query() {
     ] {
         assert_eq!(code(service.query(&reading.reader, request).await), expected);
     }
-    let other = reading.world.user(&reading.admin, "bob", &["pay"]).await;
+    let other = reading.fixture.user(&reading.admin, "bob", &["pay"]).await;
     assert_eq!(code(service.query(&other, ids(Some(cursor.clone()), 1)).await), "invalid_cursor");
-    let replica = replica(&reading.world.db, &reading.world.clock, &reading.world.store, Settings::default());
+    let replica =
+        replica(&reading.fixture.db, &reading.fixture.clock, &reading.fixture.store, Settings::default());
     replica.await.query(&reading.reader, ids(Some(cursor.clone()), 1)).await.unwrap();
-    let right = reading.admin.require_admin().unwrap();
+    let administrator = reading.admin.require_admin().unwrap();
     let mut binding = otel_binding();
     binding.span_id = "ParentSpanId".to_owned();
     binding.parent_span_id = "SpanId".to_owned();
-    service.put_binding(&right, binding, Some(IfMatch::Versions(vec![2]))).await.unwrap();
+    service.put_binding(&administrator, binding, Some(IfMatch::Versions(vec![2]))).await.unwrap();
     assert_eq!(code(service.query(&reading.reader, ids(Some(cursor), 1)).await), "invalid_cursor");
 }
 
@@ -311,33 +316,33 @@ async fn a_truncated_page_continues_where_it_ended() {
     let reading = reading().await;
     let all = ["t1", "t2", "t3", "t4", "t5"];
     let place = |place: usize| (all[place].to_owned(), 10 - place as i64, 1);
-    reading.world.store.set(|answers| answers.selected = (0..all.len()).map(place).collect());
+    reading.fixture.store.set(|answers| answers.selected = (0..all.len()).map(place).collect());
     let page = async |cursor: Option<String>, limit| {
         let request = QueryRequest { limit: Some(limit), cursor, view: View::Ids, ..query(vec![]) };
-        let begun = reading.world.service.begin_query(&reading.reader, request).await.unwrap();
-        let (answer, cuts) = begun.run_with_cuts(None).await.unwrap();
+        let begun = reading.fixture.service.begin_query(&reading.reader, request).await.unwrap();
+        let (answer, page_cursors) = begun.run_with_cursors(None).await.unwrap();
         let AnswerBody::Ids(ids) = answer.body else { panic!() };
-        (ids, answer.next_cursor, cuts)
+        (ids, answer.next_cursor, page_cursors)
     };
     for (limit, whole) in [(4, 4), (5, 5), (50, 5)] {
-        let (ids, next, cuts) = page(None, limit).await;
+        let (ids, next, page_cursors) = page(None, limit).await;
         assert_eq!((ids.as_slice(), next.is_some()), (&all.map(str::to_owned)[..whole], whole < all.len()));
-        assert_eq!(cuts.cursor_after(0).unwrap(), None);
+        assert_eq!(page_cursors.cursor_after(0).unwrap(), None);
         for beyond in [whole, whole + 1, usize::MAX] {
-            assert_eq!(cuts.cursor_after(beyond).unwrap(), next);
+            assert_eq!(page_cursors.cursor_after(beyond).unwrap(), next);
         }
         let to = reading.last().await.detail["to"].clone();
-        reading.world.clock.pass(1_000);
+        reading.fixture.clock.advance(1_000);
         for taken in 1..whole {
             // Requested twice, like a client that tries several lengths.
             for _ in 0..2 {
-                let cursor = cuts.cursor_after(taken).unwrap();
+                let cursor = page_cursors.cursor_after(taken).unwrap();
                 assert!(cursor.is_some());
-                let (rest, last, cuts) = page(cursor, 50).await;
+                let (rest, last, page_cursors) = page(cursor, 50).await;
                 assert_eq!((rest.as_slice(), last), (&all.map(str::to_owned)[taken..], None));
                 assert_eq!(reading.last().await.detail["to"], to, "the first page fixed the window");
                 // The next page can be cut too.
-                if let Some(cursor) = cuts.cursor_after(1).unwrap() {
+                if let Some(cursor) = page_cursors.cursor_after(1).unwrap() {
                     assert_eq!(page(Some(cursor), 50).await.0, rest[1..]);
                 } else {
                     assert_eq!(rest.len(), 1);
@@ -350,7 +355,7 @@ async fn a_truncated_page_continues_where_it_ended() {
 #[tokio::test]
 async fn errors_have_pointers_and_hide_policy_fields() {
     let reading = reading().await;
-    let service = &reading.world.service;
+    let service = &reading.fixture.service;
     let tenant = RawCondition { field: FieldRef::key("SpanAttributes", "tenant.id"), ..service_is("x") };
     let request = query(vec![service_is("pay"), tenant.clone()]);
     let error = service.query(&reading.reader, request.clone()).await.unwrap_err();
@@ -373,11 +378,11 @@ async fn errors_have_pointers_and_hide_policy_fields() {
 #[tokio::test]
 async fn a_stored_policy_that_no_longer_compiles_grants_no_access() {
     let reading = reading().await;
-    sqlx_execute(&reading.world.url, "UPDATE role_policies SET expression = 'Gone == \"x\"'").await;
-    let before = reading.world.store.lookups();
-    let error = reading.world.service.query(&reading.reader, query(vec![])).await.unwrap_err();
+    sqlx_execute(&reading.fixture.url, "UPDATE role_policies SET expression = 'Gone == \"x\"'").await;
+    let before = reading.fixture.store.lookups();
+    let error = reading.fixture.service.query(&reading.reader, query(vec![])).await.unwrap_err();
     assert_eq!(error.code(), "policy_broken");
-    assert!(error.inside().unwrap().contains("role `pay`") && !error.detail().contains("pay"));
-    assert_eq!(code(reading.world.service.trace(&reading.reader, "t1").await), "policy_broken");
-    assert_eq!(reading.world.store.lookups(), before);
+    assert!(error.log_cause().unwrap().contains("role `pay`") && !error.detail().contains("pay"));
+    assert_eq!(code(reading.fixture.service.trace(&reading.reader, "t1").await), "policy_broken");
+    assert_eq!(reading.fixture.store.lookups(), before);
 }

@@ -15,7 +15,7 @@ use tracewarden_model::{AttributeValue, Clock as _, Timestamp};
 use tracewarden_service::*;
 use tracewarden_testkit::wait::until;
 
-on_both!(
+on_both_databases!(
     queries_of_a_user_are_counted_together,
     old_records_are_removed_once_by_all_replicas,
     maintenance_starts_at_once_and_stops_on_request,
@@ -32,48 +32,48 @@ on_both!(
 
 const HOUR: i64 = 3_600;
 
-async fn concurrent_readiness_checks_share_one_query(own: Own) {
-    let world = world_on(own, Settings::default()).await;
-    let before = world.store.lookups();
-    for ready in join_all((0..50).map(|_| world.service.ready())).await {
+async fn concurrent_readiness_checks_share_one_query(database: DatabaseKind) {
+    let fixture = fixture_on(database, Settings::default()).await;
+    let before = fixture.store.lookups();
+    for ready in join_all((0..50).map(|_| fixture.service.ready())).await {
         ready.unwrap();
     }
     // All requests came during the first check.
-    assert_eq!(world.store.lookups() - before, 1);
-    world.service.ready().await.unwrap();
-    assert_eq!(world.store.lookups() - before, 2);
+    assert_eq!(fixture.store.lookups() - before, 1);
+    fixture.service.ready().await.unwrap();
+    assert_eq!(fixture.store.lookups() - before, 2);
 }
 
-async fn an_older_clickhouse_is_neither_ready_nor_bound(own: Own) {
-    let world = world_on(own, Settings::default()).await;
-    let admin = world.admin().await;
-    let right = admin.require_admin().unwrap();
+async fn an_older_clickhouse_is_neither_ready_nor_bound(database: DatabaseKind) {
+    let fixture = fixture_on(database, Settings::default()).await;
+    let admin = fixture.admin().await;
+    let administrator = admin.require_admin().unwrap();
     for version in ["24.8.4.1", "25.5.2.47"] {
-        world.store.set(|answers| answers.version = Some(version));
-        let unready = world.service.ready().await.unwrap_err();
+        fixture.store.set(|answers| answers.version = Some(version));
+        let unready = fixture.service.ready().await.unwrap_err();
         assert_eq!(unready.code(), "unavailable");
         assert!(unready.detail().contains("older than 25.8"), "{unready}");
-        let refused = world.service.put_binding(&right, otel_binding(), None).await.unwrap_err();
+        let refused = fixture.service.put_binding(&administrator, otel_binding(), None).await.unwrap_err();
         let detail = refused.detail();
         assert!(detail.contains(version) && detail.contains("25.8 is the oldest version"), "{detail}");
     }
-    world.store.set(|answers| answers.version = None);
-    world.service.ready().await.unwrap();
-    world.service.put_binding(&right, otel_binding(), None).await.unwrap();
+    fixture.store.set(|answers| answers.version = None);
+    fixture.service.ready().await.unwrap();
+    fixture.service.put_binding(&administrator, otel_binding(), None).await.unwrap();
 }
 
-async fn queries_of_a_user_are_counted_together(own: Own) {
+async fn queries_of_a_user_are_counted_together(database: DatabaseKind) {
     let settings = Settings { max_queries_per_user: Some(2), ..Settings::default() };
-    let world = world_on(own, settings).await;
-    let admin = world.admin().await;
-    world.bind(&admin).await;
-    let right = admin.require_admin().unwrap();
-    let service = &world.service;
-    service.put_role(&right, "pay", vec![policy("ServiceName == \"pay\"")], None).await.unwrap();
-    let ada = world.user(&admin, "ada", &["pay"]).await;
-    let key = world.principal(&world.api_key(&ada).await).await;
-    let bob = world.user(&admin, "bob", &["pay"]).await;
-    world.store.set(|answers| {
+    let fixture = fixture_on(database, settings).await;
+    let admin = fixture.admin().await;
+    fixture.bind(&admin).await;
+    let administrator = admin.require_admin().unwrap();
+    let service = &fixture.service;
+    service.put_role(&administrator, "pay", vec![policy("ServiceName == \"pay\"")], None).await.unwrap();
+    let ada = fixture.user(&admin, "ada", &["pay"]).await;
+    let key = fixture.principal(&fixture.api_key(&ada).await).await;
+    let bob = fixture.user(&admin, "bob", &["pay"]).await;
+    fixture.store.set(|answers| {
         answers.selected = vec![("t1".to_owned(), 10, 1)];
         answers.found = (1, 1);
         answers.spans = "{\"TraceId\":\"t1\"}\n".to_owned();
@@ -86,7 +86,7 @@ async fn queries_of_a_user_are_counted_together(own: Own) {
         assert_eq!((error.code(), error.retry_after_seconds()), ("too_many_queries", Some(1)));
         assert_eq!(code(service.trace(caller, "t1").await), "too_many_queries");
     }
-    let record = world.last_audit(&admin).await;
+    let record = fixture.last_audit(&admin).await;
     assert_eq!((record.action.as_str(), record.outcome.as_str()), ("traces.get", "denied"));
     assert_eq!(record.detail["code"], "too_many_queries");
     service.query(&bob, query()).await.unwrap();
@@ -107,26 +107,26 @@ async fn queries_of_a_user_are_counted_together(own: Own) {
 }
 
 /// Creates a fixture whose audit log contains records of two hours ago and of now, with a retention of one hour.
-async fn aged(own: Own) -> (World, Principal, Settings) {
+async fn fixture_with_old_records(database: DatabaseKind) -> (Fixture, Principal, Settings) {
     let settings = Settings { audit_retention_nanos: Some(HOUR * SECOND), ..Settings::default() };
-    let world = world_on(own, settings.clone()).await;
-    let admin = world.admin().await;
+    let fixture = fixture_on(database, settings.clone()).await;
+    let admin = fixture.admin().await;
     for _ in 0..20 {
-        world.api_key(&admin).await;
+        fixture.api_key(&admin).await;
     }
-    world.clock.pass(2 * HOUR);
-    world.api_key(&admin).await;
-    (world, admin, settings)
+    fixture.clock.advance(2 * HOUR);
+    fixture.api_key(&admin).await;
+    (fixture, admin, settings)
 }
 
-async fn old_records_are_removed_once_by_all_replicas(own: Own) {
-    let (world, admin, settings) = aged(own).await;
-    let old = world.audit(&admin).await.len() as u64 - 1;
-    let other = world.replica(settings).await;
-    let (one, two) = tokio::join!(world.service.prune_audit_once(), other.prune_audit_once());
+async fn old_records_are_removed_once_by_all_replicas(database: DatabaseKind) {
+    let (fixture, admin, settings) = fixture_with_old_records(database).await;
+    let old = fixture.audit(&admin).await.len() as u64 - 1;
+    let other = fixture.replica(settings).await;
+    let (one, two) = tokio::join!(fixture.service.prune_audit_once(), other.prune_audit_once());
     assert_eq!(one.unwrap() + two.unwrap(), old);
     // `audit` verifies the chain too.
-    let records = world.audit(&admin).await;
+    let records = fixture.audit(&admin).await;
     let actions: Vec<_> = records.iter().map(|record| record.action.as_str()).collect();
     assert_eq!(actions, ["audit.prune", "api_key.create"]);
     let prune = &records[0];
@@ -135,155 +135,155 @@ async fn old_records_are_removed_once_by_all_replicas(own: Own) {
     assert_eq!(prune.detail["hash"].as_str().unwrap().len(), 64);
     assert!(prune.detail["before"].as_str().unwrap().ends_with('Z'));
     // Without old records, nothing is written.
-    assert_eq!(world.service.prune_audit_once().await.unwrap(), 0);
-    assert_eq!(world.audit(&admin).await.len(), 2);
-    let unlimited = world.replica(Settings::default()).await;
-    world.clock.pass(1_000 * HOUR);
+    assert_eq!(fixture.service.prune_audit_once().await.unwrap(), 0);
+    assert_eq!(fixture.audit(&admin).await.len(), 2);
+    let unlimited = fixture.replica(Settings::default()).await;
+    fixture.clock.advance(1_000 * HOUR);
     assert_eq!(unlimited.prune_audit_once().await.unwrap(), 0, "kept for ever unless set otherwise");
 }
 
-async fn maintenance_starts_at_once_and_stops_on_request(own: Own) {
-    let (world, admin, _) = aged(own).await;
+async fn maintenance_starts_at_once_and_stops_on_request(database: DatabaseKind) {
+    let (fixture, admin, _) = fixture_with_old_records(database).await;
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let service = world.service.clone();
+    let service = fixture.service.clone();
     let task = tokio::spawn(async move { service.maintain(async { stopped.await.unwrap() }).await });
-    until(async || world.audit(&admin).await, |records| records.len() == 2).await;
-    assert_eq!(world.last_audit(&admin).await.action, "audit.prune");
+    until(async || fixture.audit(&admin).await, |records| records.len() == 2).await;
+    assert_eq!(fixture.last_audit(&admin).await.action, "audit.prune");
     assert!(!task.is_finished());
     stop.send(()).unwrap();
     tokio::time::timeout(Duration::from_secs(10), task).await.unwrap().unwrap();
 }
 
-async fn expired_sessions_are_deleted(own: Own) {
+async fn expired_sessions_are_deleted(database: DatabaseKind) {
     let settings = Settings {
         session_absolute_nanos: Some(10 * HOUR * SECOND),
         session_idle_nanos: Some(HOUR * SECOND),
         ..Settings::default()
     };
-    let world = world_on(own, settings).await;
-    let admin = world.admin().await;
-    let right = admin.require_admin().unwrap();
-    world.user(&admin, "ada", &[]).await;
-    let busy = world.login("admin", ADMIN_PASSWORD).await.unwrap();
-    assert_eq!(world.service.delete_expired_sessions_once().await.unwrap(), 0);
+    let fixture = fixture_on(database, settings).await;
+    let admin = fixture.admin().await;
+    let administrator = admin.require_admin().unwrap();
+    fixture.user(&admin, "ada", &[]).await;
+    let busy = fixture.sign_in("admin", ADMIN_PASSWORD).await.unwrap();
+    assert_eq!(fixture.service.delete_expired_sessions_once().await.unwrap(), 0);
     for _ in 0..3 {
-        world.clock.pass(HOUR / 2);
-        world.principal(&busy).await;
+        fixture.clock.advance(HOUR / 2);
+        fixture.principal(&busy).await;
     }
-    assert_eq!(code(world.service.end_user_sessions(&right, "ada").await), "unauthenticated");
-    let busy = world.principal(&busy).await;
-    let sessions = || world.service.user_sessions(&right, "ada");
+    assert_eq!(code(fixture.service.end_user_sessions(&administrator, "ada").await), "unauthenticated");
+    let busy = fixture.principal(&busy).await;
+    let sessions = || fixture.service.user_sessions(&administrator, "ada");
     assert_eq!(sessions().await.unwrap().len(), 1, "dead, and still there");
-    assert_eq!(world.service.delete_expired_sessions_once().await.unwrap(), 2);
+    assert_eq!(fixture.service.delete_expired_sessions_once().await.unwrap(), 2);
     assert_eq!(sessions().await.unwrap(), []);
-    assert_eq!(world.service.my_sessions(&busy).await.unwrap().len(), 1);
-    world.clock.pass(10 * HOUR);
-    assert_eq!(world.service.delete_expired_sessions_once().await.unwrap(), 1);
+    assert_eq!(fixture.service.my_sessions(&busy).await.unwrap().len(), 1);
+    fixture.clock.advance(10 * HOUR);
+    assert_eq!(fixture.service.delete_expired_sessions_once().await.unwrap(), 1);
 }
 
-async fn a_short_idle_limit_keeps_active_sessions(own: Own) {
+async fn a_short_idle_limit_keeps_active_sessions(database: DatabaseKind) {
     let settings = Settings { session_idle_nanos: Some(20 * SECOND), ..Settings::default() };
-    let world = world_on(own, settings).await;
-    world.admin().await;
-    let session = world.login("admin", ADMIN_PASSWORD).await.unwrap();
+    let fixture = fixture_on(database, settings).await;
+    fixture.admin().await;
+    let session = fixture.sign_in("admin", ADMIN_PASSWORD).await.unwrap();
     for _ in 0..20 {
-        world.clock.pass(14);
-        world.principal(&session).await;
+        fixture.clock.advance(14);
+        fixture.principal(&session).await;
     }
-    world.clock.pass(20);
-    assert_eq!(code(world.service.authenticate(&session, info()).await), "unauthenticated");
+    fixture.clock.advance(20);
+    assert_eq!(code(fixture.service.authenticate(&session, info()).await), "unauthenticated");
 }
 
-async fn one_of_many_requests_records_the_use(own: Own) {
-    let world = world_on(own, Settings::default()).await;
-    let admin = world.admin().await;
-    let token = world.api_key(&admin).await;
-    let other = world.replica(Settings::default()).await;
-    let last_used = async || world.service.my_api_keys(&admin).await.unwrap()[0].last_used_at;
-    world.principal(&token).await;
-    let noted = last_used().await.unwrap();
-    world.clock.pass(59);
-    world.principal(&token).await;
-    assert_eq!(last_used().await, Some(noted), "at most once a minute");
-    world.clock.pass(1);
+async fn one_of_many_requests_records_the_use(database: DatabaseKind) {
+    let fixture = fixture_on(database, Settings::default()).await;
+    let admin = fixture.admin().await;
+    let token = fixture.api_key(&admin).await;
+    let other = fixture.replica(Settings::default()).await;
+    let last_used = async || fixture.service.my_api_keys(&admin).await.unwrap()[0].last_used_at;
+    fixture.principal(&token).await;
+    let recorded = last_used().await.unwrap();
+    fixture.clock.advance(59);
+    fixture.principal(&token).await;
+    assert_eq!(last_used().await, Some(recorded), "at most once a minute");
+    fixture.clock.advance(1);
 
     // During another write, the request that updates the last use waits, and all others are answered.
-    let writer = world.other_writer().await;
+    let writer = fixture.other_writer().await;
     let requests = (0..20).map(|number| {
-        let service = if number % 2 == 0 { world.service.clone() } else { other.clone() };
+        let service = if number % 2 == 0 { fixture.service.clone() } else { other.clone() };
         let token = token.clone();
         tokio::spawn(async move { service.authenticate(&token, info()).await.map(drop) })
     });
     let requests: Vec<_> = requests.collect();
     let waiting = || requests.iter().filter(|request| !request.is_finished()).count();
     until(async || waiting(), |waiting| *waiting <= 2).await;
-    writer.is_waited_for(2).await;
+    writer.wait_for_waiting_writers(2).await;
     assert_eq!(waiting(), 2, "one in each replica");
-    assert_eq!(last_used().await, Some(noted));
+    assert_eq!(last_used().await, Some(recorded));
     drop(writer);
     for request in join_all(requests).await {
         request.unwrap().unwrap();
     }
-    assert_eq!(last_used().await, Some(noted.saturating_add(60 * SECOND)));
+    assert_eq!(last_used().await, Some(recorded.saturating_add(60 * SECOND)));
 }
 
-async fn a_use_is_not_recorded_twice(own: Own) {
-    let world = world_on(own, Settings::default()).await;
-    let admin = world.admin().await;
-    let session = world.login("admin", ADMIN_PASSWORD).await.unwrap();
-    let id = world.principal(&session).await.credential_id().to_owned();
-    let token = world.api_key(&admin).await;
-    let key = world.principal(&token).await.credential_id().to_owned();
-    let other = world.replica(Settings::default()).await;
-    world.clock.pass(120);
-    let now = Timestamp::from_micros(world.clock.now().as_micros());
-    let noted = now.saturating_sub(30 * SECOND);
+async fn a_use_is_not_recorded_twice(database: DatabaseKind) {
+    let fixture = fixture_on(database, Settings::default()).await;
+    let admin = fixture.admin().await;
+    let session = fixture.sign_in("admin", ADMIN_PASSWORD).await.unwrap();
+    let id = fixture.principal(&session).await.credential_id().to_owned();
+    let token = fixture.api_key(&admin).await;
+    let key = fixture.principal(&token).await.credential_id().to_owned();
+    let other = fixture.replica(Settings::default()).await;
+    fixture.clock.advance(120);
+    let now = Timestamp::from_micros(fixture.clock.now().as_micros());
+    let recorded = now.saturating_sub(30 * SECOND);
 
     // A third replica writes first: both requests have read before that the last use was two minutes ago.
-    let mut writer = world.other_writer().await;
-    let requests = [(&world.service, &session), (&other, &token)].map(|(service, credential)| {
+    let mut writer = fixture.other_writer().await;
+    let requests = [(&fixture.service, &session), (&other, &token)].map(|(service, credential)| {
         let (service, credential) = (service.clone(), credential.clone());
         tokio::spawn(async move { service.authenticate(&credential, info()).await.map(drop) })
     });
-    writer.is_waited_for(2).await;
+    writer.wait_for_waiting_writers(2).await;
     assert!(requests.iter().all(|request| !request.is_finished()));
-    writer.tx.touch_session(&id, noted).await.unwrap();
-    writer.tx.touch_api_key(&key, noted).await.unwrap();
+    writer.tx.touch_session(&id, recorded).await.unwrap();
+    writer.tx.touch_api_key(&key, recorded).await.unwrap();
     writer.tx.commit().await.unwrap();
     for request in join_all(requests).await {
         request.unwrap().unwrap();
     }
-    let sessions = world.service.my_sessions(&admin).await.unwrap();
+    let sessions = fixture.service.my_sessions(&admin).await.unwrap();
     let seen = sessions.iter().find(|session| session.id == id).unwrap().last_seen_at;
-    let used = world.service.my_api_keys(&admin).await.unwrap()[0].last_used_at;
-    assert_eq!((seen, used), (noted, Some(noted)));
+    let used = fixture.service.my_api_keys(&admin).await.unwrap()[0].last_used_at;
+    assert_eq!((seen, used), (recorded, Some(recorded)));
 }
 
-async fn texts_that_cannot_be_stored_are_refused_or_not_found(own: Own) {
+async fn texts_that_cannot_be_stored_are_refused_or_not_found(database: DatabaseKind) {
     const NUL: &str = "a\0b";
-    let world = world_on(own, Settings::default()).await;
-    let admin = world.admin().await;
-    world.bind(&admin).await;
-    let right = admin.require_admin().unwrap();
-    let service = &world.service;
-    world.user(&admin, "ada", &[]).await;
+    let fixture = fixture_on(database, Settings::default()).await;
+    let admin = fixture.admin().await;
+    fixture.bind(&admin).await;
+    let administrator = admin.require_admin().unwrap();
+    let service = &fixture.service;
+    fixture.user(&admin, "ada", &[]).await;
     let invalid = |pointer: &str| vec![(pointer.to_owned(), "invalid_value")];
 
     let good = policy("ServiceName == \"pay\"");
-    let put = |policy| service.put_role(&right, "pay", vec![policy], None);
+    let put = |policy| service.put_role(&administrator, "pay", vec![policy], None);
     let title = Policy { title: NUL.to_owned(), ..good.clone() };
     assert_eq!(pointers(put(title).await), invalid("/policies/0/title"));
     let description = Policy { description: Some(NUL.to_owned()), ..good.clone() };
     assert_eq!(pointers(put(description).await), invalid("/policies/0/description"));
     let expression = Policy { expression: "ServiceName == \"a\0b\"".to_owned(), ..good };
     assert_eq!(pointers(put(expression).await), invalid("/policies/0/expression"));
-    let named = service.put_role(&right, NUL, vec![policy("ServiceName == \"pay\"")], None).await;
+    let named = service.put_role(&administrator, NUL, vec![policy("ServiceName == \"pay\"")], None).await;
     assert_eq!(code(named), "invalid_value");
 
     let new = NewUser { username: NUL.to_owned(), ..NewUser::default() };
-    assert_eq!(pointers(service.create_user(&right, new).await), invalid("/username"));
+    assert_eq!(pointers(service.create_user(&administrator, new).await), invalid("/username"));
     let new = NewUser { username: "eve".to_owned(), roles: set(&[NUL]), ..NewUser::default() };
-    assert_eq!(code(service.create_user(&right, new).await), "unknown_role");
+    assert_eq!(code(service.create_user(&administrator, new).await), "unknown_role");
     for (name, value, pointer) in [
         (NUL, AttributeValue::Bool(true), "/attributes/a\0b"),
         ("a", AttributeValue::String(NUL.to_owned()), "/attributes/a"),
@@ -291,7 +291,7 @@ async fn texts_that_cannot_be_stored_are_refused_or_not_found(own: Own) {
     ] {
         let attributes = BTreeMap::from([(name.to_owned(), value)]);
         let change = UserChange { attributes: Some(attributes), ..UserChange::default() };
-        let seen = pointers(service.update_user(&right, "ada", change, None).await);
+        let seen = pointers(service.update_user(&administrator, "ada", change, None).await);
         assert_eq!(seen, invalid(pointer));
     }
     let key = NewApiKey { name: NUL.to_owned(), expires_at: None, policy: None, tools: None };
@@ -304,45 +304,45 @@ async fn texts_that_cannot_be_stored_are_refused_or_not_found(own: Own) {
     assert_eq!(pointers(service.create_api_key(&admin, key).await), invalid("/tools/0"));
     let fields = vec![mark(Some("SpanAttributes"), NUL, true, true)];
     let version = || Some(IfMatch::Versions(vec![2]));
-    let seen = pointers(service.put_fields(&right, fields, version()).await);
+    let seen = pointers(service.put_fields(&administrator, fields, version()).await);
     assert_eq!(seen, invalid("/fields/0/name"));
     let fields = vec![mark(Some(NUL), "x", true, true)];
-    assert_eq!(code(service.put_fields(&right, fields, version()).await), "unknown_field");
+    assert_eq!(code(service.put_fields(&administrator, fields, version()).await), "unknown_field");
 
-    assert_eq!(code(world.login(NUL, "whatever it is").await), "invalid_credentials");
-    assert_eq!(code(world.login("admin", NUL).await), "invalid_credentials");
+    assert_eq!(code(fixture.sign_in(NUL, "whatever it is").await), "invalid_credentials");
+    assert_eq!(code(fixture.sign_in("admin", NUL).await), "invalid_credentials");
     for token in [Credential::Session(NUL.into()), Credential::ApiKey("twk_\0".into())] {
         assert_eq!(code(service.authenticate(&token, info()).await), "unauthenticated");
     }
     let change = UserChange { disabled: Some(true), ..UserChange::default() };
-    let preview = |name: &str| service.set_preview(&right, PreviewRequest::User(name.to_owned()));
+    let preview = |name: &str| service.set_preview(&administrator, PreviewRequest::User(name.to_owned()));
     let answers = [
-        code(service.user(&right, NUL).await),
-        code(service.update_user(&right, NUL, change, None).await),
-        code(service.rotate_password(&right, NUL).await),
-        code(service.delete_user(&right, NUL, None).await),
-        code(service.user_access(&right, NUL).await),
-        code(service.user_sessions(&right, NUL).await),
-        code(service.end_user_sessions(&right, NUL).await),
-        code(service.end_user_session(&right, "ada", NUL).await),
-        code(service.user_api_keys(&right, NUL).await),
-        code(service.revoke_user_api_key(&right, "ada", NUL).await),
-        code(service.revoke_user_api_keys(&right, NUL).await),
+        code(service.user(&administrator, NUL).await),
+        code(service.update_user(&administrator, NUL, change, None).await),
+        code(service.rotate_password(&administrator, NUL).await),
+        code(service.delete_user(&administrator, NUL, None).await),
+        code(service.user_access(&administrator, NUL).await),
+        code(service.user_sessions(&administrator, NUL).await),
+        code(service.end_user_sessions(&administrator, NUL).await),
+        code(service.end_user_session(&administrator, "ada", NUL).await),
+        code(service.user_api_keys(&administrator, NUL).await),
+        code(service.revoke_user_api_key(&administrator, "ada", NUL).await),
+        code(service.revoke_user_api_keys(&administrator, NUL).await),
         code(service.end_my_session(&admin, NUL).await),
         code(service.revoke_my_api_key(&admin, NUL).await),
-        code(service.role(&right, NUL).await),
-        code(service.delete_role(&right, NUL, None).await),
+        code(service.role(&administrator, NUL).await),
+        code(service.delete_role(&administrator, NUL, None).await),
         code(preview(NUL).await),
     ];
     assert_eq!(answers, ["not_found"; 16]);
     // Base64url of the same text.
-    assert_eq!(code(service.users(&right, Some("YQBi"), None).await), "invalid_cursor");
+    assert_eq!(code(service.users(&administrator, Some("YQBi"), None).await), "invalid_cursor");
     let text = || Some(NUL.to_owned());
     for query in [
         AuditQuery { actor: text(), ..AuditQuery::default() },
         AuditQuery { action: text(), ..AuditQuery::default() },
     ] {
-        assert!(service.audit(&right, query).await.unwrap().records.is_empty());
+        assert!(service.audit(&administrator, query).await.unwrap().records.is_empty());
     }
 
     // A search value for traces may contain it, and the record contains it unchanged.
@@ -355,67 +355,68 @@ async fn texts_that_cannot_be_stored_are_refused_or_not_found(own: Own) {
     };
     let query = QueryRequest { conditions: vec![condition], view: View::Ids, ..QueryRequest::default() };
     service.query(&admin, query).await.unwrap();
-    assert_eq!(world.last_audit(&admin).await.detail["filter"][0]["value"], NUL);
+    assert_eq!(fixture.last_audit(&admin).await.detail["filter"][0]["value"], NUL);
     assert_eq!(code(service.trace(&admin, NUL).await), "trace_not_found");
-    assert_eq!(world.last_audit(&admin).await.target.as_deref(), Some("ab"));
-    assert_eq!(code(service.table(&right, "otel", NUL).await), "not_found");
+    assert_eq!(fixture.last_audit(&admin).await.target.as_deref(), Some("ab"));
+    assert_eq!(code(service.table(&administrator, "otel", NUL).await), "not_found");
     let agent = RequestInfo { user_agent: Some(NUL.to_owned()), request_id: NUL.to_owned(), ..info() };
-    let login = Login { username: "ada".to_owned(), password: USER_PASSWORD.to_owned().into() };
-    service.login(login, agent).await.unwrap();
-    assert_eq!(world.last_audit(&admin).await.user_agent.as_deref(), Some("ab"));
+    let credentials =
+        PasswordCredentials { username: "ada".to_owned(), password: USER_PASSWORD.to_owned().into() };
+    service.sign_in(credentials, agent).await.unwrap();
+    assert_eq!(fixture.last_audit(&admin).await.user_agent.as_deref(), Some("ab"));
 }
 
-async fn an_etag_covers_what_administrators_set(own: Own) {
-    let world = world_on(own, Settings::default()).await;
-    let admin = world.admin().await;
-    let right = admin.require_admin().unwrap();
-    let service = &world.service;
-    world.user(&admin, "ada", &[]).await;
-    let tag = async || service.user(&right, "ada").await.unwrap().tag;
+async fn an_etag_covers_what_administrators_set(database: DatabaseKind) {
+    let fixture = fixture_on(database, Settings::default()).await;
+    let admin = fixture.admin().await;
+    let administrator = admin.require_admin().unwrap();
+    let service = &fixture.service;
+    fixture.user(&admin, "ada", &[]).await;
+    let tag = async || service.user(&administrator, "ada").await.unwrap().tag;
     let matching = |tag| Some(IfMatch::Versions(vec![tag]));
     let attributes = |text| UserChange { attributes: Some(team(text)), ..UserChange::default() };
     let roles = |roles| UserChange { roles: Some(set(roles)), ..UserChange::default() };
 
     // Two administrators have read the same user.
     let read = tag().await;
-    world.clock.pass(100);
-    world.login("ada", USER_PASSWORD).await.unwrap();
+    fixture.clock.advance(100);
+    fixture.sign_in("ada", USER_PASSWORD).await.unwrap();
     assert_eq!(tag().await, read, "a sign-in is not a change");
-    let first = service.update_user(&right, "ada", attributes("one"), matching(read)).await.unwrap();
+    let first = service.update_user(&administrator, "ada", attributes("one"), matching(read)).await.unwrap();
     assert_ne!(first.tag, read);
-    let late = service.update_user(&right, "ada", attributes("two"), matching(read)).await;
+    let late = service.update_user(&administrator, "ada", attributes("two"), matching(read)).await;
     assert_eq!(code(late), "precondition_failed");
-    assert_eq!(code(service.delete_user(&right, "ada", matching(read)).await), "precondition_failed");
-    assert_eq!(world.last_audit(&admin).await.detail["code"], "precondition_failed");
-    assert_eq!(service.user(&right, "ada").await.unwrap().attributes, team("one"));
+    assert_eq!(code(service.delete_user(&administrator, "ada", matching(read)).await), "precondition_failed");
+    assert_eq!(fixture.last_audit(&admin).await.detail["code"], "precondition_failed");
+    assert_eq!(service.user(&administrator, "ada").await.unwrap().attributes, team("one"));
     // Without a tag, changes of different members both take effect.
-    service.update_user(&right, "ada", roles(&["admin"]), None).await.unwrap();
-    let user = service.user(&right, "ada").await.unwrap();
+    service.update_user(&administrator, "ada", roles(&["admin"]), None).await.unwrap();
+    let user = service.user(&administrator, "ada").await.unwrap();
     assert_eq!((user.roles, user.attributes), (set(&["admin"]), team("one")));
-    let page = service.users(&right, None, None).await.unwrap();
+    let page = service.users(&administrator, None, None).await.unwrap();
     assert!(page.users.iter().any(|listed| listed.tag == user.tag));
     let existing = Some(IfMatch::Existing);
-    service.update_user(&right, "ada", roles(&[]), existing).await.unwrap();
+    service.update_user(&administrator, "ada", roles(&[]), existing).await.unwrap();
     assert_eq!(tag().await, first.tag, "the same content has the same tag");
-    service.delete_user(&right, "ada", matching(first.tag)).await.unwrap();
+    service.delete_user(&administrator, "ada", matching(first.tag)).await.unwrap();
 }
 
-async fn records_contain_the_values_before_and_after(own: Own) {
-    let world = world_on(own, Settings::default()).await;
-    let admin = world.admin().await;
-    world.bind(&admin).await;
-    let right = admin.require_admin().unwrap();
-    let service = &world.service;
-    let detail = async || world.last_audit(&admin).await.detail;
+async fn records_contain_the_values_before_and_after(database: DatabaseKind) {
+    let fixture = fixture_on(database, Settings::default()).await;
+    let admin = fixture.admin().await;
+    fixture.bind(&admin).await;
+    let administrator = admin.require_admin().unwrap();
+    let service = &fixture.service;
+    let detail = async || fixture.last_audit(&admin).await.detail;
     let fields = vec![
         mark(None, "ServiceName", true, true),
         mark(None, "Duration", false, true),
         mark(Some("SpanAttributes"), "http.route", true, false),
     ];
-    let refused = service.put_fields(&right, fields.clone(), Some(IfMatch::Versions(vec![2]))).await;
+    let refused = service.put_fields(&administrator, fields.clone(), Some(IfMatch::Versions(vec![2]))).await;
     assert_eq!(code(refused), "invalid_value");
     let fields = vec![fields[0].clone(), mark(Some("SpanAttributes"), "tenant.id", true, true)];
-    service.put_fields(&right, fields, Some(IfMatch::Versions(vec![2]))).await.unwrap();
+    service.put_fields(&administrator, fields, Some(IfMatch::Versions(vec![2]))).await.unwrap();
     let record = detail().await;
     assert_eq!(record["version"], 4);
     assert!(record.get("binding").is_none(), "{record}");
@@ -430,14 +431,14 @@ async fn records_contain_the_values_before_and_after(own: Own) {
 
     let mut binding = otel_binding();
     binding.display.name = Some("ServiceName".to_owned());
-    service.put_binding(&right, binding, Some(IfMatch::Versions(vec![3]))).await.unwrap();
+    service.put_binding(&administrator, binding, Some(IfMatch::Versions(vec![3]))).await.unwrap();
     let record = detail().await;
     assert_eq!(record["binding"]["before"]["display"][0], serde_json::Value::Null);
     assert_eq!(record["binding"]["after"]["display"][0], "ServiceName", "{record}");
 
     let put = |text: &str| {
         let policies = vec![policy(&format!("ServiceName == \"{text}\""))];
-        service.put_role(&right, "pay", policies, None)
+        service.put_role(&administrator, "pay", policies, None)
     };
     put("one").await.unwrap();
     assert_eq!(detail().await["policies"]["before"], serde_json::Value::Null);
@@ -455,17 +456,17 @@ async fn records_contain_the_values_before_and_after(own: Own) {
         attributes: team("one"),
         ..NewUser::default()
     };
-    let created = service.create_user(&right, new).await.unwrap();
+    let created = service.create_user(&administrator, new).await.unwrap();
     let record = detail().await;
     assert_eq!((&record["roles"][0], &record["attributes"]["team"]), (&"pay".into(), &"one".into()));
-    world.login("ada", created.initial_password.expose_secret()).await.unwrap();
+    fixture.sign_in("ada", created.initial_password.expose_secret()).await.unwrap();
     let change = UserChange {
         roles: Some(set(&[])),
         attributes: Some(team("two")),
         disabled: Some(true),
         ..UserChange::default()
     };
-    service.update_user(&right, "ada", change, None).await.unwrap();
+    service.update_user(&administrator, "ada", change, None).await.unwrap();
     let record = detail().await;
     assert_eq!(record["roles"], serde_json::json!({ "before": ["pay"], "after": [] }));
     assert_eq!(
@@ -474,8 +475,8 @@ async fn records_contain_the_values_before_and_after(own: Own) {
     );
     assert_eq!(record["disabled"], serde_json::json!({ "before": false, "after": true }));
     assert_eq!(record["sessions_ended"], 1);
-    service.delete_user(&right, "ada", None).await.unwrap();
+    service.delete_user(&administrator, "ada", None).await.unwrap();
     assert_eq!(detail().await["attributes"]["team"], "two");
-    service.delete_role(&right, "pay", None).await.unwrap();
+    service.delete_role(&administrator, "pay", None).await.unwrap();
     assert_eq!(detail().await["policies"][0]["expression"], "ServiceName == \"two\"");
 }

@@ -248,8 +248,8 @@ fn nanos(duration: Duration) -> i64 {
 
 /// Includes the cause of the error: the operator may see it, API clients may not.
 fn explain(what: &str, error: &ServiceError) -> anyhow::Error {
-    match error.inside() {
-        Some(inside) => anyhow!("{what}: {}: {inside}", error.detail()),
+    match error.log_cause() {
+        Some(log_cause) => anyhow!("{what}: {}: {log_cause}", error.detail()),
         None => anyhow!("{what}: {}", error.detail()),
     }
 }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tracewarden_model::AttributeValue;
 use tracewarden_service::{
-    ExplainedPolicy, Explanation, OwnAccess, OwnPolicy, PolicyExplanation, PolicyVerdict, SpanMention, Tool,
+    ExplainedPolicy, Explanation, OwnAccess, OwnPolicy, PolicyExplanation, PolicyVerdict, SpanReference, Tool,
 };
 
 use super::{Context, pluralize, service_and_name};
@@ -141,7 +141,7 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
     };
     // An explained trace is already recorded as a read.
     if explanation.is_none() {
-        service.note_tool_call(principal, Tool::ExplainAccess).await?;
+        service.record_tool_call(principal, Tool::ExplainAccess).await?;
     }
     build_result(context, budget, &access, explanation.as_ref())
 }
@@ -286,7 +286,7 @@ fn granting_policy(
     GrantingPolicy { role, title, count: explained.satisfied_by.unwrap_or_default(), first: first.collect() }
 }
 
-fn span_label(span: &SpanMention, limits: DetailLimits) -> String {
+fn span_label(span: &SpanReference, limits: DetailLimits) -> String {
     service_and_name(span.service.as_deref(), span.name.as_deref(), limits.name)
 }
 

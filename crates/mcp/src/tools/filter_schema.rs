@@ -93,7 +93,7 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
     let wanted = arguments.containing.unwrap_or_default().to_lowercase();
     let fields: Vec<&FieldDescriptor> =
         schema.fields.iter().filter(|field| field.reference.to_lowercase().contains(&wanted)).collect();
-    context.service.note_tool_call(context.principal, Tool::FilterSchema).await?;
+    context.service.record_tool_call(context.principal, Tool::FilterSchema).await?;
     let render = |count: usize| {
         let shown = fields.iter().take(count);
         let mut types = BTreeMap::new();

@@ -12,7 +12,7 @@ pub(crate) mod span_values;
 pub(crate) mod trace_stats;
 
 use serde_json::Value;
-use tracewarden_service::{OpenTrace, Principal, Service, Summary, Tool};
+use tracewarden_service::{Principal, Service, Summary, Tool, TraceReader};
 
 use crate::answer::{MAX_TOKENS, NextCall};
 use crate::arguments::modified_arguments;
@@ -143,7 +143,7 @@ pub(crate) fn pluralize(count: u64, what: &str) -> String {
 
 /// A trace that is being read.
 pub(crate) struct OpenedTrace {
-    pub(crate) trace: OpenTrace,
+    pub(crate) trace: TraceReader,
     pub(crate) outline: TraceOutline,
 }
 

@@ -91,7 +91,7 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
     };
     let begun = context.service.begin_query(context.principal, page(limit)).await?;
     let window = begun.window();
-    let (answer, cuts) = begun.run_with_cuts(None).await?;
+    let (answer, page_cursors) = begun.run_with_cursors(None).await?;
     let AnswerBody::Summaries(traces) = answer.body else {
         return Err(Failure::internal("a page of summaries contains other items"));
     };
@@ -106,7 +106,7 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
         let answer = Answer {
             window: window::window_text(window),
             searched_around: window::searched_around(window, around),
-            next: context.allowed_calls(next(sent, &traces, count, &cuts)),
+            next: context.allowed_calls(next(sent, &traces, count, &page_cursors)),
             traces: shown,
             link: link.clone(),
             returned: count,
@@ -126,7 +126,7 @@ fn found_trace(summary: &Summary, detail_level: DetailLevel) -> FoundTrace {
     }
 }
 
-fn next(sent: &Value, traces: &[Summary], count: usize, cuts: &PageCursors) -> Vec<NextCall> {
+fn next(sent: &Value, traces: &[Summary], count: usize, page_cursors: &PageCursors) -> Vec<NextCall> {
     let mut next = Vec::new();
     let shown = || traces.iter().take(count);
     let failed = shown().find(|summary| summary.error_count.is_some_and(|errors| errors > 0));
@@ -143,7 +143,7 @@ fn next(sent: &Value, traces: &[Summary], count: usize, cuts: &PageCursors) -> V
         next.push(NextCall { to: "see them in an answer that is large enough", tool, arguments });
         return next;
     }
-    match cuts.cursor_after(count) {
+    match page_cursors.cursor_after(count) {
         Ok(Some(cursor)) => {
             let with = [("cursor", json!(cursor))];
             let arguments = arguments::modified_arguments(sent, &["from", "to", "last"], &with);

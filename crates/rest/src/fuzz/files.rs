@@ -116,7 +116,7 @@ fn model_files() {
             },
             Err(faults) => faults.iter().for_each(|fault| check_member(&value, fault)),
         }
-        match within_time_limit(|| file().unwrap().into_access_file()) {
+        match within_time_limit(|| file().unwrap().into_model_file()) {
             Ok(access) => assert!(TestsDocument::read(&access.tests).is_ok(), "{}", access.tests),
             Err(faults) => faults.iter().for_each(|fault| check_member(&value, fault)),
         }

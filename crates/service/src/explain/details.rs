@@ -9,15 +9,15 @@ use tracewarden_model::{AccessModel, Caller};
 use tracewarden_policy::{self as policy, Outcome, Span};
 use tracewarden_tracestore::{ClickHouseError, Selection, SpanIdentity, SpanLine};
 
-use super::policies::FoundSatisfied;
-use super::{DecidedBy, NearestSpan, PolicyExplanation, PolicyVerdict, SpanMention, SpanReader};
+use super::policies::PolicyMatches;
+use super::{NearestSpan, PolicyExplanation, PolicyVerdict, SpanReader, SpanReference, SpanVerdict};
 use crate::access::Access;
-use crate::open_trace::LITTLE_BYTES;
 use crate::service::blocking;
+use crate::trace_reader::MAX_BYTES_WITHOUT_PERMIT;
 
 /// Maximum total size of the spans whose deciding parts are explained; above it, the explanation omits these parts. As
 /// policies see them, spans take several times as much memory.
-const DECIDING_MAX_BYTES: usize = 4 * LITTLE_BYTES;
+const MAX_VERDICT_BYTES: usize = 4 * MAX_BYTES_WITHOUT_PERMIT;
 /// Time-out for evaluating all policies on their spans; the explanation of a policy that is not evaluated in time omits its
 /// deciding parts.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -33,48 +33,48 @@ pub(super) struct Trace<'a> {
     pub(super) read: Option<SpanReader>,
 }
 
-impl From<&SpanIdentity> for SpanMention {
+impl From<&SpanIdentity> for SpanReference {
     fn from(span: &SpanIdentity) -> Self {
         let SpanIdentity { span_id, start, name, service } = span.clone();
         Self { span_id, start, name, service }
     }
 }
 
-impl From<&SpanMention> for SpanIdentity {
-    fn from(span: &SpanMention) -> Self {
-        let SpanMention { span_id, start, name, service } = span.clone();
+impl From<&SpanReference> for SpanIdentity {
+    fn from(span: &SpanReference) -> Self {
+        let SpanReference { span_id, start, name, service } = span.clone();
         Self { span_id, start, name, service }
     }
 }
 
 /// Stops the evaluation when dropped, soon after the client disconnects.
-struct Stop(Arc<AtomicBool>);
+struct CancelOnDrop(Arc<AtomicBool>);
 
-impl Drop for Stop {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
 }
 
 /// A policy whose verdict on a span is to be explained.
-struct Wanted {
+struct VerdictRequest {
     /// Index of the policy.
     at: usize,
     expression: String,
-    span: SpanMention,
+    span: SpanReference,
     satisfied: bool,
 }
 
 impl Trace<'_> {
     /// Adds span data to each policy; the nearest span only where `nearest` is true.
-    pub(super) async fn tell(
+    pub(super) async fn add_span_data(
         &self,
-        told: &mut [PolicyExplanation],
-        found: &FoundSatisfied,
+        explanations: &mut [PolicyExplanation],
+        found: &PolicyMatches,
         nearest: Vec<bool>,
     ) -> Result<(), ClickHouseError> {
         let found: Vec<_> = found
-            .each
+            .results
             .iter()
             .zip(nearest)
             .map(|(satisfied, nearest)| {
@@ -82,24 +82,24 @@ impl Trace<'_> {
                 (first, satisfied.as_ref().and_then(|found| found.nearest.as_ref()).filter(|_| nearest))
             })
             .collect();
-        for (policy, (first, nearest)) in told.iter_mut().zip(&found) {
-            policy.spans = first.iter().map(SpanMention::from).collect();
+        for (policy, (first, nearest)) in explanations.iter_mut().zip(&found) {
+            policy.spans = first.iter().map(SpanReference::from).collect();
             policy.nearest =
                 nearest.map(|nearest| NearestSpan { span: (&nearest.span).into(), score: nearest.score });
         }
-        self.decide(told).await
+        self.add_verdicts(explanations).await
     }
 
     /// Adds to each policy which parts of its text decided on one span.
-    async fn decide(&self, told: &mut [PolicyExplanation]) -> Result<(), ClickHouseError> {
+    async fn add_verdicts(&self, explanations: &mut [PolicyExplanation]) -> Result<(), ClickHouseError> {
         let Some(read) = self.read.filter(|_| self.admin) else { return Ok(()) };
-        let wanted: Vec<Wanted> = told
+        let requested: Vec<VerdictRequest> = explanations
             .iter()
             .enumerate()
             .filter_map(|(at, policy)| {
                 let nearest = policy.nearest.as_ref().map(|nearest| &nearest.span);
                 let span = policy.spans.first().or(nearest)?;
-                Some(Wanted {
+                Some(VerdictRequest {
                     at,
                     expression: policy.expression.clone()?,
                     span: span.clone(),
@@ -108,13 +108,14 @@ impl Trace<'_> {
             })
             .collect();
         let model = self.access.authority.model.clone();
-        let spans = self.typed_spans(&wanted, &model, read).await?;
-        let (caller, stop) = (self.caller.clone(), Stop(Arc::default()));
-        let stopped = Arc::clone(&stop.0);
-        let decided = blocking(move || decided(wanted, &spans, &model, &caller, &stopped)).await;
-        drop(stop);
-        for (at, decided_by) in decided.unwrap_or_default() {
-            if let Some(policy) = told.get_mut(at) {
+        let spans = self.read_policy_spans(&requested, &model, read).await?;
+        let (caller, cancel) = (self.caller.clone(), CancelOnDrop(Arc::default()));
+        let cancelled = Arc::clone(&cancel.0);
+        let span_verdicts =
+            blocking(move || span_verdicts(requested, &spans, &model, &caller, &cancelled)).await;
+        drop(cancel);
+        for (at, decided_by) in span_verdicts.unwrap_or_default() {
+            if let Some(policy) = explanations.get_mut(at) {
                 policy.decided_by = Some(decided_by);
             }
         }
@@ -122,14 +123,15 @@ impl Trace<'_> {
     }
 
     /// Returns the spans as policies see them, grouped by identity; spans with equal identities cannot be distinguished.
-    async fn typed_spans(
+    async fn read_policy_spans(
         &self,
-        wanted: &[Wanted],
+        requested: &[VerdictRequest],
         model: &AccessModel,
         read: SpanReader,
     ) -> Result<HashMap<SpanIdentity, Vec<Span>>, ClickHouseError> {
         let Access { store, binding, .. } = self.access;
-        let identities: HashSet<SpanIdentity> = wanted.iter().map(|wanted| (&wanted.span).into()).collect();
+        let identities: HashSet<SpanIdentity> =
+            requested.iter().map(|requested| (&requested.span).into()).collect();
         let identities: Vec<SpanIdentity> = identities.into_iter().collect();
         let columns: BTreeSet<String> = model
             .fields
@@ -139,20 +141,19 @@ impl Trace<'_> {
             .collect();
         let columns: Vec<String> = columns.into_iter().collect();
         let (selection, columns) = (self.selection, Some(columns.as_slice()));
-        let spans =
-            store.read_spans_by_identity(DECIDING_MAX_BYTES, binding, selection, &identities, columns);
+        let spans = store.read_spans_by_identity(MAX_VERDICT_BYTES, binding, selection, &identities, columns);
         let lines = match spans.await {
             Err(ClickHouseError::TooLarge(_) | ClickHouseError::UnknownColumn { .. }) => Vec::new(),
             lines => lines?,
         };
         let model = model.clone();
-        let typed = blocking(move || typed(lines, &model, read)).await;
-        typed.map_err(|error| ClickHouseError::Internal(error.inside().unwrap_or_default()))
+        let policy_spans = blocking(move || policy_spans(lines, &model, read)).await;
+        policy_spans.map_err(|error| ClickHouseError::Internal(error.log_cause().unwrap_or_default()))
     }
 }
 
 /// Converts spans to the form that policies see. Blocks its thread for megabytes of spans.
-fn typed(
+fn policy_spans(
     lines: Vec<(SpanIdentity, SpanLine)>,
     model: &AccessModel,
     read: SpanReader,
@@ -168,23 +169,23 @@ fn typed(
 
 /// Returns the verdicts of the reference evaluator. Omits a verdict that differs from ClickHouse's, which reads bytes that
 /// JSON cannot hold: an explanation must not contradict the decision.
-fn decided(
-    wanted: Vec<Wanted>,
+fn span_verdicts(
+    requested: Vec<VerdictRequest>,
     spans: &HashMap<SpanIdentity, Vec<Span>>,
     model: &AccessModel,
     caller: &Caller,
-    stopped: &AtomicBool,
-) -> Vec<(usize, DecidedBy)> {
+    cancelled: &AtomicBool,
+) -> Vec<(usize, SpanVerdict)> {
     let deadline = Instant::now() + TIMEOUT;
-    let mut decided = Vec::new();
-    for Wanted { at, expression, span, satisfied } in wanted {
-        if stopped.load(Ordering::Relaxed) || Instant::now() >= deadline {
+    let mut span_verdicts = Vec::new();
+    for VerdictRequest { at, expression, span, satisfied } in requested {
+        if cancelled.load(Ordering::Relaxed) || Instant::now() >= deadline {
             break;
         }
         let Some(spans) = spans.get(&SpanIdentity::from(&span)) else { continue };
-        let Ok(verdicts) = policy::explain(&expression, model, caller, spans, stopped) else { continue };
+        let Ok(verdicts) = policy::explain(&expression, model, caller, spans, cancelled) else { continue };
         let verdict = verdicts.into_iter().find(|verdict| (verdict.outcome == Outcome::True) == satisfied);
-        decided.extend(verdict.map(|verdict| (at, DecidedBy { span, verdict })));
+        span_verdicts.extend(verdict.map(|verdict| (at, SpanVerdict { span, verdict })));
     }
-    decided
+    span_verdicts
 }

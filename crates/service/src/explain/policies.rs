@@ -12,7 +12,7 @@ use tracewarden_tracestore::{ChangedField, ClickHouseError, MatchingSpans, Selec
 
 use super::{ExplainVerdict, ExplainedUser, PolicyExplanation, PolicyVerdict, summary};
 use crate::access::{Access, role_policies};
-use crate::broken_policy::why;
+use crate::policy_errors::reason_text;
 
 /// Reason why a policy that compiles cannot be applied.
 const COLUMN_CHANGED: &str =
@@ -20,7 +20,7 @@ const COLUMN_CHANGED: &str =
 
 /// The user to whom policies apply, and the access model.
 #[derive(Debug, Clone)]
-pub(crate) struct AppliedTo {
+pub(crate) struct PolicyInputs {
     /// User as policies see them.
     pub(crate) caller: Caller,
     pub(crate) disabled: bool,
@@ -32,7 +32,7 @@ pub(crate) struct AppliedTo {
     pub(crate) model: AccessModel,
 }
 
-impl AppliedTo {
+impl PolicyInputs {
     pub(crate) fn explained_user(&self) -> ExplainedUser {
         ExplainedUser::new(&self.caller, self.disabled)
     }
@@ -45,8 +45,8 @@ impl AppliedTo {
 
 /// A user's policies, compiled for that user.
 #[derive(Debug)]
-pub(crate) struct Applied {
-    pub(crate) to: AppliedTo,
+pub(crate) struct UserPolicies {
+    pub(crate) inputs: PolicyInputs,
     pub(crate) policies: AppliedPolicies,
 }
 
@@ -56,22 +56,22 @@ pub(crate) struct Decision {
     /// Policy to name: the first that grants access to the trace, or the broken one.
     pub(crate) source: Option<PolicySource>,
     /// Reason why the policy is broken.
-    pub(crate) why: Option<&'static str>,
+    pub(crate) reason: Option<&'static str>,
 }
 
 /// Matching spans of each policy that was evaluated.
-pub(crate) struct FoundSatisfied {
+pub(crate) struct PolicyMatches {
     /// Id of the trace.
     pub(crate) trace_id: String,
     /// Number of spans in the trace.
     pub(crate) spans: u64,
     /// Result of each policy, in order; `None` for a broken one.
-    pub(crate) each: Vec<Option<MatchingSpans>>,
+    pub(crate) results: Vec<Option<MatchingSpans>>,
     /// Fields whose definition in the table has changed since they were marked.
     pub(crate) changed: Vec<ChangedField>,
 }
 
-impl FoundSatisfied {
+impl PolicyMatches {
     fn changes(&self, fields: &[Arc<MarkedField>]) -> bool {
         changes(&self.changed, fields)
     }
@@ -81,15 +81,16 @@ fn changes(changed: &[ChangedField], fields: &[Arc<MarkedField>]) -> bool {
     fields.iter().any(|field| changed.iter().any(|changed| changed.field == **field))
 }
 
-impl Applied {
+impl UserPolicies {
     /// Compiles the policies. Blocks its thread.
-    pub(crate) fn new(to: AppliedTo, compiled: &CompiledPolicies) -> Self {
-        let key_constraint = to
+    pub(crate) fn new(inputs: PolicyInputs, compiled: &CompiledPolicies) -> Self {
+        let key_constraint = inputs
             .key_constraint
             .as_ref()
             .map(|(expression, knows)| KeyConstraint { expression, knows_policy_fields: *knows });
-        let policies = apply(role_policies(&to.roles), key_constraint, &to.caller, &to.model, compiled);
-        Self { to, policies }
+        let policies =
+            apply(role_policies(&inputs.roles), key_constraint, &inputs.caller, &inputs.model, compiled);
+        Self { inputs, policies }
     }
 
     /// Returns the policies in order, followed by the policy of the API key.
@@ -98,45 +99,46 @@ impl Applied {
     }
 
     /// Returns their texts.
-    pub(crate) fn texts(&self) -> impl Iterator<Item = &str> {
-        let policies = self.to.stored_policies().map(|(_, policy)| policy.expression.as_str());
-        policies.chain(self.to.key_constraint.iter().map(|(expression, _)| expression.as_str()))
+    pub(crate) fn expressions(&self) -> impl Iterator<Item = &str> {
+        let policies = self.inputs.stored_policies().map(|(_, policy)| policy.expression.as_str());
+        policies.chain(self.inputs.key_constraint.iter().map(|(expression, _)| expression.as_str()))
     }
 
     /// Returns the requirement of each policy in words, by role, for administrators; `None` for a broken policy.
     pub(crate) fn in_words(&self) -> Vec<Vec<Option<String>>> {
-        let mut words = self.policies.policies.iter().map(|policy| words(policy.as_ref().ok(), true));
+        let mut words =
+            self.policies.policies.iter().map(|policy| requirement_in_words(policy.as_ref().ok(), true));
         let of_role = |role: &Role| words.by_ref().take(role.policies.len()).collect();
-        self.to.roles.iter().map(of_role).collect()
+        self.inputs.roles.iter().map(of_role).collect()
     }
 
     /// Describes the user's access in one sentence.
     pub(crate) fn summary(&self) -> String {
-        summary::of_access(self)
+        summary::access_summary(self)
     }
 
     /// Returns the decision that a read makes: if a read could not be decided, the trace is not visible.
-    pub(crate) fn decide(&self, found: &FoundSatisfied) -> Decision {
-        let refused = |verdict| Decision { verdict, source: None, why: None };
-        if self.to.disabled {
+    pub(crate) fn decide(&self, found: &PolicyMatches) -> Decision {
+        let refused = |verdict| Decision { verdict, source: None, reason: None };
+        if self.inputs.disabled {
             return refused(ExplainVerdict::Disabled);
         }
         // Authentication rejects sessions and API keys alike, before anything is read.
-        if self.to.must_change_password {
+        if self.inputs.must_change_password {
             return refused(ExplainVerdict::PasswordChangeRequired);
         }
         self.decide_by_policies(found)
     }
 
     /// Returns the decision for a user who passes authentication.
-    pub(crate) fn decide_by_policies(&self, found: &FoundSatisfied) -> Decision {
-        let refused = |verdict| Decision { verdict, source: None, why: None };
+    pub(crate) fn decide_by_policies(&self, found: &PolicyMatches) -> Decision {
+        let refused = |verdict| Decision { verdict, source: None, reason: None };
         if let Some(broken) = &self.policies.refused {
-            let (source, why) = (Some(broken.source.clone()), Some(why(broken.reason)));
-            return Decision { verdict: ExplainVerdict::Broken, source, why };
+            let (source, reason) = (Some(broken.source.clone()), Some(reason_text(broken.reason)));
+            return Decision { verdict: ExplainVerdict::Broken, source, reason };
         }
         let sources = || {
-            self.to.stored_policies().map(|(role, policy)| PolicySource::Role {
+            self.inputs.stored_policies().map(|(role, policy)| PolicySource::Role {
                 role: role.name.clone(),
                 title: policy.title.clone(),
             })
@@ -145,43 +147,43 @@ impl Applied {
             let mut broken = self.policies.policies.iter().zip(sources());
             let broken =
                 broken.find(|(policy, _)| policy.as_ref().is_ok_and(|policy| found.changes(&policy.fields)));
-            let (source, why) = (broken.map(|(_, source)| source), Some(COLUMN_CHANGED));
-            return Decision { verdict: ExplainVerdict::Broken, source, why };
+            let (source, reason) = (broken.map(|(_, source)| source), Some(COLUMN_CHANGED));
+            return Decision { verdict: ExplainVerdict::Broken, source, reason };
         }
         if self.policies.policies.is_empty() {
             return refused(ExplainVerdict::NoPolicy);
         }
         let satisfied =
             |satisfied: &Option<MatchingSpans>| satisfied.as_ref().is_some_and(|found| found.spans > 0);
-        let opening = found.each.iter().zip(sources()).find(|(found, _)| satisfied(found));
-        let Some((_, source)) = opening else { return refused(ExplainVerdict::NotSatisfied) };
+        let granting = found.results.iter().zip(sources()).find(|(found, _)| satisfied(found));
+        let Some((_, source)) = granting else { return refused(ExplainVerdict::NotSatisfied) };
         // The policy of the key is the last element, after the policies, whose number equals that of the sources.
-        let within = self.policies.key_constraint.is_none() || found.each.last().is_some_and(satisfied);
-        let verdict = if within { ExplainVerdict::CoveredTraces } else { ExplainVerdict::KeyConstraint };
-        Decision { verdict, source: Some(source), why: None }
+        let within = self.policies.key_constraint.is_none() || found.results.last().is_some_and(satisfied);
+        let verdict = if within { ExplainVerdict::Granted } else { ExplainVerdict::KeyConstraint };
+        Decision { verdict, source: Some(source), reason: None }
     }
 }
 
 /// Asks ClickHouse which spans of a trace satisfy each policy. Without a selection, which proves that the caller may read the
 /// trace, asks only for counts. Leaves out policies with changed fields, as broken. Returns `None` if there is no such trace.
 /// The selection is of the trace that `trace_id` names, in any of its notations.
-pub(crate) async fn satisfied(
+pub(crate) async fn match_policies(
     access: &Access,
     selection: Option<&Selection>,
     trace_id: &str,
     policies: &[&Result<AppliedPolicy, BrokenPolicy>],
-) -> Result<Option<FoundSatisfied>, ClickHouseError> {
+) -> Result<Option<PolicyMatches>, ClickHouseError> {
     let mut changed: Vec<ChangedField> = Vec::new();
     loop {
         let usable = |policy: &&Result<AppliedPolicy, BrokenPolicy>| {
             policy.as_ref().ok().filter(|policy| !changes(&changed, &policy.fields)).cloned()
         };
-        let asked: Vec<Option<AppliedPolicy>> = policies.iter().map(usable).collect();
+        let usable_policies: Vec<Option<AppliedPolicy>> = policies.iter().map(usable).collect();
         let predicates: Vec<Predicate> =
-            asked.iter().flatten().map(|policy| policy.predicate.clone()).collect();
+            usable_policies.iter().flatten().map(|policy| policy.predicate.clone()).collect();
         let fields: Vec<Arc<MarkedField>> =
-            asked.iter().flatten().flat_map(|policy| policy.fields.iter().cloned()).collect();
-        let found = ask(access, selection, trace_id, &predicates, &fields).await;
+            usable_policies.iter().flatten().flat_map(|policy| policy.fields.iter().cloned()).collect();
+        let found = query_matches(access, selection, trace_id, &predicates, &fields).await;
         let (trace_id, spans, found) = match found {
             Ok(Some(found)) => found,
             Ok(None) => return Ok(None),
@@ -195,12 +197,13 @@ pub(crate) async fn satisfied(
             Err(error) => return Err(error),
         };
         let mut found = found.into_iter();
-        let each = asked.iter().map(|policy| policy.as_ref().and_then(|_| found.next())).collect();
-        return Ok(Some(FoundSatisfied { trace_id, spans, each, changed }));
+        let results =
+            usable_policies.iter().map(|policy| policy.as_ref().and_then(|_| found.next())).collect();
+        return Ok(Some(PolicyMatches { trace_id, spans, results, changed }));
     }
 }
 
-async fn ask(
+async fn query_matches(
     access: &Access,
     selection: Option<&Selection>,
     trace_id: &str,
@@ -220,13 +223,16 @@ async fn ask(
 }
 
 /// Returns the requirement of a policy in words, if the reader may know of its fields.
-pub(crate) fn words(policy: Option<&AppliedPolicy>, knows_policy_fields: bool) -> Option<String> {
+pub(crate) fn requirement_in_words(
+    policy: Option<&AppliedPolicy>,
+    knows_policy_fields: bool,
+) -> Option<String> {
     let policy = policy.filter(|policy| knows_policy_fields || policy.has_only_filterable_fields())?;
     Some(in_words(&policy.predicate))
 }
 
 /// Returns the part of the explanation that contains no span data.
-pub(super) fn told(
+pub(super) fn policy_explanation(
     expression: &str,
     policy: &Result<AppliedPolicy, BrokenPolicy>,
     satisfied: &Option<MatchingSpans>,
@@ -243,7 +249,7 @@ pub(super) fn told(
     };
     PolicyExplanation {
         expression: admin.then(|| expression.to_owned()),
-        in_words: words(policy.as_ref().ok(), admin),
+        in_words: requirement_in_words(policy.as_ref().ok(), admin),
         outcome,
         satisfied_by: satisfied.as_ref().map(|found| found.spans),
         spans: Vec::new(),

@@ -3,15 +3,15 @@
 use tracewarden_policy::{PolicySource, Predicate, in_words};
 
 use super::ExplainVerdict;
-use super::policies::{Applied, Decision};
-use crate::broken_policy::{named, why};
+use super::policies::{Decision, UserPolicies};
+use crate::policy_errors::{policy_name, reason_text};
 
 /// Formats "`ada` sees this trace: …"; addresses the caller as "you".
-pub(super) fn of(applied: &Applied, decision: &Decision, spans: u64, own: bool) -> String {
-    let name = format!("`{}`", applied.to.caller.username);
+pub(super) fn decision_summary(applied: &UserPolicies, decision: &Decision, spans: u64, own: bool) -> String {
+    let name = format!("`{}`", applied.inputs.caller.username);
     let (who, sees, is) = if own { ("you", "see", "are") } else { (name.as_str(), "sees", "is") };
     let not = if own { "do not see" } else { "does not see" };
-    let of_theirs = if own { "your" } else { "their" };
+    let possessive = if own { "your" } else { "their" };
     let spans = match spans {
         1 => "its one span".to_owned(),
         spans => format!("any of its {spans} spans"),
@@ -22,14 +22,16 @@ pub(super) fn of(applied: &Applied, decision: &Decision, spans: u64, own: bool) 
         None => missing.to_owned(),
     };
     match decision.verdict {
-        ExplainVerdict::CoveredTraces => {
+        ExplainVerdict::Granted => {
             format!("{who} {sees} this trace: {} grants access", source("a policy"))
         }
-        ExplainVerdict::NoPolicy => format!("{who} {not} this trace: none of {of_theirs} roles has a policy"),
+        ExplainVerdict::NoPolicy => {
+            format!("{who} {not} this trace: none of {possessive} roles has a policy")
+        }
         ExplainVerdict::NotSatisfied => {
             let policies = match applied.policies.policies.len() {
-                1 => format!("the one policy of {of_theirs} roles is not satisfied"),
-                policies => format!("none of the {policies} policies of {of_theirs} roles is satisfied"),
+                1 => format!("the one policy of {possessive} roles is not satisfied"),
+                policies => format!("none of the {policies} policies of {possessive} roles is satisfied"),
             };
             format!("{who} {not} this trace: {policies} by {spans}")
         }
@@ -41,30 +43,30 @@ pub(super) fn of(applied: &Applied, decision: &Decision, spans: u64, own: bool) 
             format!("{who} can read no trace before the password is changed")
         }
         ExplainVerdict::Broken => {
-            let why = decision.why.unwrap_or("cannot be applied");
-            format!("{who} can read no trace at all: {} {why}", source("a policy"))
+            let reason = decision.reason.unwrap_or("cannot be applied");
+            format!("{who} can read no trace at all: {} {reason}", source("a policy"))
         }
     }
 }
 
 /// Formats "`ada` can read a trace when …".
-pub(super) fn of_access(applied: &Applied) -> String {
-    if applied.to.disabled {
-        return format!("`{}` is disabled and can read no trace", applied.to.caller.username);
+pub(super) fn access_summary(applied: &UserPolicies) -> String {
+    if applied.inputs.disabled {
+        return format!("`{}` is disabled and can read no trace", applied.inputs.caller.username);
     }
-    let by_policies = of_access_by_policies(applied);
-    if applied.to.must_change_password {
+    let by_policies = policies_summary(applied);
+    if applied.inputs.must_change_password {
         return format!("{by_policies}; nothing before the password is changed");
     }
     by_policies
 }
 
-fn of_access_by_policies(applied: &Applied) -> String {
-    let name = &applied.to.caller.username;
+fn policies_summary(applied: &UserPolicies) -> String {
+    let name = &applied.inputs.caller.username;
     let policies = applied.policies.policies.len();
     if let Some(broken) = &applied.policies.refused {
-        let (source, why) = (named(&broken.source), why(broken.reason));
-        return format!("`{name}` can read no trace at all: {source} {why}");
+        let (source, reason) = (policy_name(&broken.source), reason_text(broken.reason));
+        return format!("`{name}` can read no trace at all: {source} {reason}");
     }
     match (policies, applied.policies.granting_predicates().as_slice()) {
         (0, _) => format!("`{name}` can read no trace: none of their roles has a policy"),

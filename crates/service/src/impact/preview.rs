@@ -9,27 +9,29 @@ use tracewarden_appdb::{ADMIN_ROLE, Policy};
 use tracewarden_model::{Timestamp, Window};
 use tracewarden_tracestore::Cost;
 
-use super::{Change, CollateralCount, CountedTraces, Failure, ImpactAnswer, ModelSide, Subjects, noted};
+use super::{
+    Change, CollateralCount, CountedTraces, Failure, ImpactAnswer, ModelSide, Subjects, with_decision_inputs,
+};
 use crate::access::Access;
 use crate::audit::Outcome;
+use crate::collateral_access::{CollateralAnswer, CollateralGroupBy, parse_group_by};
 use crate::error::ServiceError;
-use crate::open_audit_record::Prepared;
-use crate::overshare::{CollateralRequest, OvershareAnswer, by_of};
+use crate::open_audit_record::PreparedRead;
 use crate::principal::Administrator;
 use crate::query_input;
-use crate::roles::{Checks, check_members, no_case_conflict, policies_detail};
+use crate::roles::{CheckedPolicies, check_case_conflict, check_role_input, policies_detail};
 use crate::service::Service;
 use crate::validate;
 
 /// Action in the audit log.
 const POLICY_PREVIEW: &str = "policy.preview";
 /// Default and maximum duration of a preview in seconds.
-const SECONDS: i64 = 10;
-const MOST_SECONDS: i64 = 60;
+const DEFAULT_SECONDS: i64 = 10;
+const MAX_SECONDS: i64 = 60;
 /// Share of the requested time for all queries to ClickHouse; the rest is for the answer.
-const LOOKING_SHARE: f64 = 0.95;
+const QUERY_TIME_SHARE: f64 = 0.95;
 /// Share of that for the comparison; the rest is for collateral access.
-const COMPARING_SHARE: f64 = 0.85;
+const COMPARISON_TIME_SHARE: f64 = 0.85;
 /// Time-out of a search whose cost is measured.
 const SEARCH_TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -58,7 +60,7 @@ pub struct PolicyPreview {
     /// Traces gained and lost.
     pub impact: ImpactAnswer,
     /// Collateral access by the policies; `None` for a role that is deleted, or if it could not be counted.
-    pub overshare: Option<OvershareAnswer>,
+    pub overshare: Option<CollateralAnswer>,
     /// Cost of the first page of a search by the first member, before and after.
     pub search: SearchCosts,
 }
@@ -76,7 +78,7 @@ struct Plan {
     before: ModelSide,
     after: ModelSide,
     window: Window,
-    by: Option<CollateralRequest>,
+    by: Option<CollateralGroupBy>,
 }
 
 impl Service {
@@ -90,7 +92,7 @@ impl Service {
         admin: &Administrator<'_>,
         request: PolicyPreviewRequest,
     ) -> Result<PolicyPreview, ServiceError> {
-        let begun = Instant::now();
+        let started = Instant::now();
         let role = request.role.as_str();
         let checked = self.check_preview(&request).await;
         let timeout = self.audit_denial(admin, POLICY_PREVIEW, Some(role), checked).await?;
@@ -98,40 +100,52 @@ impl Service {
         let (access, plan, mut open_audit_record) =
             self.begin_read(admin, POLICY_PREVIEW, Some(role), prepare).await?;
         let Plan { before, after, window, by } = plan;
-        let asked = self.asked(&access, Some(window), &[]);
-        let timeout = timeout.mul_f64(LOOKING_SHARE);
-        let deadline = begun + timeout;
+        let query_context = self.query_context(&access, Some(window), &[]);
+        let timeout = timeout.mul_f64(QUERY_TIME_SHARE);
+        let deadline = started + timeout;
         let change = Change { before: &before, after: &after, role: Some(role), window };
         let by = by.filter(|_| request.policies.is_some());
-        let mut beside = by.as_ref().map(|by| CollateralCount { by, deadline, counted: None });
+        let mut collateral_count = by.as_ref().map(|by| CollateralCount { by, deadline, counted: None });
         let compared = async {
-            let comparing = begun + timeout.mul_f64(COMPARING_SHARE);
-            let mut people = self.people(&change, comparing).await?;
-            let impact =
-                self.impact_within(&access, &change, &mut people, comparing, beside.as_mut()).await?;
-            Ok::<_, Failure>((people, impact))
+            let comparison_deadline = started + timeout.mul_f64(COMPARISON_TIME_SHARE);
+            let mut subjects = self.subjects(&change, comparison_deadline).await?;
+            let impact = self
+                .impact_within(
+                    &access,
+                    &change,
+                    &mut subjects,
+                    comparison_deadline,
+                    collateral_count.as_mut(),
+                )
+                .await?;
+            Ok::<_, Failure>((subjects, impact))
         };
-        let (people, mut impact) = match compared.await {
+        let (subjects, mut impact) = match compared.await {
             Ok(compared) => compared,
-            Err(failure) => return Err(open_audit_record.fail(failure.told_in_time(&asked)).await),
+            Err(failure) => {
+                return Err(open_audit_record
+                    .fail(failure.into_error_for_chosen_timeout(&query_context))
+                    .await);
+            }
         };
-        let overshare = match beside {
+        let overshare = match collateral_count {
             Some(CollateralCount { by, counted, .. }) => {
-                let told = match counted {
+                let collateral_answer = match counted {
                     Some((groups, fraction)) => {
-                        let (members, cost) = (people.members(), impact.cost);
-                        self.told(groups, members, window, by, fraction, cost).map_err(Failure::from)
+                        let (members, cost) = (subjects.members(), impact.cost);
+                        self.collateral_answer(groups, members, window, by, fraction, cost)
+                            .map_err(Failure::from)
                     }
-                    None => self.overshare_within(&access, window, &people, by, deadline).await,
+                    None => self.count_collateral_access(&access, window, &subjects, by, deadline).await,
                 };
-                match told {
+                match collateral_answer {
                     Ok(mut overshare) => {
                         impact.notes.append(&mut overshare.notes);
                         Some(overshare)
                     }
                     // The comparison is returned without it.
                     Err(failure) => {
-                        let failure = failure.told_in_time(&asked);
+                        let failure = failure.into_error_for_chosen_timeout(&query_context);
                         impact.notes.push(format!(
                             "the collateral access of the role could not be counted: {}",
                             failure.detail()
@@ -148,7 +162,7 @@ impl Service {
                 None
             }
         };
-        let search = self.search_costs(&access, window, &people, deadline).await;
+        let search = self.search_costs(&access, window, &subjects, deadline).await;
         open_audit_record.complete(Outcome::Success, None).await?;
         Ok(PolicyPreview { role: request.role, impact, overshare, search })
     }
@@ -159,19 +173,19 @@ impl Service {
         &self,
         access: &Access,
         window: Window,
-        people: &Subjects,
+        subjects: &Subjects,
         deadline: Instant,
     ) -> SearchCosts {
         let from = window.from().max(window.to().saturating_sub(Window::DEFAULT_NANOS));
-        let (Some(person), Ok(window)) = (people.compared.first(), Window::new(from, window.to())) else {
+        let (Some(subject), Ok(window)) = (subjects.compared.first(), Window::new(from, window.to())) else {
             return SearchCosts::default();
         };
         // The amount of data that a search reads reveals something about spans, too.
-        if self.among() == CountedTraces::Readable {
+        if self.counted_traces() == CountedTraces::Readable {
             return SearchCosts::default();
         }
         let mut costs = [None, None];
-        for (cost, side) in costs.iter_mut().zip([&person.before, &person.after]) {
+        for (cost, side) in costs.iter_mut().zip([&subject.before, &subject.after]) {
             let left = deadline.saturating_duration_since(Instant::now()).min(SEARCH_TIMEOUT);
             let (limit, predicates) = (self.settings().limits.default_limit, side.granting_predicates());
             let found = access.store.search_cost(
@@ -191,12 +205,12 @@ impl Service {
     /// Checks the parts of the request that do not depend on stored data; returns the time-out.
     async fn check_preview(&self, request: &PolicyPreviewRequest) -> Result<Duration, ServiceError> {
         match &request.policies {
-            Some(policies) => check_members(&request.role, policies)?,
+            Some(policies) => check_role_input(&request.role, policies)?,
             None if request.role == ADMIN_ROLE => {
                 let detail = "the role `admin` is built in and cannot be deleted".to_owned();
                 return Err(ServiceError::Conflict { detail, errors: Vec::new() });
             }
-            None => drop(validate::findable(&request.role, "role")?),
+            None => drop(validate::lookup_name(&request.role, "role")?),
         }
         timeout(request.seconds)
     }
@@ -205,7 +219,7 @@ impl Service {
         &self,
         admin: &Administrator<'_>,
         request: &PolicyPreviewRequest,
-    ) -> Result<Prepared<Plan>, ServiceError> {
+    ) -> Result<PreparedRead<Plan>, ServiceError> {
         let window = query_input::first_window(request.from, request.to, self.now())?;
         let mut tx = self.db().begin_read().await?;
         let authority = self.admin_authority(&mut tx, admin).await?;
@@ -220,9 +234,9 @@ impl Service {
         match &request.policies {
             Some(policies) => {
                 let (policies, model) = (policies.clone(), before.model.clone());
-                let checks = self.analysis().run(move || Checks::of(policies, model)).await?;
+                let checks = self.analysis().run(move || CheckedPolicies::new(policies, model)).await?;
                 checks.checked?;
-                no_case_conflict(&request.role, before.roles.keys())?;
+                check_case_conflict(&request.role, before.roles.keys())?;
                 after.roles.insert(request.role.clone(), checks.policies);
             }
             None if after.roles.remove(&request.role).is_none() => {
@@ -231,8 +245,8 @@ impl Service {
             None => {}
         }
         let by = match &request.by {
-            Some(by) => Some(by_of(by, &before.model, &access.binding)?),
-            None => CollateralRequest::default_of(&access.binding),
+            Some(by) => Some(parse_group_by(by, &before.model, &access.binding)?),
+            None => CollateralGroupBy::default_for(&access.binding),
         };
         let detail = json!({
             "from": window.from().to_string(),
@@ -240,18 +254,18 @@ impl Service {
             "policies": request.policies.as_deref().map(policies_detail),
             "by": request.by,
         });
-        let detail = noted(&access, &detail);
-        Ok(Prepared { access, plan: Plan { before, after, window, by }, detail })
+        let detail = with_decision_inputs(&access, &detail);
+        Ok(PreparedRead { access, plan: Plan { before, after, window, by }, detail })
     }
 }
 
 /// Returns the time-out of a preview.
 pub(crate) fn timeout(seconds: Option<i64>) -> Result<Duration, ServiceError> {
-    let seconds = seconds.unwrap_or(SECONDS);
+    let seconds = seconds.unwrap_or(DEFAULT_SECONDS);
     match u64::try_from(seconds) {
-        Ok(whole) if (1..=MOST_SECONDS).contains(&seconds) => Ok(Duration::from_secs(whole)),
+        Ok(whole) if (1..=MAX_SECONDS).contains(&seconds) => Ok(Duration::from_secs(whole)),
         _ => {
-            let detail = format!("from 1 to {MOST_SECONDS} seconds");
+            let detail = format!("from 1 to {MAX_SECONDS} seconds");
             Err(ServiceError::refused("/seconds", "invalid_value", detail))
         }
     }

@@ -13,7 +13,7 @@ use crate::policy_advice::MAX_HOLDERS;
 /// Minimum number of traces for advice.
 const MIN_TRACES: u64 = 10;
 /// Maximum number of services that a message names.
-const NAMED: usize = 5;
+const MAX_NAMED_SERVICES: usize = 5;
 
 /// A policy that is tested on recent traces.
 #[derive(Debug)]
@@ -23,11 +23,11 @@ pub(super) struct Trial {
     /// Numbers of the policy's predicates: one, or those of the users for whom it is tested.
     predicates: BTreeSet<usize>,
     /// Users for whom the policy is tested, if it depends on the user.
-    users: Option<Tried>,
+    users: Option<TestedUsers>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Tried {
+struct TestedUsers {
     users: usize,
     /// Whether these are all users with the role.
     all: bool,
@@ -56,10 +56,10 @@ pub(super) fn trials(policies: &[CheckedPolicy], holders: &[User]) -> (Vec<Trial
             (None, None)
         } else {
             let found = callers.iter().map(|caller| checked.predicate(caller)).collect();
-            (found, Some(Tried { users: callers.len(), all }))
+            (found, Some(TestedUsers { users: callers.len(), all }))
         };
         let Some(found) = found else { continue };
-        let own = found.into_iter().map(|predicate| number(predicate, &mut predicates)).collect();
+        let own = found.into_iter().map(|predicate| predicate_number(predicate, &mut predicates)).collect();
         trials.push(Trial { policy, predicates: own, users });
     }
     (trials, predicates)
@@ -70,7 +70,7 @@ fn caller(user: &User) -> Caller {
 }
 
 /// Returns the number of a predicate; equal predicates share one.
-fn number(predicate: Predicate, predicates: &mut Vec<Predicate>) -> usize {
+fn predicate_number(predicate: Predicate, predicates: &mut Vec<Predicate>) -> usize {
     if let Some(known) = predicates.iter().position(|known| *known == predicate) {
         return known;
     }
@@ -84,13 +84,16 @@ impl Trial {
         &self,
         policy: &CheckedPolicy,
         predicates: &[Predicate],
-        reach: &PolicyCoverage,
+        coverage: &PolicyCoverage,
         model: &AccessModel,
-        most_shared: u64,
+        max_collateral_services: u64,
     ) -> Vec<Diagnostic> {
-        let opened: Option<Vec<(&Predicate, CoveredTraces)>> =
-            self.predicates.iter().map(|at| Some((predicates.get(*at)?, *reach.covered.get(*at)?))).collect();
-        let Some(opened) = opened.filter(|_| reach.traces >= MIN_TRACES) else { return Vec::new() };
+        let opened: Option<Vec<(&Predicate, CoveredTraces)>> = self
+            .predicates
+            .iter()
+            .map(|at| Some((predicates.get(*at)?, *coverage.covered.get(*at)?)))
+            .collect();
+        let Some(opened) = opened.filter(|_| coverage.traces >= MIN_TRACES) else { return Vec::new() };
         let whole = |code, message, hint: &str| Diagnostic {
             line: 1,
             column: 1,
@@ -100,30 +103,36 @@ impl Trial {
             hint: Some(hint.to_owned()),
         };
         if opened.iter().all(|(_, opened)| opened.traces == 0) {
-            let message = format!("it grants access to none of {}{}", sample(reach), self.for_whom("any"));
+            let message =
+                format!("it grants access to none of {}{}", sample(coverage), self.for_users("any"));
             let hint = "check the spelling of names and values, unless the intended traces are rare";
             return vec![whole("opens_no_recent_trace", message, hint)];
         }
-        if opened.iter().all(|(_, opened)| opened.traces == reach.traces) {
-            let message = format!("it grants access to all of {}{}", sample(reach), self.for_whom("each"));
+        if opened.iter().all(|(_, opened)| opened.traces == coverage.traces) {
+            let message =
+                format!("it grants access to all of {}{}", sample(coverage), self.for_users("each"));
             let hint = "to grant access to every trace, write `true`";
             return vec![whole("opens_every_recent_trace", message, hint)];
         }
         // The user with the most collateral access, among those for whom the policy is tested.
-        let worst = opened.iter().rev().max_by_key(|(_, opened)| shared(*opened));
-        let whose = self.for_whom(if opened.len() == 1 { "each" } else { "one" });
-        let far = worst.and_then(|(predicate, opened)| far(predicate, *opened, &whose, model, most_shared));
+        let worst = opened.iter().rev().max_by_key(|(_, opened)| collateral_services(*opened));
+        let for_user = self.for_users(if opened.len() == 1 { "each" } else { "one" });
+        let broad_policy_message = worst.and_then(|(predicate, opened)| {
+            broad_policy_message(predicate, *opened, &for_user, model, max_collateral_services)
+        });
         let hint =
             "access to a trace includes the spans of all its services; the preview of the role lists them";
-        far.map(|message| whole("wide_reach", message, hint)).into_iter().collect()
+        broad_policy_message.map(|message| whole("wide_reach", message, hint)).into_iter().collect()
     }
 
-    fn for_whom(&self, which: &str) -> String {
+    fn for_users(&self, which: &str) -> String {
         match self.users {
             None => String::new(),
-            Some(Tried { users: 1, all: true }) => " for the one user with this role".to_owned(),
-            Some(Tried { users, all: true }) => format!(" for {which} of the {users} users with this role"),
-            Some(Tried { users, all: false }) => {
+            Some(TestedUsers { users: 1, all: true }) => " for the one user with this role".to_owned(),
+            Some(TestedUsers { users, all: true }) => {
+                format!(" for {which} of the {users} users with this role")
+            }
+            Some(TestedUsers { users, all: false }) => {
                 format!(" for {which} of {users} evaluated users with this role")
             }
         }
@@ -131,49 +140,49 @@ impl Trial {
 }
 
 /// Describes the sample of traces.
-fn sample(reach: &PolicyCoverage) -> String {
-    let window = match reach.window_nanos / 60_000_000_000 {
+fn sample(coverage: &PolicyCoverage) -> String {
+    let window = match coverage.window_nanos / 60_000_000_000 {
         60 => "hour".to_owned(),
         minutes if minutes > 60 => format!("{} hours", minutes / 60),
         minutes => format!("{minutes} minutes"),
     };
-    let of = if reach.sampled { "traces in a sample of the last" } else { "traces of the last" };
-    format!("{} {of} {window}", reach.traces)
+    let of = if coverage.sampled { "traces in a sample of the last" } else { "traces of the last" };
+    format!("{} {of} {window}", coverage.traces)
 }
 
 /// Returns the number of services without a span that satisfies the predicate, in the traces that it matches.
-fn shared(opened: CoveredTraces) -> u64 {
+fn collateral_services(opened: CoveredTraces) -> u64 {
     opened.services.saturating_sub(opened.matching_services)
 }
 
 /// Returns a message if a predicate gives collateral access to many services: none of their spans satisfies it, they are
-/// visible only because traces are shown whole. `whose` names the users for whom the policy has this predicate.
-fn far(
+/// visible only because traces are shown whole. `for_user` names the users for whom the policy has this predicate.
+fn broad_policy_message(
     predicate: &Predicate,
     opened: CoveredTraces,
-    whose: &str,
+    for_user: &str,
     model: &AccessModel,
-    most_shared: u64,
+    max_collateral_services: u64,
 ) -> Option<String> {
     let services = |count: u64| if count == 1 { "1 service".to_owned() } else { format!("{count} services") };
     let column = model.binding.as_ref()?.display.service.as_deref()?;
-    let shared = shared(opened);
-    if shared <= most_shared {
+    let collateral_services = collateral_services(opened);
+    if collateral_services <= max_collateral_services {
         return None;
     }
-    let reached = services(opened.services);
+    let covered_services = services(opened.services);
     let named = named(predicate, &FieldRef::column(column));
     if named.is_empty() {
         let own = services(opened.matching_services);
         return Some(format!(
-            "its matching spans are of {own}, but the traces that it grants{whose} contain spans of \
-             {reached}: {shared} are visible only via whole traces"
+            "its matching spans are of {own}, but the traces that it grants{for_user} contain spans of \
+             {covered_services}: {collateral_services} are visible only via whole traces"
         ));
     }
-    let names: Vec<String> = named.iter().take(NAMED).map(|name| format!("`{name}`")).collect();
-    let more = if named.len() > NAMED { ", …" } else { "" };
+    let names: Vec<String> = named.iter().take(MAX_NAMED_SERVICES).map(|name| format!("`{name}`")).collect();
+    let more = if named.len() > MAX_NAMED_SERVICES { ", …" } else { "" };
     Some(format!(
-        "it names {} ({}{more}), but the traces that it grants{whose} contain spans of {reached}: {shared} \
+        "it names {} ({}{more}), but the traces that it grants{for_user} contain spans of {covered_services}: {collateral_services} \
          are visible only via whole traces",
         services(named.len() as u64),
         names.join(", ")
@@ -181,7 +190,7 @@ fn far(
 }
 
 /// Returns the values that a field must equal for a part of the predicate to hold.
-fn named<'a>(predicate: &'a Predicate, wanted: &FieldRef) -> BTreeSet<&'a str> {
+fn named<'a>(predicate: &'a Predicate, field_ref: &FieldRef) -> BTreeSet<&'a str> {
     let mut found = BTreeSet::new();
     let mut left = vec![predicate];
     while let Some(predicate) = left.pop() {
@@ -190,11 +199,11 @@ fn named<'a>(predicate: &'a Predicate, wanted: &FieldRef) -> BTreeSet<&'a str> {
             Predicate::Atom(atom) => match &***atom {
                 Atom::CompareText(Relation::Eq, Text::Field(field), Text::Literal(text))
                 | Atom::CompareText(Relation::Eq, Text::Literal(text), Text::Field(field))
-                    if field.field == *wanted =>
+                    if field.field == *field_ref =>
                 {
                     found.insert(text.as_str());
                 }
-                Atom::TextIn(Text::Field(field), texts, false) if field.field == *wanted => {
+                Atom::TextIn(Text::Field(field), texts, false) if field.field == *field_ref => {
                     found.extend(texts.iter().map(String::as_str));
                 }
                 _ => {}

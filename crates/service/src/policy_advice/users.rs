@@ -27,30 +27,30 @@ impl Users {
     pub(super) fn warnings(&self, policy: &CheckedPolicy) -> Vec<Diagnostic> {
         let mut found: Vec<Diagnostic> = Vec::new();
         if let Some(known) = &self.attributes {
-            let mut said = BTreeSet::new();
+            let mut seen = BTreeSet::new();
             for attribute in policy.attributes() {
-                if let Some(warning) = on_attribute(&attribute, known)
-                    && said.insert((attribute.name.clone(), warning.code, attribute.accepted_kinds))
+                if let Some(warning) = attribute_warning(&attribute, known)
+                    && seen.insert((attribute.name.clone(), warning.code, attribute.accepted_kinds))
                 {
                     found.push(warning);
                 }
             }
         }
         if let Some(roles) = &self.roles {
-            found.extend(policy.roles().iter().filter_map(|role| on_role(role, roles)));
+            found.extend(policy.roles().iter().filter_map(|role| role_warning(role, roles)));
         }
         found.sort_by_key(|warning| (warning.line, warning.column));
         found
     }
 }
 
-fn on_attribute(attribute: &AttributeUse, known: &KnownAttributes) -> Option<Diagnostic> {
-    let everybody = Population { known, holders: None };
-    if everybody.kinds(&attribute.name).is_empty() {
-        return Some(everybody.missing(attribute));
+fn attribute_warning(attribute: &AttributeUse, known: &KnownAttributes) -> Option<Diagnostic> {
+    let all_users = Population { known, holders: None };
+    if all_users.kinds(&attribute.name).is_empty() {
+        return Some(all_users.missing(attribute));
     }
     let population = match known.holders {
-        0 => everybody,
+        0 => all_users,
         holders => Population { known, holders: Some(holders) },
     };
     let kinds = population.kinds(&attribute.name);
@@ -67,10 +67,10 @@ impl Population<'_> {
     /// Returns the types of value that the attribute has among these users.
     fn kinds(&self, name: &str) -> BTreeSet<AttributeKind> {
         let kinds = self.known.kinds.get(name);
-        kinds.map(|kinds| self.among(kinds).clone()).unwrap_or_default()
+        kinds.map(|kinds| self.kinds_in_population(kinds).clone()).unwrap_or_default()
     }
 
-    fn among<'k>(&self, kinds: &'k AttributeKinds) -> &'k BTreeSet<AttributeKind> {
+    fn kinds_in_population<'k>(&self, kinds: &'k AttributeKinds) -> &'k BTreeSet<AttributeKind> {
         if self.holders.is_some() { &kinds.with_role } else { &kinds.all }
     }
 
@@ -81,13 +81,13 @@ impl Population<'_> {
             Some(1) => format!("the one user with this role has no attribute `{name}`"),
             Some(holders) => format!("none of the {holders} users with this role has the attribute `{name}`"),
         };
-        let known = self.known.kinds.iter().filter(|(_, kinds)| !self.among(kinds).is_empty());
+        let known = self.known.kinds.iter().filter(|(_, kinds)| !self.kinds_in_population(kinds).is_empty());
         let known: BTreeSet<&str> = known.map(|(name, _)| name.as_str()).collect();
         let hint = match nearest(name, known).first() {
             Some(close) => format!("did you mean `user.attributes[\"{close}\"]`?"),
             None => "set it for the intended users; without it, the policy grants them no access".to_owned(),
         };
-        on(attribute, "unknown_attribute", message, hint)
+        diagnostic(attribute, "unknown_attribute", message, hint)
     }
 
     fn unusable(&self, attribute: &AttributeUse, kinds: &BTreeSet<AttributeKind>) -> Diagnostic {
@@ -95,12 +95,12 @@ impl Population<'_> {
         let list = |kinds: Vec<AttributeKind>| {
             kinds.into_iter().map(AttributeKind::name).collect::<Vec<_>>().join(" or ")
         };
-        let whom = match self.holders {
+        let for_users = match self.holders {
             None => "for every user who has it",
             Some(_) => "for every user with this role who has it",
         };
         let message = format!(
-            "`{name}` is {} {whom}, but this needs {}",
+            "`{name}` is {} {for_users}, but this needs {}",
             list(kinds.iter().copied().collect()),
             list(attribute.accepted_kinds.to_vec())
         );
@@ -117,16 +117,16 @@ impl Population<'_> {
             }
             _ => "give the attribute another value, or compare it with a value of its type".to_owned(),
         };
-        on(attribute, "attribute_kind", message, hint)
+        diagnostic(attribute, "attribute_kind", message, hint)
     }
 }
 
-fn on(attribute: &AttributeUse, code: &'static str, message: String, hint: String) -> Diagnostic {
+fn diagnostic(attribute: &AttributeUse, code: &'static str, message: String, hint: String) -> Diagnostic {
     let AttributeUse { line, column, length, .. } = *attribute;
     Diagnostic { line, column, length, code, message, hint: Some(hint) }
 }
 
-fn on_role(role: &RoleUse, known: &[String]) -> Option<Diagnostic> {
+fn role_warning(role: &RoleUse, known: &[String]) -> Option<Diagnostic> {
     let RoleUse { name, line, column, length } = role;
     if known.contains(name) {
         return None;

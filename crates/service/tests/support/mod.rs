@@ -39,16 +39,16 @@ impl ManualClock {
         Arc::new(Self(AtomicI64::new(self.0.load(Ordering::SeqCst) + seconds * SECOND)))
     }
 
-    pub fn pass(&self, seconds: i64) {
+    pub fn advance(&self, seconds: i64) {
         self.0.fetch_add(seconds * SECOND, Ordering::SeqCst);
     }
 }
 
 /// SHA-256 of a counter: random enough for every use, and the same in every run.
 #[derive(Default)]
-struct CountedEntropy(AtomicU64);
+struct CountingEntropy(AtomicU64);
 
-impl Entropy for CountedEntropy {
+impl Entropy for CountingEntropy {
     fn fill(&self, bytes: &mut [u8]) -> Result<(), EntropyError> {
         for chunk in bytes.chunks_mut(32) {
             let block = Sha256::digest(self.0.fetch_add(1, Ordering::SeqCst).to_be_bytes());
@@ -59,11 +59,11 @@ impl Entropy for CountedEntropy {
 }
 
 /// Accepts the generated password of the first start, for tests that do not need it.
-pub fn kept(_: &Secret) -> Result<(), String> {
+pub fn accept_password(_: &Secret) -> Result<(), String> {
     Ok(())
 }
 
-pub struct World {
+pub struct Fixture {
     pub service: Service,
     pub db: AppDb,
     pub clock: Arc<ManualClock>,
@@ -75,45 +75,45 @@ pub struct World {
 
 /// Kind of the application database.
 #[derive(Debug, Clone, Copy)]
-pub enum Own {
+pub enum DatabaseKind {
     Sqlite,
     Postgresql,
 }
 
 /// Runs each named test on both databases.
 #[macro_export]
-macro_rules! on_both {
+macro_rules! on_both_databases {
     ($($name:ident),* $(,)?) => {
         $(mod $name {
             #[tokio::test]
             async fn on_sqlite() {
-                super::$name(super::Own::Sqlite).await;
+                super::$name(super::DatabaseKind::Sqlite).await;
             }
 
             #[tokio::test]
             async fn on_postgresql() {
-                super::$name(super::Own::Postgresql).await;
+                super::$name(super::DatabaseKind::Postgresql).await;
             }
         })*
     };
 }
 
-static ENTROPY: LazyLock<Arc<CountedEntropy>> = LazyLock::new(Arc::default);
+static ENTROPY: LazyLock<Arc<CountingEntropy>> = LazyLock::new(Arc::default);
 
-pub async fn world() -> World {
-    world_with(Settings::default()).await
+pub async fn fixture() -> Fixture {
+    fixture_with(Settings::default()).await
 }
 
-pub async fn world_with(settings: Settings) -> World {
-    world_on(Own::Sqlite, settings).await
+pub async fn fixture_with(settings: Settings) -> Fixture {
+    fixture_on(DatabaseKind::Sqlite, settings).await
 }
 
-pub async fn world_on(own: Own, settings: Settings) -> World {
+pub async fn fixture_on(kind: DatabaseKind, settings: Settings) -> Fixture {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let directory = tempfile::tempdir().unwrap();
-    let server = match own {
-        Own::Sqlite => None,
-        Own::Postgresql => Some(tracewarden_testkit::postgres::database().unwrap()),
+    let server = match kind {
+        DatabaseKind::Sqlite => None,
+        DatabaseKind::Postgresql => Some(tracewarden_testkit::postgres::database().unwrap()),
     };
     let url = match &server {
         None => format!("sqlite:{}", directory.path().join("own.db").display()),
@@ -123,7 +123,7 @@ pub async fn world_on(own: Own, settings: Settings) -> World {
     let store = FakeStore::start().await;
     let db = AppDb::open(&url, clock.now()).await.unwrap();
     let service = replica(&db, &clock, &store, settings).await;
-    World { service, db, clock, store, url, directory, server }
+    Fixture { service, db, clock, store, url, directory, server }
 }
 
 pub async fn replica(db: &AppDb, clock: &Arc<ManualClock>, store: &FakeStore, settings: Settings) -> Service {
@@ -198,26 +198,26 @@ pub const ADMIN_PASSWORD: &str = "quite a long secret";
 pub struct OtherWriter {
     pub tx: tracewarden_appdb::WriteTx,
     /// Connection that observes the waiting writers, on PostgreSQL.
-    look: Option<tokio::sync::Mutex<sqlx::AnyConnection>>,
+    observer: Option<tokio::sync::Mutex<sqlx::AnyConnection>>,
 }
 
 impl OtherWriter {
     /// Returns as soon as so many writers wait for this one, each in another replica. On PostgreSQL they give up after two
     /// seconds, so a test must not wait longer than necessary. SQLite cannot show waiting writers: the method waits one of
     /// their five seconds.
-    pub async fn is_waited_for(&self, waiters: i64) {
+    pub async fn wait_for_waiting_writers(&self, waiters: i64) {
         const WAITING: &str = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted \
                                AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
-        let Some(look) = &self.look else { return tokio::time::sleep(Duration::from_secs(1)).await };
+        let Some(observer) = &self.observer else { return tokio::time::sleep(Duration::from_secs(1)).await };
         let seen = async || {
-            let row = sqlx::query(WAITING).fetch_one(&mut *look.lock().await).await.unwrap();
+            let row = sqlx::query(WAITING).fetch_one(&mut *observer.lock().await).await.unwrap();
             sqlx::Row::get::<i64, _>(&row, 0)
         };
         until(seen, |seen| *seen == waiters).await;
     }
 }
 
-impl World {
+impl Fixture {
     /// Opens another replica on the same database, with its own connections.
     pub async fn replica(&self, settings: Settings) -> Service {
         let db = AppDb::open(&self.url, self.clock.now()).await.unwrap();
@@ -227,14 +227,14 @@ impl World {
     /// Begins a write transaction of another replica.
     pub async fn other_writer(&self) -> OtherWriter {
         let db = AppDb::open(&self.url, self.clock.now()).await.unwrap();
-        let look = match self.server {
+        let observer = match self.server {
             None => None,
             Some(_) => {
-                let look = <sqlx::AnyConnection as sqlx::Connection>::connect(&self.url).await.unwrap();
-                Some(tokio::sync::Mutex::new(look))
+                let observer = <sqlx::AnyConnection as sqlx::Connection>::connect(&self.url).await.unwrap();
+                Some(tokio::sync::Mutex::new(observer))
             }
         };
-        OtherWriter { tx: db.begin_write().await.unwrap(), look }
+        OtherWriter { tx: db.begin_write().await.unwrap(), observer }
     }
 
     /// Opens another replica whose clock is ahead by so many seconds, or behind.
@@ -245,23 +245,27 @@ impl World {
 
     /// Creates another session of the administrator.
     pub async fn second_session(&self) -> (Credential, Principal) {
-        let session = self.login("admin", ADMIN_PASSWORD).await.unwrap();
+        let session = self.sign_in("admin", ADMIN_PASSWORD).await.unwrap();
         let principal = self.principal(&session).await;
         (session, principal)
     }
 
-    pub async fn login(&self, username: &str, password: &str) -> Result<Credential, ServiceError> {
-        self.login_from(username, password, "192.0.2.1").await
+    pub async fn sign_in(&self, username: &str, password: &str) -> Result<Credential, ServiceError> {
+        self.sign_in_from(username, password, "192.0.2.1").await
     }
 
-    pub async fn login_from(
+    pub async fn sign_in_from(
         &self,
         username: &str,
         password: &str,
         address: &str,
     ) -> Result<Credential, ServiceError> {
-        let login = Login { username: username.to_owned(), password: password.to_owned().into() };
-        self.service.login(login, from_address(address)).await.map(|done| Credential::Session(done.token))
+        let credentials =
+            PasswordCredentials { username: username.to_owned(), password: password.to_owned().into() };
+        self.service
+            .sign_in(credentials, from_address(address))
+            .await
+            .map(|done| Credential::Session(done.token))
     }
 
     pub async fn principal(&self, credential: &Credential) -> Principal {
@@ -272,16 +276,21 @@ impl World {
     pub async fn admin(&self) -> Principal {
         let settings = AdminSettings { username: "admin".to_owned(), password_hash: None };
         let Bootstrap::Created { password: Some(password), .. } =
-            self.service.bootstrap(settings, kept).await.unwrap()
+            self.service.bootstrap(settings, accept_password).await.unwrap()
         else {
             panic!("the first start creates the administrator");
         };
-        self.settle("admin", password.expose_secret(), ADMIN_PASSWORD).await
+        self.replace_initial_password("admin", password.expose_secret(), ADMIN_PASSWORD).await
     }
 
     /// Signs in with a generated password and replaces it.
-    pub async fn settle(&self, username: &str, generated: &str, password: &str) -> Principal {
-        let credential = self.login(username, generated).await.unwrap();
+    pub async fn replace_initial_password(
+        &self,
+        username: &str,
+        generated: &str,
+        password: &str,
+    ) -> Principal {
+        let credential = self.sign_in(username, generated).await.unwrap();
         let identity = self.service.identify(&credential, info()).await.unwrap();
         let (old, new) = (generated.to_owned().into(), password.to_owned().into());
         self.service.change_password(&identity, old, new).await.unwrap();
@@ -297,7 +306,7 @@ impl World {
             ..NewUser::default()
         };
         let created = self.service.create_user(&admin.require_admin().unwrap(), new).await.unwrap();
-        self.settle(username, created.initial_password.expose_secret(), USER_PASSWORD).await
+        self.replace_initial_password(username, created.initial_password.expose_secret(), USER_PASSWORD).await
     }
 
     pub async fn api_key(&self, principal: &Principal) -> Credential {
@@ -328,7 +337,7 @@ impl World {
     }
 
     /// Waits until there are `more` entries in addition to `before`, and returns the new ones, newest first.
-    pub async fn news(&self, admin: &Principal, before: usize, more: usize) -> Vec<Entry> {
+    pub async fn wait_for_new_records(&self, admin: &Principal, before: usize, more: usize) -> Vec<Entry> {
         let records = async || self.audit(admin).await;
         let mut records = until(records, |records| records.len() >= before + more).await;
         records.truncate(records.len() - before);

@@ -22,7 +22,7 @@ pub struct Answers {
     /// Whether the answer with the spans is aborted.
     pub cut: bool,
     /// Statements received so far.
-    pub asked: Vec<String>,
+    pub statements: Vec<String>,
     /// ClickHouse version; the oldest supported one when absent.
     pub version: Option<&'static str>,
     /// Gate at which requests for columns wait.
@@ -98,7 +98,7 @@ impl FakeStore {
     /// Returns the number of requests for spans or traces, without those for columns.
     pub fn lookups(&self) -> usize {
         let answers = self.answers.lock().unwrap();
-        answers.asked.iter().filter(|statement| !statement.contains("system.")).count()
+        answers.statements.iter().filter(|statement| !statement.contains("system.")).count()
     }
 }
 
@@ -135,7 +135,7 @@ async fn serve(mut stream: TcpStream, answers: Arc<Mutex<Answers>>) {
 }
 
 fn answer(head: &str, body: &str, answers: &mut Answers) -> (String, bool) {
-    answers.asked.push(body.to_owned());
+    answers.statements.push(body.to_owned());
     let document = |rows: Vec<String>| format!("{{\"data\":[{}],\"rows\":{}}}\n", rows.join(","), rows.len());
     if body.contains("system.columns") {
         let known = body.contains("otel_traces");

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use prost::Message as _;
-use tracewarden_testkit::shop::{Batches, SPANS_A_REQUEST, Shop, Trace};
+use tracewarden_testkit::shop::{Batches, SPANS_PER_REQUEST, Shop, Trace};
 
 use super::policies::{self, Mask};
 use super::shared::Shared;
@@ -120,7 +120,7 @@ impl Written {
         // Use a new connection each time, because the store may have been restarted since the last request.
         let agent: ureq::Agent =
             ureq::Agent::config_builder().timeout_global(Some(Duration::from_secs(60))).build().into();
-        for batch in Batches::new(traces.into_iter(), SPANS_A_REQUEST) {
+        for batch in Batches::new(traces.into_iter(), SPANS_PER_REQUEST) {
             let request = agent.post(otlp).header("content-type", "application/x-protobuf");
             let answer = request
                 .send(&batch.request.encode_to_vec())

@@ -47,7 +47,7 @@ async fn page(
     for wanted in READ_SIZES {
         let (before, spans) = opened.outline.tree.spans.split_at_checked(offset).unwrap_or_default();
         let spans: Vec<SpanSummary> = spans.iter().take(wanted).cloned().collect();
-        let Some(read) = opened.trace.spans_of(&spans, before).await? else { continue };
+        let Some(read) = opened.trace.spans_by_identity(&spans, before).await? else { continue };
         let (found, read): (Vec<usize>, Vec<SpanLine>) = read.into_iter().unzip();
         let mut by_index: HashMap<usize, SpanValues> =
             found.into_iter().zip(read_all(read, columns).await).collect();

@@ -204,7 +204,7 @@ async fn messages(
     let columns = Columns::new(&opened.trace.schema().binding);
     // If the spans are too large, the response still lists their ids.
     let (found, read): (Vec<usize>, Vec<SpanLine>) =
-        opened.trace.spans_of(&spans, &[]).await?.unwrap_or_default().into_iter().unzip();
+        opened.trace.spans_by_identity(&spans, &[]).await?.unwrap_or_default().into_iter().unzip();
     let found = found.into_iter().zip(read_all(read, &columns).await);
     Ok(found.filter_map(|(at, span)| Some((*indexes.get(at)?, span.message()))).collect())
 }

@@ -40,12 +40,12 @@ pub struct FailedTest {
 impl TestRun {
     /// Converts the faults that prevent the tests from being run into failed tests.
     pub(super) fn impossible(faults: Vec<FieldError>) -> Self {
-        let told = |fault: FieldError| FailedTest {
+        let failed_test = |fault: FieldError| FailedTest {
             name: format!("cannot be run: {}", fault.pointer),
             pointer: fault.pointer,
             message: fault.detail,
         };
-        Self { passed: 0, failed: faults.into_iter().map(told).collect() }
+        Self { passed: 0, failed: faults.into_iter().map(failed_test).collect() }
     }
 
     /// Checks that all tests passed.
@@ -56,10 +56,10 @@ impl TestRun {
         if self.failed.is_empty() {
             return Ok(());
         }
-        let told = |test: FailedTest| {
+        let failed_test = |test: FailedTest| {
             FieldError::new(test.pointer, "tests_failed", format!("{}: {}", test.name, test.message))
         };
-        Err(ServiceError::Refused(self.failed.into_iter().map(told).collect()))
+        Err(ServiceError::Refused(self.failed.into_iter().map(failed_test).collect()))
     }
 }
 
@@ -72,8 +72,8 @@ impl Service {
         if state.tests.is_empty() {
             return Ok(TestRun::default());
         }
-        let asked = CancelOnDrop(Arc::default());
-        let stopped = Arc::clone(&asked.0);
+        let cancel = CancelOnDrop(Arc::default());
+        let stopped = Arc::clone(&cancel.0);
         let running = self.analysis().run(move || run(&state, &stopped));
         match tokio::time::timeout(TIMEOUT, running).await {
             Ok(result) => result?.map_err(ServiceError::Refused),

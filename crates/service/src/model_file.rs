@@ -16,11 +16,11 @@ use tracewarden_policy::Diagnostic;
 
 use crate::adoption::without_column;
 use crate::error::{FieldError, ServiceError};
-use crate::fields::{FieldMark, marked, policy_by, within_bounds};
-use crate::impact::{ImpactAnswer, ImpactQuestion, ModelSide, timeout};
+use crate::fields::{FieldMark, check_field_count, is_usable_in_policies, resolve_marks};
+use crate::impact::{ImpactAnswer, ImpactInput, ModelSide, timeout};
 use crate::principal::Administrator;
 use crate::query_input;
-use crate::roles::{case_conflict, check_each, check_members};
+use crate::roles::{case_conflict, check_role_input, compile_policies};
 use crate::service::Service;
 
 pub use changes::{ChangeKind, ModelChange, ModelPart, PartKind};
@@ -31,11 +31,11 @@ pub use tests::{FailedTest, RunTests, TestRun};
 /// Default time that ClickHouse may take to compute the impact of a plan, in seconds.
 const IMPACT_SECONDS: i64 = 1;
 /// Maximum number of names of users who lose a role in a plan.
-const MEMBERS_TOLD: usize = 100;
+const MAX_LISTED_MEMBERS: usize = 100;
 
 /// Access model in the form of a file.
 #[derive(Debug, Clone, Default)]
-pub struct AccessFile {
+pub struct ModelFile {
     /// Bound table, if any.
     pub binding: Option<Binding>,
     /// All marked fields.
@@ -75,7 +75,7 @@ impl From<MarkedField> for FileField {
     }
 }
 
-impl From<ModelState> for AccessFile {
+impl From<ModelState> for ModelFile {
     fn from(state: ModelState) -> Self {
         Self {
             binding: state.model.binding,
@@ -88,15 +88,15 @@ impl From<ModelState> for AccessFile {
 
 impl FileField {
     /// Whether this equals the stored marked field.
-    fn says(&self, marked: &MarkedField) -> bool {
+    fn equals(&self, stored: &MarkedField) -> bool {
         let FieldMark { map, name, logical, filterable, policy, column } = &self.mark;
-        (map, name) == (&marked.field.map, &marked.field.name)
-            && *logical == Some(marked.logical)
-            && *filterable == marked.filterable
-            && policy_by(*policy, marked.logical) == marked.policy
-            && *column == marked.column
-            && self.source.is_none_or(|source| source == marked.source)
-            && self.column_type.as_ref().is_none_or(|column_type| *column_type == marked.column_type)
+        (map, name) == (&stored.field.map, &stored.field.name)
+            && *logical == Some(stored.logical)
+            && *filterable == stored.filterable
+            && is_usable_in_policies(*policy, stored.logical) == stored.policy
+            && *column == stored.column
+            && self.source.is_none_or(|source| source == stored.source)
+            && self.column_type.as_ref().is_none_or(|column_type| *column_type == stored.column_type)
     }
 }
 
@@ -160,7 +160,7 @@ enum Mode {
 }
 
 /// File that was checked against the current state, ready to be applied.
-struct Prepared {
+struct PreparedImport {
     version: u64,
     before: ModelState,
     after: ModelState,
@@ -191,7 +191,7 @@ impl Service {
     pub async fn plan_model(
         &self,
         admin: &Administrator<'_>,
-        file: AccessFile,
+        file: ModelFile,
         tests: RunTests,
         seconds: Option<i64>,
     ) -> Result<ModelPlan, ServiceError> {
@@ -209,7 +209,7 @@ impl Service {
             Some(timeout) => self.plan_impact(admin, &mut prepared, timeout).await?,
             None => None,
         };
-        let Prepared { version, changes, warnings, notes, .. } = prepared;
+        let PreparedImport { version, changes, warnings, notes, .. } = prepared;
         Ok(ModelPlan { version, changes, warnings, tests, members, impact, notes })
     }
 
@@ -217,10 +217,10 @@ impl Service {
     async fn plan_impact(
         &self,
         admin: &Administrator<'_>,
-        prepared: &mut Prepared,
+        prepared: &mut PreparedImport,
         timeout: Duration,
     ) -> Result<Option<ImpactAnswer>, ServiceError> {
-        let Prepared { before, after, notes, changes, .. } = prepared;
+        let PreparedImport { before, after, notes, changes, .. } = prepared;
         if (&before.model, &before.roles) == (&after.model, &after.roles) {
             return Ok(None);
         }
@@ -229,18 +229,18 @@ impl Service {
             return Ok(None);
         }
         let side = |state: &ModelState| ModelSide { roles: state.roles.clone(), model: state.model.clone() };
-        let words: Vec<&str> = changes.iter().map(|change| change.words.as_str()).collect();
-        let question = ImpactQuestion {
+        let descriptions: Vec<&str> = changes.iter().map(|change| change.description.as_str()).collect();
+        let input = ImpactInput {
             action: "model.plan",
             target: None,
-            detail: json!({ "changes": words }),
+            detail: json!({ "changes": descriptions }),
             before: &side(before),
             after: &side(after),
             role: None,
             window: query_input::first_window(None, None, self.now())?,
             timeout,
         };
-        match self.impact_of(admin, question).await {
+        match self.compute_impact(admin, input).await {
             Ok(impact) => Ok(Some(impact)),
             Err(
                 error @ (ServiceError::ClickHouse { .. }
@@ -261,7 +261,7 @@ impl Service {
     }
 
     /// Returns the users who lose a role that is removed.
-    async fn users_losing_role(&self, prepared: &Prepared) -> Result<Vec<LostRole>, ServiceError> {
+    async fn users_losing_role(&self, prepared: &PreparedImport) -> Result<Vec<LostRole>, ServiceError> {
         let removed: Vec<&str> = prepared.removed_roles().collect();
         if removed.is_empty() {
             return Ok(Vec::new());
@@ -269,7 +269,7 @@ impl Service {
         let members = self.db().begin_read().await?.members_of_roles(&removed).await?;
         let lost = members.into_iter().map(|(role, mut usernames)| {
             let users = usernames.len();
-            usernames.truncate(MEMBERS_TOLD);
+            usernames.truncate(MAX_LISTED_MEMBERS);
             LostRole { role, users, usernames }
         });
         Ok(lost.collect())
@@ -279,23 +279,23 @@ impl Service {
     async fn prepare_model(
         &self,
         current: ExportedModel,
-        file: AccessFile,
-        adoption: Mode,
-    ) -> Result<Prepared, ServiceError> {
+        file: ModelFile,
+        mode: Mode,
+    ) -> Result<PreparedImport, ServiceError> {
         let ExportedModel { version, state: before } = current;
-        let AccessFile { binding, fields, roles, tests } = file;
+        let ModelFile { binding, fields, roles, tests } = file;
         let roles = all_roles(roles)?;
         let mut notes = Vec::new();
-        let model = self.next_model(&before.model, binding, fields, adoption, &mut notes).await?;
+        let model = self.next_model(&before.model, binding, fields, mode, &mut notes).await?;
         let after = ModelState { model, roles: roles.iter().cloned().collect(), tests };
         let work = move || {
             let (warnings, broken) = check_policies(&roles, &before, &after)?;
             notes.extend(broken);
             let changes = changes::between(&before, &after);
-            Ok(Prepared { version, before, after, changes, warnings, notes })
+            Ok(PreparedImport { version, before, after, changes, warnings, notes })
         };
-        let pool = match adoption {
-            Mode::Apply => self.storing(),
+        let pool = match mode {
+            Mode::Apply => self.model_checks(),
             Mode::Plan => self.analysis(),
         };
         pool.run(work).await?
@@ -308,11 +308,11 @@ impl Service {
         current: &AccessModel,
         binding: Option<Binding>,
         fields: Vec<FileField>,
-        adoption: Mode,
+        mode: Mode,
         notes: &mut Vec<String>,
     ) -> Result<AccessModel, ServiceError> {
         let same_fields = fields.len() == current.fields.len()
-            && fields.iter().zip(&current.fields).all(|(field, marked)| field.says(marked));
+            && fields.iter().zip(&current.fields).all(|(field, stored)| field.equals(stored));
         if same_fields && binding == current.binding {
             return Ok(current.clone());
         }
@@ -325,10 +325,12 @@ impl Service {
             return Err(ServiceError::refused("/binding", "invalid_value", detail));
         };
         let marks: Vec<FieldMark> = fields.into_iter().map(|field| field.mark).collect();
-        within_bounds(&marks)?;
-        notes.extend(self.check_binding(&binding).await.map_err(|error| under("/binding", error))?);
+        check_field_count(&marks)?;
+        notes.extend(
+            self.check_binding(&binding).await.map_err(|error| with_pointer_prefix("/binding", error))?,
+        );
         let columns = self.store().columns(&binding.database, &binding.table).await?;
-        let fields = marked(marks, &columns)?;
+        let fields = resolve_marks(marks, &columns)?;
         let other_table = current
             .binding
             .as_ref()
@@ -338,7 +340,7 @@ impl Service {
             // The comparison was made with the rows of the other table.
             known.fields = known.fields.into_iter().map(without_column).collect();
         }
-        match adoption {
+        match mode {
             Mode::Apply => self.compare_adopted(&binding, &known, &fields).await?,
             Mode::Plan => notes.extend(newly_adopted(&known, &fields)),
         }
@@ -348,7 +350,7 @@ impl Service {
     }
 }
 
-impl Prepared {
+impl PreparedImport {
     fn removed_roles(&self) -> impl Iterator<Item = &str> {
         self.before.roles.keys().filter(|name| !self.after.roles.contains_key(*name)).map(String::as_str)
     }
@@ -366,11 +368,11 @@ impl Prepared {
 
 /// Returns a note about columns that will be adopted when the file is applied.
 fn newly_adopted(known: &AccessModel, fields: &[MarkedField]) -> Option<String> {
-    let kept =
+    let is_unchanged =
         |field: &&MarkedField| known.field(&field.field).is_some_and(|before| before.column == field.column);
     let columns: Vec<String> = fields
         .iter()
-        .filter(|field| !kept(field))
+        .filter(|field| !is_unchanged(field))
         .filter_map(|field| field.column.as_ref().map(|column| format!("`{column}`")))
         .collect();
     (!columns.is_empty()).then(|| {
@@ -389,7 +391,7 @@ fn all_roles(mut roles: Vec<(String, Vec<Policy>)>) -> Result<Vec<(String, Vec<P
     let mut folded: BTreeMap<String, &str> = BTreeMap::from([(ADMIN_ROLE.to_owned(), ADMIN_ROLE)]);
     let mut conflict = None;
     for (at, (name, policies)) in roles.iter().enumerate() {
-        if let Err(ServiceError::Refused(found)) = check_members(name, policies) {
+        if let Err(ServiceError::Refused(found)) = check_role_input(name, policies) {
             errors.extend(found.into_iter().map(|mut error| {
                 let below = if error.pointer.is_empty() { "/name" } else { &error.pointer };
                 error.pointer = format!("/roles/{at}{below}");
@@ -403,7 +405,7 @@ fn all_roles(mut roles: Vec<(String, Vec<Policy>)>) -> Result<Vec<(String, Vec<P
         let other = *folded.entry(name.to_ascii_lowercase()).or_insert(name);
         if other != name {
             let found = case_conflict(name, other);
-            conflict.get_or_insert_with(|| under(&format!("/roles/{at}"), found));
+            conflict.get_or_insert_with(|| with_pointer_prefix(&format!("/roles/{at}"), found));
         }
     }
     let is_admin = seen.contains(ADMIN_ROLE);
@@ -434,10 +436,10 @@ fn check_policies(
     let mut notes = Vec::new();
     let other_model = before.model != after.model;
     for (at, (name, policies)) in roles.iter().enumerate() {
-        match check_each(policies, &after.model) {
+        match compile_policies(policies, &after.model) {
             Err(ServiceError::Refused(mut found)) => {
                 if before.roles.get(name) == Some(policies) {
-                    notes.extend(broken_already(name, policies, &before.model, &mut found));
+                    notes.extend(already_broken_notes(name, policies, &before.model, &mut found));
                 }
                 for error in &mut found {
                     error.pointer.insert_str(0, &format!("/roles/{at}"));
@@ -462,7 +464,7 @@ fn check_policies(
 
 /// Removes the errors of policies that are also broken under the current model, and returns a note for each of these
 /// policies.
-fn broken_already(
+fn already_broken_notes(
     role: &str,
     policies: &[Policy],
     current: &AccessModel,
@@ -473,7 +475,7 @@ fn broken_already(
         let pointer = format!("/policies/{at}/expression");
         let reason = found.iter().find(|error| error.pointer == pointer).map(|error| error.detail.clone());
         if let Some(reason) = reason
-            && check_each(std::slice::from_ref(policy), current).is_err()
+            && compile_policies(std::slice::from_ref(policy), current).is_err()
         {
             found.retain(|error| error.pointer != pointer);
             notes.push(format!(
@@ -487,7 +489,7 @@ fn broken_already(
 }
 
 /// Converts an error about a part of a larger document.
-fn under(prefix: &str, error: ServiceError) -> ServiceError {
+fn with_pointer_prefix(prefix: &str, error: ServiceError) -> ServiceError {
     let below = |mut errors: Vec<FieldError>| {
         for error in &mut errors {
             error.pointer.insert_str(0, prefix);

@@ -90,8 +90,8 @@ mod tests {
         let mut works: Vec<_> = (0..3).map(|_| begin()).collect();
         // Waits up to 30 seconds for the expected tasks to start, then 200 ms for tasks that must not start.
         let begun_so_far = async |expected: usize| {
-            let (asked, mut seen) = (Instant::now(), 0);
-            while seen < expected && asked.elapsed() < Duration::from_secs(30) {
+            let (started, mut seen) = (Instant::now(), 0);
+            while seen < expected && started.elapsed() < Duration::from_secs(30) {
                 tokio::time::sleep(Duration::from_millis(5)).await;
                 seen += beginnings.try_iter().count();
             }

@@ -11,24 +11,24 @@ use tracewarden_tracestore::ChangedField;
 
 use super::{Change, Failure, ModelSide, hash};
 use crate::access::stored_caller;
-use crate::broken_policy::{named, why};
+use crate::policy_errors::{policy_name, reason_text};
 use crate::service::Service;
-use crate::user_walk::{UserWalk, attribute_bytes, bunch};
+use crate::user_batches::{UserBatches, attribute_bytes, take_batch};
 
 /// Maximum number of users who are evaluated.
 const USERS_MAX: usize = 10_000;
 /// Number of users whose policies are compiled together.
-const COMPILED_AT_ONCE: usize = 100;
+const COMPILE_BATCH_USERS: usize = 100;
 /// Maximum total size of the policies that are held during a comparison, in predicate nodes as written; each node takes up to
 /// some dozens of bytes. Equal predicates of several users are held once.
-const HELD_MAX: u64 = 1_000_000;
+const MAX_INTERNED_SIZE: u64 = 1_000_000;
 /// Reasons for leaving out users.
-const NO_TIME: &str = "timed out before evaluating";
+const TIMED_OUT: &str = "timed out before evaluating";
 const TOO_LARGE: &str =
     "the policies of all users are together too large to be compared at once, which leaves out";
 
 /// Share of the available time for the compilation of policies.
-const COMPILING_SHARE: f64 = 0.25;
+const COMPILE_TIME_SHARE: f64 = 0.25;
 
 /// One user, or the role in isolation.
 #[derive(Debug, Clone)]
@@ -43,7 +43,7 @@ pub(crate) struct Subject {
 pub(crate) struct Access {
     pub(super) all: Vec<Predicate>,
     /// Predicates of the evaluated role in isolation.
-    pub(super) of_role: Vec<Predicate>,
+    pub(super) role_predicates: Vec<Predicate>,
     pub(super) referenced_fields: Vec<Arc<MarkedField>>,
     role_referenced_fields: Vec<Arc<MarkedField>>,
     /// Reason why the user can read nothing.
@@ -58,8 +58,8 @@ impl Access {
         if self.changed { &[] } else { &self.all }
     }
 
-    pub(crate) fn by_role(&self) -> &[Predicate] {
-        if self.role_changed { &[] } else { &self.of_role }
+    pub(crate) fn role_predicates(&self) -> &[Predicate] {
+        if self.role_changed { &[] } else { &self.role_predicates }
     }
 
     /// Returns the fields of all predicates that are still evaluated.
@@ -98,16 +98,17 @@ impl Subjects {
         self.is_synthetic
     }
 
-    pub(crate) fn note(&mut self, notes: &mut Vec<String>) {
+    pub(crate) fn append_notes(&mut self, notes: &mut Vec<String>) {
         notes.append(&mut self.notes);
         let broken = |access: fn(&Subject) -> &Access| {
-            let refused = self.compared.iter().filter_map(move |person| access(person).refused.as_ref());
-            let sources: BTreeSet<String> =
-                refused.map(|broken| format!("{} {}", named(&broken.source), why(broken.reason))).collect();
+            let refused = self.compared.iter().filter_map(move |subject| access(subject).refused.as_ref());
+            let sources: BTreeSet<String> = refused
+                .map(|broken| format!("{} {}", policy_name(&broken.source), reason_text(broken.reason)))
+                .collect();
             sources.into_iter().take(3).collect::<Vec<_>>()
         };
         for (when, sources) in
-            [("now", broken(|person| &person.before)), ("afterwards", broken(|person| &person.after))]
+            [("now", broken(|subject| &subject.before)), ("afterwards", broken(|subject| &subject.after))]
         {
             if !sources.is_empty() {
                 let sources = sources.join(", and ");
@@ -116,9 +117,9 @@ impl Subjects {
         }
     }
 
-    pub(crate) fn note_changed(&self, notes: &mut Vec<String>) {
+    pub(crate) fn append_changed_notes(&self, notes: &mut Vec<String>) {
         let changed = |access: &Access| access.changed || access.role_changed;
-        if self.compared.iter().any(|person| changed(&person.before) || changed(&person.after)) {
+        if self.compared.iter().any(|subject| changed(&subject.before) || changed(&subject.after)) {
             let note =
                 "some users can read no trace, because the type of a field in their policies has changed";
             notes.push(note.to_owned());
@@ -126,11 +127,11 @@ impl Subjects {
     }
 
     /// Removes all access that depends on one of these fields, as a read does; returns whether there was any.
-    pub(crate) fn refuse(&mut self, changed: &[ChangedField]) -> bool {
+    pub(crate) fn remove_access(&mut self, changed: &[ChangedField]) -> bool {
         let is_changed = |field: &Arc<MarkedField>| changed.iter().any(|changed| changed.field == **field);
         let mut found = false;
-        for person in &mut self.compared {
-            for access in [&mut person.before, &mut person.after] {
+        for subject in &mut self.compared {
+            for access in [&mut subject.before, &mut subject.after] {
                 let Access { referenced_fields, role_referenced_fields, changed, role_changed, .. } = access;
                 for (referenced_fields, changed) in
                     [(referenced_fields, changed), (role_referenced_fields, role_changed)]
@@ -156,9 +157,9 @@ struct PredicateInterner {
 }
 
 impl PredicateInterner {
-    fn shared(&mut self, mut person: Subject) -> Subject {
-        for Access { all, of_role, .. } in [&mut person.before, &mut person.after] {
-            for predicate in all.iter_mut().chain(of_role) {
+    fn intern(&mut self, mut subject: Subject) -> Subject {
+        for Access { all, role_predicates, .. } in [&mut subject.before, &mut subject.after] {
+            for predicate in all.iter_mut().chain(role_predicates) {
                 let alike = self.known.entry(hash(predicate)).or_default();
                 match alike.iter().find(|known| **known == *predicate) {
                     Some(known) => *predicate = known.clone(),
@@ -169,13 +170,13 @@ impl PredicateInterner {
                 }
             }
         }
-        person
+        subject
     }
 }
 
 impl Change<'_> {
     /// Whether the change may affect this user's access.
-    fn touches(&self, user: &User) -> bool {
+    fn affects(&self, user: &User) -> bool {
         let Self { before, after, .. } = self;
         // All holders of one role are evaluated. If the fields differ, the meaning of any policy may differ.
         let all = self.role.is_some() || before.model.fields != after.model.fields;
@@ -191,8 +192,8 @@ impl Change<'_> {
     }
 }
 
-fn referenced_fields(people: &[Subject]) -> Vec<Arc<MarkedField>> {
-    let sides = people.iter().flat_map(|person| [&person.before, &person.after]);
+fn referenced_fields(subjects: &[Subject]) -> Vec<Arc<MarkedField>> {
+    let sides = subjects.iter().flat_map(|subject| [&subject.before, &subject.after]);
     let mut fields: Vec<Arc<MarkedField>> = Vec::new();
     for field in sides.flat_map(Access::fields) {
         if !fields.contains(field) {
@@ -204,10 +205,10 @@ fn referenced_fields(people: &[Subject]) -> Vec<Arc<MarkedField>> {
 
 impl Service {
     /// Reads the users whom a change may affect, and compiles their policies within a share of the time until `deadline`.
-    pub(crate) async fn people(&self, change: &Change<'_>, deadline: Instant) -> Result<Subjects, Failure> {
-        let share = deadline.saturating_duration_since(Instant::now()).mul_f64(COMPILING_SHARE);
+    pub(crate) async fn subjects(&self, change: &Change<'_>, deadline: Instant) -> Result<Subjects, Failure> {
+        let share = deadline.saturating_duration_since(Instant::now()).mul_f64(COMPILE_TIME_SHARE);
         let deadline = Instant::now() + share;
-        let mut people = Subjects::default();
+        let mut subjects = Subjects::default();
         let mut tx = self.db().begin_read().await?;
         let (seen, _) = tx.audit_head().await?;
         let holders = match change.role {
@@ -215,72 +216,80 @@ impl Service {
             None => None,
         };
         drop(tx);
-        let mut walk = UserWalk::over(change.role, USERS_MAX);
+        let mut user_batches = UserBatches::new(change.role, USERS_MAX);
         let (mut held, mut stopped) = (PredicateInterner::default(), None);
         while stopped.is_none()
-            && let Some(mut users) = walk.next(self.db()).await?
+            && let Some(mut users) = user_batches.next(self.db()).await?
         {
-            users.retain(|user| change.touches(user));
-            people.members = people.members.saturating_add(users.len() as u64);
+            users.retain(|user| change.affects(user));
+            subjects.members = subjects.members.saturating_add(users.len() as u64);
             while !users.is_empty() {
-                let is_late = Instant::now() >= deadline && !people.compared.is_empty();
-                stopped = if is_late { Some(NO_TIME) } else { (held.size > HELD_MAX).then_some(TOO_LARGE) };
+                let is_late = Instant::now() >= deadline && !subjects.compared.is_empty();
+                stopped = if is_late {
+                    Some(TIMED_OUT)
+                } else {
+                    (held.size > MAX_INTERNED_SIZE).then_some(TOO_LARGE)
+                };
                 if stopped.is_some() {
                     break;
                 }
-                let some = bunch(&mut users, COMPILED_AT_ONCE, |user| change.weight(user));
-                let compiling = self.compiled_for(change, some.iter().map(stored_caller).collect());
+                let some = take_batch(&mut users, COMPILE_BATCH_USERS, |user| change.weight(user));
+                let compiling = self.compile_subjects(change, some.iter().map(stored_caller).collect());
                 // The first users are evaluated in any case.
-                let compiled = match people.compared.is_empty() {
+                let compiled = match subjects.compared.is_empty() {
                     true => Ok(compiling.await),
                     false => timeout_at(deadline, compiling).await,
                 };
                 let Ok(compiled) = compiled else {
-                    stopped = Some(NO_TIME);
+                    stopped = Some(TIMED_OUT);
                     break;
                 };
-                people.compared.extend(compiled?.into_iter().map(|person| held.shared(person)));
+                subjects.compared.extend(compiled?.into_iter().map(|subject| held.intern(subject)));
             }
         }
-        people.members = holders.unwrap_or(people.members);
-        let more = people.members.saturating_sub(people.compared.len() as u64);
+        subjects.members = holders.unwrap_or(subjects.members);
+        let more = subjects.members.saturating_sub(subjects.compared.len() as u64);
         match stopped {
             // For a change of the model, the number of further affected users is not known.
-            Some(why) if change.role.is_none() => people.notes.push(format!("{why} further users")),
-            Some(why) => people.notes.push(format!("{why} {more} more users")),
-            None if walk.has_more() => {
-                people.notes.push(format!("only the first {USERS_MAX} users are evaluated"));
+            Some(reason) if change.role.is_none() => subjects.notes.push(format!("{reason} further users")),
+            Some(reason) => subjects.notes.push(format!("{reason} {more} more users")),
+            None if user_batches.has_more() => {
+                subjects.notes.push(format!("only the first {USERS_MAX} users are evaluated"));
             }
             None => {}
         }
-        if people.members == 0
+        if subjects.members == 0
             && let Some(role) = change.role
         {
             let roles = BTreeSet::from([role.to_owned()]);
-            let nobody = Caller { roles, ..Caller::default() };
-            people.is_synthetic = true;
-            people.compared = self.compiled_for(change, vec![nobody]).await?;
+            let synthetic_user = Caller { roles, ..Caller::default() };
+            subjects.is_synthetic = true;
+            subjects.compared = self.compile_subjects(change, vec![synthetic_user]).await?;
         }
         if self.db().begin_read().await?.access_changed_since(seen).await? {
             let note = "users, roles or the access model changed during the evaluation: the numbers may mix \
                         two states";
-            people.notes.push(note.to_owned());
+            subjects.notes.push(note.to_owned());
         }
-        people.referenced_fields = referenced_fields(&people.compared);
-        Ok(people)
+        subjects.referenced_fields = referenced_fields(&subjects.compared);
+        Ok(subjects)
     }
 
-    async fn compiled_for(&self, change: &Change<'_>, callers: Vec<Caller>) -> Result<Vec<Subject>, Failure> {
+    async fn compile_subjects(
+        &self,
+        change: &Change<'_>,
+        callers: Vec<Caller>,
+    ) -> Result<Vec<Subject>, Failure> {
         let compiled = self.compiled();
         let (before, after) = (change.before.clone(), change.after.clone());
         let role = change.role.map(str::to_owned);
         let work = move || {
-            let person = |caller: Caller| Subject {
+            let subject = |caller: Caller| Subject {
                 username: caller.username.clone(),
                 before: side(&before, role.as_deref(), &caller, &compiled),
                 after: side(&after, role.as_deref(), &caller, &compiled),
             };
-            callers.into_iter().map(person).collect()
+            callers.into_iter().map(subject).collect()
         };
         Ok(self.analysis().run(work).await?)
     }
@@ -309,12 +318,12 @@ fn side(side: &ModelSide, role: Option<&str>, caller: &Caller, compiled: &Compil
     let own: Vec<RolePolicy<'_>> =
         policies.iter().copied().filter(|policy| Some(policy.role) == role).collect();
     let alone = apply(own, None, &caller, &side.model, compiled);
-    let of_role = alone.granting_predicates().into_iter().cloned().collect();
+    let role_predicates = alone.granting_predicates().into_iter().cloned().collect();
     let role_referenced_fields = alone.referenced_fields;
     let AppliedPolicies { refused, referenced_fields, .. } = applied;
     Access {
         all,
-        of_role,
+        role_predicates,
         referenced_fields,
         role_referenced_fields,
         refused,

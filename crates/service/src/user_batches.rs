@@ -11,14 +11,14 @@ use tracewarden_model::AttributeValue;
 use crate::error::ServiceError;
 
 /// Maximum number of users in a batch.
-const USERS: u32 = 500;
+const BATCH_USERS: u32 = 500;
 /// Approximate number of characters of attributes in a batch; exceeded by at most those of one user.
-const CHARACTERS: u32 = 8 * 1024 * 1024;
+const BATCH_CHARACTERS: u32 = 8 * 1024 * 1024;
 /// Maximum size in bytes of the policies of users that are evaluated together.
-const BUNCH_BYTES: usize = 32 * 1024 * 1024;
+const BATCH_POLICY_BYTES: usize = 32 * 1024 * 1024;
 
 /// All users, or those who have a role, by name.
-pub(crate) struct UserWalk<'a> {
+pub(crate) struct UserBatches<'a> {
     role: Option<&'a str>,
     after: String,
     /// Number of users that are still to be evaluated.
@@ -28,10 +28,10 @@ pub(crate) struct UserWalk<'a> {
     ended: bool,
 }
 
-impl<'a> UserWalk<'a> {
-    /// Starts at the first user and ends after at most `most` enabled users.
-    pub(crate) fn over(role: Option<&'a str>, most: usize) -> Self {
-        Self { role, after: String::new(), left: most, has_more: false, ended: false }
+impl<'a> UserBatches<'a> {
+    /// Starts at the first user and ends after at most `max_users` enabled users.
+    pub(crate) fn new(role: Option<&'a str>, max_users: usize) -> Self {
+        Self { role, after: String::new(), left: max_users, has_more: false, ended: false }
     }
 
     /// Returns the next enabled users; `None` after the last. A batch can be empty.
@@ -43,23 +43,23 @@ impl<'a> UserWalk<'a> {
             return Ok(None);
         }
         let mut tx = db.begin_read().await?;
-        let mut piece = match self.role {
-            None => tx.users_batch(&self.after, USERS, CHARACTERS).await?,
-            Some(role) => tx.users_with_role_batch(role, &self.after, USERS, CHARACTERS).await?,
+        let mut batch = match self.role {
+            None => tx.users_batch(&self.after, BATCH_USERS, BATCH_CHARACTERS).await?,
+            Some(role) => tx.users_with_role_batch(role, &self.after, BATCH_USERS, BATCH_CHARACTERS).await?,
         };
         drop(tx);
-        let Some(last) = piece.last() else {
+        let Some(last) = batch.last() else {
             self.ended = true;
             return Ok(None);
         };
         self.after = fold_username(&last.username);
-        piece.retain(|user| !user.disabled);
-        if piece.len() > self.left {
-            piece.truncate(self.left);
+        batch.retain(|user| !user.disabled);
+        if batch.len() > self.left {
+            batch.truncate(self.left);
             (self.has_more, self.ended) = (true, true);
         }
-        self.left = self.left.saturating_sub(piece.len());
-        Ok(Some(piece))
+        self.left = self.left.saturating_sub(batch.len());
+        Ok(Some(batch))
     }
 
     /// Whether enabled users were left out.
@@ -68,14 +68,18 @@ impl<'a> UserWalk<'a> {
     }
 }
 
-/// Removes the first users from the list: at most `most`, and of a bounded total weight in bytes, but at least one.
-pub(crate) fn bunch(users: &mut Vec<User>, most: usize, weight: impl Fn(&User) -> usize) -> Vec<User> {
+/// Removes the first users from the list: at most `max_users`, and of a bounded total weight in bytes, but at least one.
+pub(crate) fn take_batch(
+    users: &mut Vec<User>,
+    max_users: usize,
+    weight: impl Fn(&User) -> usize,
+) -> Vec<User> {
     let mut bytes = 0_usize;
     let fits = |user: &&User| {
         bytes = bytes.saturating_add(weight(user));
-        bytes <= BUNCH_BYTES
+        bytes <= BATCH_POLICY_BYTES
     };
-    let count = users.iter().take(most).take_while(fits).count().max(1).min(users.len());
+    let count = users.iter().take(max_users).take_while(fits).count().max(1).min(users.len());
     let rest = users.split_off(count);
     std::mem::replace(users, rest)
 }

@@ -65,7 +65,7 @@ pub struct ModelChange {
     /// The part after the change.
     pub after: Option<ModelPart>,
     /// Description, such as "role `payments`: policy `Own team` changed".
-    pub words: String,
+    pub description: String,
 }
 
 impl PartKind {
@@ -92,7 +92,7 @@ impl ChangeKind {
         }
     }
 
-    fn of<T>(before: Option<&T>, after: Option<&T>) -> Self {
+    fn from_sides<T>(before: Option<&T>, after: Option<&T>) -> Self {
         match (before, after) {
             (None, _) => Self::Added,
             (_, None) => Self::Removed,
@@ -138,7 +138,7 @@ fn binding(before: Option<&Binding>, after: Option<&Binding>) -> Option<ModelCha
         return None;
     }
     let table = |binding: &Binding| format!("`{}.{}`", binding.database, binding.table);
-    let words = match (before.map(table), after.map(table)) {
+    let description = match (before.map(table), after.map(table)) {
         (Some(before), None) => format!("table {before} is no longer bound"),
         (Some(before), Some(after)) if before != after => format!("table {after} bound in place of {before}"),
         (Some(_), Some(after)) => format!("binding of table {after} changed"),
@@ -147,10 +147,10 @@ fn binding(before: Option<&Binding>, after: Option<&Binding>) -> Option<ModelCha
     Some(ModelChange {
         kind: PartKind::Binding,
         name: "binding".to_owned(),
-        change: ChangeKind::of(before, after),
+        change: ChangeKind::from_sides(before, after),
         before: before.cloned().map(ModelPart::Binding),
         after: after.cloned().map(ModelPart::Binding),
-        words,
+        description,
     })
 }
 
@@ -162,48 +162,48 @@ fn fields(before: &[MarkedField], after: &[MarkedField], changes: &mut Vec<Model
     for Difference { key: name, change, before, after } in
         differences((&before_names, before), (&after_names, after))
     {
-        let words = format!("field `{name}` {}", change.as_str());
+        let description = format!("field `{name}` {}", change.as_str());
         changes.push(ModelChange {
             kind: PartKind::Field,
             name: name.clone(),
             change,
             before: before.map(|side| side.part(ModelPart::Field)),
             after: after.map(|side| side.part(ModelPart::Field)),
-            words,
+            description,
         });
     }
 }
 
 fn policies(role: &str, before: &[Policy], after: &[Policy], changes: &mut Vec<ModelChange>) {
-    let (before_titles, after_titles) = (numbered(before), numbered(after));
+    let (before_titles, after_titles) = (titles_with_ordinals(before), titles_with_ordinals(after));
     for Difference { key: (title, _), change, before, after } in
         differences((&before_titles, before), (&after_titles, after))
     {
-        let words = format!("role `{role}`: policy `{title}` {}", change.as_str());
+        let description = format!("role `{role}`: policy `{title}` {}", change.as_str());
         changes.push(ModelChange {
             kind: PartKind::Policy,
             name: format!("{role} / {title}"),
             change,
             before: before.map(|side| side.part(ModelPart::Policy)),
             after: after.map(|side| side.part(ModelPart::Policy)),
-            words,
+            description,
         });
     }
 }
 
 /// Returns each title with its ordinal among policies of the same title.
-fn numbered(policies: &[Policy]) -> Vec<(&str, usize)> {
+fn titles_with_ordinals(policies: &[Policy]) -> Vec<(&str, usize)> {
     let mut seen: HashMap<&str, usize> = HashMap::new();
-    let numbered = policies.iter().map(|policy| {
+    let titles_with_ordinals = policies.iter().map(|policy| {
         let count = seen.entry(policy.title.as_str()).or_default();
         *count += 1;
         (policy.title.as_str(), *count)
     });
-    numbered.collect()
+    titles_with_ordinals.collect()
 }
 
 fn role(name: &str, before: Option<&Vec<Policy>>, after: Option<&Vec<Policy>>) -> ModelChange {
-    let change = ChangeKind::of(before, after);
+    let change = ChangeKind::from_sides(before, after);
     let count = after.or(before).map_or(0, Vec::len);
     let policies = if count == 1 { "policy" } else { "policies" };
     ModelChange {
@@ -212,7 +212,7 @@ fn role(name: &str, before: Option<&Vec<Policy>>, after: Option<&Vec<Policy>>) -
         change,
         before: before.cloned().map(ModelPart::Role),
         after: after.cloned().map(ModelPart::Role),
-        words: format!("role `{name}` with {count} {policies} {}", change.as_str()),
+        description: format!("role `{name}` with {count} {policies} {}", change.as_str()),
     }
 }
 
@@ -232,9 +232,9 @@ pub(super) fn tests_by_presence(before: bool, after: bool) -> Option<ModelChange
 }
 
 fn tests_differ(before: Option<ModelPart>, after: Option<ModelPart>) -> ModelChange {
-    let change = ChangeKind::of(before.as_ref(), after.as_ref());
-    let words = format!("tests {}", change.as_str());
-    ModelChange { kind: PartKind::Tests, name: "tests".to_owned(), change, before, after, words }
+    let change = ChangeKind::from_sides(before.as_ref(), after.as_ref());
+    let description = format!("tests {}", change.as_str());
+    ModelChange { kind: PartKind::Tests, name: "tests".to_owned(), change, before, after, description }
 }
 
 /// Element on one side of a difference.
@@ -264,30 +264,31 @@ fn differences<'a, K: Eq + Hash, T: PartialEq>(
     before: (&'a [K], &'a [T]),
     after: (&'a [K], &'a [T]),
 ) -> Vec<Difference<'a, K, T>> {
-    let places = |keys: &'a [K]| -> HashMap<&'a K, usize> { keys.iter().zip(0..).collect() };
-    let (places_before, places_after) = (places(before.0), places(after.0));
-    let kept: Vec<usize> = after.0.iter().filter_map(|key| places_before.get(key).copied()).collect();
-    let in_order = longest_increasing(&kept);
+    let positions = |keys: &'a [K]| -> HashMap<&'a K, usize> { keys.iter().zip(0..).collect() };
+    let (positions_before, positions_after) = (positions(before.0), positions(after.0));
+    let common_positions: Vec<usize> =
+        after.0.iter().filter_map(|key| positions_before.get(key).copied()).collect();
+    let in_order = longest_increasing(&common_positions);
     let mut found = Vec::new();
     for ((key, value), at) in after.0.iter().zip(after.1).zip(1..) {
         let side = |value| Some(Side { position: at, value });
-        let Some(place) = places_before.get(key) else {
+        let Some(index) = positions_before.get(key) else {
             let after = side(Some(value));
             found.push(Difference { key, change: ChangeKind::Added, before: None, after });
             continue;
         };
-        let was = before.1.get(*place);
-        let side_before = |value| Some(Side { position: place + 1, value });
-        if was != Some(value) {
-            let (before, after) = (side_before(was), side(Some(value)));
+        let old_value = before.1.get(*index);
+        let side_before = |value| Some(Side { position: index + 1, value });
+        if old_value != Some(value) {
+            let (before, after) = (side_before(old_value), side(Some(value)));
             found.push(Difference { key, change: ChangeKind::Changed, before, after });
-        } else if !in_order.contains(place) {
+        } else if !in_order.contains(index) {
             let (before, after) = (side_before(None), side(None));
             found.push(Difference { key, change: ChangeKind::Moved, before, after });
         }
     }
     for ((key, value), at) in before.0.iter().zip(before.1).zip(1..) {
-        if !places_after.contains_key(key) {
+        if !positions_after.contains_key(key) {
             let before = Some(Side { position: at, value: Some(value) });
             found.push(Difference { key, change: ChangeKind::Removed, before, after: None });
         }
@@ -333,8 +334,8 @@ mod tests {
         };
         let mut changes = Vec::new();
         policies("r", &of(before), &of(after), &mut changes);
-        let words: Vec<&str> = changes.iter().map(|change| change.words.as_str()).collect();
-        assert_eq!(words, expected);
+        let description: Vec<&str> = changes.iter().map(|change| change.description.as_str()).collect();
+        assert_eq!(description, expected);
     }
 
     #[test]

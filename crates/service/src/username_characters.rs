@@ -7,10 +7,10 @@ use icu_properties::{CodePointMapDataBorrowed, CodePointSetData};
 
 /// Assigned characters of a visible category that are nevertheless drawn as blank: Unicode's `UnicodeData.txt` names them
 /// BLANK, NULL or OBJECT REPLACEMENT.
-const BLANK: [char; 5] = ['\u{2800}', '\u{FFFC}', '\u{13441}', '\u{13442}', '\u{1D159}'];
+const BLANK_CHARACTERS: [char; 5] = ['\u{2800}', '\u{FFFC}', '\u{13441}', '\u{13442}', '\u{1D159}'];
 
 /// Returns the fault of a name, if any.
-pub(crate) fn fault(name: &str) -> Option<String> {
+pub(crate) fn username_fault(name: &str) -> Option<String> {
     let categories = CodePointMapDataBorrowed::<GeneralCategory>::new();
     let mut before = ' ';
     for character in name.chars() {
@@ -40,7 +40,8 @@ fn is_visible(character: char, category: GeneralCategory) -> bool {
 /// Whether a character is invisible although it is neither a space nor a control character; includes the characters that set
 /// the text direction.
 pub(crate) fn is_default_ignorable(character: char) -> bool {
-    CodePointSetData::new::<DefaultIgnorableCodePoint>().contains(character) || BLANK.contains(&character)
+    CodePointSetData::new::<DefaultIgnorableCodePoint>().contains(character)
+        || BLANK_CHARACTERS.contains(&character)
 }
 
 #[cfg(test)]
@@ -68,7 +69,7 @@ mod tests {
             "x\u{0323}\u{0301}",
         ] {
             let good = ComposingNormalizerBorrowed::new_nfc().normalize(good);
-            assert_eq!(fault(&good), None, "{good}");
+            assert_eq!(username_fault(&good), None, "{good}");
         }
     }
 
@@ -108,9 +109,9 @@ mod tests {
             '\u{7}',
         ] {
             for name in [format!("ad{unseen}a"), format!("ada{unseen}"), unseen.to_string()] {
-                let fault = fault(&name).unwrap();
+                let username_fault = username_fault(&name).unwrap();
                 let code = format!("U+{:04X}", u32::from(unseen));
-                assert!(fault.contains(&code), "{fault}");
+                assert!(username_fault.contains(&code), "{username_fault}");
             }
         }
     }
@@ -118,15 +119,15 @@ mod tests {
     #[test]
     fn combining_marks_need_a_base_character() {
         for alone in ["\u{301}", "\u{301}ada", "ada \u{301}", "\u{20DD}"] {
-            assert!(fault(alone).unwrap().contains("to combine with"), "{alone:?}");
+            assert!(username_fault(alone).unwrap().contains("to combine with"), "{alone:?}");
         }
     }
 
     #[test]
     fn names_must_be_in_normal_form_c() {
-        assert_eq!(fault("Zo\u{EB}"), None);
+        assert_eq!(username_fault("Zo\u{EB}"), None);
         for other in ["Zoe\u{308}", "\u{212B}sa", "\u{1112}\u{1161}\u{11AB}"] {
-            assert!(fault(other).unwrap().contains("normal form C"), "{other:?}");
+            assert!(username_fault(other).unwrap().contains("normal form C"), "{other:?}");
         }
     }
 }

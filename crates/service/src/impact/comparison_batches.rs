@@ -6,14 +6,14 @@ use std::hash::{DefaultHasher, Hash, Hasher as _};
 use tracewarden_policy::Predicate;
 use tracewarden_tracestore::{Comparison, MAX_IMPACT_PREDICATES};
 
-use super::people::{Subject, Subjects};
+use super::subjects::{Subject, Subjects};
 
 /// Maximum number of predicates on one side of a comparison; more are combined into one.
-const MOST_OF_A_SIDE: usize = 16;
+const MAX_PREDICATES_PER_SIDE: usize = 16;
 /// Number of users' predicates above which the role is compared in a statement of its own first.
-const MANY: usize = 40;
+const MANY_USER_PREDICATES: usize = 40;
 /// Maximum size of a role's policies for all its members together, in predicate nodes as written.
-const MOST_OF_A_ROLE: u64 = 20_000;
+const MAX_ROLE_SIZE: u64 = 20_000;
 
 /// Content of one statement.
 #[derive(Default)]
@@ -23,44 +23,49 @@ pub(super) struct Batch<'a> {
     /// Index of the comparison of the role in isolation.
     pub(super) role: Option<usize>,
     /// Users with the index of their comparison.
-    pub(super) people: Vec<(&'a Subject, usize)>,
+    pub(super) subjects: Vec<(&'a Subject, usize)>,
     numbers: HashMap<u64, Vec<usize>>,
-    places: HashMap<Comparison, usize>,
+    comparison_indices: HashMap<Comparison, usize>,
 }
 
 /// Distributes all comparisons over as few statements as the limit on predicates allows. The first one contains the
 /// comparison of the role in isolation, and little else if the users have many policies: it is answered even if there is no
 /// time for more.
-pub(super) fn batches(people: &Subjects, of_role: bool) -> Vec<Batch<'_>> {
+pub(super) fn batches(subjects: &Subjects, with_role: bool) -> Vec<Batch<'_>> {
     let mut batches = Vec::new();
     let mut batch = Batch::default();
-    if of_role {
+    if with_role {
         let (before, after) = (
-            distinct(people, |person| person.before.by_role()),
-            distinct(people, |person| person.after.by_role()),
+            distinct(subjects, |subject| subject.before.role_predicates()),
+            distinct(subjects, |subject| subject.after.role_predicates()),
         );
         if let (Some(before), Some(after)) = (before, after) {
-            batch.role = Some(batch.place(&few(&before), &few(&after)));
+            batch.role = Some(batch.comparison_index(&limit_predicates(&before), &limit_predicates(&after)));
         }
     }
-    let users = if people.is_synthetic { &[] } else { people.compared.as_slice() };
+    let users = if subjects.is_synthetic { &[] } else { subjects.compared.as_slice() };
     if batch.role.is_some() {
-        let mut of_all = Batch::default();
-        for person in users.iter().take(MANY) {
-            of_all.place(&few(person.before.granting_predicates()), &few(person.after.granting_predicates()));
+        let mut probe = Batch::default();
+        for subject in users.iter().take(MANY_USER_PREDICATES) {
+            probe.comparison_index(
+                &limit_predicates(subject.before.granting_predicates()),
+                &limit_predicates(subject.after.granting_predicates()),
+            );
         }
-        if of_all.predicates.len() > MANY {
+        if probe.predicates.len() > MANY_USER_PREDICATES {
             batches.push(std::mem::take(&mut batch));
         }
     }
-    for person in users {
-        let (before, after) =
-            (few(person.before.granting_predicates()), few(person.after.granting_predicates()));
-        if batch.would_hold(&before, &after) > MAX_IMPACT_PREDICATES {
+    for subject in users {
+        let (before, after) = (
+            limit_predicates(subject.before.granting_predicates()),
+            limit_predicates(subject.after.granting_predicates()),
+        );
+        if batch.predicate_count_with(&before, &after) > MAX_IMPACT_PREDICATES {
             batches.push(std::mem::take(&mut batch));
         }
-        let place = batch.place(&before, &after);
-        batch.people.push((person, place));
+        let comparison_index = batch.comparison_index(&before, &after);
+        batch.subjects.push((subject, comparison_index));
     }
     if !batch.comparisons.is_empty() {
         batches.push(batch);
@@ -69,12 +74,12 @@ pub(super) fn batches(people: &Subjects, of_role: bool) -> Vec<Batch<'_>> {
 }
 
 /// Returns the distinct predicates of these users' policies; `None` if they are too large for one statement.
-fn distinct(people: &Subjects, access: fn(&Subject) -> &[Predicate]) -> Option<Vec<Predicate>> {
-    let (mut known, mut distinct, mut size) = (Known::default(), Vec::new(), 0_u64);
-    for predicate in people.compared.iter().flat_map(access) {
+fn distinct(subjects: &Subjects, access: fn(&Subject) -> &[Predicate]) -> Option<Vec<Predicate>> {
+    let (mut known, mut distinct, mut size) = (PredicateSet::default(), Vec::new(), 0_u64);
+    for predicate in subjects.compared.iter().flat_map(access) {
         if known.insert(predicate) {
             size = size.saturating_add(predicate.size());
-            if size > MOST_OF_A_ROLE {
+            if size > MAX_ROLE_SIZE {
                 return None;
             }
             distinct.push(predicate.clone());
@@ -84,8 +89,8 @@ fn distinct(people: &Subjects, access: fn(&Subject) -> &[Predicate]) -> Option<V
 }
 
 /// Returns the same alternatives in a bounded number of predicates.
-fn few(predicates: &[Predicate]) -> Vec<Predicate> {
-    if predicates.len() > MOST_OF_A_SIDE {
+fn limit_predicates(predicates: &[Predicate]) -> Vec<Predicate> {
+    if predicates.len() > MAX_PREDICATES_PER_SIDE {
         vec![Predicate::any(predicates.iter().cloned())]
     } else {
         predicates.to_vec()
@@ -94,9 +99,9 @@ fn few(predicates: &[Predicate]) -> Vec<Predicate> {
 
 /// Set of predicates that were seen.
 #[derive(Default)]
-struct Known<'a>(HashMap<u64, Vec<&'a Predicate>>);
+struct PredicateSet<'a>(HashMap<u64, Vec<&'a Predicate>>);
 
-impl<'a> Known<'a> {
+impl<'a> PredicateSet<'a> {
     /// Inserts a predicate; returns whether it is new.
     fn insert(&mut self, predicate: &'a Predicate) -> bool {
         let alike = self.0.entry(hash(predicate)).or_default();
@@ -108,27 +113,27 @@ impl<'a> Known<'a> {
     }
 }
 
-pub(crate) fn hash<T: Hash + ?Sized>(asked: &T) -> u64 {
+pub(crate) fn hash<T: Hash + ?Sized>(value: &T) -> u64 {
     let mut hasher = DefaultHasher::new();
-    asked.hash(&mut hasher);
+    value.hash(&mut hasher);
     hasher.finish()
 }
 
 impl Batch<'_> {
     /// Returns the number of a predicate in the batch.
-    pub(super) fn known(&self, predicate: &Predicate) -> Option<usize> {
+    pub(super) fn predicate_index(&self, predicate: &Predicate) -> Option<usize> {
         let numbers = self.numbers.get(&hash(predicate))?;
         numbers.iter().copied().find(|number| self.predicates.get(*number) == Some(predicate))
     }
 
     /// Returns the number of predicates that the batch would have with these.
-    fn would_hold(&self, before: &[Predicate], after: &[Predicate]) -> usize {
-        let new = before.iter().chain(after).filter(|predicate| self.known(predicate).is_none());
+    fn predicate_count_with(&self, before: &[Predicate], after: &[Predicate]) -> usize {
+        let new = before.iter().chain(after).filter(|predicate| self.predicate_index(predicate).is_none());
         self.predicates.len() + new.count()
     }
 
-    fn number(&mut self, predicate: &Predicate) -> usize {
-        if let Some(known) = self.known(predicate) {
+    fn add_predicate(&mut self, predicate: &Predicate) -> usize {
+        if let Some(known) = self.predicate_index(predicate) {
             return known;
         }
         let number = self.predicates.len();
@@ -138,20 +143,21 @@ impl Batch<'_> {
     }
 
     /// Returns the index of a comparison; equal comparisons share one.
-    fn place(&mut self, before: &[Predicate], after: &[Predicate]) -> usize {
+    fn comparison_index(&mut self, before: &[Predicate], after: &[Predicate]) -> usize {
         let mut numbers = |predicates: &[Predicate]| {
-            let mut numbers: Vec<usize> = predicates.iter().map(|predicate| self.number(predicate)).collect();
+            let mut numbers: Vec<usize> =
+                predicates.iter().map(|predicate| self.add_predicate(predicate)).collect();
             numbers.sort_unstable();
             numbers.dedup();
             numbers
         };
         let comparison = Comparison { before: numbers(before), after: numbers(after) };
         let next = self.comparisons.len();
-        let place = *self.places.entry(comparison.clone()).or_insert(next);
-        if place == next {
+        let comparison_index = *self.comparison_indices.entry(comparison.clone()).or_insert(next);
+        if comparison_index == next {
             self.comparisons.push(comparison);
         }
-        place
+        comparison_index
     }
 }
 
@@ -162,7 +168,7 @@ mod tests {
     use tracewarden_model::{ColumnType, FieldRef, FieldSource, LogicalType, MarkedField};
     use tracewarden_policy::predicate::{Atom, Relation, Text};
 
-    use super::super::people::Access;
+    use super::super::subjects::Access;
     use super::*;
 
     fn team(number: usize) -> Predicate {
@@ -181,35 +187,35 @@ mod tests {
 
     /// Creates members of a role whose policy changes, each with another policy of their own.
     fn members(many: usize) -> Subjects {
-        let access = |of_role: usize, own: usize| {
+        let access = |with_role: usize, own: usize| {
             let mut access = Access::default();
-            access.of_role = vec![team(of_role)];
-            access.all = vec![team(of_role), team(own)];
+            access.role_predicates = vec![team(with_role)];
+            access.all = vec![team(with_role), team(own)];
             access
         };
-        let person = |number: usize| Subject {
+        let subject = |number: usize| Subject {
             username: format!("member-{number}"),
             before: access(0, number + 2),
             after: access(1, number + 2),
         };
-        let compared: Vec<Subject> = (0..many).map(person).collect();
-        let mut people = Subjects::default();
-        (people.members, people.compared) = (many as u64, compared);
-        people
+        let compared: Vec<Subject> = (0..many).map(subject).collect();
+        let mut subjects = Subjects::default();
+        (subjects.members, subjects.compared) = (many as u64, compared);
+        subjects
     }
 
     #[test]
     fn roles_with_many_member_policies_are_counted_first() {
-        let few = members(MANY - 2);
-        let batches_of_few = batches(&few, true);
-        assert_eq!(batches_of_few.len(), 1, "one statement reads the spans once");
-        assert!(batches_of_few[0].role.is_some() && batches_of_few[0].people.len() == MANY - 2);
+        let few = members(MANY_USER_PREDICATES - 2);
+        let few_batches = batches(&few, true);
+        assert_eq!(few_batches.len(), 1, "one statement reads the spans once");
+        assert!(few_batches[0].role.is_some() && few_batches[0].subjects.len() == MANY_USER_PREDICATES - 2);
 
         let many = members(300);
         let batches = batches(&many, true);
         let sizes: Vec<_> = batches
             .iter()
-            .map(|batch| (batch.role.is_some(), batch.people.len(), batch.predicates.len()))
+            .map(|batch| (batch.role.is_some(), batch.subjects.len(), batch.predicates.len()))
             .collect();
         assert_eq!(sizes, [(true, 0, 2), (false, 300, 302)]);
     }
@@ -221,6 +227,9 @@ mod tests {
         assert_eq!(batches.len(), 2);
         assert!(batches.iter().all(|batch| batch.role.is_none()));
         assert!(batches.iter().all(|batch| batch.predicates.len() <= MAX_IMPACT_PREDICATES));
-        assert_eq!(batches.iter().map(|batch| batch.people.len()).sum::<usize>(), MAX_IMPACT_PREDICATES + 10);
+        assert_eq!(
+            batches.iter().map(|batch| batch.subjects.len()).sum::<usize>(),
+            MAX_IMPACT_PREDICATES + 10
+        );
     }
 }

@@ -22,31 +22,31 @@ use crate::traces::{AuthorizedTrace, SchemaEcho};
 pub const BRIEF_SPANS_MAX: u32 = 100_000;
 
 /// Number of spans that are listed briefly without a permit; hardly any trace has more.
-const FEW_SPANS: u64 = 5_000;
+const MAX_SPANS_WITHOUT_PERMIT: u64 = 5_000;
 
 /// Size of whole spans that are held without a permit; hardly any are larger.
-pub(crate) const LITTLE_BYTES: usize = 1024 * 1024;
+pub(crate) const MAX_BYTES_WITHOUT_PERMIT: usize = 1024 * 1024;
 
 /// Time-out of the wait for a permit to hold more.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A whole trace that the caller may read. The results of its methods may be sent only after [`OpenTrace::close`] has
+/// A whole trace that the caller may read. The results of its methods may be sent only after [`TraceReader::close`] has
 /// succeeded; if it is dropped before, the record says `aborted`.
-pub struct OpenTrace {
+pub struct TraceReader {
     access: Access,
     selection: Selection,
-    asked: QueryContext,
+    query_context: QueryContext,
     /// Taken by the first failure, which completes the record.
     open_audit_record: Option<OpenAuditRecord>,
     columns: Option<Vec<String>>,
-    /// Acquired when more than [`FEW_SPANS`] or [`LITTLE_BYTES`] are first requested.
-    leave: Option<SpanPermit>,
+    /// Acquired when more than [`MAX_SPANS_WITHOUT_PERMIT`] or [`MAX_BYTES_WITHOUT_PERMIT`] are first requested.
+    span_permit: Option<SpanPermit>,
     service: Service,
     user: String,
 }
 
 impl Service {
-    /// Opens one trace by its id, in any notation. `columns` are those that [`OpenTrace::spans`] returns in addition to the
+    /// Opens one trace by its id, in any notation. `columns` are those that [`TraceReader::spans`] returns in addition to the
     /// structural ones.
     ///
     /// # Errors
@@ -56,26 +56,26 @@ impl Service {
         principal: &Principal,
         trace_id: &str,
         columns: Option<Vec<String>>,
-    ) -> Result<OpenTrace, ServiceError> {
+    ) -> Result<TraceReader, ServiceError> {
         let found = self.find_trace(principal, TRACES_GET, trace_id, columns.as_deref()).await?;
-        let AuthorizedTrace { access, selection, open_audit_record, asked } = found;
-        let (open_audit_record, leave, user) =
+        let AuthorizedTrace { access, selection, open_audit_record, query_context } = found;
+        let (open_audit_record, span_permit, user) =
             (Some(open_audit_record), None, principal.user_id().to_owned());
-        Ok(OpenTrace {
+        Ok(TraceReader {
             access,
             selection,
-            asked,
+            query_context,
             open_audit_record,
             columns,
-            leave,
+            span_permit,
             service: self.clone(),
             user,
         })
     }
 }
 
-impl OpenTrace {
-    /// Returns the binding, and the columns that [`OpenTrace::spans`] omits if none were named.
+impl TraceReader {
+    /// Returns the binding, and the columns that [`TraceReader::spans`] omits if none were named.
     pub fn schema(&self) -> SchemaEcho {
         let whole = self.columns.is_none();
         let omitted_columns = whole.then(|| self.selection.omitted_columns(&self.access.binding));
@@ -98,7 +98,7 @@ impl OpenTrace {
             let first = summaries.into_iter().next();
             first.ok_or_else(|| ClickHouseError::IncompleteResponse("a summary is missing".to_owned()))
         });
-        self.checked(found).await
+        self.fail_on_error(found).await
     }
 
     /// Returns a brief listing of all spans, by start time; for a trace with more than [`BRIEF_SPANS_MAX`] spans, the first
@@ -108,12 +108,12 @@ impl OpenTrace {
     /// When ClickHouse fails, or requests of the same user or of all users hold many spans for long; the trace is then
     /// closed.
     pub async fn brief(&mut self) -> Result<Vec<SpanSummary>, ServiceError> {
-        if self.selection.span_count() > FEW_SPANS {
-            self.take_span_permit().await?;
+        if self.selection.span_count() > MAX_SPANS_WITHOUT_PERMIT {
+            self.ensure_span_permit().await?;
         }
         let Access { store, binding, .. } = &self.access;
         let found = store.span_summaries(binding, &self.selection, BRIEF_SPANS_MAX).await;
-        let spans = self.checked(found).await?;
+        let spans = self.fail_on_error(found).await?;
         self.count(spans.len());
         Ok(spans)
     }
@@ -123,8 +123,8 @@ impl OpenTrace {
     /// together.
     ///
     /// # Errors
-    /// As for [`OpenTrace::brief`].
-    pub async fn spans_of(
+    /// As for [`TraceReader::brief`].
+    pub async fn spans_by_identity(
         &mut self,
         spans: &[SpanSummary],
         before: &[SpanSummary],
@@ -132,37 +132,37 @@ impl OpenTrace {
         if spans.is_empty() {
             return Ok(Some(Vec::new()));
         }
-        let mut places: HashMap<SpanIdentity, VecDeque<usize>> = HashMap::new();
-        for (place, span) in spans.iter().enumerate() {
-            places.entry(span.into()).or_default().push_back(place);
+        let mut indices: HashMap<SpanIdentity, VecDeque<usize>> = HashMap::new();
+        for (index, span) in spans.iter().enumerate() {
+            indices.entry(span.into()).or_default().push_back(index);
         }
         let mut earlier: HashMap<SpanIdentity, usize> = HashMap::new();
         let ids: HashSet<&str> = spans.iter().map(|span| span.span_id.as_str()).collect();
         for span in before.iter().filter(|span| ids.contains(span.span_id.as_str())) {
             *earlier.entry(span.into()).or_default() += 1;
         }
-        let identities: Vec<SpanIdentity> = places.keys().cloned().collect();
-        let mut found = self.identified_within(LITTLE_BYTES, &identities).await;
+        let identities: Vec<SpanIdentity> = indices.keys().cloned().collect();
+        let mut found = self.read_by_identity(MAX_BYTES_WITHOUT_PERMIT, &identities).await;
         if matches!(found, Err(ClickHouseError::TooLarge(_))) {
-            self.take_span_permit().await?;
-            found = self.identified_within(MAX_SPANS_BYTES, &identities).await;
+            self.ensure_span_permit().await?;
+            found = self.read_by_identity(MAX_SPANS_BYTES, &identities).await;
         }
         if matches!(found, Err(ClickHouseError::TooLarge(_))) {
             return Ok(None);
         }
-        let found = self.checked(found).await?;
+        let found = self.fail_on_error(found).await?;
         self.count(found.len());
-        let at_place = |(identity, line)| {
+        let with_index = |(identity, line)| {
             if let Some(left) = earlier.get_mut(&identity).filter(|left| **left > 0) {
                 *left -= 1;
                 return None;
             }
-            Some((places.get_mut(&identity)?.pop_front()?, line))
+            Some((indices.get_mut(&identity)?.pop_front()?, line))
         };
-        Ok(Some(found.into_iter().filter_map(at_place).collect()))
+        Ok(Some(found.into_iter().filter_map(with_index).collect()))
     }
 
-    async fn identified_within(
+    async fn read_by_identity(
         &self,
         bytes: usize,
         spans: &[SpanIdentity],
@@ -181,37 +181,33 @@ impl OpenTrace {
         if span_ids.is_empty() {
             return Ok(Some(Vec::new()));
         }
-        let mut found = self.spans_within(LITTLE_BYTES, span_ids).await;
+        let mut found = self.read_by_id(MAX_BYTES_WITHOUT_PERMIT, span_ids).await;
         if matches!(found, Err(ClickHouseError::TooLarge(_))) {
-            self.take_span_permit().await?;
-            found = self.spans_within(MAX_SPANS_BYTES, span_ids).await;
+            self.ensure_span_permit().await?;
+            found = self.read_by_id(MAX_SPANS_BYTES, span_ids).await;
         }
         if matches!(found, Err(ClickHouseError::TooLarge(_))) {
             return Ok(None);
         }
-        let spans = self.checked(found).await?;
+        let spans = self.fail_on_error(found).await?;
         self.count(spans.len());
         Ok(Some(spans))
     }
 
-    async fn take_span_permit(&mut self) -> Result<(), ServiceError> {
-        if self.leave.is_some() {
+    async fn ensure_span_permit(&mut self) -> Result<(), ServiceError> {
+        if self.span_permit.is_some() {
             return Ok(());
         }
-        let leave = tokio::time::timeout(TIMEOUT, self.service.acquire_span_permit(&self.user)).await;
+        let span_permit = tokio::time::timeout(TIMEOUT, self.service.acquire_span_permit(&self.user)).await;
         let late = || ServiceError::Overloaded { what: "other requests hold many spans in memory" };
-        match leave.unwrap_or_else(|_| Err(late())) {
-            Ok(leave) => self.leave = Some(leave),
-            Err(error) => return Err(self.failed(error).await),
+        match span_permit.unwrap_or_else(|_| Err(late())) {
+            Ok(span_permit) => self.span_permit = Some(span_permit),
+            Err(error) => return Err(self.fail(error).await),
         }
         Ok(())
     }
 
-    async fn spans_within(
-        &self,
-        bytes: usize,
-        span_ids: &[String],
-    ) -> Result<Vec<SpanLine>, ClickHouseError> {
+    async fn read_by_id(&self, bytes: usize, span_ids: &[String]) -> Result<Vec<SpanLine>, ClickHouseError> {
         let Access { store, binding, .. } = &self.access;
         store.read_span_lines(bytes, binding, &self.selection, span_ids, self.columns.as_deref()).await
     }
@@ -234,17 +230,17 @@ impl OpenTrace {
         }
     }
 
-    async fn checked<T>(&mut self, found: Result<T, ClickHouseError>) -> Result<T, ServiceError> {
+    async fn fail_on_error<T>(&mut self, found: Result<T, ClickHouseError>) -> Result<T, ServiceError> {
         match found {
             Ok(found) => Ok(found),
             Err(error) => {
-                let error = self.asked.error(error);
-                Err(self.failed(error).await)
+                let error = self.query_context.error(error);
+                Err(self.fail(error).await)
             }
         }
     }
 
-    async fn failed(&mut self, error: ServiceError) -> ServiceError {
+    async fn fail(&mut self, error: ServiceError) -> ServiceError {
         match self.open_audit_record.take() {
             Some(open_audit_record) => open_audit_record.fail(error).await,
             None => error,

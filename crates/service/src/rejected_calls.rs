@@ -12,7 +12,7 @@ use crate::tools::Tool;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionOnly {
     /// Sign out.
-    Logout,
+    SignOut,
     /// Change of one's own password.
     ChangePassword,
     /// Creation of an API key.
@@ -27,7 +27,7 @@ impl SessionOnly {
     /// Action in the audit log.
     pub(crate) const fn action(self) -> &'static str {
         match self {
-            Self::Logout => "logout",
+            Self::SignOut => "logout",
             Self::ChangePassword => "password.change",
             Self::CreateApiKey => "api_key.create",
             Self::BeginPreview => "preview.begin",
@@ -38,7 +38,7 @@ impl SessionOnly {
 
 /// The rejected call, for its audit record.
 #[derive(Debug, Clone, Copy)]
-pub struct RefusedCall<'a> {
+pub struct RejectedCall<'a> {
     /// Action of this call that requires a session, if any.
     pub session_only: Option<SessionOnly>,
     /// Tool to which the REST route corresponds, if any.
@@ -51,7 +51,7 @@ pub struct RefusedCall<'a> {
     pub path: &'a str,
 }
 
-impl RefusedCall<'_> {
+impl RejectedCall<'_> {
     /// Action for the record: a read of traces, otherwise administration.
     fn action(&self) -> &'static str {
         self.tool.and_then(Tool::action).unwrap_or("administration")
@@ -68,15 +68,15 @@ impl Service {
     ///
     /// # Errors
     /// When the application database fails.
-    pub async fn note_tool_call(&self, principal: &Principal, tool: Tool) -> Result<(), ServiceError> {
+    pub async fn record_tool_call(&self, principal: &Principal, tool: Tool) -> Result<(), ServiceError> {
         let action = Tool::call_action(Some(tool));
         let event = Event { action, outcome: Outcome::Success, target: None, detail: json!({}) };
-        self.record_alone(&AuditContext::of(principal), &event).await
+        self.record_in_own_transaction(&AuditContext::new(principal), &event).await
     }
 
     /// Records a tool call that was rejected before a use case: the tool is unknown or not permitted for the key, or the
-    /// arguments cannot be parsed. Does not fail, like [`Service::note_refused_call`].
-    pub async fn note_refused_tool_call(
+    /// arguments cannot be parsed. Does not fail, like [`Service::record_rejected_call`].
+    pub async fn record_rejected_tool_call(
         &self,
         principal: &Principal,
         tool: Option<Tool>,
@@ -90,19 +90,24 @@ impl Service {
 
     /// Records a call that a known caller may not make: administration, traces, or with an API key an action that requires a
     /// session or is outside its tools. The call stays rejected even if the record cannot be written.
-    pub async fn note_refused_call(&self, identity: &Identity, error: &ServiceError, call: RefusedCall<'_>) {
+    pub async fn record_rejected_call(
+        &self,
+        identity: &Identity,
+        error: &ServiceError,
+        call: RejectedCall<'_>,
+    ) {
         let action = match (error, call.session_only) {
             (ServiceError::SessionRequired, Some(what)) => what.action(),
-            (ServiceError::OutsideTools, _) => "api_key.use",
+            (ServiceError::ToolNotPermitted, _) => "api_key.use",
             _ if identity.info.via == Transport::Mcp => Tool::call_action(None),
             _ => call.action(),
         };
-        self.record_refusal(identity, action, error, Some(call.path), call.detail(error.code())).await;
+        self.record_rejection(identity, action, error, Some(call.path), call.detail(error.code())).await;
     }
 
     /// Records a request for traces or for a change that the caller may make, but that could not be parsed; `code` is that of
-    /// the answer. Does not fail, like [`Service::note_refused_call`].
-    pub async fn note_unreadable_call(&self, identity: &Identity, code: &str, call: RefusedCall<'_>) {
+    /// the answer. Does not fail, like [`Service::record_rejected_call`].
+    pub async fn record_unparsable_call(&self, identity: &Identity, code: &str, call: RejectedCall<'_>) {
         let action = match call.session_only {
             _ if identity.info.via == Transport::Mcp => Tool::call_action(None),
             Some(what) => what.action(),

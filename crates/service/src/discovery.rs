@@ -50,7 +50,7 @@ pub struct TableDetail {
 }
 
 /// Content of a table, and whether its rows may be read.
-struct Described {
+struct TableDescription {
     columns: Vec<Column>,
     details: Vec<ColumnDetail>,
     unsuitable: Option<String>,
@@ -95,9 +95,9 @@ impl Service {
         table: &str,
     ) -> Result<TableDetail, ServiceError> {
         let target = format!("{database}.{table}");
-        let described = self.described(admin, database, table, &target).await;
-        let Described { columns, details, unsuitable, samples } =
-            self.audit_denial(admin, DISCOVER, Some(&target), described).await?;
+        let description = self.describe_table(admin, database, table, &target).await;
+        let TableDescription { columns, details, unsuitable, samples } =
+            self.audit_denial(admin, DISCOVER, Some(&target), description).await?;
         if !samples {
             return Ok(TableDetail { columns: details, maps: Vec::new(), sampled: false, unsuitable });
         }
@@ -114,13 +114,13 @@ impl Service {
     }
 
     /// Describes a table; records the request unless a sample follows, which has its own record.
-    async fn described(
+    async fn describe_table(
         &self,
         admin: &Administrator<'_>,
         database: &str,
         table: &str,
         target: &str,
-    ) -> Result<Described, ServiceError> {
+    ) -> Result<TableDescription, ServiceError> {
         let absent = ServiceError::NotFound { what: "table" };
         if refuse_system_database(database, "").is_err() {
             return Err(absent);
@@ -153,7 +153,7 @@ impl Service {
             tx.commit().await?;
         }
         let unsuitable = unsuitable.map(|unsuitable| unsuitable.reason);
-        Ok(Described { columns, details, unsuitable, samples })
+        Ok(TableDescription { columns, details, unsuitable, samples })
     }
 
     async fn samples(

@@ -5,7 +5,7 @@ use tracewarden_policy::{BrokenPolicy, BrokenReason, PolicySource};
 use crate::error::ServiceError;
 
 /// Names the policy, for administrators.
-pub(crate) fn named(source: &PolicySource) -> String {
+pub(crate) fn policy_name(source: &PolicySource) -> String {
     match source {
         PolicySource::Role { role, title } => format!("the policy `{title}` of the role `{role}`"),
         PolicySource::KeyConstraint => "the policy of the API key".to_owned(),
@@ -13,7 +13,7 @@ pub(crate) fn named(source: &PolicySource) -> String {
 }
 
 /// Reason why the policy cannot be applied; follows the policy's name in a sentence.
-pub(crate) fn why(reason: BrokenReason) -> &'static str {
+pub(crate) fn reason_text(reason: BrokenReason) -> &'static str {
     match reason {
         BrokenReason::UnknownName => "references a field that is no longer usable in policies",
         BrokenReason::WrongType => "uses a field whose type has changed",
@@ -27,7 +27,7 @@ pub(crate) fn why(reason: BrokenReason) -> &'static str {
 }
 
 /// Remedy.
-fn advice(reason: BrokenReason) -> &'static str {
+fn remedy(reason: BrokenReason) -> &'static str {
     match reason {
         BrokenReason::UnknownName => "make the field usable in policies again, or change the policy",
         BrokenReason::WrongType | BrokenReason::NotCompiling => "correct the policy",
@@ -43,30 +43,34 @@ fn advice(reason: BrokenReason) -> &'static str {
 
 /// Returns the error of a request that is rejected because of a policy. Only administrators see which policy it is and what
 /// is wrong with it.
-pub(crate) fn refusal(broken: BrokenPolicy, is_admin: bool) -> ServiceError {
+pub(crate) fn broken_policy_error(broken: BrokenPolicy, is_admin: bool) -> ServiceError {
     let BrokenPolicy { source, reason, diagnostics } = broken;
     let messages: Vec<String> = diagnostics.into_iter().map(|diagnostic| diagnostic.message).collect();
-    let inside = format!("{} {}: {}", named(&source), why(reason), messages.join("; "));
-    let is_of_key = source == PolicySource::KeyConstraint;
-    let detail = match (reason, is_of_key, is_admin) {
-        (BrokenReason::Unavailable, ..) => return ServiceError::Unavailable { inside: inside.into() },
-        (reason, _, true) => format!("{inside}; {}", advice(reason)),
+    let log_cause = format!("{} {}: {}", policy_name(&source), reason_text(reason), messages.join("; "));
+    let is_key_policy = source == PolicySource::KeyConstraint;
+    let detail = match (reason, is_key_policy, is_admin) {
+        (BrokenReason::Unavailable, ..) => return ServiceError::Unavailable { log_cause: log_cause.into() },
+        (reason, _, true) => format!("{log_cause}; {}", remedy(reason)),
         (reason, true, false) => {
-            format!("the policy of the API key {}; create another key", why(reason))
+            format!("the policy of the API key {}; create another key", reason_text(reason))
         }
         (BrokenReason::TooLargeForCaller, ..) => format!(
             "a policy of your roles becomes too large with your roles and attributes; ask an administrator to {}",
-            advice(reason)
+            remedy(reason)
         ),
         (BrokenReason::TooLargeTogether, ..) => format!(
             "the policies of your roles are together too large with your roles and attributes; ask an administrator to {}",
-            advice(reason)
+            remedy(reason)
         ),
         (reason, false, false) => {
-            format!("a policy of your roles {}; ask an administrator to {}", why(reason), advice(reason))
+            format!(
+                "a policy of your roles {}; ask an administrator to {}",
+                reason_text(reason),
+                remedy(reason)
+            )
         }
     };
-    ServiceError::PolicyBroken { detail, inside: inside.into() }
+    ServiceError::PolicyBroken { detail, log_cause: log_cause.into() }
 }
 
 #[cfg(test)]
@@ -100,7 +104,7 @@ mod tests {
         let mut details = std::collections::BTreeSet::new();
         for reason in reasons {
             for source in [role(), PolicySource::KeyConstraint] {
-                let error = refusal(broken(source.clone(), reason), false);
+                let error = broken_policy_error(broken(source.clone(), reason), false);
                 assert_eq!(error.code(), "policy_broken");
                 let detail = error.detail();
                 let compiles =
@@ -108,11 +112,14 @@ mod tests {
                 assert!(!(compiles && detail.contains("compile")), "{detail}");
                 assert!(!detail.contains("Secret") && !detail.contains("Own team"), "{detail}");
                 assert!(details.insert(detail), "each has its own");
-                let told = refusal(broken(source.clone(), reason), true).detail();
-                assert!(told.contains("Secret") && told.contains(&named(&source)), "{told}");
+                let detail_for_admin = broken_policy_error(broken(source.clone(), reason), true).detail();
+                assert!(
+                    detail_for_admin.contains("Secret") && detail_for_admin.contains(&policy_name(&source)),
+                    "{detail_for_admin}"
+                );
             }
         }
-        let error = refusal(broken(role(), BrokenReason::Unavailable), false);
+        let error = broken_policy_error(broken(role(), BrokenReason::Unavailable), false);
         assert_eq!(error.code(), "unavailable");
     }
 }

@@ -10,22 +10,22 @@ use crate::Secret;
 use crate::audit::{AuditContext, Event, Outcome, sanitize};
 use crate::error::ServiceError;
 use crate::principal::{Identity, Me, RequestInfo, VerifiedCredential};
-use crate::refused_calls::SessionOnly;
+use crate::rejected_calls::SessionOnly;
 use crate::service::{Service, run_to_completion};
-use crate::throttle::{self, Attempt, Block};
+use crate::sign_in_throttle::{self, Block, SignInAttempt};
 use crate::tokens;
 use crate::validate;
 
 /// Credentials as entered by the user.
 #[derive(Clone)]
-pub struct Login {
+pub struct PasswordCredentials {
     /// Text in the field for the user name. May be anything, also a password: it is never logged.
     pub username: String,
     /// Text in the field for the password.
     pub password: Secret,
 }
 
-impl fmt::Debug for Login {
+impl fmt::Debug for PasswordCredentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Login(..)")
     }
@@ -33,7 +33,7 @@ impl fmt::Debug for Login {
 
 /// Successful sign-in.
 #[derive(Debug, Clone)]
-pub struct LoggedIn {
+pub struct SignInAnswer {
     /// Token of the session, for the cookie.
     pub token: Secret,
     /// The caller.
@@ -42,15 +42,15 @@ pub struct LoggedIn {
 
 /// Inputs for the creation of a session, besides the password.
 struct SessionCreation {
-    attempt: Attempt,
+    attempt: SignInAttempt,
     context: AuditContext,
     info: RequestInfo,
 }
 
-enum CoveredTraces {
-    Yes(Box<LoggedIn>),
+enum SessionOutcome {
+    Created(Box<SignInAnswer>),
     /// Not signed in: the user was deleted or has changed; the current user has another password hash or is disabled.
-    Changed(Option<User>),
+    UserChanged(Option<User>),
 }
 
 /// Maximum number of sessions of one user. Far more than the browsers of any user need, and few enough to be listed: a client
@@ -69,34 +69,40 @@ impl Service {
     /// # Errors
     /// [`ServiceError::InvalidCredentials`], [`ServiceError::TooManyAttempts`], [`ServiceError::Overloaded`], or a failure of
     /// the application database.
-    pub async fn login(&self, login: Login, info: RequestInfo) -> Result<LoggedIn, ServiceError> {
+    pub async fn sign_in(
+        &self,
+        credentials: PasswordCredentials,
+        info: RequestInfo,
+    ) -> Result<SignInAnswer, ServiceError> {
         let service = self.clone();
         // Runs in its own task, which continues after the client disconnects: an attacker who guesses passwords must not
         // avoid the audit record by disconnecting before the answer.
-        let login = async move {
-            let attempt = Attempt::new(&login.username, info.client_ip, service.names());
+        let sign_in_task = async move {
+            let attempt = SignInAttempt::new(&credentials.username, info.client_ip, service.username_key());
             // Checked before the first statement: a flood of sign-ins would exhaust the application database for all users.
-            let result = match service.log_ins().try_acquire(attempt.address()) {
-                Ok(_place) => service.sign_in(login, attempt, info).await,
+            let result = match service.sign_in_limiter().try_acquire(attempt.address()) {
+                Ok(_permit) => service.attempt_sign_in(credentials, attempt, info).await,
                 Err(refusal) => Err(refusal),
             };
-            service.metrics().login(&result);
+            service.metrics().sign_in(&result);
             result
         };
-        run_to_completion(login).await
+        run_to_completion(sign_in_task).await
     }
 
-    async fn sign_in(
+    async fn attempt_sign_in(
         &self,
-        login: Login,
-        attempt: Attempt,
+        credentials: PasswordCredentials,
+        attempt: SignInAttempt,
         info: RequestInfo,
-    ) -> Result<LoggedIn, ServiceError> {
-        let name = login.username.as_str();
+    ) -> Result<SignInAnswer, ServiceError> {
+        let name = credentials.username.as_str();
         let mut tx = self.db().begin_read().await?;
         let now = self.now();
-        if let Some(block) = Block::met_by(&attempt, &mut tx, now).await?.filter(|block| block.is_noted) {
-            return Err(block.refusal(now));
+        if let Some(block) =
+            Block::active_for(&attempt, &mut tx, now).await?.filter(|block| block.is_recorded)
+        {
+            return Err(block.to_error(now));
         }
         // The answer is the same for any other input.
         let user = match validate::is_storable(name) {
@@ -111,36 +117,36 @@ impl Service {
 
         if let Err(error) = self.reserve_attempt(&attempt).await {
             if matches!(error, ServiceError::TooManyAttempts { .. }) {
-                self.note_block(&context, &attempt).await?;
+                self.record_block(&context, &attempt).await?;
             }
             return Err(error);
         }
-        let opening = SessionCreation { attempt, context, info };
+        let creation = SessionCreation { attempt, context, info };
         let mut user = user;
         for verification in 1..=VERIFICATIONS_MAX {
             let stored = user.as_ref().map(|user| &user.password_hash);
-            let verified = self.passwords().verify(login.password.clone(), stored).await?;
+            let verified = self.passwords().verify(credentials.password.clone(), stored).await?;
             let reason = match user {
-                Some(found) if verified.is_right() && !found.disabled => {
+                Some(found) if verified.is_match() && !found.disabled => {
                     // The password is known only now: a hash with a lower cost, or not of the password's normal form, is
                     // replaced.
-                    let password = login.password.clone();
+                    let password = credentials.password.clone();
                     let renewed = self.passwords().renew(password, &found.password_hash, verified).await?;
-                    match self.open_session(&found, renewed, &opening).await? {
-                        CoveredTraces::Yes(logged_in) => return Ok(*logged_in),
-                        CoveredTraces::Changed(Some(current)) if verification < VERIFICATIONS_MAX => {
+                    match self.open_session(&found, renewed, &creation).await? {
+                        SessionOutcome::Created(answer) => return Ok(*answer),
+                        SessionOutcome::UserChanged(Some(current)) if verification < VERIFICATIONS_MAX => {
                             user = Some(current);
                             continue;
                         }
-                        CoveredTraces::Changed(_) => "changed_meanwhile",
+                        SessionOutcome::UserChanged(_) => "changed_meanwhile",
                     }
                 }
                 _ if verification > 1 => "changed_meanwhile",
                 None => "unknown_user",
-                Some(_) if !verified.is_right() => "wrong_password",
+                Some(_) if !verified.is_match() => "wrong_password",
                 Some(_) => "disabled",
             };
-            self.record_failure(&opening.context, reason).await?;
+            self.record_failure(&creation.context, reason).await?;
             break;
         }
         Err(ServiceError::InvalidCredentials)
@@ -151,7 +157,7 @@ impl Service {
     ///
     /// # Errors
     /// A failure of the application database.
-    pub(crate) async fn note_password_costs(&self) -> Result<(), ServiceError> {
+    pub(crate) async fn register_password_costs(&self) -> Result<(), ServiceError> {
         const PAGE: u32 = 10_000;
         let mut after = String::new();
         loop {
@@ -159,7 +165,7 @@ impl Service {
             let Some((last, _)) = hashes.last() else { return Ok(()) };
             after.clone_from(last);
             for (_, hash) in &hashes {
-                self.passwords().note_cost(hash)?;
+                self.passwords().register_cost(hash)?;
             }
         }
     }
@@ -167,7 +173,7 @@ impl Service {
     async fn record_failure(&self, context: &AuditContext, reason: &'static str) -> Result<(), ServiceError> {
         let detail = json!({ "reason": reason });
         let event = Event { action: "login", outcome: Outcome::Denied, target: None, detail };
-        let mut tx = self.begin_log_in_write().await?;
+        let mut tx = self.begin_sign_in_write().await?;
         context.append(&mut tx, self.now(), None, &event).await?;
         Ok(tx.commit().await?)
     }
@@ -176,19 +182,19 @@ impl Service {
         &self,
         verified: &User,
         renewed: Option<PasswordHash>,
-        opening: &SessionCreation,
-    ) -> Result<CoveredTraces, ServiceError> {
-        let SessionCreation { attempt, context, info } = opening;
+        creation: &SessionCreation,
+    ) -> Result<SessionOutcome, ServiceError> {
+        let SessionCreation { attempt, context, info } = creation;
         let token = tokens::session_token(self.entropy())?;
         let id = tokens::id("ses", self.entropy())?;
         let client_ip = info.client_ip.map(|address| address.to_canonical().to_string());
         let user_agent = info.user_agent.as_deref().map(sanitize);
-        let mut tx = self.begin_log_in_write().await?;
+        let mut tx = self.begin_sign_in_write().await?;
         let now = self.now();
         // Hashing takes a while: a user who was disabled, deleted or given another password in the meantime is not signed in.
         let mut user = match tx.user_by_id(&verified.id).await? {
             Some(user) if !user.disabled && user.password_hash == verified.password_hash => user,
-            current => return Ok(CoveredTraces::Changed(current)),
+            current => return Ok(SessionOutcome::UserChanged(current)),
         };
         let ended = tx.delete_idlest_sessions(&user.id, SESSIONS_PER_USER_MAX - 1).await?;
         tx.insert_session(&NewSession {
@@ -204,7 +210,7 @@ impl Service {
             tx.set_user_password(&user.id, hash, user.must_change_password).await?;
         }
         tx.set_user_last_login(&user.id, now).await?;
-        throttle::succeeded(&mut tx, attempt).await?;
+        sign_in_throttle::undo_attempt(&mut tx, attempt).await?;
         let renewed = renewed.is_some();
         let detail = match ended.is_empty() {
             true => json!({ "session": id, "password_hash_renewed": renewed }),
@@ -224,24 +230,25 @@ impl Service {
             user_agent,
             preview: None,
         };
-        let identity = Identity { user, proof: VerifiedCredential::Session(session), info: info.clone() };
-        Ok(CoveredTraces::Yes(Box::new(LoggedIn { token, me: identity.me() })))
+        let identity =
+            Identity { user, verified_credential: VerifiedCredential::Session(session), info: info.clone() };
+        Ok(SessionOutcome::Created(Box::new(SignInAnswer { token, me: identity.me() })))
     }
 
     /// Ends the caller's session.
     ///
     /// # Errors
     /// [`ServiceError::SessionRequired`] if the caller uses an API key, or a failure of the application database.
-    pub async fn logout(&self, identity: &Identity) -> Result<(), ServiceError> {
-        let result = self.logout_in(identity).await;
-        self.audit_denial(identity, SessionOnly::Logout.action(), None, result).await
+    pub async fn sign_out(&self, identity: &Identity) -> Result<(), ServiceError> {
+        let result = self.sign_out_inner(identity).await;
+        self.audit_denial(identity, SessionOnly::SignOut.action(), None, result).await
     }
 
-    async fn logout_in(&self, identity: &Identity) -> Result<(), ServiceError> {
+    async fn sign_out_inner(&self, identity: &Identity) -> Result<(), ServiceError> {
         let session = identity.require_session()?;
         let mut tx = self.begin_change(identity).await?;
         tx.delete_session(identity.user_id(), &session.id).await?;
-        self.record(&mut tx, identity, SessionOnly::Logout.action(), None, json!({})).await?;
+        self.record(&mut tx, identity, SessionOnly::SignOut.action(), None, json!({})).await?;
         Ok(tx.commit().await?)
     }
 

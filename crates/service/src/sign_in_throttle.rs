@@ -20,27 +20,35 @@ const SECOND_NANOS: i64 = 1_000_000_000;
 /// Value of `blocked_until` for no block. Not the current time: a replica whose clock is behind would read that as a block.
 const NO_BLOCK: Timestamp = Timestamp::from_nanos(0);
 
-struct Rule {
+struct ThrottleRule {
     /// Failures within the window that cause no wait.
-    free: u32,
+    free_failures: u32,
     window_seconds: i64,
     /// Wait after the first failure beyond the free ones; doubles with each further failure.
     first_wait_seconds: i64,
     longest_wait_seconds: i64,
 }
 
-const ACCOUNT_AT_ADDRESS: Rule =
-    Rule { free: 5, window_seconds: 3_600, first_wait_seconds: 5, longest_wait_seconds: 900 };
+const ACCOUNT_AND_ADDRESS_RULE: ThrottleRule = ThrottleRule {
+    free_failures: 5,
+    window_seconds: 3_600,
+    first_wait_seconds: 5,
+    longest_wait_seconds: 900,
+};
 /// Generous, because a whole company may share one address.
-const ADDRESS: Rule =
-    Rule { free: 50, window_seconds: 900, first_wait_seconds: 10, longest_wait_seconds: 900 };
+const ADDRESS_RULE: ThrottleRule = ThrottleRule {
+    free_failures: 50,
+    window_seconds: 900,
+    first_wait_seconds: 10,
+    longest_wait_seconds: 900,
+};
 
 /// Key of the HMAC under which attempted user names are stored. People type passwords into the name field by mistake: an
 /// attacker who obtains the table could recover them from a plain digest by guessing, which is fast for passwords that people
 /// choose.
-pub(crate) struct NameKey(Hmac<Sha256>);
+pub(crate) struct UsernameKey(Hmac<Sha256>);
 
-impl NameKey {
+impl UsernameKey {
     pub(crate) fn new(key: &[u8]) -> Result<Self, ServiceError> {
         Hmac::new_from_slice(key)
             .map(Self)
@@ -55,15 +63,15 @@ impl NameKey {
 }
 
 /// The buckets in which an attempt is counted.
-pub(crate) struct Attempt {
+pub(crate) struct SignInAttempt {
     pair: String,
     address: String,
 }
 
-impl Attempt {
-    pub(crate) fn new(username: &str, client_ip: Option<IpAddr>, names: &NameKey) -> Self {
+impl SignInAttempt {
+    pub(crate) fn new(username: &str, client_ip: Option<IpAddr>, username_key: &UsernameKey) -> Self {
         let address = address(client_ip);
-        let name = names.digest(&fold_username(username));
+        let name = username_key.digest(&fold_username(username));
         Self { pair: format!("pair:{address}:{name}"), address: format!("address:{address}") }
     }
 
@@ -72,8 +80,11 @@ impl Attempt {
         &self.address
     }
 
-    fn buckets(&self) -> [(&'static str, &str, &'static Rule); 2] {
-        [("user_at_address", &self.pair, &ACCOUNT_AT_ADDRESS), ("address", &self.address, &ADDRESS)]
+    fn buckets(&self) -> [(&'static str, &str, &'static ThrottleRule); 2] {
+        [
+            ("user_at_address", &self.pair, &ACCOUNT_AND_ADDRESS_RULE),
+            ("address", &self.address, &ADDRESS_RULE),
+        ]
     }
 }
 
@@ -83,32 +94,34 @@ pub(crate) struct Block {
     counted: &'static str,
     until: Timestamp,
     /// The bucket that stores the end of the recorded block.
-    noted_in: String,
+    record_bucket: String,
     /// Whether the audit log has a record of this block.
-    pub(crate) is_noted: bool,
+    pub(crate) is_recorded: bool,
 }
 
 impl Block {
     /// Returns the block that applies to an attempt now; of two, the one that lasts longer.
-    pub(crate) async fn met_by(
-        attempt: &Attempt,
+    pub(crate) async fn active_for(
+        attempt: &SignInAttempt,
         tx: &mut ReadTx,
         now: Timestamp,
     ) -> Result<Option<Self>, ServiceError> {
-        let mut met: Option<Self> = None;
+        let mut active: Option<Self> = None;
         for (counted, bucket, _) in attempt.buckets() {
             let until = tx.throttle(bucket).await?.map_or(now, |throttle| throttle.blocked_until);
-            if until > met.as_ref().map_or(now, |block| block.until) {
-                let noted_in = format!("noted:{bucket}");
-                let is_noted =
-                    tx.throttle(&noted_in).await?.is_some_and(|noted| noted.blocked_until == until);
-                met = Some(Self { counted, until, noted_in, is_noted });
+            if until > active.as_ref().map_or(now, |block| block.until) {
+                let record_bucket = format!("noted:{bucket}");
+                let is_recorded = tx
+                    .throttle(&record_bucket)
+                    .await?
+                    .is_some_and(|recorded| recorded.blocked_until == until);
+                active = Some(Self { counted, until, record_bucket, is_recorded });
             }
         }
-        Ok(met)
+        Ok(active)
     }
 
-    pub(crate) fn refusal(&self, now: Timestamp) -> ServiceError {
+    pub(crate) fn to_error(&self, now: Timestamp) -> ServiceError {
         let wait_nanos = self.until.as_nanos().saturating_sub(now.as_nanos());
         let seconds = u64::try_from(wait_nanos / SECOND_NANOS).unwrap_or_default().saturating_add(1);
         ServiceError::TooManyAttempts { retry_after_seconds: seconds }
@@ -134,12 +147,12 @@ impl Service {
     ///
     /// # Errors
     /// [`ServiceError::TooManyAttempts`]; the attempt is not counted.
-    pub(crate) async fn reserve_attempt(&self, attempt: &Attempt) -> Result<(), ServiceError> {
-        let mut tx = self.begin_log_in_write().await?;
+    pub(crate) async fn reserve_attempt(&self, attempt: &SignInAttempt) -> Result<(), ServiceError> {
+        let mut tx = self.begin_sign_in_write().await?;
         // Read here, because waiting for earlier writers took time.
         let now = self.now();
-        if let Some(block) = Block::met_by(attempt, &mut tx, now).await? {
-            return Err(block.refusal(now));
+        if let Some(block) = Block::active_for(attempt, &mut tx, now).await? {
+            return Err(block.to_error(now));
         }
         for (_, bucket, rule) in attempt.buckets() {
             let counted = count(tx.throttle(bucket).await?, rule, now);
@@ -151,18 +164,19 @@ impl Service {
 
     /// Records that sign-ins are rejected, once for each block: a client can repeat rejected attempts at no cost, and these
     /// must neither fill the log nor delay other writers.
-    pub(crate) async fn note_block(
+    pub(crate) async fn record_block(
         &self,
         context: &AuditContext,
-        attempt: &Attempt,
+        attempt: &SignInAttempt,
     ) -> Result<(), ServiceError> {
-        let mut tx = self.begin_log_in_write().await?;
+        let mut tx = self.begin_sign_in_write().await?;
         let now = self.now();
-        let Some(block) = Block::met_by(attempt, &mut tx, now).await?.filter(|block| !block.is_noted) else {
+        let Some(block) = Block::active_for(attempt, &mut tx, now).await?.filter(|block| !block.is_recorded)
+        else {
             return Ok(());
         };
-        let noted = Throttle { failures: 0, window_start: now, blocked_until: block.until };
-        tx.put_throttle(&block.noted_in, &noted).await?;
+        let recorded = Throttle { failures: 0, window_start: now, blocked_until: block.until };
+        tx.put_throttle(&block.record_bucket, &recorded).await?;
         let detail = json!({
             "reason": "too_many_attempts",
             "counted": block.counted,
@@ -176,18 +190,18 @@ impl Service {
 
 /// Returns the time before which a counter's window must have begun for the counter to be stale.
 pub(crate) fn stale_before(now: Timestamp) -> Timestamp {
-    let longest = ACCOUNT_AT_ADDRESS.window_seconds.max(ADDRESS.window_seconds);
+    let longest = ACCOUNT_AND_ADDRESS_RULE.window_seconds.max(ADDRESS_RULE.window_seconds);
     now.saturating_sub(longest.saturating_mul(SECOND_NANOS))
 }
 
 /// Takes a successful attempt back: deletes the counter of account and address, but subtracts only this attempt from the
 /// counter of the address. Otherwise an attacker could sign in to an account of their own to reset the limit for guessing at
 /// others.
-pub(crate) async fn succeeded(tx: &mut WriteTx, attempt: &Attempt) -> Result<(), ServiceError> {
+pub(crate) async fn undo_attempt(tx: &mut WriteTx, attempt: &SignInAttempt) -> Result<(), ServiceError> {
     tx.delete_throttle(&attempt.pair).await?;
     if let Some(mut throttle) = tx.throttle(&attempt.address).await? {
         throttle.failures = throttle.failures.saturating_sub(1);
-        if throttle.failures <= ADDRESS.free {
+        if throttle.failures <= ADDRESS_RULE.free_failures {
             throttle.blocked_until = NO_BLOCK;
         }
         tx.put_throttle(&attempt.address, &throttle).await?;
@@ -195,7 +209,7 @@ pub(crate) async fn succeeded(tx: &mut WriteTx, attempt: &Attempt) -> Result<(),
     Ok(())
 }
 
-fn count(stored: Option<Throttle>, rule: &Rule, now: Timestamp) -> Throttle {
+fn count(stored: Option<Throttle>, rule: &ThrottleRule, now: Timestamp) -> Throttle {
     let window = rule.window_seconds.saturating_mul(SECOND_NANOS);
     let (failures, window_start) = match stored {
         Some(throttle) if now < throttle.window_start.saturating_add(window) => {
@@ -203,7 +217,7 @@ fn count(stored: Option<Throttle>, rule: &Rule, now: Timestamp) -> Throttle {
         }
         _ => (1, now),
     };
-    let blocked_until = match failures.checked_sub(rule.free) {
+    let blocked_until = match failures.checked_sub(rule.free_failures) {
         None | Some(0) => NO_BLOCK,
         Some(beyond) => {
             let wait_seconds = rule.first_wait_seconds.saturating_mul(1 << (beyond - 1).min(20));
@@ -223,7 +237,7 @@ mod tests {
         let mut stored = None;
         let mut waits = Vec::new();
         for _ in 0..16 {
-            let throttle = count(stored, &ACCOUNT_AT_ADDRESS, now);
+            let throttle = count(stored, &ACCOUNT_AND_ADDRESS_RULE, now);
             let wait = if throttle.blocked_until == NO_BLOCK {
                 0
             } else {
@@ -235,7 +249,7 @@ mod tests {
         }
         assert_eq!(waits, [0, 0, 0, 0, 0, 5, 10, 20, 40, 80, 160, 320, 640, 900, 900, 900]);
         let later = now.saturating_add(3_600 * SECOND_NANOS);
-        assert_eq!(count(stored, &ACCOUNT_AT_ADDRESS, later).failures, 1);
+        assert_eq!(count(stored, &ACCOUNT_AND_ADDRESS_RULE, later).failures, 1);
     }
 
     #[test]

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use tracewarden_appdb::{DbError, ModelState, Policy, WriteTx};
 
-use super::{AccessFile, Mode, ModelChange, PolicyWarning, Prepared, RunTests};
+use super::{Mode, ModelChange, ModelFile, PolicyWarning, PreparedImport, RunTests};
 use crate::audit_detail::{bounded_member, difference};
 use crate::error::ServiceError;
-use crate::model_change::{change_detail, no_change};
+use crate::model_change::{change_detail, no_change_detail};
 use crate::precondition::IfMatch;
 use crate::principal::Administrator;
 use crate::roles::policies_detail;
@@ -38,14 +38,14 @@ impl Service {
     pub async fn import_model(
         &self,
         admin: &Administrator<'_>,
-        file: AccessFile,
+        file: ModelFile,
         if_match: Option<IfMatch>,
         tests: RunTests,
     ) -> Result<ImportedModel, ServiceError> {
         let result = async {
-            let prepared = self.prepare_for(admin, file, if_match).await?;
+            let prepared = self.prepare_import(admin, file, if_match).await?;
             self.run_tests(prepared.after.clone(), tests).await?.require_passed()?;
-            self.put_in_force(admin, "model.import", None, prepared).await
+            self.apply_import(admin, "model.import", None, prepared).await
         };
         self.audit_denial(admin, "model.import", None, result.await).await
     }
@@ -66,7 +66,7 @@ impl Service {
         let result = async {
             let state = self.db().begin_read().await?.model_state(Some(number)).await?;
             let state = state.ok_or(ServiceError::NotFound { what: "change" })?;
-            let mut prepared = self.prepare_for(admin, AccessFile::from(state), if_match).await?;
+            let mut prepared = self.prepare_import(admin, ModelFile::from(state), if_match).await?;
             let without_members = prepared.added_roles();
             if !without_members.is_empty() {
                 prepared.notes.push(format!(
@@ -83,17 +83,17 @@ impl Service {
                 }
                 Err(error) => prepared.notes.push(format!("its tests cannot be run: {}", error.detail())),
             }
-            self.put_in_force(admin, "model.restore", Some(&target), prepared).await
+            self.apply_import(admin, "model.restore", Some(&target), prepared).await
         };
         self.audit_denial(admin, "model.restore", Some(&target), result.await).await
     }
 
-    async fn prepare_for(
+    async fn prepare_import(
         &self,
         admin: &Administrator<'_>,
-        file: AccessFile,
+        file: ModelFile,
         if_match: Option<IfMatch>,
-    ) -> Result<Prepared, ServiceError> {
+    ) -> Result<PreparedImport, ServiceError> {
         let if_match = if_match.ok_or(ServiceError::PreconditionRequired)?;
         let current = self.export_model(admin).await?;
         // Checked first, so that a caller with an outdated version gets this error and not its consequences.
@@ -101,16 +101,16 @@ impl Service {
         self.prepare_model(current, file, Mode::Apply).await
     }
 
-    async fn put_in_force(
+    async fn apply_import(
         &self,
         admin: &Administrator<'_>,
         action: &'static str,
         target: Option<&str>,
-        prepared: Prepared,
+        prepared: PreparedImport,
     ) -> Result<ImportedModel, ServiceError> {
-        let (prepared, said) = blocking(move || {
-            let said = prepared.roles_said();
-            (prepared, said)
+        let (prepared, roles_detail) = blocking(move || {
+            let roles_detail = prepared.changed_roles_detail();
+            (prepared, roles_detail)
         })
         .await?;
         // Checked again within the transaction, which excludes other changes. Every change has a number, except for those of
@@ -122,13 +122,13 @@ impl Service {
             return Err(ServiceError::PreconditionFailed);
         }
         let version = if prepared.changes.is_empty() {
-            self.record(&mut tx, admin, action, target, no_change(prepared.version)).await?;
+            self.record(&mut tx, admin, action, target, no_change_detail(prepared.version)).await?;
             prepared.version
         } else {
-            self.write(&mut tx, admin, action, target, &prepared, said).await?
+            self.write(&mut tx, admin, action, target, &prepared, roles_detail).await?
         };
         tx.commit().await?;
-        let Prepared { changes, warnings, notes, .. } = prepared;
+        let PreparedImport { changes, warnings, notes, .. } = prepared;
         Ok(ImportedModel { version, changes, warnings, notes })
     }
 
@@ -138,10 +138,10 @@ impl Service {
         admin: &Administrator<'_>,
         action: &'static str,
         target: Option<&str>,
-        prepared: &Prepared,
-        said: Option<Value>,
+        prepared: &PreparedImport,
+        roles_detail: Option<Value>,
     ) -> Result<u64, ServiceError> {
-        let Prepared { before, after, .. } = prepared;
+        let PreparedImport { before, after, .. } = prepared;
         let now = self.now();
         if before.model != after.model {
             let by = (admin.user_id(), admin.username());
@@ -154,8 +154,9 @@ impl Service {
         let written: Vec<(&str, &[Policy])> = prepared.written_roles().collect();
         let mut members: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         if !removed.is_empty() {
-            let mut held = tx.members_of_roles(&removed).await?;
-            members = removed.iter().map(|role| (*role, held.remove(*role).unwrap_or_default())).collect();
+            let mut role_members = tx.members_of_roles(&removed).await?;
+            members =
+                removed.iter().map(|role| (*role, role_members.remove(*role).unwrap_or_default())).collect();
             tx.delete_roles(&removed).await?;
         }
         if !written.is_empty() {
@@ -171,8 +172,8 @@ impl Service {
         let version = tx.record_change(&change, &roles, tests).await?;
         let mut detail = change_detail(version, &before.model, &after.model);
         if let Value::Object(detail) = &mut detail {
-            if let Some(said) = said {
-                detail.insert("roles".to_owned(), said);
+            if let Some(roles_detail) = roles_detail {
+                detail.insert("roles".to_owned(), roles_detail);
             }
             if !members.is_empty() {
                 detail.insert("members".to_owned(), json!(members));
@@ -186,7 +187,7 @@ impl Service {
     }
 }
 
-impl Prepared {
+impl PreparedImport {
     /// Returns the names of the new roles, each in quotes.
     fn added_roles(&self) -> Vec<String> {
         let added = self.after.roles.keys().filter(|name| !self.before.roles.contains_key(*name));
@@ -195,13 +196,14 @@ impl Prepared {
 
     /// Formats the policies of the changed roles before and after for the audit log, in bounded size; `None` if no role
     /// changes. The input can be as large as a file, so this runs before the transaction, for which other writers wait.
-    fn roles_said(&self) -> Option<Value> {
-        let said = |one: &ModelState, other: &ModelState| -> BTreeMap<String, Value> {
+    fn changed_roles_detail(&self) -> Option<Value> {
+        let roles_detail = |one: &ModelState, other: &ModelState| -> BTreeMap<String, Value> {
             let differ =
                 one.roles.iter().filter(|(name, policies)| other.roles.get(*name) != Some(*policies));
             differ.map(|(name, policies)| (name.clone(), policies_detail(policies))).collect()
         };
-        let (before, after) = (said(&self.before, &self.after), said(&self.after, &self.before));
+        let (before, after) =
+            (roles_detail(&self.before, &self.after), roles_detail(&self.after, &self.before));
         let differ = !before.is_empty() || !after.is_empty();
         differ.then(|| bounded_member(difference(&before, &after)))
     }

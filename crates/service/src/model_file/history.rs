@@ -16,9 +16,9 @@ use crate::service::{Service, blocking};
 const PAGE_DEFAULT: u32 = 20;
 const PAGE_MAX: u32 = 100;
 /// Maximum number of parts that the list shows for one change.
-const TOLD: usize = 10;
+const MAX_SUMMARY_LINES: usize = 10;
 /// Number of the first change, which contains the initial state.
-const FIRST: u64 = 1;
+const FIRST_CHANGE: u64 = 1;
 
 /// A change with a description of its effect.
 #[derive(Debug, Clone)]
@@ -61,7 +61,7 @@ impl Service {
         cursor: Option<&str>,
         limit: Option<i64>,
     ) -> Result<HistoryPage, ServiceError> {
-        let before = query_input::before(cursor, "not a cursor of the model's history")?;
+        let before = query_input::sequence_cursor(cursor, "not a cursor of the model's history")?;
         let limit = query_input::limit(limit, PAGE_DEFAULT, PAGE_MAX)?;
         let _scan = self.scans().acquire().await;
         let mut tx = self.db().begin_read().await?;
@@ -93,8 +93,8 @@ impl Service {
         let [before, after] = known(tx.states_around_change(number).await?)?;
         drop(tx);
         blocking(move || {
-            let changes = if number == FIRST { Vec::new() } else { changes::between(&before, &after) };
-            let mut lines = Lines::default();
+            let changes = if number == FIRST_CHANGE { Vec::new() } else { changes::between(&before, &after) };
+            let mut lines = ChangeSummary::default();
             lines.add(changes.iter().cloned());
             ModelAt { entry: HistoryEntry { change, summary: lines.summary() }, changes, state }
         })
@@ -108,27 +108,27 @@ fn known<T>(state: Option<T>) -> Result<T, ServiceError> {
 
 /// Description of a change: lines for the first parts, and the number of all parts.
 #[derive(Default)]
-struct Lines {
-    told: Vec<String>,
+struct ChangeSummary {
+    lines: Vec<String>,
     parts: usize,
 }
 
-impl Lines {
+impl ChangeSummary {
     fn add(&mut self, parts: impl IntoIterator<Item = ModelChange>) {
         for part in parts {
             self.parts += 1;
-            if self.told.len() < TOLD {
-                self.told.push(part.words);
+            if self.lines.len() < MAX_SUMMARY_LINES {
+                self.lines.push(part.description);
             }
         }
     }
 
     fn summary(self) -> Vec<String> {
-        let Self { mut told, parts } = self;
-        if parts > told.len() {
-            told.push(format!("and {} more", parts - told.len()));
+        let Self { mut lines, parts } = self;
+        if parts > lines.len() {
+            lines.push(format!("and {} more", parts - lines.len()));
         }
-        told
+        lines
     }
 }
 
@@ -139,13 +139,13 @@ async fn lines(
     tx: &mut ReadTx,
     changes: &[Change],
     earlier: Option<&Change>,
-) -> Result<BTreeMap<u64, Lines>, ServiceError> {
-    let mut lines: BTreeMap<u64, Lines> = BTreeMap::new();
+) -> Result<BTreeMap<u64, ChangeSummary>, ServiceError> {
+    let mut lines: BTreeMap<u64, ChangeSummary> = BTreeMap::new();
     let (Some(newest), Some(oldest)) = (changes.first(), changes.last()) else { return Ok(lines) };
     let (from, through) = (oldest.number, newest.number);
-    let mut tell = |number: u64, parts: Vec<ModelChange>| {
+    let mut add_parts = |number: u64, parts: Vec<ModelChange>| {
         // The first change contains the initial state.
-        if number != FIRST {
+        if number != FIRST_CHANGE {
             lines.entry(number).or_default().add(parts);
         }
     };
@@ -166,7 +166,7 @@ async fn lines(
         if change.number < from {
             continue;
         }
-        tell(change.number, blocking(move || changes::between_models(&sides[0], &sides[1])).await?);
+        add_parts(change.number, blocking(move || changes::between_models(&sides[0], &sides[1])).await?);
     }
     // Reads to its end, like every statement: an abandoned one counts as failed.
     while models.try_next().await?.is_some() {}
@@ -174,11 +174,11 @@ async fn lines(
 
     let mut written = tx.written_roles(from, through);
     while let Some(WrittenRoles { change, before, after }) = written.try_next().await? {
-        tell(change, blocking(move || changes::between_roles(&before, &after)).await?);
+        add_parts(change, blocking(move || changes::between_roles(&before, &after)).await?);
     }
     drop(written);
     for (change, [before, after]) in tests {
-        tell(change, changes::tests_by_presence(before, after).into_iter().collect());
+        add_parts(change, changes::tests_by_presence(before, after).into_iter().collect());
     }
     Ok(lines)
 }

@@ -23,23 +23,25 @@ use tracewarden_tracestore::{
 use crate::access::Access;
 use crate::audit::Outcome;
 use crate::error::{FieldError, ServiceError, unknown};
-use crate::impact::{Change, CountedTraces, Failure, ModelSide, Subjects, estimate, noted, sum, timeout};
-use crate::open_audit_record::Prepared;
+use crate::impact::{
+    Change, CountedTraces, Failure, ModelSide, Subjects, add_costs, estimate, timeout, with_decision_inputs,
+};
+use crate::open_audit_record::PreparedRead;
 use crate::principal::Administrator;
 use crate::query_input;
-use crate::roles::{Checks, check_members, no_case_conflict, policies_detail};
+use crate::roles::{CheckedPolicies, check_case_conflict, check_role_input, policies_detail};
 use crate::service::Service;
 use crate::validate;
-pub(crate) use groups::Groups;
+pub(crate) use groups::MemberGroups;
 
 /// Action in the audit log.
-const POLICY_OVERSHARE: &str = "policy.overshare";
+const POLICY_COLLATERAL_ACCESS: &str = "policy.overshare";
 /// Maximum number of values in an answer.
-pub(crate) const VALUES: u32 = 100;
+pub(crate) const MAX_COLLATERAL_VALUES: u32 = 100;
 
 /// Request for collateral access.
 #[derive(Debug, Clone, Default)]
-pub struct OvershareRequest {
+pub struct CollateralRequest {
     /// Name of the role.
     pub role: String,
     /// Policies of the role; the stored ones when absent.
@@ -58,13 +60,13 @@ pub struct OvershareRequest {
 /// things of each member, the answer is for the members with the most collateral access. For a sample, counts of traces are
 /// estimates for the whole window, and counts of values are those of the sample.
 #[derive(Debug, Clone, PartialEq)]
-pub struct OvershareAnswer {
+pub struct CollateralAnswer {
     /// Name of the field, as requested.
     pub by: String,
     /// Time window.
     pub window: Window,
     /// The set of traces that was counted.
-    pub among: CountedTraces,
+    pub counted_traces: CountedTraces,
     /// Share of the traces that was read: 1 if the counts are exact. If several statements read different shares, the
     /// smallest.
     pub fraction: f64,
@@ -73,9 +75,9 @@ pub struct OvershareAnswer {
     /// Number of these members for whom collateral access was counted.
     pub members_counted: u64,
     /// Number of members to whom the answer applies: the policies require the same for all of them.
-    pub members_told: u64,
+    pub members_reported: u64,
     /// Number of counted members with any collateral access.
-    pub members_shared: u64,
+    pub members_with_collateral: u64,
     /// Number of traces to which the policies grant access.
     pub traces: u64,
     /// Number of distinct values in these traces.
@@ -94,14 +96,14 @@ pub struct OvershareAnswer {
 
 /// Field or column by whose values collateral access is counted.
 #[derive(Debug, Clone)]
-pub(crate) enum CollateralRequest {
+pub(crate) enum CollateralGroupBy {
     Field(Box<MarkedField>),
     Column(String),
 }
 
-impl CollateralRequest {
+impl CollateralGroupBy {
     /// Returns the column of service names, if one is bound.
-    pub(crate) fn default_of(binding: &Binding) -> Option<Self> {
+    pub(crate) fn default_for(binding: &Binding) -> Option<Self> {
         binding.display.service.clone().map(Self::Column)
     }
 
@@ -131,33 +133,33 @@ fn display_columns(binding: &Binding) -> impl Iterator<Item = &String> {
 ///
 /// # Errors
 /// `unknown_field`, and `value_type` for a field whose values are not text.
-pub(crate) fn by_of(
+pub(crate) fn parse_group_by(
     reference: &str,
     model: &AccessModel,
     binding: &Binding,
-) -> Result<CollateralRequest, ServiceError> {
+) -> Result<CollateralGroupBy, ServiceError> {
     if let Some(column) = display_columns(binding).find(|column| *column == reference) {
-        return Ok(CollateralRequest::Column(column.clone()));
+        return Ok(CollateralGroupBy::Column(column.clone()));
     }
     let names: BTreeMap<String, &MarkedField> =
         model.fields.iter().map(|field| (field.field.to_string(), field)).collect();
     let Some(field) = names.get(&FieldRef::parse(reference).to_string()) else {
         let known = names.keys().chain(display_columns(binding)).map(String::as_str);
-        let near = nearest(reference, known);
-        return Err(ServiceError::refused("/by", "unknown_field", unknown("field", reference, &near)));
+        let suggestions = nearest(reference, known);
+        return Err(ServiceError::refused("/by", "unknown_field", unknown("field", reference, &suggestions)));
     };
     if !matches!(field.logical, LogicalType::String | LogicalType::StringArray) {
         let detail = format!("`{reference}` is of type {}, and only text is counted by value", field.logical);
         return Err(ServiceError::refused("/by", "value_type", detail));
     }
-    Ok(CollateralRequest::Field(Box::new((*field).clone())))
+    Ok(CollateralGroupBy::Field(Box::new((*field).clone())))
 }
 
 struct Plan {
     before: ModelSide,
     after: ModelSide,
     window: Window,
-    by: CollateralRequest,
+    by: CollateralGroupBy,
 }
 
 impl Service {
@@ -165,57 +167,59 @@ impl Service {
     ///
     /// # Errors
     /// Those of [`Service::preview_policies`]; `unknown_field` for the field to count by.
-    pub async fn overshare(
+    pub async fn collateral_access(
         &self,
         admin: &Administrator<'_>,
-        request: OvershareRequest,
-    ) -> Result<OvershareAnswer, ServiceError> {
+        request: CollateralRequest,
+    ) -> Result<CollateralAnswer, ServiceError> {
         let role = request.role.as_str();
         let checked = match &request.policies {
-            Some(policies) => check_members(role, policies),
-            None => validate::findable(role, "role").map(drop),
+            Some(policies) => check_role_input(role, policies),
+            None => validate::lookup_name(role, "role").map(drop),
         };
         let checked = checked.and_then(|()| timeout(request.seconds));
-        let timeout = self.audit_denial(admin, POLICY_OVERSHARE, Some(role), checked).await?;
-        let prepare = || self.prepare_overshare(admin, &request).boxed();
+        let timeout = self.audit_denial(admin, POLICY_COLLATERAL_ACCESS, Some(role), checked).await?;
+        let prepare = || self.prepare_collateral_access(admin, &request).boxed();
         let (access, plan, mut open_audit_record) =
-            self.begin_read(admin, POLICY_OVERSHARE, Some(role), prepare).await?;
+            self.begin_read(admin, POLICY_COLLATERAL_ACCESS, Some(role), prepare).await?;
         let Plan { before, after, window, by } = plan;
-        let asked = self.asked(&access, Some(window), &[]);
+        let query_context = self.query_context(&access, Some(window), &[]);
         let change = Change { before: &before, after: &after, role: Some(role), window };
         let deadline = Instant::now() + timeout;
-        let shared = async {
-            let mut people = self.people(&change, deadline).await?;
+        let counted = async {
+            let mut subjects = self.subjects(&change, deadline).await?;
             let mut notes = Vec::new();
-            people.note(&mut notes);
+            subjects.append_notes(&mut notes);
             loop {
-                match self.overshare_within(&access, window, &people, &by, deadline).await {
+                match self.count_collateral_access(&access, window, &subjects, &by, deadline).await {
                     // Users whose access depends on a changed field can read nothing; count again without their access.
                     Err(Failure::Store(ClickHouseError::FieldsChanged(changed)))
-                        if people.refuse(&changed) => {}
-                    told => {
-                        let mut answer = told?;
-                        people.note_changed(&mut notes);
+                        if subjects.remove_access(&changed) => {}
+                    collateral_answer => {
+                        let mut answer = collateral_answer?;
+                        subjects.append_changed_notes(&mut notes);
                         notes.append(&mut answer.notes);
-                        return Ok::<_, Failure>(OvershareAnswer { notes, ..answer });
+                        return Ok::<_, Failure>(CollateralAnswer { notes, ..answer });
                     }
                 }
             }
         };
-        match shared.await {
+        match counted.await {
             Ok(answer) => {
                 open_audit_record.complete(Outcome::Success, None).await?;
                 Ok(answer)
             }
-            Err(failure) => Err(open_audit_record.fail(failure.told_in_time(&asked)).await),
+            Err(failure) => {
+                Err(open_audit_record.fail(failure.into_error_for_chosen_timeout(&query_context)).await)
+            }
         }
     }
 
-    async fn prepare_overshare(
+    async fn prepare_collateral_access(
         &self,
         admin: &Administrator<'_>,
-        request: &OvershareRequest,
-    ) -> Result<Prepared<Plan>, ServiceError> {
+        request: &CollateralRequest,
+    ) -> Result<PreparedRead<Plan>, ServiceError> {
         let window = query_input::first_window(request.from, request.to, self.now())?;
         let mut tx = self.db().begin_read().await?;
         let authority = self.admin_authority(&mut tx, admin).await?;
@@ -227,7 +231,7 @@ impl Service {
         let policies = match (&request.policies, stored) {
             (Some(policies), _) => {
                 let (policies, model) = (policies.clone(), model.clone());
-                let checks = self.analysis().run(move || Checks::of(policies, model)).await?;
+                let checks = self.analysis().run(move || CheckedPolicies::new(policies, model)).await?;
                 checks.checked?;
                 checks.policies
             }
@@ -235,8 +239,8 @@ impl Service {
             (None, None) => return Err(ServiceError::NotFound { what: "role" }),
         };
         let by = match &request.by {
-            Some(by) => by_of(by, &model, &access.binding)?,
-            None => CollateralRequest::default_of(&access.binding).ok_or_else(|| {
+            Some(by) => parse_group_by(by, &model, &access.binding)?,
+            None => CollateralGroupBy::default_for(&access.binding).ok_or_else(|| {
                 let detail = "no service column is bound; set `by` to the field to count by";
                 ServiceError::Refused(vec![FieldError::new("/by", "invalid_value", detail)])
             })?,
@@ -247,27 +251,28 @@ impl Service {
             "policies": policies_detail(&policies),
             "by": by.name(),
         });
-        let detail = noted(&access, &detail);
+        let detail = with_decision_inputs(&access, &detail);
         let roles = roles.into_iter().map(|role| (role.name, role.policies)).collect();
         let before = ModelSide { roles, model };
         let mut after = before.clone();
-        no_case_conflict(&request.role, before.roles.keys())?;
+        check_case_conflict(&request.role, before.roles.keys())?;
         after.roles.insert(request.role.clone(), policies);
-        Ok(Prepared { access, plan: Plan { before, after, window, by }, detail })
+        Ok(PreparedRead { access, plan: Plan { before, after, window, by }, detail })
     }
 
     /// Counts the collateral access by the role's policies after a change; the caller has recorded the request.
-    pub(crate) async fn overshare_within(
+    pub(crate) async fn count_collateral_access(
         &self,
         access: &Access,
         window: Window,
-        people: &Subjects,
-        by: &CollateralRequest,
+        subjects: &Subjects,
+        by: &CollateralGroupBy,
         deadline: Instant,
-    ) -> Result<OvershareAnswer, Failure> {
-        let turn = timeout_at(deadline, self.preview_permits().acquire()).await;
-        let _turn = turn.map_err(|_| ClickHouseError::Timeout("other previews were running".to_owned()))?;
-        let (mut groups, mut fraction, mut cost) = (Groups::of(people), 1.0_f64, Cost::default());
+    ) -> Result<CollateralAnswer, Failure> {
+        let permit = timeout_at(deadline, self.preview_permits().acquire()).await;
+        let _permit =
+            permit.map_err(|_| ClickHouseError::Timeout("other previews were running".to_owned()))?;
+        let (mut groups, mut fraction, mut cost) = (MemberGroups::of(subjects), 1.0_f64, Cost::default());
         let batches = groups.batches();
         for (at, batch) in batches.iter().enumerate() {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -279,12 +284,12 @@ impl Service {
                 collateral: Some(CollateralQuery {
                     predicate_sets: &batch.predicate_sets,
                     by: by.grouping(),
-                    limit: VALUES,
+                    limit: MAX_COLLATERAL_VALUES,
                 }),
                 window,
                 readable: &access.scope,
-                only_readable: self.among() == CountedTraces::Readable,
-                referenced_fields: &people.referenced_fields,
+                only_readable: self.counted_traces() == CountedTraces::Readable,
+                referenced_fields: &subjects.referenced_fields,
                 samples: 0,
                 timeout: left / share,
             };
@@ -300,49 +305,49 @@ impl Service {
                 }
             };
             fraction = fraction.min(found.fraction);
-            cost = sum(cost, found.cost);
-            groups.learn(found.collateral_values, found.fraction);
+            cost = add_costs(cost, found.cost);
+            groups.add_results(found.collateral_values, found.fraction);
         }
-        self.told(groups, people.members(), window, by, fraction, cost).map_err(Failure::from)
+        self.collateral_answer(groups, subjects.members(), window, by, fraction, cost).map_err(Failure::from)
     }
 
     /// Builds the answer from the counts of groups with this many members in total.
     ///
     /// # Errors
     /// When nothing was counted.
-    pub(crate) fn told(
+    pub(crate) fn collateral_answer(
         &self,
-        mut groups: Groups,
+        mut groups: MemberGroups,
         members: u64,
         window: Window,
-        by: &CollateralRequest,
+        by: &CollateralGroupBy,
         fraction: f64,
         cost: Cost,
-    ) -> Result<OvershareAnswer, ClickHouseError> {
+    ) -> Result<CollateralAnswer, ClickHouseError> {
         let nothing = || ClickHouseError::IncompleteResponse("nothing was counted".to_owned());
-        let worst = groups.worst().ok_or_else(nothing)?;
+        let highest = groups.highest().ok_or_else(nothing)?;
         let mut notes = Vec::new();
-        groups.note(&worst, members, &mut notes);
-        let scale = |traces: u64| estimate(traces, worst.fraction);
-        let values = worst.shared.values.into_iter().map(|value| SharedValue {
+        groups.append_notes(&highest, members, &mut notes);
+        let scale = |traces: u64| estimate(traces, highest.fraction);
+        let values = highest.collateral.values.into_iter().map(|value| SharedValue {
             traces: scale(value.traces),
             matching_traces: scale(value.matching_traces),
             ..value
         });
-        let answer = OvershareAnswer {
+        let answer = CollateralAnswer {
             by: by.name(),
             window,
-            among: self.among(),
+            counted_traces: self.counted_traces(),
             fraction,
             members,
             members_counted: groups.counted,
-            members_told: worst.members,
-            members_shared: groups.shared,
-            traces: scale(worst.shared.traces),
-            distinct: worst.shared.distinct,
-            only_shared: worst.shared.only_shared,
+            members_reported: highest.members,
+            members_with_collateral: groups.collateral,
+            traces: scale(highest.collateral.traces),
+            distinct: highest.collateral.distinct,
+            only_shared: highest.collateral.only_shared,
             values: values.collect(),
-            hidden_values: worst.shared.hidden_values,
+            hidden_values: highest.collateral.hidden_values,
             cost,
             notes,
         };
@@ -385,9 +390,9 @@ mod tests {
             trace_index: None,
             display,
         };
-        let by = |reference: &str| by_of(reference, &model, &binding);
-        assert!(matches!(by("ServiceName"), Ok(CollateralRequest::Column(_))));
-        assert!(matches!(by("SpanAttributes[\"team\"]"), Ok(CollateralRequest::Field(_))));
+        let by = |reference: &str| parse_group_by(reference, &model, &binding);
+        assert!(matches!(by("ServiceName"), Ok(CollateralGroupBy::Column(_))));
+        assert!(matches!(by("SpanAttributes[\"team\"]"), Ok(CollateralGroupBy::Field(_))));
         assert_eq!(by("Duration").unwrap_err().code(), "value_type");
         let error = by("ServiceNam").unwrap_err();
         assert_eq!((error.code(), error.errors()[0].pointer.as_str()), ("unknown_field", "/by"));

@@ -3,7 +3,7 @@
 use axum::Json as JsonResponse;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
-use tracewarden_service::{OvershareAnswer, OvershareRequest, Policy, SharedValue};
+use tracewarden_service::{CollateralAnswer, CollateralRequest, Policy, SharedValue};
 use utoipa::ToSchema;
 
 use crate::App;
@@ -19,7 +19,7 @@ use crate::wire::Time;
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = OvershareRequest)]
-pub(crate) struct WireOvershareRequest {
+pub(crate) struct WireCollateralRequest {
     /// Name of the role.
     #[schema(examples("payments"))]
     role: String,
@@ -46,9 +46,9 @@ pub(crate) struct WireOvershareRequest {
     seconds: Option<Limit>,
 }
 
-impl From<WireOvershareRequest> for OvershareRequest {
-    fn from(request: WireOvershareRequest) -> Self {
-        let WireOvershareRequest { role, policies, by, from, to, seconds } = request;
+impl From<WireCollateralRequest> for CollateralRequest {
+    fn from(request: WireCollateralRequest) -> Self {
+        let WireCollateralRequest { role, policies, by, from, to, seconds } = request;
         let policies = policies.map(|policies| policies.into_iter().map(Policy::from).collect());
         let (from, to) = (from.map(|time| time.0), to.map(|time| time.0));
         let seconds = seconds.map(|seconds| seconds.0);
@@ -80,7 +80,7 @@ impl From<SharedValue> for WireSharedValue {
 /// trace.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Overshare)]
-pub(crate) struct WireOvershare {
+pub(crate) struct WireCollateral {
     /// The traces that were counted.
     #[serde(flatten)]
     counted: WireCounted,
@@ -110,16 +110,16 @@ pub(crate) struct WireOvershare {
     hidden_values: u64,
 }
 
-impl From<OvershareAnswer> for WireOvershare {
-    fn from(found: OvershareAnswer) -> Self {
-        let OvershareAnswer { by, window, among, fraction, cost, notes, .. } = found;
+impl From<CollateralAnswer> for WireCollateral {
+    fn from(found: CollateralAnswer) -> Self {
+        let CollateralAnswer { by, window, counted_traces, fraction, cost, notes, .. } = found;
         Self {
-            counted: WireCounted::new(window, among, fraction, cost, notes),
+            counted: WireCounted::new(window, counted_traces, fraction, cost, notes),
             by,
             members: found.members,
             members_counted: found.members_counted,
-            members_told: found.members_told,
-            members_shared: found.members_shared,
+            members_told: found.members_reported,
+            members_shared: found.members_with_collateral,
             traces: found.traces,
             distinct: found.distinct,
             only_shared: found.only_shared,
@@ -138,8 +138,8 @@ impl From<OvershareAnswer> for WireOvershare {
 ///
 /// The counts include traces that the caller may not read, and are recorded in the audit log. Values are only of traces that the
 /// caller may read.
-#[utoipa::path(post, path = "/policies/overshare", tag = "roles", request_body = WireOvershareRequest, responses(
-    (status = 200, description = "The collateral access", body = WireOvershare),
+#[utoipa::path(post, path = "/policies/overshare", tag = "roles", request_body = WireCollateralRequest, responses(
+    (status = 200, description = "The collateral access", body = WireCollateral),
     (status = 404, description = "`not_found`: no such role, and no policies were sent"),
     (status = 409, description = "`conflict`: the name of another role differs from this one only by case; `not_bound`: no table is bound as trace source; `schema_changed`: the type of a field that the decision uses has changed"),
     (status = 422, description = "`policy_invalid`, with the place in the text; `invalid_value`, `invalid_window`; `unknown_field`, `value_type`: of `by`"),
@@ -148,11 +148,11 @@ impl From<OvershareAnswer> for WireOvershare {
     (status = 503, description = "`unavailable`: ClickHouse cannot be reached"),
     (status = 504, description = "`query_timeout`, `query_memory`, `query_too_large`: timed out before even a sample was counted, or the query exceeded another limit; `detail` says what to do"),
 ))]
-pub(crate) async fn overshare(
+pub(crate) async fn collateral_access(
     State(app): State<App>,
     caller: Caller,
-    Json(request): Json<WireOvershareRequest>,
-) -> Result<JsonResponse<WireOvershare>, Problem> {
+    Json(request): Json<WireCollateralRequest>,
+) -> Result<JsonResponse<WireCollateral>, Problem> {
     let admin = caller.require_admin()?;
-    Ok(JsonResponse(app.service.overshare(&admin, request.into()).await?.into()))
+    Ok(JsonResponse(app.service.collateral_access(&admin, request.into()).await?.into()))
 }

@@ -7,9 +7,9 @@ use crate::Secret;
 use crate::error::ServiceError;
 use crate::passwords::{check_strength, normal_form};
 use crate::principal::Identity;
-use crate::refused_calls::SessionOnly;
+use crate::rejected_calls::SessionOnly;
 use crate::service::{Service, run_to_completion};
-use crate::throttle::{self, Attempt, Block};
+use crate::sign_in_throttle::{self, Block, SignInAttempt};
 
 const ACTION: &str = SessionOnly::ChangePassword.action();
 
@@ -28,13 +28,13 @@ impl Service {
     ) -> Result<(), ServiceError> {
         let (service, identity) = (self.clone(), identity.clone());
         // A stolen session must not allow to guess the password faster than sign-in does, nor to flood the queue of sign-ins.
-        let attempt = Attempt::new(identity.username(), identity.info.client_ip, self.names());
-        let place = self.log_ins().try_acquire(attempt.address());
+        let attempt = SignInAttempt::new(identity.username(), identity.info.client_ip, self.username_key());
+        let permit = self.sign_in_limiter().try_acquire(attempt.address());
         // An attacker who guesses the password with a stolen session must not avoid the audit record by disconnecting before
         // the answer.
         run_to_completion(async move {
-            let result = match place {
-                Ok(_place) => service.change_password_in(&identity, &attempt, current, new).await,
+            let result = match permit {
+                Ok(_permit) => service.change_password_inner(&identity, &attempt, current, new).await,
                 Err(refusal) => Err(refusal),
             };
             service.audit_denial(&identity, ACTION, None, result).await
@@ -42,10 +42,10 @@ impl Service {
         .await
     }
 
-    async fn change_password_in(
+    async fn change_password_inner(
         &self,
         identity: &Identity,
-        attempt: &Attempt,
+        attempt: &SignInAttempt,
         current: Secret,
         new: Secret,
     ) -> Result<(), ServiceError> {
@@ -63,13 +63,13 @@ impl Service {
         // A read suffices: a client that continues during a block must not delay writers.
         let mut tx = self.db().begin_read().await?;
         let now = self.now();
-        if let Some(block) = Block::met_by(attempt, &mut tx, now).await? {
-            return Err(block.refusal(now));
+        if let Some(block) = Block::active_for(attempt, &mut tx, now).await? {
+            return Err(block.to_error(now));
         }
         drop(tx);
         self.reserve_attempt(attempt).await?;
         let stored = &identity.user.password_hash;
-        if !self.passwords().verify(current.clone(), Some(stored)).await?.is_right() {
+        if !self.passwords().verify(current.clone(), Some(stored)).await?.is_match() {
             return Err(ServiceError::InvalidCredentials);
         }
         let hash = self.passwords().hash(new).await?;
@@ -82,7 +82,7 @@ impl Service {
         }
         tx.set_user_password(&user.id, &hash, false).await?;
         let ended = tx.delete_sessions_of_user(&user.id, Some(&session.id)).await?;
-        throttle::succeeded(&mut tx, attempt).await?;
+        sign_in_throttle::undo_attempt(&mut tx, attempt).await?;
         self.record(&mut tx, identity, ACTION, None, json!({ "sessions_ended": ended })).await?;
         Ok(tx.commit().await?)
     }
